@@ -259,6 +259,7 @@ CHANGING = [
     ("dlq", "resend", "billing", "--all", "--yes"),
     ("topics", "create", "new"),
     ("topics", "alter", "orders", "--queues", "9"),
+    ("topics", "delete", "orders", "--yes"),
 ]
 READING = [("groups",), ("groups", "billing"), ("dlq", "ls", "billing")]
 
@@ -354,6 +355,26 @@ def test_topics_that_cannot_be_are_refused(run, path, arguments, code):
     which, topic, *options = arguments
 
     assert run("topics", which, path, topic, *options).code == code
+
+
+def test_a_topic_is_deleted_with_the_offsets_of_its_groups(run, path):
+    deleted = run("topics", "delete", path, "orders", "--yes")
+
+    assert deleted.out == "orders: deleted, with the offsets of audit, billing\n"
+    assert '"orders"' not in (path / "config" / "topics.json").read_text()
+    assert "orders" not in run("groups", path, "billing").out
+    again = run("topics", "delete", path, "orders", "--yes", "--json")
+    assert (again.code, again.out) == (3, "")
+    assert "reput info" in again.err
+
+
+def test_deleting_a_topic_asks_first(run, path):
+    refused = run("topics", "delete", path, "orders", stdin="n\n")
+    done = run("topics", "delete", path, "orders", stdin="y\n")
+
+    assert refused.code == 6
+    assert "nothing was changed" in refused.err
+    assert "audit, billing" in done.out
 
 
 def test_a_topic_is_not_created_twice(run, path):

@@ -1,4 +1,4 @@
-"""`Files`: the files of the broker's that the plugin reads and writes, for one store."""
+"""`Files`: the files that the plugin reads and writes, the broker's and one of its own."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Self
 
 import attrs
 
-from reput_consumer.metadata import groups, offsets, topics
+from reput_consumer.metadata import deleted, groups, offsets, topics
+from reput_consumer.metadata.deleted import DeletedTopics
 from reput_consumer.metadata.document import DIRECTORY, BrokerDocument
 from reput_consumer.metadata.groups import SubscriptionGroups
 from reput_consumer.metadata.offsets import ConsumerOffsets
@@ -25,13 +26,14 @@ class Files:
     offsets: ConsumerOffsets
     groups: SubscriptionGroups
     topics: Topics
+    deleted: DeletedTopics
 
     @classmethod
     def of(cls, context: StoreContext) -> Self:
         """Return the files of a store; `load` reads them."""
 
-        def document(name: str) -> BrokerDocument:
-            directory = context.directory(DIRECTORY)
+        def document(name: str, *home: str) -> BrokerDocument:
+            directory = context.directory(*(home or (DIRECTORY,)))
             return BrokerDocument(
                 directory, name, context.disk, context.clock, context.note_problem
             )
@@ -42,6 +44,7 @@ class Files:
             ConsumerOffsets(document(offsets.FILE_NAME), light, known.cover),
             SubscriptionGroups(document(groups.FILE_NAME), known),
             known,
+            DeletedTopics(document(deleted.FILE_NAME, "reput", "consumer")),
         )
 
     def load(self) -> None:
@@ -49,8 +52,9 @@ class Files:
         self.offsets.load()
         self.groups.load()
         self.topics.load()
+        self.deleted.load()
 
     def finish_replacing(self) -> None:
         """Finish or undo changes that a crash has interrupted."""
-        for each in (self.offsets, self.groups, self.topics):
+        for each in (self.offsets, self.groups, self.topics, self.deleted):
             each.document.finish_replacing()

@@ -14,6 +14,7 @@ import reput
 from reput.errors import ReputError, ServiceNotAvailableError
 from reput.plugin import PutInterest
 from reput_consumer.config import ConsumerConfig
+from reput_consumer.deleting import delete_group, delete_topic, forget_gone_topics
 from reput_consumer.files import Files
 from reput_consumer.group.settings import LATEST, start_of
 from reput_consumer.members import Members
@@ -21,7 +22,7 @@ from reput_consumer.metadata.localoffsets import LocalOffsets
 from reput_consumer.names import checked_group, checked_topic
 from reput_consumer.port.embedded import EmbeddedPort
 from reput_consumer.progress import GroupProgress, progress_of
-from reput_consumer.resetting import Reset, reset_offsets
+from reput_consumer.resetting import Reset, move_group, reset_offsets
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -33,9 +34,10 @@ if TYPE_CHECKING:
     from reput_consumer.faces.consumer import Consumer
     from reput_consumer.faces.pull import PullConsumer
     from reput_consumer.group.settings import MemberSettings
+    from reput_consumer.metadata.deleted import DeletedTopics
     from reput_consumer.metadata.groups import SubscriptionGroups
     from reput_consumer.metadata.topics import Topics
-    from reput_consumer.port.port import ConsumerPort
+    from reput_consumer.queues import MessageQueue
     from reput_consumer.selectors import Selector
 
 logger = logging.getLogger(__name__)
@@ -89,6 +91,7 @@ class ConsumerPlugin(reput.Plugin):
             self._files.offsets,
             self._files.groups,
             self._files.topics,
+            self._files.deleted,
             self._save_soon,
             context.wake,
         )
@@ -288,6 +291,63 @@ class ConsumerPlugin(reput.Plugin):
         self._of_process.save(group)
         return progress_of(self._of_store, checked_group(group))
 
+    @property
+    def deleted(self) -> DeletedTopics:
+        """Which topics were deleted, and up to which queue offsets."""
+        return self._of_store.deleted
+
+    def delete_topic(self, topic: str) -> bool:
+        """Delete a topic: its settings, what groups have read of it, and what they see of it.
+
+        Its messages stay in the log, and in queues as `reput.Store.read` shows them, until the log
+        loses them; groups and brokers see only those that come later. Messages that are in no queue
+        yet count as later ones, so call `reput.Store.wait_dispatched` first.
+
+        Returns:
+            Whether there was such a topic. All is durable when this returns.
+
+        Raises:
+            ReputError: the store is read-only, or the log cannot be flushed.
+            OSError: a file cannot be written; calling it again finishes the work.
+        """
+        return delete_topic(self._of_store, checked_topic(topic))
+
+    def delete_group(self, group: str, *, with_offsets: bool = True) -> bool:
+        """Delete a group's settings, and its offsets unless told otherwise.
+
+        Returns:
+            Whether there was such a group. All is durable when this returns.
+
+        Raises:
+            ReputError: the store is read-only, or the log cannot be flushed.
+            OSError: a file cannot be written.
+        """
+        if with_offsets:
+            self._of_process.save(group)  # what members know would be committed later
+        return delete_group(self._of_store, checked_group(group), with_offsets=with_offsets)
+
+    def forget_gone_topics(self) -> list[str]:
+        """Drop what is noted of deleted topics of which the log has no message any more.
+
+        Returns:
+            Their names, sorted.
+
+        Raises:
+            ReputError: the store is read-only, or its queues cannot be read.
+            OSError: the note cannot be written.
+        """
+        return forget_gone_topics(self._of_store)
+
+    def move_group(self, group: str, offsets: Mapping[MessageQueue, int]) -> None:
+        """Have a group go on at other offsets; its members here do so at once.
+
+        Raises:
+            ReputError: the store is read-only.
+            ValueError: an offset that no queue can have.
+            OSError: the offsets cannot be written.
+        """
+        move_group(self._of_store, checked_group(group), offsets, self._of_process.of_group(group))
+
     def reset_offsets(self, group: str, topic: str, to: str | int | dt.datetime) -> list[Reset]:
         """Have a group read a topic again, or skip some of it; its members here go on there.
 
@@ -322,7 +382,7 @@ class ConsumerPlugin(reput.Plugin):
         self._of_store.resend(checked_group(group), messages)
 
     @property
-    def port(self) -> ConsumerPort:
+    def port(self) -> EmbeddedPort:
         """The store as consumers ask it, for those who serve it to consumers elsewhere."""
         return self._of_store
 

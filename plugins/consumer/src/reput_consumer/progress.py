@@ -74,10 +74,10 @@ def progress_of(port: EmbeddedPort, group: str) -> GroupProgress:
         for queue in port.queues(topic):
             offsets.setdefault((topic, queue.queue_id), 0)  # where the group will begin
     for (topic, queue_id), offset in sorted(offsets.items()):
-        first = port.context.store.read(topic, queue_id, offset, 1)
+        first = port.read(topic, queue_id, offset, 1)
         low, high = first.min_queue_offset, first.max_queue_offset
         if offset < low < high:
-            first = port.context.store.read(topic, queue_id, low, 1)
+            first = port.read(topic, queue_id, low, 1)
         oldest = first.messages[0].store_timestamp if first.messages else None
         found.append(QueueProgress(topic, queue_id, low, high, offset, oldest))
     return GroupProgress(

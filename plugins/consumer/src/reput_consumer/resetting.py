@@ -12,13 +12,13 @@ import attrs
 from reput_consumer.group.settings import EARLIEST, LATEST, Start
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from reput_consumer.consuming.engine import Engine
     from reput_consumer.port.port import ConsumerPort
     from reput_consumer.queues import MessageQueue
 
-__all__ = ["Reset", "reset_offsets"]
+__all__ = ["Reset", "move_group", "reset_offsets"]
 
 
 @attrs.frozen
@@ -60,7 +60,28 @@ def reset_offsets(
             offset = to.number
         changes.append(Reset(queue, port.committed(group, queue), min(max(offset, low), high)))
     offsets = {change.queue: change.after for change in changes}
+    move_group(port, group, offsets, engines)
+    return changes
+
+
+def move_group(
+    port: ConsumerPort,
+    group: str,
+    offsets: Mapping[MessageQueue, int],
+    engines: Iterable[Engine],
+) -> None:
+    """Have a group go on at other offsets; durable when this returns.
+
+    Args:
+        port: has the queues.
+        group: the group.
+        offsets: where to, by queue.
+        engines: members of the group in this process.
+
+    Raises:
+        ReputError: the offsets cannot be committed.
+        OSError: they cannot be written.
+    """
     for engine in engines:
         engine.move(offsets)
     port.commit(group, offsets, durable=True)
-    return changes

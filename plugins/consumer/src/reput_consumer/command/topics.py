@@ -1,4 +1,4 @@
-"""``reput topics``: how many queues topics have, and what may be done with them."""
+"""``reput topics``: how many queues topics have, what may be done with them, and their end."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ _EXAMPLES = """\b
 Examples:
   reput topics create STORE orders --queues 8
   reput topics alter STORE orders --perm r
+  reput topics delete STORE orders
 """
 _PERMS = {"rw": 6, "r": 4, "w": 2}
 _PERM = click.option("--perm", type=click.Choice(list(_PERMS)), help="Who may: read, write, both.")
@@ -22,9 +23,9 @@ _QUEUES = click.option(
 )
 
 
-@click.group("topics", short_help="Create and alter topics.", epilog=_EXAMPLES)
+@click.group("topics", short_help="Create, alter and delete topics.", epilog=_EXAMPLES)
 def topics() -> None:
-    """Create and alter topics, in config/topics.json.
+    """Create, alter and delete topics, in config/topics.json.
 
     A store of reput needs no topic to be created: it has one as soon as a message is put. Brokers
     read the file, and consumers read the queues that it names before their first message.
@@ -62,6 +63,45 @@ def alter(path: str, topic: str, queues: int | None, perm: str | None, as_json: 
     if queues is None and perm is None:
         raise click.UsageError("nothing to change: name --queues or --perm")
     _change(path, topic, queues, perm, as_json, is_new=False)
+
+
+@topics.command("delete", short_help="Delete a topic.")
+@path_argument
+@click.argument("topic")
+@click.option("-y", "--yes", "is_sure", is_flag=True, help="Do not ask.")
+@json_option("one document")
+@with_debug
+def delete(path: str, topic: str, is_sure: bool, as_json: bool) -> None:
+    r"""Delete TOPIC in the store at PATH, with what groups have read of it.
+
+    Groups and brokers see none of its messages any more, also after `reput rebuild`; messages that
+    are put later make the topic anew. The log keeps the old ones until it loses its head, and
+    `reput cat` shows them. Nobody may write the store meanwhile.
+    """
+    from reput_cli.kit import ExitCode, Failure, check_store, escape_text, print_json
+    from reput_consumer.command.opening import changing_groups
+    from reput_consumer.names import checked_topic
+
+    check_store(path)
+    try:
+        checked_topic(topic)
+    except ValueError as error:
+        raise click.UsageError(escape_text(str(error))) from None
+    if not is_sure and not click.confirm(
+        f"Delete topic {topic}, and the offsets that groups have of it?", err=True
+    ):
+        raise Failure("nothing was changed", ExitCode.REFUSED)
+    with changing_groups(path) as (store, plugin):
+        groups = plugin.port.offsets.groups_of(topic)
+        if not plugin.delete_topic(topic):
+            text = f"no topic {topic} in this store; `reput info {path}` lists them"
+            raise Failure(text, ExitCode.NOT_FOUND)
+        root = store.root
+    if as_json:
+        print_json({"path": root, "topic": topic, "groups": groups})
+    else:
+        of_groups = f", with the offsets of {', '.join(groups)}" if groups else ""
+        click.echo(f"{topic}: deleted{of_groups}")
 
 
 def _change(

@@ -209,6 +209,21 @@ class SettingsTable(ABC, Generic[S]):
             self.document.change(edit)
             self._table = {**self._table, **entries}
 
+    def remove(self, name: str) -> bool:
+        """Remove an entry; return whether there was one.
+
+        Raises:
+            OSError: the file cannot be written; the entry is still there.
+        """
+
+        def edit(document: dict[str, Any]) -> bool:
+            return section_of(document, self.table_name).pop(name, None) is not None
+
+        with brokerjson.changing():
+            was_there = self.document.change(edit)
+            self._table = {key: each for key, each in self._table.items() if key != name}
+            return was_there
+
     def _entry(self, settings: S, table: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
         name_field, name_member = self.name_field
         name: str = getattr(settings, name_field)

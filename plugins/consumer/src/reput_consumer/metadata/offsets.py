@@ -126,6 +126,32 @@ class ConsumerOffsets:
             self._changed[group, topic] = -1
             return True
 
+    def forget_group(self, group: str) -> bool:
+        """Drop all offsets of a group; return whether there were any."""
+        with self._lock:
+            topics = self.topics_of(group)
+            for topic in topics:
+                self.forget(group, topic)
+            return bool(topics)
+
+    def forget_topic(self, topic: str) -> bool:
+        """Drop the offsets that groups have of a topic; return whether there were any."""
+        with self._lock:
+            groups = self.groups_of(topic)
+            for group in groups:
+                self.forget(group, topic)
+            return bool(groups)
+
+    def topics_of(self, group: str) -> list[str]:
+        """Return the topics of which a group has offsets, sorted."""
+        with self._lock:
+            return sorted(topic for name, topic in self._offsets if name == group)
+
+    def groups_of(self, topic: str) -> list[str]:
+        """Return the groups that have offsets of a topic, sorted."""
+        with self._lock:
+            return sorted(group for group, name in self._offsets if name == topic)
+
     @property
     def is_saved(self) -> bool:
         """Whether the file holds everything that was committed."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 import numpy as np
 
-from reput import ReadStatus
+from reput import ReadResult, ReadStatus
 from reput.errors import ReadOnlyStoreError, ServiceNotAvailableError
 from reput_consumer.errors import GroupDisabledError
 from reput_consumer.names import dead_letter_topic
@@ -23,9 +23,9 @@ from reput_consumer.queues import MessageQueue
 from reput_consumer.selectors import TAG, Selector, TagFilter
 
 if TYPE_CHECKING:
-    from reput import ReadResult
     from reput.plugin import MessageFilter, StoreContext
     from reput.record import DispatchBatch, MessageView
+    from reput_consumer.metadata.deleted import DeletedTopics
     from reput_consumer.metadata.groups import GroupSettings, SubscriptionGroups
     from reput_consumer.metadata.offsets import ConsumerOffsets
     from reput_consumer.metadata.topics import Topics
@@ -52,6 +52,7 @@ class EmbeddedPort:
     offsets: ConsumerOffsets
     groups: SubscriptionGroups
     topics: Topics
+    deleted: DeletedTopics
     committed_something: Callable[[], None]
     """Called when there are offsets to save."""
     topics_grew: Callable[[], None]
@@ -66,7 +67,7 @@ class EmbeddedPort:
     )
 
     def __attrs_post_init__(self) -> None:
-        self.known = KnownQueues(self.context, self.registry)
+        self.known = KnownQueues(self.context, self.registry, self.deleted.hides)
         self.locks = QueueLocks(self.context.clock)
         self.sender = SendBack(self.context, self.groups, self.topics)
 
@@ -93,7 +94,7 @@ class EmbeddedPort:
         chosen = self._filter(queue.topic, request.selector)
         while True:
             count = self.arrivals.count(key) if request.may_wait else 0
-            result = self.context.store.read(
+            result = self.read(
                 *key, request.queue_offset, request.max_count, request.max_bytes, chosen
             )
             found = fetched_of(result, request.queue_offset)
@@ -113,23 +114,49 @@ class EmbeddedPort:
 
     def bounds(self, queue: MessageQueue) -> tuple[int, int]:
         """See `ConsumerPort.bounds`."""
-        result = self.context.store.read(queue.topic, queue.queue_id, _PAST_ALL, 1)
+        result = self.read(queue.topic, queue.queue_id, _PAST_ALL, 1)
         return result.min_queue_offset, result.max_queue_offset
+
+    def read(
+        self,
+        topic: str,
+        queue_id: int,
+        queue_offset: int,
+        max_count: int,
+        max_bytes: int = 256 << 10,
+        filter: MessageFilter | None = None,  # noqa: A002 - the store's word
+    ) -> ReadResult:
+        """Read a queue as groups see it: see `reput.Store.read`, but nothing of a deleted topic.
+
+        Raises:
+            ReputError: the queue cannot be read.
+        """
+        floor = self.deleted.floor(topic, queue_id)
+        at = max(queue_offset, floor)
+        result = self.context.store.read(topic, queue_id, at, max_count, max_bytes, filter)
+        if floor == 0:
+            return result
+        high = result.max_queue_offset
+        low = min(max(floor, result.min_queue_offset), high)
+        if queue_offset < low:
+            return ReadResult(ReadStatus.OFFSET_TOO_SMALL, low, low, high)
+        return attrs.evolve(result, min_queue_offset=low)
 
     def offset_by_time(self, queue: MessageQueue, timestamp: int) -> int:
         """See `ConsumerPort.offset_by_time`."""
-        return self.context.store.offset_by_time(queue.topic, queue.queue_id, timestamp, "lower")
+        store, key = self.context.store, (queue.topic, queue.queue_id)
+        return max(store.offset_by_time(*key, timestamp, "lower"), self.deleted.floor(*key))
 
     def send_back(
         self, group: str, message: MessageView, level: int, max_reconsume_times: int | None
     ) -> None:
         """See `ConsumerPort.send_back`."""
-        self._check_writable()
+        self.check_writable()
         self.sender.store(group, message, level, max_reconsume_times)
 
     def resend(self, group: str, messages: Sequence[MessageView]) -> None:
         """Give messages to a group once more; see `SendBack.resend`."""
-        self._check_writable()
+        self.check_writable()
         self.sender.resend(group, messages)
 
     def _filter(self, topic: str, selector: Selector) -> MessageFilter | None:
@@ -161,13 +188,26 @@ class EmbeddedPort:
         self, group: str, offsets: Mapping[MessageQueue, int], *, durable: bool = False
     ) -> None:
         """See `ConsumerPort.commit`."""
-        self._check_writable()
-        by_key = {(queue.topic, queue.queue_id): offset for queue, offset in offsets.items()}
+        self.check_writable()
+        by_key = {
+            (queue.topic, queue.queue_id): offset
+            for queue, offset in offsets.items()
+            if not self._is_of_deleted(queue, offset)
+        }
         self.offsets.commit(group, by_key)
         if durable:
             self.save()
         elif not self.offsets.is_saved:
             self.committed_something()
+
+    def _is_of_deleted(self, queue: MessageQueue, offset: int) -> bool:
+        """Whether an offset counts nothing that came since its topic was deleted.
+
+        Members commit for a while what they had; the topic would come back with that.
+        """
+        topic, queue_id = queue.topic, queue.queue_id
+        is_gone = topic in self.deleted and self.topics.get(topic) is None
+        return is_gone and offset <= self.deleted.floor(topic, queue_id)
 
     def save(self) -> bool:
         """Save all offsets durably, after the messages that they count; return whether any were.
@@ -180,13 +220,26 @@ class EmbeddedPort:
         """
         if self.offsets.is_saved:
             return False
+        self.flush_log()
+        return self.offsets.save()
+
+    def flush_log(self) -> None:
+        """Wait until every message is on disk that there is now.
+
+        Raises:
+            ServiceNotAvailableError: that takes too long.
+        """
         end = self.context.log.max_physical_offset
         if not self.context.store.wait_flushed(end, _FLUSH_SECONDS):
             text = f"the log was not on disk after {_FLUSH_SECONDS:.0f} s; offsets are not saved"
             raise ServiceNotAvailableError("store", None, None, text)
-        return self.offsets.save()
 
-    def _check_writable(self) -> None:
+    def check_writable(self) -> None:
+        """Refuse a change of a store that was opened for reading.
+
+        Raises:
+            ReadOnlyStoreError: it was.
+        """
         if not self.context.writable:
             raise ReadOnlyStoreError(
                 "store", None, None, 'it was opened with mode="r"; open it with mode="w"'
@@ -219,7 +272,7 @@ class EmbeddedPort:
             GroupDisabledError: it may not read.
             ReadOnlyStoreError: the store is read-only.
         """
-        self._check_writable()
+        self.check_writable()
         settings = self.groups.ensure(group)
         if not settings.consume_enable:
             raise GroupDisabledError(group, "consumeEnable")

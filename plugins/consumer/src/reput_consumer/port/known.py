@@ -8,7 +8,7 @@ asked for until more messages arrive.
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import attrs
@@ -28,6 +28,8 @@ class KnownQueues:
 
     context: StoreContext
     registry: Registry
+    hides: Callable[[str, int, int], bool] = lambda topic, queue_id, max_offset: False
+    """Whether a queue that ends there is that of a deleted topic; see `DeletedTopics.hides`."""
     _known: dict[str, set[int]] = attrs.field(init=False, factory=dict)
     """Of topics that members read."""
     _listed: set[str] = attrs.field(init=False, factory=set)
@@ -64,7 +66,8 @@ class KnownQueues:
     def _list(self) -> dict[str, set[int]]:
         found: dict[str, set[int]] = {}
         for each in self.context.store.queues():
-            found.setdefault(each.topic, set()).add(each.queue_id)
+            if not self.hides(each.topic, each.queue_id, each.max_queue_offset):
+                found.setdefault(each.topic, set()).add(each.queue_id)
         return found
 
     def _take_over(self, topic: str, was_read: bool) -> set[int]:
@@ -77,6 +80,13 @@ class KnownQueues:
         if topic in self.registry.topics():
             self._listed.add(topic)
         return set(self._known[topic])
+
+    def forget(self, topic: str) -> None:
+        """List a topic anew when it is asked for; it was deleted."""
+        with self._lock:
+            self._listed.discard(topic)
+            self._known.pop(topic, None)
+            self._arrived_count += 1  # no listing of before is taken over
 
     def check_reader(self) -> None:
         """See to it that a reader is there: members would wait without one, and for ever.
