@@ -37,7 +37,7 @@ class KnownQueues:
     _grown: set[str] = attrs.field(init=False, factory=set)
     """Topics with new queues that members were not told of."""
     _arrived_count: int = attrs.field(init=False, default=0)
-    """How often messages have arrived."""
+    """How often messages have arrived, or a topic was deleted."""
     _listing: tuple[int, Mapping[str, set[int]]] = attrs.field(init=False, default=(-1, {}))
     """All queues of the store, by topic, and `_arrived_count` before they were listed."""
     _lock: threading.Lock = attrs.field(init=False, factory=threading.Lock)
