@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -36,6 +38,15 @@ class Served:
     def names(self) -> WirePeer:
         """A connection to the name server."""
         return self._open.enter_context(WirePeer(self.server.name_server))
+
+    def wait_counted(self) -> None:
+        """Return when all messages have come to their queues and were counted."""
+        statistics, end = self.server.broker.context.statistics, self.store.log.max_physical_offset
+        assert self.store.wait_dispatched(timeout=20)
+        pause, deadline = threading.Event(), time.monotonic() + 20
+        while statistics.counted_to < end:
+            assert time.monotonic() < deadline
+            pause.wait(0.001)
 
     def on_loop(self, call: Callable[[], object]) -> None:
         """Call something on the server's event loop, and wait for it."""

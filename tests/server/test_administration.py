@@ -223,6 +223,7 @@ def test_the_broker_tells_how_it_is(served):
     peer = served.peer()
     empty = body_of(peer.ask(RequestCode.GET_BROKER_RUNTIME_INFO))["table"]
     peer.ask(RequestCode.SEND_MESSAGE_V2, message("orders"), body=b"x")
+    served.wait_counted()
 
     table = body_of(peer.ask(RequestCode.GET_BROKER_RUNTIME_INFO))["table"]
 
@@ -233,8 +234,12 @@ def test_the_broker_tells_how_it_is(served):
     assert float(table["putTps"].split()[0]) > 0
     assert 0 < float(table["commitLogDiskRatio"]) < 1
     assert int(table["commitLogMaxOffset"]) == served.store.log.max_physical_offset
-    served.store.wait_dispatched()
     (stored,) = served.store.read("orders", 0, 0)
+    assert table["putMessageSizeTotal"] == str(stored.size)
+    assert table["putMessageEntireTimeMax"].isdigit()
+    assert table["runtime"].startswith("[ 0 days, 0 hours, ")
+    assert table["commitLogDirCapacity"].startswith("Total : ")
+    assert table["sendThreadPoolQueueSize"] == table["pageCacheLockTimeMills"] == "0"
     assert table["earliestMessageTimeStamp"] == str(stored.store_timestamp)
     assert json.loads(peer.ask(RequestCode.GET_BROKER_RUNTIME_INFO).body)
 

@@ -26,7 +26,7 @@ from reput_consumer.resetting import Reset, move_group, reset_offsets
 
 if TYPE_CHECKING:
     import datetime as dt
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from reput.plugin import StoreContext
     from reput.record import DispatchBatch, MessageView
@@ -68,6 +68,9 @@ class ConsumerPlugin(reput.Plugin):
     store_methods: ClassVar[frozenset[str]] = frozenset({"consumer"})
 
     config: ConsumerConfig = attrs.field(factory=ConsumerConfig)
+    arrived: Callable[[DispatchBatch], None] | None = attrs.field(init=False, default=None)
+    """Called with all messages that have come to their queues, on the thread that dispatches; set
+    by those who serve the store."""
     _context: StoreContext | None = attrs.field(init=False, default=None)
     _files: Files | None = attrs.field(init=False, default=None)
     _port: EmbeddedPort | None = attrs.field(init=False, default=None)
@@ -122,6 +125,8 @@ class ConsumerPlugin(reput.Plugin):
         """Wake consumers that wait for a message of ``batch``."""
         if self._port is not None:
             self._port.arrive(batch)
+        if self.arrived is not None:
+            self.arrived(batch)
 
     @reput.hookimpl
     def reput_work(self, now: int) -> int | None:
@@ -347,6 +352,14 @@ class ConsumerPlugin(reput.Plugin):
             OSError: the offsets cannot be written.
         """
         move_group(self._of_store, checked_group(group), offsets, self._of_process.of_group(group))
+
+    def offsets(self, group: str) -> dict[tuple[str, int], int]:
+        """Return the offsets that a group has committed, by topic and queue id."""
+        port = self._of_store
+        if not port.context.writable and self._files is not None:
+            self._files.load()  # another process may be writing
+        self._of_process.save(group)
+        return port.offsets.of_group(checked_group(group))
 
     def reset_offsets(self, group: str, topic: str, to: str | int | dt.datetime) -> list[Reset]:
         """Have a group read a topic again, or skip some of it; its members here go on there.

@@ -27,6 +27,9 @@ from reput_server.broker.sending.handlers import SendHandlers
 from reput_server.broker.sending.replies import ReplyHandlers
 from reput_server.broker.sending.sendback import SendBackHandlers
 from reput_server.broker.sending.together import SendsTogether
+from reput_server.broker.statistics.handlers import StatisticsHandlers
+from reput_server.broker.statistics.pools import WatchedPool
+from reput_server.broker.statistics.table import Statistics
 from reput_server.broker.topics import TopicTable
 from reput_server.errors import ServerError
 
@@ -77,8 +80,8 @@ class Broker:
             ServerError: the store lacks a plugin without which nothing can be served.
         """
         plugin = _consumers_of(store)
-        pool = ThreadPoolExecutor(_THREADS, "reput-serve")
-        serial = ThreadPoolExecutor(1, "reput-serve-turn")
+        pool = WatchedPool(_THREADS, "reput-serve")
+        serial = WatchedPool(1, "reput-serve-turn")
         writer = ThreadPoolExecutor(1, "reput-serve-put")
         topics = TopicTable(
             store,
@@ -87,8 +90,10 @@ class Broker:
             config.creates_topics and is_writable,
             f"{config.cluster}_REPLY_TOPIC",
         )
+        statistics = Statistics(config.cluster, store.log.max_physical_offset)
+        plugin.arrived = statistics.arrived
         context = BrokerContext(
-            store, plugin, config, loop, pool, serial, _now, is_writable, topics
+            store, plugin, config, loop, pool, serial, _now, is_writable, topics, statistics
         )
         sends = SendsTogether(
             store.put_many,
@@ -97,6 +102,7 @@ class Broker:
             writer,
             config.limits,
             _now,
+            statistics.sends,
         )
         groups, held = Groups(context), HeldPulls(context, begin)
         transactions = TransactionHandlers(context, groups)
@@ -117,7 +123,8 @@ class Broker:
             self.transactions,
             TopicHandlers(context, self.groups),
             GroupHandlers(context, self.groups),
-            StatusHandlers(context, self.sends.rate, pulls.rate, context.clock()),
+            StatusHandlers(context, self.sends, context.clock()),
+            StatisticsHandlers(context, self.groups),
             pulls,
             MemberHandlers(context, self.groups, filters),
             OffsetHandlers(context),
@@ -126,6 +133,7 @@ class Broker:
 
     def close(self) -> None:
         """Finish what was begun."""
+        self.context.plugin.arrived = None
         self.transactions.close()
         for executor in self._executors:
             executor.shutdown(wait=True, cancel_futures=True)

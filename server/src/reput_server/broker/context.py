@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from concurrent.futures import Executor
 from typing import TYPE_CHECKING, TypeVar
 
 import attrs
 
 from reput_remoting import MASTER_ID, BrokerData, ResponseCode
+from reput_server.broker.statistics.table import Statistics
 from reput_server.errors import Refusal
 
 if TYPE_CHECKING:
     from reput import Store
     from reput_consumer import ConsumerPlugin, ConsumerPort, MessageQueue
+    from reput_server.broker.statistics.pools import WatchedPool
     from reput_server.broker.topics import TopicTable
     from reput_server.config import Address, ServerConfig
 
@@ -31,13 +32,14 @@ class BrokerContext:
     plugin: ConsumerPlugin
     config: ServerConfig
     loop: asyncio.AbstractEventLoop
-    pool: Executor
+    pool: WatchedPool
     """Threads that ask the store."""
-    serial: Executor
+    serial: WatchedPool
     """One thread, for what must happen in the order in which it came."""
     clock: Callable[[], int]
     is_writable: bool
     topics: TopicTable
+    statistics: Statistics = attrs.field(factory=lambda: Statistics(""))
     address: Address = ("", 0)
     """What clients are told."""
     packed_host: bytes = b""

@@ -127,7 +127,10 @@ class GroupHandlers:
             raise Refusal(ResponseCode.SYSTEM_ERROR, str(error)) from None
         found = await self.context.run(self.context.plugin.progress, asked.consumer_group)
         wanted = set(filter(None, [asked.topic, *(asked.topic_list or "").split(";")]))
-        body = write_body({"consumeTps": 0.0, "offsetTable": self._table(found, wanted)})
+        table = self._table(found, wanted)
+        topics = {queue.topic for queue in table}
+        rate = self.context.statistics.get_rate_of(asked.consumer_group, topics)
+        body = write_body({"consumeTps": rate, "offsetTable": table})
         return request.command.answer(ResponseCode.SUCCESS, body=body)
 
     def _table(self, found: GroupProgress, wanted: set[str]) -> dict[QueueName, dict[str, int]]:

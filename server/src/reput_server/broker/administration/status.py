@@ -1,13 +1,16 @@
 """Answers how the broker is (28), as ``mqadmin clusterList`` and ``brokerStatus`` print it.
 
-Source: RocketMQ ``AdminBrokerProcessor.prepareRuntimeInfo``.
+What a broker of RocketMQ has and this one does not (slaves, buffers beside the page cache, pops) is
+0 here, as it is there on a broker that does not use it.
+
+Source: RocketMQ ``AdminBrokerProcessor.prepareRuntimeInfo``, ``StoreStatsService.getRuntimeInfo``.
 """
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
@@ -15,21 +18,28 @@ from reput_remoting import VERSION, Command, RequestCode, ResponseCode, version_
 
 if TYPE_CHECKING:
     from reput_server.broker.context import BrokerContext
-    from reput_server.broker.rates import Rate
+    from reput_server.broker.sending.together import SendsTogether
     from reput_server.wire.answering import Handler
     from reput_server.wire.contract import Request
 
 __all__ = ["StatusHandlers"]
 
-_TIMER = (
-    "timerCongestNum",
-    "timerDequeueTps",
-    "timerEnqueueTps",
-    "timerOffsetBehind",
-    "timerReadBehind",
+_TOTALS: Final = (
+    "msgPutTotalYesterdayMorning",
+    "msgPutTotalTodayMorning",
+    "msgPutTotalTodayNow",
 )
-"""Of a timer that is on time; the tool wants them."""
-_POOLS = ("send", "pull", "query", "litePull", "ack")
+_NOTHING: Final = (
+    "ackThreadPoolQueueHeadWaitTimeMills",
+    "ackThreadPoolQueueSize",
+    "dispatchMaxBuffer",
+    "remainTransientStoreBufferNumbs",
+    "startAcceptSendRequestTimeStamp",
+)
+"""Of parts that this broker does not have."""
+_KIB: Final = 1024
+_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+_DELAYED: Final = "SCHEDULE_TOPIC_XXXX"
 
 
 @attrs.frozen(eq=False)
@@ -37,8 +47,7 @@ class StatusHandlers:
     """The request about the broker itself."""
 
     context: BrokerContext
-    puts: Rate
-    gets: Rate
+    sends: SendsTogether
     since: int
     """When the broker started, ms."""
 
@@ -48,44 +57,137 @@ class StatusHandlers:
 
     async def runtime(self, request: Request) -> Command:
         """Answer names and texts, as a broker does."""
-        table = await self.context.run(self._table)
-        body = write_body({"table": dict(sorted(table.items()))})
-        return request.command.answer(ResponseCode.SUCCESS, body=body)
+        of_loop = {**self._of_times(), **self._of_pools()}
+        table = {**of_loop, **await self.context.run(self._of_store), **self._of_counts()}
+        texts = {name: str(table[name]) for name in sorted(table)}
+        return request.command.answer(ResponseCode.SUCCESS, body=write_body({"table": texts}))
 
-    def _table(self) -> dict[str, str]:
+    # ------------------------------------------------------------------ on the event loop
+
+    def _of_times(self) -> dict[str, Any]:
+        now, times = self.context.loop.time(), self.sends.times
+        minute = times.last_minute(now)
+        since = times.began
+        return {
+            "getMessageEntireTimeMax": _ms(self.context.statistics.reads.longest),
+            "pageCacheLockTimeMills": 0 if since is None else _ms(now - since),
+            "putLatency99": f"{minute.quantile(0.99) * 1000:.2f}",
+            "putLatency999": f"{minute.quantile(0.999) * 1000:.2f}",
+            "putMessageDistributeTime": times.text(now),
+            "putMessageEntireTimeMax": _ms(times.answers.longest),
+        }
+
+    def _of_pools(self) -> dict[str, Any]:
+        capacity = self.context.config.limits.waiting_sends
+        pool, turn = self.context.pool, self.context.serial
+        table: dict[str, Any] = dict.fromkeys(_NOTHING, 0)
+        found = {
+            "send": (self.sends.waiting_count, self.sends.head_wait_ms),
+            # One pool of threads reads for all of them.
+            "pull": (pool.waiting_count, pool.head_wait_ms),
+            "litePull": (pool.waiting_count, pool.head_wait_ms),
+            "query": (pool.waiting_count, pool.head_wait_ms),
+        }
+        for name, (size, wait) in found.items():
+            table[f"{name}ThreadPoolQueueSize"] = size
+            table[f"{name}ThreadPoolQueueHeadWaitTimeMills"] = wait
+        for name in (*found, "ack", "EndTransaction"):
+            table[f"{name}ThreadPoolQueueCapacity"] = capacity
+        table["EndTransactionQueueSize"] = turn.waiting_count
+        return table
+
+    def _of_counts(self) -> dict[str, Any]:
+        found = self.context.statistics
+        now, tick = self.context.clock(), found.ticks()
+        count, size, failed = found.put_totals()
+        table: dict[str, Any] = {
+            "getFoundTps": found.found_rate.text(tick),
+            "getMissTps": found.missed_rate.text(tick),
+            "getTotalTps": found.pull_rate.text(tick),
+            "getTransferedTps": found.get_rate.text(tick),
+            "getTransferredTps": found.get_rate.text(tick),
+            "putMessageAverageSize": size / max(count, 1),
+            "putMessageFailedTimes": failed,
+            "putMessageSizeTotal": size,
+            "putMessageTimesTotal": max(count, 1),  # as a broker that has none says
+            "putTps": found.put_rate.text(tick),
+        }
+        for name, day in (("Put", found.puts_today), ("Get", found.gets_today)):
+            day.turn(now)
+            totals = (day.yesterday_morning, day.today_morning, day.total)
+            for each, total in zip(_TOTALS, totals, strict=True):
+                table[each.replace("Put", name)] = total
+        return table
+
+    # ------------------------------------------------------------------ on a thread that may wait
+
+    def _of_store(self) -> dict[str, Any]:
         context = self.context
-        log, now = context.store.log, context.clock()
-        disk = shutil.disk_usage(context.store.root)
+        store, log, now = context.store, context.store.log, context.clock()
+        disk = shutil.disk_usage(store.root)
+        ratio = disk.used / max(disk.used + disk.free, 1)
         start, end = log.min_physical_offset, log.max_physical_offset
-        first = next(iter(context.store.scan(start)), None) if end > start else None
+        first = next(iter(store.scan(start)), None) if end > start else None
         earliest = -1 if first is None or not len(first) else int(first.store_timestamp[0])
-        table = {
+        return {
+            **self._of_delays(),
             "bootTimestamp": self.since,
             "brokerActive": "true",
             "brokerVersion": VERSION,
             "brokerVersionDesc": version_name(VERSION),
-            "commitLogDirCapacity": f"Total : {disk.total} bytes, Free : {disk.free} bytes.",
-            "commitLogDiskRatio": disk.used / disk.total,
+            "commitLogDirCapacity": f"Total : {_size(disk.total)}, Free : {_size(disk.free)}.",
+            "commitLogDiskRatio": ratio,
             "commitLogMaxOffset": end,
             "commitLogMinOffset": start,
-            "consumeQueueDiskRatio": disk.used / disk.total,
+            "consumeQueueDiskRatio": ratio,
+            "dispatchBehindBytes": max((each.lag_size for each in store.plugins()), default=0),
             "earliestMessageTimeStamp": earliest,
-            "getTransferedTps": self.gets.text(now),
-            "getTransferredTps": self.gets.text(now),
-            "msgGetTotalTodayNow": self.gets.total,
-            "msgPutTotalTodayNow": self.puts.total,
-            "pageCacheLockTimeMills": 0,
-            "putTps": self.puts.text(now),
-            "remainHowManyDataToFlush": f"{max(end - log.flushed_offset, 0)} bytes",
-            "runtime": f"[ {(now - self.since) // 1000} seconds ]",
+            "remainHowManyDataToFlush": _size(max(end - log.flushed_offset, 0)),
+            "runtime": _age(now - self.since),
         }
-        for name in ("msgPutTotalYesterdayMorning", "msgPutTotalTodayMorning"):
-            table[name] = 0
-            table[name.replace("Put", "Get")] = 0
-        for name in _TIMER:
-            table[name] = 0
-        for pool in _POOLS:
-            table[f"{pool}ThreadPoolQueueSize"] = 0
-            table[f"{pool}ThreadPoolQueueCapacity"] = context.config.limits.waiting_sends
-            table[f"{pool}ThreadPoolQueueHeadWaitTimeMills"] = 0
-        return {name: str(value) for name, value in table.items()}
+
+    def _of_delays(self) -> dict[str, Any]:
+        """Return how far delays are: those of levels, and those of the timer."""
+        table: dict[str, Any] = {
+            "timerCongestNum": 0,
+            "timerDequeueTps": 0.0,
+            "timerEnqueueTps": 0.0,
+            "timerOffsetBehind": 0,
+            "timerReadBehind": 0,
+        }
+        plugin = self.context.store.plugin_objects.get("schedule")
+        if plugin is None:
+            return table
+        if plugin.timer is not None:
+            table["timerCongestNum"] = plugin.timer.report()["pending"]
+        if plugin.delivery is not None:
+            reaches = {
+                each.queue_id: each.max_queue_offset
+                for each in self.context.store.queues()
+                if each.topic == _DELAYED
+            }
+            for level, offset in sorted(plugin.delivery.offsets().items()):
+                reach = reaches.get(level - 1, 0)
+                table[f"scheduleMessageOffset_{level}"] = f"{offset},{reach}"
+        return table
+
+
+def _ms(seconds: float) -> int:
+    return int(seconds * 1000)
+
+
+def _age(milliseconds: int) -> str:
+    minutes, seconds = divmod(max(milliseconds, 0) // 1000, 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    return f"[ {days} days, {hours} hours, {minutes} minutes, {seconds} seconds ]"
+
+
+def _size(count: int) -> str:
+    """Return a number of bytes as a broker prints it: ``12 B``, ``1.5 MiB``."""
+    if count < _KIB:
+        return f"{count} B"
+    size, power = float(count), 0
+    while size >= _KIB and power < len(_UNITS) - 1:
+        size, power = size / _KIB, power + 1
+    return f"{size:.1f} {_UNITS[power]}"

@@ -119,7 +119,8 @@ class TopicHandlers:
         asked: TopicOf = request.command.header(TopicOf)
         topic = await self._topic(asked.topic)
         table = await self.context.run(self._stats, topic)
-        body = write_body({"offsetTable": table, "topicPutTps": 0.0})
+        rate = self.context.statistics.put_rate_of(topic.topic)
+        body = write_body({"offsetTable": table, "topicPutTps": rate})
         return request.command.answer(ResponseCode.SUCCESS, body=body)
 
     def _stats(self, topic: TopicSettings) -> dict[QueueName, dict[str, int]]:

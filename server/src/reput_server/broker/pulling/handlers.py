@@ -22,7 +22,6 @@ from reput_remoting import (
 )
 from reput_server.broker.members.filters import Filters
 from reput_server.broker.pulling.held import HeldPull, HeldPulls
-from reput_server.broker.rates import Rate
 from reput_server.broker.topics import READ
 from reput_server.errors import Refusal
 from reput_server.wire.answering import answer_of_error
@@ -67,8 +66,6 @@ class PullHandlers:
     filters: Filters
     held: HeldPulls
     limits: Limits
-    rate: Rate = attrs.field(factory=Rate)
-    """Of messages handed out."""
 
     def by_code(self) -> Mapping[int, Handler]:
         """Return the handlers by request code."""
@@ -122,8 +119,25 @@ class PullHandlers:
     async def _read(
         self, command: Command, pull: Pull, selector: Selector
     ) -> tuple[Command, ReadResult]:
+        begun = self.context.loop.time()
         result = await self.context.run(self._result, pull, selector)
+        self._count(pull, result, self.context.loop.time() - begun)
         return self._answer(command, pull, result), result
+
+    def _count(self, pull: Pull, result: ReadResult, seconds: float) -> None:
+        messages = result.messages
+        last = messages[-1] if messages else None
+        end = self.context.store.log.max_physical_offset
+        self.context.statistics.pulled(
+            pull.consumer_group,
+            pull.topic,
+            pull.queue_id,
+            count=len(messages),
+            size=sum([message.size for message in messages]),
+            seconds=seconds,
+            behind=0 if last is None else end - last.physical_offset - last.size,
+            stored=None if last is None else last.store_timestamp,
+        )
 
     def _hold(self, waiting: _Waiting, answer: Command, result: ReadResult) -> bool:
         """Hold a pull for which there is nothing yet; False if it is to be answered."""
@@ -176,7 +190,6 @@ class PullHandlers:
             min_offset=result.min_queue_offset,
             max_offset=result.max_queue_offset,
         )
-        self.rate.add(len(result.messages), self.context.clock())
         body = b"".join([message.record for message in result.messages])
         return command.answer(code, header, remark=result.status.name, body=body)
 

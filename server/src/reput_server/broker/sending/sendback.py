@@ -48,6 +48,8 @@ class SendBackHandlers:
         self.context.port.send_back(
             asked.group, message, asked.delay_level, asked.max_reconsume_times
         )
+        topic = message.properties.get("RETRY_TOPIC", message.topic)
+        self.context.statistics.sent_back(asked.group, topic)
 
     def _message(self, physical_offset: int) -> MessageView:
         try:

@@ -13,7 +13,7 @@ import attrs
 from reput.errors import FlushDiskTimeoutError, PluginError, PutError, ServiceNotAvailableError
 from reput.record import parse_message_id
 from reput_remoting import ResponseCode
-from reput_server.broker.rates import Rate
+from reput_server.broker.statistics.times import PutTimes
 from reput_server.errors import Refusal
 
 if TYPE_CHECKING:
@@ -57,8 +57,8 @@ class SendsTogether:
     clock: Callable[[], int]
     put_count: int = attrs.field(init=False, default=0)
     """Calls of ``put_many``."""
-    rate: Rate = attrs.field(init=False, factory=Rate)
-    """Of messages stored."""
+    times: PutTimes = attrs.field(factory=PutTimes)
+    """How long sends waited for their answers, and how long puts took."""
     _waiting: deque[_Waiting] = attrs.field(init=False, factory=deque)
     _is_busy: bool = attrs.field(init=False, default=False)
 
@@ -80,11 +80,22 @@ class SendsTogether:
             self.loop.call_soon(self._begin_round)
         return await done
 
+    @property
+    def waiting_count(self) -> int:
+        """Sends that wait for a put."""
+        return len(self._waiting)
+
+    @property
+    def head_wait_ms(self) -> int:
+        """How long the first of them has waited."""
+        return int((self.loop.time() - self._waiting[0].since) * 1000) if self._waiting else 0
+
     def _begin_round(self) -> None:
         taken = self._take()
         if not taken:
             self._is_busy = False
             return
+        self.times.begin(self.loop.time())
         work = self.loop.run_in_executor(
             self.executor, self._put_all, [it.messages for it in taken]
         )
@@ -116,11 +127,12 @@ class SendsTogether:
     ) -> None:
         error = None if found.cancelled() else found.exception()
         results = [error] * len(taken) if error or found.cancelled() else found.result()
+        failed = sum(not isinstance(each, Stored) for each in results)
+        self.times.end([each.since for each in taken], self.loop.time(), failed)
         for each, result in zip(taken, results, strict=True):
             if each.done.done():
                 continue
             if isinstance(result, Stored):
-                self.rate.add(len(result.places), self.clock())
                 each.done.set_result(result)
             else:
                 each.done.set_exception(result or ConnectionResetError("the server stops"))

@@ -1,0 +1,126 @@
+"""`Times`: how long something took, by bounds; and how long the puts of the last minute took.
+
+Source: RocketMQ ``StoreStatsService``, for the bounds of the runtime table.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from typing import Final
+
+import attrs
+
+__all__ = ["BOUNDS", "PutTimes", "Times"]
+
+BOUNDS: Final = (
+    *(0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05),
+    *(0.1, 0.2, 0.5, 1.0, 2.0, 3.0, 4.0, 5.0, 10.0),
+)
+"""Upper bounds, s."""
+_LABELS: Final = (
+    ("[<=0ms]", 0.001),
+    ("[0~10ms]", 0.01),
+    ("[10~50ms]", 0.05),
+    ("[50~100ms]", 0.1),
+    ("[100~200ms]", 0.2),
+    ("[200~500ms]", 0.5),
+    ("[500ms~1s]", 1.0),
+    ("[1~2s]", 2.0),
+    ("[2~3s]", 3.0),
+    ("[3~4s]", 4.0),
+    ("[4~5s]", 5.0),
+    ("[5~10s]", 10.0),
+    ("[10s~]", float("inf")),
+)
+"""The bounds of a broker's table, which counts whole ms."""
+_SPAN: Final = 60.0
+
+
+@attrs.define(eq=False)
+class Times:
+    """A histogram of seconds. Used on one thread; one more may read."""
+
+    counts: list[int] = attrs.field(init=False, factory=lambda: [0] * (len(BOUNDS) + 1))
+    """By the bounds; the last is of what took longer than all of them."""
+    total: float = attrs.field(init=False, default=0.0)
+    """Seconds."""
+    longest: float = attrs.field(init=False, default=0.0)
+
+    def add(self, seconds: float) -> None:
+        """Count one."""
+        self.counts[bisect_left(BOUNDS, seconds)] += 1
+        self.total += seconds
+        self.longest = max(self.longest, seconds)
+
+    def quantile(self, part: float) -> float:
+        """Return the bound, s, below which this part of what was counted is; 0 of nothing."""
+        counts = list(self.counts)
+        left = part * sum(counts)
+        for bound, count in zip((*BOUNDS, self.longest), counts, strict=True):
+            left -= count
+            if count and left <= 0:
+                return min(bound, self.longest)
+        return 0.0
+
+
+@attrs.define(eq=False)
+class PutTimes:
+    """Times of sends: until they were answered, and of the puts that stored them."""
+
+    answers: Times = attrs.field(init=False, factory=Times)
+    """From a send's arrival to its answer."""
+    puts: Times = attrs.field(init=False, factory=Times)
+    """Of puts, each of all sends that had arrived."""
+    began: float | None = attrs.field(init=False, default=None)
+    """When the put under way began, by the loop's clock, s."""
+    failed_count: int = attrs.field(init=False, default=0)
+    """Sends that could not be stored."""
+    _minute: Times = attrs.field(init=False, factory=Times)
+    _last_minute: Times | None = attrs.field(init=False, default=None)
+    _ends_at: float = attrs.field(init=False, default=0.0)
+
+    def begin(self, now: float) -> None:
+        """Note that a put begins."""
+        self.began = now
+
+    def end(self, arrived: Sequence[float], now: float, failed_count: int) -> None:
+        """Note that the put has ended.
+
+        Args:
+            arrived: when each of its sends had come, by the loop's clock, s.
+            now: by the same clock.
+            failed_count: how many of them could not be stored.
+        """
+        self.turn(now)
+        self.failed_count += failed_count
+        if self.began is not None:
+            self.puts.add(now - self.began)
+            self.began = None
+        for each in arrived:
+            self.answers.add(now - each)
+            self._minute.add(now - each)
+
+    def turn(self, now: float) -> None:
+        """Begin another minute if the last one is over."""
+        if now >= self._ends_at:
+            is_next = now < self._ends_at + _SPAN
+            self._last_minute = self._minute if is_next else Times()
+            self._minute, self._ends_at = Times(), now + _SPAN
+
+    def last_minute(self, now: float) -> Times:
+        """Return the times of the minute that was over last; none were counted in the first."""
+        self.turn(now)
+        return self._last_minute or Times()
+
+    def text(self, now: float) -> str:
+        """Return the last minute's times as a broker prints them."""
+        found = self.last_minute(now)
+        by_bound = dict(zip((*BOUNDS, float("inf")), found.counts, strict=True))
+        low = -1.0
+        words = []
+        for label, high in _LABELS:
+            count = sum(each for bound, each in by_bound.items() if low < bound <= high)
+            words.append(f"{label}:{count}")
+            low = high
+        return " ".join(words)
