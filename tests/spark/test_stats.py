@@ -179,8 +179,10 @@ def test_the_command_refuses_damage_or_leaves_it_out(run, tmp_path):
     refused = run(tmp_path / "store")
     left = run(tmp_path / "store", "--corrupt", "skip", "--json")
 
-    assert refused.exit_code == ExitCode.UNAVAILABLE
-    assert "REPUT_DAMAGED" in refused.stderr
+    assert refused.exit_code == ExitCode.DAMAGED
+    assert refused.stdout == ""
+    assert "commitlog" in refused.stderr
+    assert "REPUT_" not in refused.stderr
     found = json.loads(left.stdout)
     assert (found["message_count"], found["damage_count"]) == (len(places) - 1, 1)
     assert left.exit_code == ExitCode.DAMAGED
@@ -189,5 +191,5 @@ def test_the_command_refuses_damage_or_leaves_it_out(run, tmp_path):
 def test_the_command_says_what_a_path_without_a_log_is(run, tmp_path):
     refused = run(tmp_path)
 
-    assert refused.exit_code == ExitCode.UNAVAILABLE
+    assert refused.exit_code == ExitCode.NOT_FOUND
     assert "no log there" in refused.stderr

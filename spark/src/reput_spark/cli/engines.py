@@ -32,7 +32,7 @@ def engine_of(master: str, jobs: int | None) -> Iterator[Engine]:
     """Open an engine: processes of this machine where their number is given, else Spark.
 
     Raises:
-        Failure: PySpark is not installed.
+        Failure: PySpark is not installed, or a job has failed.
         click.UsageError: a master was named, too.
     """
     context = click.get_current_context(silent=True)
@@ -42,9 +42,10 @@ def engine_of(master: str, jobs: int | None) -> Iterator[Engine]:
             "--jobs means processes of this machine and --master names a Spark: give one"
         )
     if jobs is not None:
+        from reput_export.commands.failing import failures
         from reput_rebuild.engine import LocalEngine
 
-        with LocalEngine(jobs) as engine:
+        with failures(), LocalEngine(jobs) as engine:
             yield engine
         return
     from reput_spark.jobs.engine import SparkEngine
@@ -63,8 +64,10 @@ def spark_at(master: str, instead: str = "", *, quick: bool = False) -> Iterator
         quick: see `reput_spark.local_session`.
 
     Raises:
-        Failure: PySpark is not installed.
+        Failure: PySpark is not installed, or a job has failed.
     """
+    from reput_export.commands.failing import failures
+
     try:
         import pyspark  # noqa: F401 - to tell that it is missing before anything is begun
     except ImportError:
@@ -73,7 +76,8 @@ def spark_at(master: str, instead: str = "", *, quick: bool = False) -> Iterator
         ) from None
     session = session_of(master, quick=quick)
     try:
-        yield session
+        with failures():
+            yield session
     finally:
         session.stop()
 
