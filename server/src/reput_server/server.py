@@ -14,6 +14,7 @@ import attrs
 from reput.record import pack_host
 from reput_server.broker.broker import Broker
 from reput_server.config import Address, ServerConfig
+from reput_server.names.configuration import NameConfiguration
 from reput_server.names.handlers import NameHandlers
 from reput_server.names.table import RouteTable
 from reput_server.wire.answering import Handlers
@@ -78,8 +79,14 @@ class Server:
         if config.name_server is not None:
             # Asked for no keys: brokers and clients of RocketMQ send none to name servers.
             names = NameHandlers(table, _now)
-            self.names = Service(loop, Handlers(names.by_code()), config.limits, encryption)
+            options = NameConfiguration(self._name_address, config.limits)
+            by_code = {**names.by_code(), **options.by_code()}
+            self.names = Service(loop, Handlers(by_code), config.limits, encryption)
             await self.names.start(config.name_server)
+
+    def _name_address(self) -> Address:
+        assert self.names is not None
+        return self.names.address
 
     async def stop(self) -> None:
         """Finish what was begun, and close all connections."""

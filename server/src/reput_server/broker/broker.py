@@ -15,6 +15,7 @@ from reput_server.broker.administration.groups import GroupHandlers
 from reput_server.broker.administration.status import StatusHandlers
 from reput_server.broker.administration.topics import TopicHandlers
 from reput_server.broker.asking.handlers import QueryHandlers
+from reput_server.broker.configuration.handlers import ConfigurationHandlers
 from reput_server.broker.context import BrokerContext
 from reput_server.broker.ending.handlers import TransactionHandlers
 from reput_server.broker.members.filters import Filters
@@ -30,7 +31,7 @@ from reput_server.broker.sending.together import SendsTogether
 from reput_server.broker.statistics.handlers import StatisticsHandlers
 from reput_server.broker.statistics.pools import WatchedPool
 from reput_server.broker.statistics.table import Statistics
-from reput_server.broker.topics import TopicTable
+from reput_server.broker.topics import READ, WRITE, TopicTable
 from reput_server.errors import ServerError
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 __all__ = ["Broker"]
 
 _THREADS: Final = 4
+_READ_AND_WRITE: Final = READ | WRITE
 
 
 @attrs.define(eq=False)
@@ -125,11 +127,15 @@ class Broker:
             GroupHandlers(context, self.groups),
             StatusHandlers(context, self.sends, context.clock()),
             StatisticsHandlers(context, self.groups),
+            ConfigurationHandlers(context, self._take_options),
             pulls,
             MemberHandlers(context, self.groups, filters),
             OffsetHandlers(context),
         )
         return {code: handler for room in rooms for code, handler in room.by_code().items()}
+
+    def _take_options(self) -> None:
+        self.sends.limits = self.context.config.limits
 
     def close(self) -> None:
         """Finish what was begun."""
@@ -147,12 +153,20 @@ class Broker:
 
     def topics(self) -> Mapping[str, TopicSettings]:
         """Return all its topics, as far as was looked."""
-        return self.context.topics.all()
+        found = self.context.topics.all()
+        return {name: self._permitted(each) for name, each in found.items()}
 
     async def topic(self, name: str) -> TopicSettings | None:
         """Return one of its topics; None if it has no such topic."""
-        known = self.context.topics.known(name)
-        return known or await self.context.run(self.context.topics.find, name)
+        found = self.context.topics.known(name)
+        found = found or await self.context.run(self.context.topics.find, name)
+        return None if found is None else self._permitted(found)
+
+    def _permitted(self, topic: TopicSettings) -> TopicSettings:
+        allowed = self.context.permissions | ~_READ_AND_WRITE
+        if topic.permissions & ~allowed == 0:
+            return topic
+        return attrs.evolve(topic, permissions=topic.permissions & allowed)
 
 
 def _consumers_of(store: Store) -> ConsumerPlugin:

@@ -44,6 +44,8 @@ class BrokerContext:
     """What clients are told."""
     packed_host: bytes = b""
     """The same in message ids."""
+    permissions: int = 6
+    """What may be done with all topics: 4 to read, 2 to write (`brokerPermission`)."""
 
     @property
     def port(self) -> ConsumerPort:

@@ -89,6 +89,9 @@ class PullHandlers:
 
     async def _check(self, pull: Pull) -> None:
         context = self.context
+        if not context.permissions & READ:
+            text = f"the broker[{context.address[0]}] pulling message is forbidden"
+            raise Refusal(ResponseCode.NO_PERMISSION, text)
         settings = context.plugin.subscription_groups.get(pull.consumer_group)
         if settings is None:
             settings = await context.run_in_turn(self._new_group, pull.consumer_group)

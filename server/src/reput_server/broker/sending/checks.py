@@ -55,6 +55,10 @@ def checked_destination(context: BrokerContext, send: Send) -> tuple[str, int]:
         text = f"Sending message to topic[{send.topic}] is forbidden."
         raise Refusal(ResponseCode.NO_PERMISSION, text)
     topic = context.topics.find(send.topic) or _made(context, send)
+    if topic.is_ordered and not context.permissions & WRITE:
+        # Others are only taken from routes, so that producers leave without an error.
+        text = f"the broker[{context.address[0]}] sending message is forbidden"
+        raise Refusal(ResponseCode.NO_PERMISSION, text)
     if not topic.permissions & WRITE:
         text = f"the broker[{context.address[0]}] sending message to {send.topic} is forbidden"
         raise Refusal(ResponseCode.NO_PERMISSION, text)

@@ -1,0 +1,182 @@
+"""The options of a broker by RocketMQ's names: what they are, and which change while it runs.
+
+An option that this broker does not have is not listed.
+
+Source: RocketMQ ``BrokerConfig``, ``MessageStoreConfig``, ``NettyServerConfig``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from reput_server.broker.topics import READ, WRITE
+
+if TYPE_CHECKING:
+    from reput_server.broker.context import BrokerContext
+
+__all__ = ["CHANGES", "change", "settings_of"]
+
+_HOUR_MS: Final = 3_600_000
+_UNIT_SIZE: Final = 20
+_INT_MAX: Final = (1 << 31) - 1
+
+
+def settings_of(context: BrokerContext) -> dict[str, str]:
+    """Return all options as texts."""
+    found = {**_of_broker(context), **_of_store(context), **_of_plugins(context)}
+    return {name: _text(value) for name, value in found.items()}
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _of_broker(context: BrokerContext) -> dict[str, Any]:
+    config, (host, port) = context.config, context.address
+    limits = config.limits
+    return {
+        "aclEnable": bool(config.access_keys),
+        "autoCreateSubscriptionGroup": context.is_writable,
+        "autoCreateTopicEnable": context.topics.creates_topics,
+        "brokerClusterName": config.cluster,
+        "brokerIP1": host,
+        "brokerId": 0,
+        "brokerName": context.name,
+        "brokerPermission": context.permissions,
+        "brokerRole": "ASYNC_MASTER",
+        "enablePropertyFilter": context.has("filter"),
+        "flushConsumerOffsetInterval": context.plugin.config.save_interval_ms,
+        "listenPort": port,
+        "longPollingEnable": True,
+        "rejectTransactionMessage": not context.has("transaction"),
+        "sendThreadPoolQueueCapacity": limits.waiting_sends,
+        "serverChannelMaxIdleTimeSeconds": limits.idle_seconds,
+        "slaveReadEnable": False,
+        "traceTopicEnable": False,
+        "waitTimeMillsInSendQueue": limits.send_wait_ms,
+    }
+
+
+def _of_store(context: BrokerContext) -> dict[str, Any]:
+    store = context.store
+    log, kept = store.config, store.retention
+    found: dict[str, Any] = {
+        "flushDiskType": "SYNC_FLUSH" if log.flush == "sync" else "ASYNC_FLUSH",
+        "flushIntervalCommitLog": log.flush_interval_ms,
+        "mappedFileSizeCommitLog": log.file_size,
+        "maxMessageSize": log.max_message_size,
+        "storePathCommitLog": f"{store.root}/commitlog",
+        "storePathRootDir": store.root,
+        "syncFlushTimeout": log.flush_timeout_ms,
+    }
+    if kept.reserved_ms:  # kept for ever otherwise, which no number of theirs says
+        found["fileReservedTime"] = kept.reserved_ms // _HOUR_MS
+        found["deleteWhen"] = kept.delete_when
+    if kept.disk_max_ratio:
+        found["diskMaxUsedSpaceRatio"] = round(kept.disk_max_ratio * 100)
+    return found
+
+
+def _of_plugins(context: BrokerContext) -> dict[str, Any]:
+    plugins = context.store.plugin_objects
+    found: dict[str, Any] = {
+        "messageIndexEnable": "index" in plugins,
+        "timerWheelEnable": "schedule" in plugins,
+    }
+    options = {name: plugin.config for name, plugin in plugins.items() if hasattr(plugin, "config")}
+    if "consumequeue" in options:
+        found["mappedFileSizeConsumeQueue"] = options["consumequeue"].units_per_file * _UNIT_SIZE
+        found["enableConsumeQueueExt"] = options["consumequeue"].extend
+    if "index" in options:
+        found["maxHashSlotNum"] = options["index"].slots_per_file
+        found["maxIndexNum"] = options["index"].items_per_file
+    if "schedule" in options:
+        found["messageDelayLevel"] = options["schedule"].delay_levels
+        found["timerPrecisionMs"] = options["schedule"].precision_ms
+    if "transaction" in options:
+        found["transactionTimeOut"] = options["transaction"].timeout_ms
+        found["transactionCheckMax"] = options["transaction"].check_max
+        found["transactionCheckInterval"] = options["transaction"].check_interval_ms
+    return found
+
+
+# --------------------------------------------------------------------------- changing
+
+
+def _set_permissions(context: BrokerContext, value: int) -> None:
+    context.permissions = value
+
+
+def _set_creates(context: BrokerContext, value: bool) -> None:
+    context.config = attrs.evolve(context.config, creates_topics=value)
+    context.topics.creates_topics = value
+
+
+def _set_limit(name: str) -> Callable[[BrokerContext, int], None]:
+    def change(context: BrokerContext, value: int) -> None:
+        limits = attrs.evolve(context.config.limits, **{name: value})
+        context.config = attrs.evolve(context.config, limits=limits)
+
+    return change
+
+
+def _flag(text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise ValueError("true or false expected")
+    return text.lower() == "true"
+
+
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdigit()) or not 1 <= int(text[:11]) <= _INT_MAX:
+        raise ValueError("a positive integer expected")
+    return int(text)
+
+
+def _permissions(text: str) -> int:
+    if text not in ("0", "2", "4", "6"):
+        raise ValueError(f"the sum of {READ} for reading and {WRITE} for writing expected")
+    return int(text)
+
+
+_Change = tuple[Callable[[str], Any], Callable[["BrokerContext", Any], None]]
+
+CHANGES: Final[dict[str, _Change]] = {
+    "autoCreateTopicEnable": (_flag, _set_creates),
+    "brokerPermission": (_permissions, _set_permissions),
+    "sendThreadPoolQueueCapacity": (_count, _set_limit("waiting_sends")),
+    "waitTimeMillsInSendQueue": (_count, _set_limit("send_wait_ms")),
+}
+"""What changes while the broker runs: how a text is read, and how its value becomes true."""
+
+
+def change(context: BrokerContext, wanted: dict[str, str]) -> None:
+    """Change options; all of them, or none.
+
+    Raises:
+        ValueError: one of them has no such value, or cannot be changed while the broker runs.
+    """
+    values = {}
+    before = settings_of(context)
+    for name, text in wanted.items():
+        shown = f"{name[:80]}={text[:80]}"
+        if name not in CHANGES:
+            if before.get(name) == text:
+                continue  # a tool that sends back all that it was told
+            if name not in before:
+                raise ValueError(f"{shown}: this broker has no such option")
+            changeable = ", ".join(sorted(CHANGES))
+            raise ValueError(
+                f"{shown}: it cannot be changed while the broker runs; {changeable} can, the "
+                "others by options of the store and of reput serve"
+            )
+        try:
+            values[name] = CHANGES[name][0](text)
+        except ValueError as error:
+            raise ValueError(f"{shown}: {error}") from None
+    if values.get("autoCreateTopicEnable") and not context.is_writable:
+        raise ValueError("autoCreateTopicEnable=true: the store was opened for reading")
+    for name, value in values.items():
+        CHANGES[name][1](context, value)
