@@ -292,6 +292,13 @@ def test_the_core_offers_every_name_of_reput_arrow() -> None:
     assert [name for name in names if not hasattr(arrow, name) and name != "__version__"] == []
 
 
+def test_the_core_offers_the_broker_for_tests() -> None:
+    from reput import testing
+    from reput_server import LocalBroker
+
+    assert testing.LocalBroker is LocalBroker
+
+
 def test_nothing_that_pip_install_reput_brings_names_an_extra() -> None:
     word = re.compile(r"\b(click|rich|pytest|hypothesis|pyarrow)\b", re.IGNORECASE)
 
