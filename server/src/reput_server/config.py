@@ -39,6 +39,8 @@ def _positive(default: int) -> Any:
 class Limits:
     """What peers may take of the server's memory and patience."""
 
+    header_bytes: int = _positive(1 << 20)
+    """A request with a longer header closes its connection; bodies are bounded by the frame."""
     requests_per_peer: int = _positive(256)
     """Requests of one connection that are worked on at once; more are not read meanwhile."""
     bytes_per_peer: int = _positive(32 << 20)
@@ -51,8 +53,14 @@ class Limits:
     """A connection on which nothing moves for so long is closed."""
     connections: int = _positive(10_000)
     """Connections at once; a further one is closed."""
+    spare_descriptors: int = _positive(128)
+    """Descriptors of the process that connections leave to the store; a further one is closed."""
+    remembered_per_peer: int = _positive(20_000)
+    """Groups, held pulls and brokers of one connection; with more of them it is closed."""
     held_pulls: int = _positive(100_000)
     """Pulls that wait for messages; a further one is answered at once."""
+    held_bytes: int = _positive(64 << 20)
+    """What waiting pulls have in their headers; a further one is answered at once."""
     waiting_sends: int = _positive(10_000)
     """Sends that wait for the store; a further one is answered with "busy"."""
     send_wait_ms: int = _positive(1_000)

@@ -19,6 +19,7 @@ from reput_server.names.handlers import NameHandlers
 from reput_server.names.table import RouteTable
 from reput_server.wire.answering import Handlers
 from reput_server.wire.certificates import context_of
+from reput_server.wire.descriptors import word_accept_errors
 from reput_server.wire.encryption import Encryption
 from reput_server.wire.service import Service
 
@@ -69,20 +70,23 @@ class Server:
                 self.store, config, loop, self.service.begin, is_writable=self.is_writable
             )
             handlers.by_code = self.broker.by_code()
-            await self.service.start(config.listen)
+            await self.service.bind(config.listen)
             host, port = config.advertise or config.listen[0], self.service.address[1]
             self.broker.context.address = host, port
             found = await loop.getaddrinfo(host, port)
             self.broker.context.packed_host = pack_host(str(found[0][4][0]), port)
             await self.broker.context.run(self.broker.context.topics.look)
             table.local = self.broker
+            # Only now: who is let in earlier would be given message ids without an address.
+            await self.service.start()
         if config.name_server is not None:
             # Asked for no keys: brokers and clients of RocketMQ send none to name servers.
             names = NameHandlers(table, _now)
             options = NameConfiguration(self._name_address, config.limits)
             by_code = {**names.by_code(), **options.by_code()}
             self.names = Service(loop, Handlers(by_code), config.limits, encryption)
-            await self.names.start(config.name_server)
+            await self.names.bind(config.name_server)
+            await self.names.start()
 
     def _name_address(self) -> Address:
         assert self.names is not None
@@ -127,6 +131,7 @@ def serving(
     is_ready, stops = threading.Event(), asyncio.Event()
 
     async def run() -> None:
+        word_accept_errors(asyncio.get_running_loop())
         try:
             await server.start()
         except BaseException as error:

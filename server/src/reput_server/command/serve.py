@@ -165,8 +165,12 @@ async def _serve(server: Server, *, as_json: bool) -> None:
     import asyncio
     import signal
 
+    from reput_server.wire.descriptors import raise_limit, word_accept_errors
+
     stops = asyncio.Event()
     loop = asyncio.get_running_loop()
+    raise_limit()
+    word_accept_errors(loop)
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stops.set)
     await server.start()

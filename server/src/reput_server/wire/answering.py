@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
 
 import attrs
 
 from reput import PutStatus
 from reput.errors import PutError, ReputError
-from reput_remoting import ACCESS_KEY, Command, RemotingError, ResponseCode, is_signed_with
+from reput_remoting import (
+    ACCESS_KEY,
+    FRAME_SIZE_MAX,
+    Command,
+    RemotingError,
+    RequestCode,
+    ResponseCode,
+    is_signed_with,
+)
 from reput_server.errors import Refusal
 from reput_server.wire.contract import Request
 
@@ -21,6 +30,24 @@ __all__ = ["Handler", "Handlers", "answer_of_error", "code_of_put"]
 Handler = Callable[[Request], Awaitable[Command | None]]
 """Returns the answer; None if there is none, or if it comes later."""
 
+_JSON_MAX: Final = 1 << 20
+"""Bytes of JSON, all of which is read at once: half a second in the worst case."""
+_TABLE_MAX: Final = 4 << 20
+_BODY_MAX: Final[dict[int, int]] = {
+    **dict.fromkeys(
+        (
+            RequestCode.SEND_MESSAGE,
+            RequestCode.SEND_MESSAGE_V2,
+            RequestCode.SEND_BATCH_MESSAGE,
+            RequestCode.SEND_REPLY_MESSAGE,
+            RequestCode.SEND_REPLY_MESSAGE_V2,
+        ),
+        FRAME_SIZE_MAX,
+    ),
+    RequestCode.REGISTER_BROKER: _TABLE_MAX,
+    RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: _TABLE_MAX,
+}
+"""Bytes of the longest body by code; of JSON in all others."""
 _CODES = {
     PutStatus.FLUSH_DISK_TIMEOUT: ResponseCode.FLUSH_DISK_TIMEOUT,
     PutStatus.SERVICE_NOT_AVAILABLE: ResponseCode.SERVICE_NOT_AVAILABLE,
@@ -43,6 +70,7 @@ class Handlers:
         """Return the answer to a request; None if there is none, or if it comes later."""
         command = request.command
         try:
+            _check_body(command)
             self._check_signature(command)
             handler = self.by_code.get(command.code)
             if handler is None:
@@ -67,13 +95,24 @@ class Handlers:
             raise Refusal(ResponseCode.NO_PERMISSION, text)
 
 
+def _check_body(command: Command) -> None:
+    """Refuse a body that would take the loop's time from others; those of messages take none."""
+    most = _BODY_MAX.get(command.code, _JSON_MAX)
+    if len(command.body) > most:
+        text = f"a body of {len(command.body)} bytes; {most} are the most of code {command.code}"
+        raise Refusal(ResponseCode.SYSTEM_ERROR, text)
+
+
 def answer_of_error(command: Command, error: Exception) -> Command:
-    """Return the answer that tells a peer of an error; what is no `ReputError` is logged."""
+    """Return the answer that tells a peer of an error; what nobody foresaw is logged."""
     if isinstance(error, Refusal):
         return command.answer(error.code, error.header, remark=error.remark)
     if isinstance(error, PutError):
         return command.answer(code_of_put(error), remark=str(error))
     if isinstance(error, ReputError | RemotingError):
+        return command.answer(ResponseCode.SYSTEM_ERROR, remark=str(error))
+    if isinstance(error, OSError):
+        logger.warning("request failed code=%d error=%s", command.code, error)
         return command.answer(ResponseCode.SYSTEM_ERROR, remark=str(error))
     logger.error("request failed code=%d", command.code, exc_info=error)
     return command.answer(ResponseCode.SYSTEM_ERROR, remark=f"{type(error).__name__}: {error}")

@@ -73,14 +73,14 @@ class Host(Protocol):
     held_bytes: int
     """Bytes of frames that are not whole yet, of all connections."""
     request_bytes: int
-    """Bytes of bodies that are worked on, of all connections."""
+    """What requests that are worked on take of the memory, bytes, of all connections."""
     paused: set[Any]
     """Connections of which nothing is read at the moment."""
     deaf: set[Any]
     """Connections that leave answers unread at the moment."""
 
-    def admit(self, peer: Any) -> bool:
-        """Note a new connection; False if there are too many."""
+    def admit(self, peer: Any, descriptor: int) -> bool:
+        """Note a new connection, and its descriptor; False if there are too many."""
         ...
 
     def forget(self, peer: Any) -> None:
@@ -97,6 +97,14 @@ class Host(Protocol):
 
     def unread_bytes(self) -> int:
         """Return the bytes of answers that wait for connections to be read."""
+        ...
+
+    def cut_heaviest(self) -> None:
+        """Cut the connection whose unfinished frame takes most."""
+        ...
+
+    def cut_deafest(self) -> None:
+        """Cut the connection that leaves most of its answers unread."""
         ...
 
     def go_on(self) -> None:

@@ -24,6 +24,8 @@ __all__ = ["Peer"]
 
 _WRITE_HIGH = 1 << 20
 """Bytes of answers not taken by the system at which no further requests are read."""
+_FIELD_SIZE = 200
+"""Bytes that a field of a header takes in memory beside its texts, about."""
 _UNKNOWN = ("", 0)
 
 
@@ -38,8 +40,8 @@ class Peer(asyncio.Protocol):
         self.is_open = False
         self._on_close: dict[Hashable, Callable[[], object]] = {}
         self._transport: asyncio.Transport | None = None
-        self._reader = FrameReader()
-        self._request_count = 0  # being worked on, with the bytes of their bodies
+        self._reader = self._new_reader()
+        self._request_count = 0  # being worked on, with what they take of the memory
         self._request_bytes = 0
         self._held_size = 0  # what the service counts of this peer's unfinished frame
         self._is_writing_paused = False
@@ -58,7 +60,7 @@ class Peer(asyncio.Protocol):
         if isinstance(name, tuple) and len(name) >= 2:
             self.address = str(name[0]), int(name[1])
         self.is_open = True
-        if not self.service.admit(self):
+        if not self.service.admit(self, transport.get_extra_info("socket").fileno()):
             self.cut("there are too many connections")
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -95,21 +97,26 @@ class Peer(asyncio.Protocol):
 
     def _let_go(self) -> None:
         self.is_open = False
-        self._reader = FrameReader()
+        self._reader = self._new_reader()
         self._count_held(0)  # at once: others are not to be cut for what is no more
 
     def remember(self, what: Hashable, on_close: Callable[[], object]) -> None:
         """Have ``on_close`` called once the connection is gone; at once if it is."""
-        if self.is_open:
-            self._on_close[what] = on_close
-        else:
+        if not self.is_open:
             on_close()
+            return
+        self._on_close[what] = on_close
+        if len(self._on_close) > self.service.limits.remembered_per_peer:
+            self.cut("it has more groups, pulls or brokers than one connection may have")
 
     def forget(self, what: Hashable) -> None:
         """Undo `remember`."""
         self._on_close.pop(what, None)
 
     # ------------------------------------------------------------------ reading
+
+    def _new_reader(self) -> FrameReader:
+        return FrameReader(header_size_max=self.service.limits.header_bytes)
 
     def data_received(self, data: bytes) -> None:
         """Take bytes of the peer."""
@@ -120,6 +127,7 @@ class Peer(asyncio.Protocol):
     def _pump(self) -> None:
         """Begin what was read, as long as there is room for it."""
         while self.is_open and not self._is_full:
+            held = self._reader.held_size
             try:
                 command = self._reader.next_command()
             except FrameError as error:
@@ -128,7 +136,8 @@ class Peer(asyncio.Protocol):
                 return
             if command is None:
                 break
-            self._begin(command)
+            taken = held - self._reader.held_size
+            self._begin(command, taken + len(command.fields) * _FIELD_SIZE)
         self._count_held(self._reader.held_size)
         self._pause_or_resume()
 
@@ -137,7 +146,12 @@ class Peer(asyncio.Protocol):
         self._held_size = size
         if size and self.service.held_bytes > self.service.limits.bytes_of_all:
             # To wait would help nobody: no frame may ever be whole.
-            self.cut("unfinished frames of all connections take too much memory")
+            self.service.cut_heaviest()
+
+    @property
+    def held_size(self) -> int:
+        """Bytes of its frame that is not whole yet, and of what came behind it."""
+        return self._held_size
 
     @property
     def _is_full(self) -> bool:
@@ -168,27 +182,27 @@ class Peer(asyncio.Protocol):
 
     # ------------------------------------------------------------------ requests
 
-    def _begin(self, command: Command) -> None:
+    def _begin(self, command: Command, size: int) -> None:
+        """Begin to work on a request that takes ``size`` bytes of memory, about."""
         if command.is_response:
             future = self._asked.pop(command.opaque, None)
             if future is not None and not future.done():
                 future.set_result(command)
             return
-        size = len(command.body)
         self._request_count += 1
         self._request_bytes += size
         self.service.request_bytes += size
-        self.service.begin(self._work(command))
+        self.service.begin(self._work(command, size))
 
-    async def _work(self, command: Command) -> None:
+    async def _work(self, command: Command, size: int) -> None:
         try:
             answer = await self.service.answer(Request(command, self))
             if answer is not None:
                 self.answer(command, answer)
         finally:
             self._request_count -= 1
-            self._request_bytes -= len(command.body)
-            self.service.request_bytes -= len(command.body)
+            self._request_bytes -= size
+            self.service.request_bytes -= size
             self.go_on()
             self.service.go_on()
 
@@ -227,17 +241,17 @@ class Peer(asyncio.Protocol):
             self._asked.pop(opaque, None)
 
     def _write(self, frame: bytes) -> None:
-        if self._transport is None or not self.is_open:
+        if self._transport is None or not self.is_open or self._transport.is_closing():
             return
         limits = self.service.limits
         if not self._is_writing_paused:
             self.last_moved = self.service.loop.time()
-        elif (
-            self.unread_size > limits.unread_bytes
-            or self.service.unread_bytes() > limits.bytes_of_all
-        ):
+        elif self.unread_size > limits.unread_bytes:
             self.cut("it leaves its answers unread")
             return
+        elif self.service.unread_bytes() > limits.bytes_of_all:
+            self.service.cut_deafest()
+        # A transport that was just cut takes no more.
         self._transport.write(frame)
 
     @property

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from reput_server.config import Address, Limits
+from reput_server.wire import descriptors
 from reput_server.wire.encryption import Door, Encryption
 from reput_server.wire.peer import Peer
 
@@ -24,7 +25,6 @@ logger = logging.getLogger(__name__)
 __all__ = ["Service"]
 
 _SWEEP_SECONDS = 10.0
-_BACKLOG = 4_096
 _STOP_SECONDS = 5.0
 
 
@@ -40,7 +40,7 @@ class Service:
     held_bytes: int = attrs.field(init=False, default=0)
     """Bytes of frames that are not whole yet, of all connections."""
     request_bytes: int = attrs.field(init=False, default=0)
-    """Bytes of bodies that are worked on, of all connections."""
+    """What requests that are worked on take of the memory, bytes, of all connections."""
     request_count: int = attrs.field(init=False, default=0)
     """Requests since the start."""
     paused: set[Peer] = attrs.field(init=False, factory=set)
@@ -50,19 +50,36 @@ class Service:
     peers: set[Peer] = attrs.field(init=False, factory=set)
     address: Address = attrs.field(init=False, default=("", 0))
     """Where it listens, with the port that was found free."""
+    _is_refusing: bool = attrs.field(init=False, default=False)
+    """Whether the last connection was refused."""
     _server: asyncio.Server | None = attrs.field(init=False, default=None)
     _tasks: set[asyncio.Task[None]] = attrs.field(init=False, factory=set)
     _sweep: asyncio.TimerHandle | None = attrs.field(init=False, default=None)
 
-    async def start(self, address: Address) -> None:
-        """Listen.
+    async def bind(self, address: Address) -> None:
+        """Take an address; nobody is let in until `start`.
 
         Raises:
             OSError: the address cannot be listened on.
         """
-        self._server = await self.loop.create_server(self._door, *address, backlog=_BACKLOG)
+        self._server = await self.loop.create_server(
+            self._door,
+            *address,
+            backlog=descriptors.ACCEPTED_AT_ONCE,
+            start_serving=False,
+        )
         name = self._server.sockets[0].getsockname()
         self.address = str(name[0]), int(name[1])
+
+    async def start(self) -> None:
+        """Listen at the address that was taken.
+
+        Raises:
+            OSError: the address cannot be listened on.
+        """
+        assert self._server is not None
+        await self._server.start_serving()
+        descriptors.listen_long(self._server)
         self._sweep = self.loop.call_later(_SWEEP_SECONDS, self._sweep_idle)
 
     def _door(self) -> asyncio.Protocol:
@@ -90,10 +107,21 @@ class Service:
 
     # ------------------------------------------------------------------ for peers
 
-    def admit(self, peer: Peer) -> bool:
+    def admit(self, peer: Peer, descriptor: int) -> bool:
         """Note a new connection; False if there are too many."""
         self.peers.add(peer)
-        return len(self.peers) <= self.limits.connections
+        limits, count = self.limits, len(self.peers)
+        if count > limits.connections:
+            reason = f"{limits.connections} is the limit"
+        elif not descriptors.are_left(descriptor, limits.spare_descriptors):
+            reason = "the store needs the descriptors that are left; ulimit -n allows more"
+        else:
+            self._is_refusing = False
+            return True
+        if not self._is_refusing:  # once, and not for each of a thousand
+            self._is_refusing = True
+            logger.warning("refusing connections open=%d reason=%s", count - 1, reason)
+        return False
 
     def forget(self, peer: Peer) -> None:
         """Drop a connection that is gone."""
@@ -104,6 +132,17 @@ class Service:
     def unread_bytes(self) -> int:
         """Return the bytes of answers that wait for connections to be read."""
         return sum(peer.unread_size for peer in self.deaf)
+
+    def cut_heaviest(self) -> None:
+        """Cut the connection whose unfinished frame takes most: not who happens to come next."""
+        heaviest = max(self.peers, key=lambda peer: peer.held_size)
+        heaviest.cut("unfinished frames of all connections take too much memory, its own most")
+
+    def cut_deafest(self) -> None:
+        """Cut the connection that leaves most of its answers unread."""
+        deafest = max(self.deaf, key=lambda peer: peer.unread_size)
+        deafest.cut("of all connections it leaves most of its answers unread")
+        self.deaf.discard(deafest)
 
     def begin(self, work: Coroutine[Any, Any, None]) -> None:
         """Have something done, and keep it from being collected meanwhile."""

@@ -65,6 +65,8 @@ class FrameReader:
 
     frame_size_max: int = FRAME_SIZE_MAX
     """Bytes of the longest frame that is read."""
+    header_size_max: int = _HEADER_LENGTH_MAX
+    """Bytes of the longest header that is read; what is in a header takes many times its bytes."""
     last_kind: HeaderKind = attrs.field(init=False, default=HeaderKind.JSON)
     """How the header of the last command was written."""
     _bytes: bytearray = attrs.field(init=False, factory=bytearray)
@@ -111,6 +113,10 @@ class FrameReader:
             raise FrameError(4, f"header kind {kind}", "0 (JSON) or 1 (binary)")
         if header_end > end:
             raise FrameError(5, f"a header of {header_length} bytes", f"{length - 4} or fewer")
+        if header_length > self.header_size_max:
+            raise FrameError(
+                5, f"a header of {header_length} bytes", f"{self.header_size_max} or fewer"
+            )
         if len(held) < end:
             return None
         with memoryview(held) as view:

@@ -16,7 +16,8 @@ import attrs
 
 from reput.errors import ReputError
 from reput_consumer import MemberExistsError, Selector
-from reput_remoting import Command, ConsumerData, GroupOf, RequestCode, Subscription
+from reput_remoting import ConsumerData, Subscription
+from reput_server.broker.members.news import GroupNews
 
 if TYPE_CHECKING:
     from reput_remoting import Heartbeat, Language
@@ -117,7 +118,11 @@ class Groups:
         # Whoever has gone meanwhile has left already, and would stay for ever.
         if has_changed and client.peer.is_open:
             # The store tells all members, this one among them: its connection may be a new one.
-            await self.context.run_in_turn(self._join, data, client)
+            try:
+                await self.context.run_in_turn(self._join, data, client)
+            except OSError:
+                self.drop_consumer(data.group, client.client_id, client.peer)
+                raise  # the next heartbeat tries again
 
     def _leaver(
         self, drop: Callable[[str, str, Connection], None], group: str, client: Client
@@ -162,10 +167,7 @@ class Groups:
         port = self.context.port
         selectors = {each.topic: Selector() for each in data.subscriptions}
 
-        def changed() -> None:
-            if not self.context.loop.is_closed():
-                self.context.loop.call_soon_threadsafe(_tell_changed, client.peer, data.group)
-
+        changed = GroupNews(self.context.loop, client.peer, data.group).changed
         broadcast = data.message_model == BROADCASTING
         try:
             port.leave(data.group, client.client_id)  # at another connection, or for other topics
@@ -179,10 +181,3 @@ class Groups:
 
 def _silent(clients: Iterable[Client], now: int) -> list[Client]:
     return [each for each in clients if now - each.last > EXPIRY_MS]
-
-
-def _tell_changed(peer: Connection, group: str) -> None:
-    command = Command.request(
-        RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, GroupOf(consumer_group=group), one_way=True
-    )
-    peer.tell(command)

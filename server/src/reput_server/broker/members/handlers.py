@@ -6,11 +6,11 @@ Source: RocketMQ ``ClientManageProcessor``, ``ConsumerManageProcessor``, ``Admin
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from reput_consumer import MessageQueue, retry_topic
+from reput_consumer import MessageQueue, checked_group, retry_topic
 from reput_remoting import (
     BodyObject,
     Command,
@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     from reput_server.wire.contract import Request
 
 __all__ = ["MemberHandlers"]
+
+_GROUPS_MAX: Final = 1_000
+_TOPICS_MAX: Final = 10_000
 
 
 @attrs.frozen(eq=False)
@@ -64,6 +67,7 @@ class MemberHandlers:
         now = self.context.clock()
         self.groups.expire(now)
         client = Client(heartbeat.client_id, request.peer, command.language, command.version, now)
+        _check(heartbeat)
         if self.context.is_writable and heartbeat.consumers:
             names = [each.group for each in heartbeat.consumers]
             await self.context.run_in_turn(self._ensure, names)
@@ -123,3 +127,18 @@ class MemberHandlers:
         selector = self.filters.selector_of(subscription.expression, subscription.expression_type)
         await self.context.run(self.filters.compiled, subscription.topic, selector)
         return request.command.answer(ResponseCode.SUCCESS)
+
+
+def _check(heartbeat: Heartbeat) -> None:
+    """Refuse what no client is: each group is kept, and consumer groups in a file."""
+    topics = sum(len(each.subscriptions) for each in heartbeat.consumers)
+    groups = max(len(heartbeat.producer_groups), len(heartbeat.consumers))
+    if groups > _GROUPS_MAX or topics > _TOPICS_MAX:
+        text = f"a heartbeat of {groups} groups and {topics} topics"
+        most = f"{_GROUPS_MAX} and {_TOPICS_MAX} are the most"
+        raise Refusal(ResponseCode.SYSTEM_ERROR, f"{text}; {most}")
+    try:
+        for each in heartbeat.consumers:
+            checked_group(each.group)
+    except ValueError as error:
+        raise Refusal(ResponseCode.SYSTEM_ERROR, str(error)) from None

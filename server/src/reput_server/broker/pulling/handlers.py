@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from reput import ReadStatus
-from reput_consumer import GroupSettings
+from reput_consumer import GroupSettings, checked_group
 from reput_remoting import (
     Command,
     Pull,
@@ -83,7 +83,7 @@ class PullHandlers:
             await self.context.run(self._commit, pull)
         seconds = min(max(pull.suspend_timeout_millis, 0), _HOLD_MS_MAX) / 1000
         until = self.context.loop.time() + seconds
-        if self._hold(_Waiting(request, pull, selector, until), answer, result):
+        if self._hold(_Waiting(_slim(request), pull, selector, until), answer, result):
             return None
         return answer
 
@@ -117,6 +117,11 @@ class PullHandlers:
     def _new_group(self, group: str) -> GroupSettings:
         if not self.context.is_writable:
             return GroupSettings(group=group)
+        try:
+            checked_group(group)
+        except ValueError as error:
+            text = f"subscription group not exist: {error}"
+            raise Refusal(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, text) from None
         return self.context.plugin.subscription_groups.ensure(group)
 
     async def _read(
@@ -149,12 +154,17 @@ class PullHandlers:
             return False
         if len(self.held) >= self.limits.held_pulls or not peer.is_open:
             return False
+        size = sum(map(len, (pull.consumer_group, pull.topic, pull.subscription or "")))
+        if self.held.size + size > self.limits.held_bytes:
+            return False
         if result.status is not ReadStatus.OFFSET_OVERFLOW_ONE and result.status not in _EMPTY:
             return False  # a place that cannot be read: the client goes on behind it
         queue = self.context.queue(pull.topic, pull.queue_id)
         # The offset at which the queue was at its end: with none yet, a message comes at 0.
         at = 0 if result.status in _EMPTY else pull.queue_offset
-        self.held.hold(HeldPull(peer, queue, at, waiting.until, lambda: self._look_again(waiting)))
+        self.held.hold(
+            HeldPull(peer, queue, at, waiting.until, lambda: self._look_again(waiting), size)
+        )
         return True
 
     async def _look_again(self, waiting: _Waiting) -> None:
@@ -195,6 +205,13 @@ class PullHandlers:
         )
         body = b"".join([message.record for message in result.messages])
         return command.answer(code, header, remark=result.status.name, body=body)
+
+
+def _slim(request: Request) -> Request:
+    """Return a request without what its answer does not need: it may be kept for half a minute."""
+    command = request.command
+    kept = Command(command.code, opaque=command.opaque, flag=command.flag)
+    return attrs.evolve(request, command=kept)
 
 
 def _code_of(result: ReadResult, queue_offset: int) -> tuple[int, int]:

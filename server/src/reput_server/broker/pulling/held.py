@@ -38,6 +38,8 @@ class HeldPull:
     """When the pull is answered whatever there is, by the loop's clock, s."""
     again: Callable[[], Coroutine[Any, Any, None]]
     """Answers the pull with what there is now, or holds it again if that is nothing."""
+    size: int = 0
+    """What of its header is kept meanwhile, bytes."""
     timer: asyncio.TimerHandle | None = None
 
 
@@ -51,6 +53,8 @@ class HeldPulls:
     _held: dict[MessageQueue, set[HeldPull]] = attrs.field(init=False, factory=dict)
     _watched: dict[MessageQueue, int] = attrs.field(init=False, factory=dict)
     """The offset from which on the store tells of a message, by queue."""
+    size: int = attrs.field(init=False, default=0)
+    """What of the pulls' headers is kept, bytes."""
     _count: int = attrs.field(init=False, default=0)
 
     def __len__(self) -> int:
@@ -60,6 +64,7 @@ class HeldPulls:
         """Have a pull look again when its queue has a new message, or when its time is over."""
         self._held.setdefault(pull.queue, set()).add(pull)
         self._count += 1
+        self.size += pull.size
         pull.timer = self.context.loop.call_at(pull.until, self._release, pull)
         pull.peer.remember(pull, lambda: self._drop(pull))
         watched = self._watched.get(pull.queue)
@@ -80,7 +85,7 @@ class HeldPulls:
 
         try:
             await self.context.run(self.context.port.fetch, request, tell)
-        except ReputError:
+        except (ReputError, OSError):
             # The pulls find out for themselves, a while later.
             loop.call_later(_TRY_AGAIN_SECONDS, self._wake, queue)
 
@@ -99,6 +104,7 @@ class HeldPulls:
             return False
         held.discard(pull)
         self._count -= 1
+        self.size -= pull.size
         if not held:
             del self._held[pull.queue]
         if pull.timer is not None:
