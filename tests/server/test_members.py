@@ -226,8 +226,10 @@ def test_a_new_group_begins_at_a_young_topics_first_message_and_elsewhere_decide
 
 def test_an_offset_that_no_queue_has_is_refused(served):
     update = UpdateGroupOffset(consumer_group=GROUP, topic="orders", queue_id=0, commit_offset=-1)
+    peer = served.peer()
+    peer.ask(RequestCode.SEND_MESSAGE_V2, message("orders"), body=b"x")
 
-    answer = served.peer().ask(RequestCode.UPDATE_CONSUMER_OFFSET, update)
+    answer = peer.ask(RequestCode.UPDATE_CONSUMER_OFFSET, update)
 
     assert answer.code == ResponseCode.SYSTEM_ERROR
     assert "no queue has it" in answer.remark

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from reput_remoting.headers.administration import CloneOffsets as CloneOffsets
     from reput_remoting.headers.administration import ConsumeStatsOf as ConsumeStatsOf
     from reput_remoting.headers.administration import ConsumeTimesOf as ConsumeTimesOf
+    from reput_remoting.headers.administration import CorrectionOf as CorrectionOf
     from reput_remoting.headers.administration import CreateTopic as CreateTopic
     from reput_remoting.headers.administration import DeleteGroup as DeleteGroup
     from reput_remoting.headers.administration import GroupNamed as GroupNamed
@@ -130,6 +131,7 @@ _HOMES = {
     "ConsumeDirectly": "headers.members",
     "ConsumeStatsOf": "headers.administration",
     "ConsumeTimesOf": "headers.administration",
+    "CorrectionOf": "headers.administration",
     "ConsumerData": "bodies.heartbeat",
     "ConsumerStatus": "headers.members",
     "CreateTopic": "headers.administration",

@@ -11,7 +11,11 @@ import attrs
 
 from reput.errors import PluginError, ReputError
 from reput_consumer import ConsumerPlugin
+from reput_server.broker.administration.deleting import DeleteHandlers
+from reput_server.broker.administration.forwarding import ForwardHandlers
 from reput_server.broker.administration.groups import GroupHandlers
+from reput_server.broker.administration.looks import LookHandlers
+from reput_server.broker.administration.resets import ResetHandlers
 from reput_server.broker.administration.status import StatusHandlers
 from reput_server.broker.administration.topics import TopicHandlers
 from reput_server.broker.asking.handlers import QueryHandlers
@@ -21,6 +25,7 @@ from reput_server.broker.ending.handlers import TransactionHandlers
 from reput_server.broker.members.filters import Filters
 from reput_server.broker.members.groups import Groups
 from reput_server.broker.members.handlers import MemberHandlers
+from reput_server.broker.members.marks import ResetMarks
 from reput_server.broker.members.offsets import OffsetHandlers
 from reput_server.broker.pulling.handlers import PullHandlers
 from reput_server.broker.pulling.held import HeldPulls
@@ -116,7 +121,8 @@ class Broker:
         context = self.context
         filters = Filters(context, self.groups)
         sends = SendHandlers(context, self.sends)
-        pulls = PullHandlers(context, filters, self.held, context.config.limits)
+        marks = ResetMarks()
+        pulls = PullHandlers(context, filters, self.held, marks, context.config.limits)
         rooms = (
             sends,
             ReplyHandlers(context, self.groups, sends),
@@ -128,9 +134,13 @@ class Broker:
             StatusHandlers(context, self.sends, context.clock()),
             StatisticsHandlers(context, self.groups),
             ConfigurationHandlers(context, self._take_options),
+            DeleteHandlers(context, marks),
+            ResetHandlers(context, self.groups, marks, self.held),
+            ForwardHandlers(context, self.groups),
+            LookHandlers(context, self.groups),
             pulls,
             MemberHandlers(context, self.groups, filters),
-            OffsetHandlers(context),
+            OffsetHandlers(context, marks),
         )
         return {code: handler for room in rooms for code, handler in room.by_code().items()}
 

@@ -5,6 +5,7 @@ Source: RocketMQ ``TopicConfigManager``.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
@@ -22,9 +23,11 @@ __all__ = [
     "INHERIT",
     "READ",
     "RETRY_PREFIX",
+    "SYSTEM_TOPICS",
     "TEMPLATE",
     "WRITE",
     "TopicTable",
+    "is_system_topic",
 ]
 
 READ: Final = 4
@@ -34,7 +37,24 @@ TEMPLATE: Final = "TBW102"
 """The topic whose settings a new topic takes over."""
 RETRY_PREFIX: Final = "%RETRY%"
 DEAD_LETTER_PREFIX: Final = "%DLQ%"
+SYSTEM_TOPICS: Final = frozenset(
+    {
+        TEMPLATE,
+        "SCHEDULE_TOPIC_XXXX",
+        "RMQ_SYS_TRANS_HALF_TOPIC",
+        "RMQ_SYS_TRANS_OP_HALF_TOPIC",
+        "RMQ_SYS_TRACE_TOPIC",
+        "TRANS_CHECK_MAX_TIME_TOPIC",
+        "SELF_TEST_TOPIC",
+        "BenchmarkTest",
+        "OFFSET_MOVED_EVENT",
+    }
+)
+"""Names that are none of the users' topics."""
+_SYSTEM_PREFIX: Final = "rmq_sys_"
 _TEMPLATE_QUEUES: Final = 8
+_QUEUES: Final = "consumequeue"
+_DISPATCH_SECONDS: Final = 20.0
 _LOOK_AGAIN_MS: Final = 1_000
 
 
@@ -52,6 +72,8 @@ class TopicTable:
     """How many queues the store has of each topic."""
     _observed_at: tuple[int, int] = attrs.field(init=False, default=(-1, 0))
     """The log's end when the store was last looked at, and when that was, ms."""
+    _looking: threading.Lock = attrs.field(init=False, factory=threading.Lock)
+    """Held while the store is looked at, so that no look of before brings back what is deleted."""
 
     def all(self) -> Mapping[str, TopicSettings]:
         """Return all topics by name, as far as was looked."""
@@ -98,13 +120,20 @@ class TopicTable:
 
     def look(self) -> None:
         """See which topics the store has by now, unless that was done since the last put."""
+        with self._looking:
+            self._look()
+
+    def _look(self) -> None:
         end, now = self.store.log.max_physical_offset, self.clock()
         # What was put last may not have been in its queue yet.
         if self._observed_at[0] == end and 0 <= now - self._observed_at[1] < _LOOK_AGAIN_MS:
             return
         self._observed_at = end, now
         found: dict[str, int] = {}
+        hides = self.plugin.deleted.hides
         for queue in self.store.queues():
+            if hides(queue.topic, queue.queue_id, queue.max_queue_offset):
+                continue
             found[queue.topic] = max(found.get(queue.topic, 0), queue.queue_id + 1)
         self._observed = found
 
@@ -129,6 +158,21 @@ class TopicTable:
         )
         return settings
 
+    def delete(self, topic: str) -> bool:
+        """Delete a topic; return whether there was one.
+
+        Raises:
+            ReputError: the log cannot be flushed.
+            OSError: a file cannot be written.
+        """
+        # What was put and is in no queue yet would count as put later.
+        self.store.wait_dispatched(_DISPATCH_SECONDS, plugins=[_QUEUES])
+        with self._looking:
+            was_there = self.plugin.delete_topic(topic)
+            self._observed = {key: each for key, each in self._observed.items() if key != topic}
+            self._observed_at = -1, 0
+        return was_there
+
     def ensure(self, settings: TopicSettings) -> TopicSettings:
         """Return a topic; one that there is not is added as given.
 
@@ -137,6 +181,11 @@ class TopicTable:
         """
         found = self.known(settings.topic)
         return self.put(settings) if found is None else found
+
+
+def is_system_topic(topic: str) -> bool:
+    """Whether a name is none of the users' topics."""
+    return topic in SYSTEM_TOPICS or topic.startswith(_SYSTEM_PREFIX)
 
 
 def _template() -> TopicSettings:

@@ -13,6 +13,7 @@ __all__ = [
     "CloneOffsets",
     "ConsumeStatsOf",
     "ConsumeTimesOf",
+    "CorrectionOf",
     "CreateTopic",
     "DeleteGroup",
     "GroupNamed",
@@ -79,6 +80,16 @@ class ConsumeTimesOf:
 
     topic: str
     group: str
+
+
+@attrs.frozen(kw_only=True)
+class CorrectionOf:
+    """Which is the smallest offset that groups have of each queue of a topic?"""
+
+    topic: str
+    compare_group: str
+    filter_groups: str | None = None
+    """Groups that are left out, parted by commas."""
 
 
 @attrs.frozen(kw_only=True)

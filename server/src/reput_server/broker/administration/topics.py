@@ -6,7 +6,7 @@ Source: RocketMQ ``AdminBrokerProcessor``, ``TopicConfigManager``.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import attrs
 
@@ -21,7 +21,7 @@ from reput_remoting import (
     TopicSettings,
     write_body,
 )
-from reput_server.broker.topics import TEMPLATE
+from reput_server.broker.topics import SYSTEM_TOPICS
 from reput_server.errors import Refusal
 
 if TYPE_CHECKING:
@@ -31,20 +31,6 @@ if TYPE_CHECKING:
     from reput_server.wire.contract import Request
 
 __all__ = ["TopicHandlers"]
-
-_SYSTEM: Final = frozenset(
-    {
-        TEMPLATE,
-        "SCHEDULE_TOPIC_XXXX",
-        "RMQ_SYS_TRANS_HALF_TOPIC",
-        "RMQ_SYS_TRANS_OP_HALF_TOPIC",
-        "RMQ_SYS_TRACE_TOPIC",
-        "TRANS_CHECK_MAX_TIME_TOPIC",
-        "SELF_TEST_TOPIC",
-        "BenchmarkTest",
-        "OFFSET_MOVED_EVENT",
-    }
-)
 
 
 @attrs.frozen(eq=False)
@@ -71,7 +57,7 @@ class TopicHandlers:
         self.context.check_writable()
         try:
             checked_topic(asked.topic)
-            if asked.topic in _SYSTEM:
+            if asked.topic in SYSTEM_TOPICS:
                 raise ValueError(f"the topic[{asked.topic}] is a system topic")
             settings = TopicSettings(
                 topic=asked.topic,
@@ -128,12 +114,15 @@ class TopicHandlers:
             each.queue_id: each for each in self.context.store.queues() if each.topic == topic.topic
         }
         table = {}
+        deleted = self.context.plugin.deleted
         for queue_id in range(max(topic.read_queues, topic.write_queues)):
             found = known.get(queue_id)
             table[QueueName(topic.topic, self.context.name, queue_id)] = {
                 "lastUpdateTimestamp": 0 if found is None else found.last_update_timestamp or 0,
                 "maxOffset": 0 if found is None else found.max_queue_offset,
-                "minOffset": 0 if found is None else found.min_queue_offset,
+                "minOffset": 0
+                if found is None
+                else max(found.min_queue_offset, deleted.floor(topic.topic, queue_id)),
             }
         return table
 
@@ -160,7 +149,7 @@ class TopicHandlers:
 
     async def system(self, request: Request) -> Command:
         """Answer names that count as topics and are none of the users'."""
-        names = {*_SYSTEM, self.context.name, self.context.config.cluster}
+        names = {*SYSTEM_TOPICS, self.context.name, self.context.config.cluster}
         address = next(iter(self.context.data.addresses.values()))
         body = write_body({"brokerAddr": address, "topicList": sorted(names)})
         return request.command.answer(ResponseCode.SUCCESS, body=body)

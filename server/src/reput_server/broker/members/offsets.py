@@ -25,6 +25,7 @@ from reput_server.errors import Refusal
 
 if TYPE_CHECKING:
     from reput_server.broker.context import BrokerContext
+    from reput_server.broker.members.marks import ResetMarks
     from reput_server.wire.answering import Handler
     from reput_server.wire.contract import Request
 
@@ -36,6 +37,7 @@ class OffsetHandlers:
     """Offsets of groups and of queues."""
 
     context: BrokerContext
+    marks: ResetMarks
 
     def by_code(self) -> Mapping[int, Handler]:
         """Return the handlers by request code."""
@@ -70,6 +72,15 @@ class OffsetHandlers:
         """Note how far a group is."""
         asked: UpdateGroupOffset = request.command.header(UpdateGroupOffset)
         self.context.check_writable()
+        topics = self.context.topics
+        known = topics.known(asked.topic) or await self.context.run(topics.find, asked.topic)
+        if known is None:
+            # Members of a deleted topic's groups commit for a while what they had.
+            text = f"Topic {asked.topic} not exist!"
+            raise Refusal(ResponseCode.TOPIC_NOT_EXIST, text)
+        if self.marks.has(asked.consumer_group, asked.topic, asked.queue_id):
+            text = "Offset has been previously reset"
+            return request.command.answer(ResponseCode.SUCCESS, remark=text)
         queue = self.context.queue(asked.topic, asked.queue_id)
         offsets = {queue: asked.commit_offset}
         try:
@@ -83,13 +94,11 @@ class OffsetHandlers:
         asked: OffsetByTime = request.command.header(OffsetByTime)
         is_upper = (asked.boundary_type or "lower").lower() == "upper"
         boundary: Literal["lower", "upper"] = "upper" if is_upper else "lower"
+        key = asked.topic, asked.queue_id
         offset = await self.context.run(
-            self.context.store.offset_by_time,
-            asked.topic,
-            asked.queue_id,
-            asked.timestamp,
-            boundary,
+            self.context.store.offset_by_time, *key, asked.timestamp, boundary
         )
+        offset = max(offset, self.context.plugin.deleted.floor(*key))
         return request.command.answer(ResponseCode.SUCCESS, OffsetAnswer(offset=offset))
 
     async def maximum(self, request: Request) -> Command:
@@ -114,6 +123,7 @@ class OffsetHandlers:
         return request.command.answer(ResponseCode.SUCCESS, TimestampAnswer(timestamp=timestamp))
 
     def _earliest(self, asked: QueueOf) -> int:
-        first, _ = self.context.port.bounds(self.context.queue(asked.topic, asked.queue_id))
-        messages = self.context.store.read(asked.topic, asked.queue_id, first, 1).messages
+        key, port = (asked.topic, asked.queue_id), self.context.plugin.port
+        first, _ = port.bounds(self.context.queue(*key))
+        messages = port.read(*key, first, 1).messages
         return messages[0].store_timestamp if messages else -1

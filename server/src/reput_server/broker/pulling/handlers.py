@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from reput import ReadResult
     from reput_consumer import Selector
     from reput_server.broker.context import BrokerContext
+    from reput_server.broker.members.marks import ResetMarks
     from reput_server.config import Limits
     from reput_server.wire.answering import Handler
     from reput_server.wire.contract import Request
@@ -65,6 +66,7 @@ class PullHandlers:
     context: BrokerContext
     filters: Filters
     held: HeldPulls
+    marks: ResetMarks
     limits: Limits
 
     def by_code(self) -> Mapping[int, Handler]:
@@ -77,6 +79,8 @@ class PullHandlers:
         await self._check(pull)
         selector = self.filters.selector(pull)
         answer, result = await self._read(request.command, pull, selector)
+        if result.status is ReadStatus.OFFSET_RESET:
+            return answer  # what the client has counted until now is over
         if not pull.sys_flag & PullFlag.SUSPEND:
             return answer
         if pull.sys_flag & PullFlag.COMMIT_OFFSET and self.context.is_writable:
@@ -129,6 +133,16 @@ class PullHandlers:
     ) -> tuple[Command, ReadResult]:
         begun = self.context.loop.time()
         result = await self.context.run(self._result, pull, selector)
+        place = pull.topic, pull.queue_id, pull.queue_offset
+        reset_to = self.marks.take(pull.consumer_group, *place)
+        if reset_to is not None:
+            result = attrs.evolve(
+                result,
+                status=ReadStatus.OFFSET_RESET,
+                next_queue_offset=reset_to,
+                messages=(),
+                queue_offsets=(),
+            )
         self._count(pull, result, self.context.loop.time() - begun)
         return self._answer(command, pull, result), result
 
@@ -181,7 +195,7 @@ class PullHandlers:
     def _result(self, pull: Pull, selector: Selector) -> ReadResult:
         """Read; on a thread that may wait."""
         chosen = self.filters.compiled(pull.topic, selector)
-        return self.context.store.read(
+        return self.context.plugin.port.read(
             pull.topic,
             pull.queue_id,
             pull.queue_offset,

@@ -74,6 +74,11 @@ class HeldPulls:
             self._watched[pull.queue] = pull.queue_offset
             self.begin(self._watch(pull.queue, pull.queue_offset))
 
+    def look_again(self, queue: MessageQueue) -> None:
+        """Have the pulls of a queue look again at once: a group is to go on elsewhere."""
+        for pull in list(self._held.get(queue, ())):
+            self._release(pull)
+
     async def _watch(self, queue: MessageQueue, queue_offset: int) -> None:
         """Ask the store to tell when the queue has a message at ``queue_offset``."""
         request = FetchRequest("", _WAITER, queue, queue_offset, Selector(), 1, 1)
