@@ -70,6 +70,7 @@ class Server:
                 self.store, config, loop, self.service.begin, is_writable=self.is_writable
             )
             handlers.by_code = self.broker.by_code()
+            handlers.at_once = self.broker.at_once()
             await self.service.bind(config.listen)
             host, port = config.advertise or config.listen[0], self.service.address[1]
             self.broker.context.address = host, port

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from reput_remoting.errors import FrameError as FrameError
     from reput_remoting.errors import HeaderError as HeaderError
     from reput_remoting.errors import RemotingError as RemotingError
+    from reput_remoting.framing.answers import AnswerFrames as AnswerFrames
     from reput_remoting.framing.frames import FRAME_SIZE_MAX as FRAME_SIZE_MAX
     from reput_remoting.framing.frames import FrameReader as FrameReader
     from reput_remoting.framing.frames import HeaderKind as HeaderKind
@@ -117,6 +118,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "ACCESS_KEY": "signature",
+    "AnswerFrames": "framing.answers",
     "BatchEntry": "bodies.batch",
     "BodyError": "errors",
     "BodyObject": "bodies.objects",

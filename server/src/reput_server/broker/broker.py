@@ -29,6 +29,7 @@ from reput_server.broker.members.marks import ResetMarks
 from reput_server.broker.members.offsets import OffsetHandlers
 from reput_server.broker.pulling.handlers import PullHandlers
 from reput_server.broker.pulling.held import HeldPulls
+from reput_server.broker.sending.atonce import SendsAtOnce
 from reput_server.broker.sending.handlers import SendHandlers
 from reput_server.broker.sending.replies import ReplyHandlers
 from reput_server.broker.sending.sendback import SendBackHandlers
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     from reput import Store
     from reput_remoting import BrokerData, TopicSettings
     from reput_server.config import ServerConfig
-    from reput_server.wire.answering import Handler
+    from reput_server.wire.answering import AtOnce, Handler
 
 __all__ = ["Broker"]
 
@@ -103,13 +104,14 @@ class Broker:
             store, plugin, config, loop, pool, serial, _now, is_writable, topics, statistics
         )
         sends = SendsTogether(
+            store.put,
             store.put_many,
             lambda physical: store.get(physical).queue_offset,
             loop,
             writer,
             config.limits,
-            _now,
             statistics.sends,
+            is_flushed=store.config.flush == "sync",
         )
         groups, held = Groups(context), HeldPulls(context, begin)
         transactions = TransactionHandlers(context, groups)
@@ -146,6 +148,10 @@ class Broker:
 
     def _take_options(self) -> None:
         self.sends.limits = self.context.config.limits
+
+    def at_once(self) -> Mapping[int, AtOnce]:
+        """Return what takes requests without a task of their own, by request code."""
+        return SendsAtOnce(self.context, self.sends).by_code()
 
     def close(self) -> None:
         """Finish what was begun."""

@@ -46,6 +46,7 @@ class Faults:
     def __attrs_post_init__(self) -> None:
         self._handlers = self._service.handlers.by_code
         self._service.handlers.by_code = dict.fromkeys(self._handlers, self._answer)
+        self._service.handlers.at_once = {}  # whatever comes passes here
 
     # ------------------------------------------------------------------ for tests
 

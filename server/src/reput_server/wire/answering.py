@@ -24,11 +24,14 @@ from reput_server.wire.contract import Request
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["Handler", "Handlers", "answer_of_error", "code_of_put"]
+__all__ = ["AtOnce", "Handler", "Handlers", "answer_of_error", "code_of_put"]
 
 
 Handler = Callable[[Request], Awaitable[Command | None]]
 """Returns the answer; None if there is none, or if it comes later."""
+AtOnce = Callable[[Request], bool]
+"""Takes a request without waiting for anything, and ends it by `Connection.finish`; False: the
+handler of its code is to take it."""
 
 _JSON_MAX: Final = 1 << 20
 """Bytes of JSON, all of which is read at once: half a second in the worst case."""
@@ -65,6 +68,19 @@ class Handlers:
     by_code: Mapping[int, Handler]
     access_keys: Mapping[str, str] = attrs.field(factory=dict, repr=False)
     """Secret keys by access key; without any, no signature is asked for."""
+    at_once: Mapping[int, AtOnce] = attrs.field(factory=dict)
+    """What is asked before the handlers, for some codes."""
+
+    def take(self, request: Request) -> bool:
+        """Take a request of a code in `at_once`; False if it is to go the longer way."""
+        try:
+            self._check_signature(request.command)
+            return self.at_once[request.command.code](request)
+        except Refusal:
+            return False
+        except Exception:  # the longer way answers whatever is wrong with it
+            logger.exception("request not taken code=%d", request.command.code)
+            return False
 
     async def answer(self, request: Request) -> Command | None:
         """Return the answer to a request; None if there is none, or if it comes later."""

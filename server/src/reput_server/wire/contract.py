@@ -6,7 +6,7 @@ A handler sees a `Connection`; a connection sees the `Host` that counts for all 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Hashable
+from collections.abc import Callable, Coroutine, Hashable, Sequence
 from typing import Any, Protocol
 
 import attrs
@@ -25,6 +25,16 @@ class Connection(Protocol):
 
     def answer(self, command: Command, answer: Command) -> None:
         """Send the answer to a request, unless nobody waits for one."""
+        ...
+
+    def finish(self, count: int, size: int, answers: Sequence[bytes | Command]) -> None:
+        """End requests that were taken at once, as many as ``count``.
+
+        Args:
+            count: requests.
+            size: bytes that they took, the sum of `Request.size`.
+            answers: those that peers wait for; bytes are whole frames.
+        """
         ...
 
     def tell(self, command: Command) -> None:
@@ -63,6 +73,8 @@ class Request:
 
     command: Command
     peer: Connection
+    size: int = 0
+    """Bytes of memory that it takes, about."""
 
 
 class Host(Protocol):
@@ -89,6 +101,18 @@ class Host(Protocol):
 
     def begin(self, work: Coroutine[Any, Any, None]) -> None:
         """Have something done, and keep it from being collected meanwhile."""
+        ...
+
+    def may_take(self, code: int) -> bool:
+        """Whether requests of this code can be taken at once."""
+        ...
+
+    def take(self, request: Request) -> bool:
+        """Take a request at once, which `Connection.finish` ends; False if that cannot be."""
+        ...
+
+    def finished(self, count: int) -> None:
+        """Note that requests have ended that were taken at once."""
         ...
 
     async def answer(self, request: Request) -> Command | None:

@@ -14,7 +14,7 @@ from reput_server.wire.answering import answer_of_error
 from reput_server.wire.contract import Request
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Callable, Hashable, Sequence
 
     from reput_server.wire.contract import Host
 
@@ -43,6 +43,7 @@ class Peer(asyncio.Protocol):
         self._reader = self._new_reader()
         self._request_count = 0  # being worked on, with what they take of the memory
         self._request_bytes = 0
+        self._passed_count = 0  # requests that could not be taken at once, and are worked on
         self._held_size = 0  # what the service counts of this peer's unfinished frame
         self._is_writing_paused = False
         self._is_reading_paused = False
@@ -192,29 +193,51 @@ class Peer(asyncio.Protocol):
         self._request_count += 1
         self._request_bytes += size
         self.service.request_bytes += size
-        self.service.begin(self._work(command, size))
+        request = Request(command, self, size)
+        may_be_taken = self.service.may_take(command.code)
+        # None overtakes one that went the longer way.
+        if may_be_taken and not self._passed_count and self.service.take(request):
+            return
+        self._passed_count += may_be_taken
+        self.service.begin(self._work(request, may_be_taken))
 
-    async def _work(self, command: Command, size: int) -> None:
+    async def _work(self, request: Request, may_be_taken: bool) -> None:
+        command = request.command
         try:
-            answer = await self.service.answer(Request(command, self))
+            answer = await self.service.answer(request)
             if answer is not None:
                 self.answer(command, answer)
         finally:
-            self._request_count -= 1
-            self._request_bytes -= size
-            self.service.request_bytes -= size
-            self.go_on()
-            self.service.go_on()
+            self._passed_count -= may_be_taken
+            self._end(1, request.size)
+
+    def _end(self, count: int, size: int) -> None:
+        self._request_count -= count
+        self._request_bytes -= size
+        self.service.request_bytes -= size
+        self.go_on()
+        self.service.go_on()
+
+    def finish(self, count: int, size: int, answers: Sequence[bytes | Command]) -> None:
+        """End requests that were taken at once; their answers are written together."""
+        if answers:
+            frames = [each if isinstance(each, bytes) else self._frame_of(each) for each in answers]
+            self._write(b"".join(frames))
+        self.service.finished(count)
+        self._end(count, size)
 
     # ------------------------------------------------------------------ writing
 
     def answer(self, command: Command, answer: Command) -> None:
         """Send the answer to a request, unless nobody waits for one."""
         if not command.is_one_way:
-            try:
-                self._write(encode_frame(answer))
-            except FrameError as error:  # an answer that would be too long
-                self._write(encode_frame(answer_of_error(command, error)))
+            self._write(self._frame_of(answer))
+
+    def _frame_of(self, answer: Command) -> bytes:
+        try:
+            return encode_frame(answer)
+        except FrameError as error:  # it would be too long
+            return encode_frame(answer_of_error(answer, error))
 
     def tell(self, command: Command) -> None:
         """Send a request that is not answered."""

@@ -53,6 +53,10 @@ class Service:
     _is_refusing: bool = attrs.field(init=False, default=False)
     """Whether the last connection was refused."""
     _server: asyncio.Server | None = attrs.field(init=False, default=None)
+    _taken_count: int = attrs.field(init=False, default=0)
+    """Requests that were taken at once and have not ended."""
+    _all_ended: asyncio.Event | None = attrs.field(init=False, default=None)
+    """Set once there are none, where that is waited for."""
     _tasks: set[asyncio.Task[None]] = attrs.field(init=False, factory=set)
     _sweep: asyncio.TimerHandle | None = attrs.field(init=False, default=None)
 
@@ -94,6 +98,11 @@ class Service:
             self._sweep.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=_STOP_SECONDS)
+        if self._taken_count:
+            self._all_ended = asyncio.Event()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_STOP_SECONDS):
+                    await self._all_ended.wait()
         for peer in list(self.peers):
             peer.cut("the server stops")
         with contextlib.suppress(TimeoutError):
@@ -149,6 +158,25 @@ class Service:
         task = self.loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    def may_take(self, code: int) -> bool:
+        """Whether requests of this code can be taken at once."""
+        return code in self.handlers.at_once
+
+    def take(self, request: Request) -> bool:
+        """Take a request at once, which `Connection.finish` ends; False if that cannot be."""
+        self._taken_count += 1  # first: it may have ended when this comes back
+        if self.handlers.take(request):
+            self.request_count += 1
+            return True
+        self._taken_count -= 1
+        return False
+
+    def finished(self, count: int) -> None:
+        """Note that requests have ended that were taken at once."""
+        self._taken_count -= count
+        if self._all_ended is not None and not self._taken_count:
+            self._all_ended.set()
 
     async def answer(self, request: Request) -> Command | None:
         """Return the answer to a request; None if there is none, or if it comes later."""

@@ -31,7 +31,7 @@ FRAME_SIZE_MAX: Final = 16 << 20
 _LENGTH: Final = struct.Struct(">i")
 _HEADER_LENGTH_MAX: Final = (1 << 24) - 1
 _KIND_SHIFT: Final = 24
-_START: Final = struct.Struct(">iI")  # length; kind and header length
+FRAME_START: Final = struct.Struct(">iI")  # length; kind and header length
 
 
 class HeaderKind(IntEnum):
@@ -41,6 +41,9 @@ class HeaderKind(IntEnum):
     BINARY = 1
 
 
+_KINDS: Final = tuple(HeaderKind)
+
+
 def encode_frame(command: Command, kind: HeaderKind = HeaderKind.JSON) -> bytes:
     """Return the frame of ``command``.
 
@@ -48,10 +51,10 @@ def encode_frame(command: Command, kind: HeaderKind = HeaderKind.JSON) -> bytes:
         FrameError: it would be longer than a peer reads.
     """
     header = encode_json(command) if kind is HeaderKind.JSON else encode_binary(command)
-    size = _START.size + len(header) + len(command.body)
+    size = FRAME_START.size + len(header) + len(command.body)
     if size > FRAME_SIZE_MAX:
         raise FrameError(0, f"a command of {size} bytes", f"{FRAME_SIZE_MAX} or fewer")
-    start = _START.pack(size - _LENGTH.size, kind << _KIND_SHIFT | len(header))
+    start = FRAME_START.pack(size - _LENGTH.size, kind << _KIND_SHIFT | len(header))
     return b"".join((start, header, command.body))
 
 
@@ -102,14 +105,14 @@ class FrameReader:
             return None
         (length,) = _LENGTH.unpack_from(held)
         end = _LENGTH.size + length
-        if not _START.size <= end <= self.frame_size_max:
+        if not FRAME_START.size <= end <= self.frame_size_max:
             raise FrameError(0, f"a length of {length}", f"4 to {self.frame_size_max - 4}")
-        if len(held) < _START.size:
+        if len(held) < FRAME_START.size:
             return None
-        _, word = _START.unpack_from(held)
+        _, word = FRAME_START.unpack_from(held)
         kind, header_length = word >> _KIND_SHIFT, word & _HEADER_LENGTH_MAX
-        header_end = _START.size + header_length
-        if kind > HeaderKind.BINARY:
+        header_end = FRAME_START.size + header_length
+        if kind >= len(_KINDS):
             raise FrameError(4, f"header kind {kind}", "0 (JSON) or 1 (binary)")
         if header_end > end:
             raise FrameError(5, f"a header of {header_length} bytes", f"{length - 4} or fewer")
@@ -120,7 +123,7 @@ class FrameReader:
         if len(held) < end:
             return None
         with memoryview(held) as view:
-            header, body = bytes(view[_START.size : header_end]), bytes(view[header_end:end])
+            header, body = bytes(view[FRAME_START.size : header_end]), bytes(view[header_end:end])
         del held[:end]
-        self.last_kind = HeaderKind(kind)
+        self.last_kind = _KINDS[kind]
         return (decode_binary if kind else decode_json)(header, body)

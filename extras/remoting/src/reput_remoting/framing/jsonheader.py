@@ -17,6 +17,10 @@ __all__ = ["decode_json", "encode_json"]
 HEADER_START: Final = 8  # bytes of a frame before its header
 _LANGUAGES: Final = Language.__members__
 _encode: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+# Made once: `json.loads` with an option makes a decoder for each call.
+_decode: Final = json.JSONDecoder(parse_float=str).decode
+_LIMIT: Final = 1 << 31
+_TEXTS: Final = frozenset({str})
 
 
 def encode_json(command: Command) -> bytes:
@@ -43,37 +47,45 @@ def decode_json(header: bytes, body: bytes) -> Command:
     """
     text = header.decode("utf-8", "replace")
     try:
-        members = json.loads(text, parse_float=str)
+        members = _decode(text)
     except (ValueError, RecursionError) as error:
         raise FrameError(HEADER_START, f"a header that is no JSON ({error})", "JSON") from None
     if not isinstance(members, dict):
         raise FrameError(HEADER_START, f"a header that is {type(members).__name__}", "an object")
-    remark = members.get("remark")
+    take = members.get
+    remark = take("remark")
     return Command(
-        _integer(members, "code", None),
-        _fields_of(members.get("extFields"), has_escapes="\\u" in text),
+        _integer(take("code"), "code"),
+        _fields_of(take("extFields"), has_halves="\\ud" in text or "\\uD" in text),
         body,
-        _integer(members, "opaque", 0),
-        _integer(members, "flag", 0),
-        remark if isinstance(remark, str) else None,
-        _LANGUAGES.get(str(members.get("language")), Language.OTHER),
-        _integer(members, "version", 0),
+        _integer(take("opaque", 0), "opaque"),
+        _integer(take("flag", 0), "flag"),
+        remark if type(remark) is str else None,
+        _LANGUAGES.get(str(take("language")), Language.OTHER),
+        _integer(take("version", 0), "version"),
     )
 
 
-def _integer(members: dict[str, Any], name: str, default: int | None) -> int:
-    value = members.get(name, default)
-    if type(value) is not int or not -(1 << 31) <= value < 1 << 31:
+def _integer(value: object, name: str) -> int:
+    if type(value) is not int or not -_LIMIT <= value < _LIMIT:
         raise FrameError(HEADER_START, f"{name} = {str(value)[:40]}", "an integer of 32 bits")
     return value
 
 
-def _fields_of(found: object, *, has_escapes: bool) -> dict[str, str]:
+def _fields_of(found: object, *, has_halves: bool) -> dict[str, str]:
     """Return the fields' texts; C++ and npm send numbers and booleans as such."""
     if found is None:
         return {}
     if not isinstance(found, dict):
         raise FrameError(HEADER_START, f"extFields as {type(found).__name__}", "an object")
+    fields: dict[str, str] = found
+    if not _TEXTS.issuperset(map(type, found.values())):
+        fields = _texts_of(found)
+    # Half of a pair, written as an escape, could be encoded nowhere.
+    return {_whole(name): _whole(text) for name, text in fields.items()} if has_halves else fields
+
+
+def _texts_of(found: dict[str, Any]) -> dict[str, str]:
     fields = {}
     for name, value in found.items():
         kind = type(value)
@@ -85,8 +97,7 @@ def _fields_of(found: object, *, has_escapes: bool) -> dict[str, str]:
             fields[name] = str(value)
         elif value is not None:
             raise FrameError(HEADER_START, f"extFields.{name[:40]} as {kind.__name__}", "a text")
-    # Half of a pair, written as an escape, could be encoded nowhere.
-    return {_whole(name): _whole(text) for name, text in fields.items()} if has_escapes else fields
+    return fields
 
 
 def _whole(text: str) -> str:

@@ -131,6 +131,8 @@ class SettingsTable(ABC, Generic[S]):
 
     document: BrokerDocument
     _table: dict[str, dict[str, Any]] = attrs.field(init=False, factory=dict)
+    _made: dict[str, tuple[dict[str, Any], S]] = attrs.field(init=False, factory=dict)
+    """By name: the settings that were asked for last, and the entry that they were made of."""
 
     table_name: ClassVar[str]
     """The table's name in the file."""
@@ -164,10 +166,21 @@ class SettingsTable(ABC, Generic[S]):
         return sorted(self._table)
 
     def get(self, name: str) -> S | None:
-        """Return the settings of a name; None for one that the file does not know."""
+        """Return the settings of a name; None for one that the file does not know.
+
+        As long as its entry is the same, the same object is returned.
+        """
         entry = self._table.get(name)
         if entry is None:
             return None
+        known = self._made.get(name)
+        if known is not None and known[0] is entry:  # an entry is replaced, and never changed
+            return known[1]
+        made = self._made_of(name, entry)
+        self._made[name] = entry, made
+        return made
+
+    def _made_of(self, name: str, entry: Mapping[str, Any]) -> S:
         found = {
             field: entry[member]
             for field, (member, kind) in self.fields.items()

@@ -33,12 +33,12 @@ if TYPE_CHECKING:
     from reput_server.wire.answering import Handler
     from reput_server.wire.contract import Request
 
-__all__ = ["SendHandlers"]
+__all__ = ["PROPERTIES_SIZE_MAX", "TRACED", "TRANSACTION_MASK", "SendHandlers"]
 
 _END: Final = b"\x02"
-_PROPERTIES_SIZE_MAX: Final = 32_767
-_TRACED: Final = {"MSG_REGION": "DefaultRegion", "TRACE_ON": "true"}
-_TRANSACTION_MASK: Final = 12
+PROPERTIES_SIZE_MAX: Final = 32_767
+TRACED: Final = {"MSG_REGION": "DefaultRegion", "TRACE_ON": "true"}
+TRANSACTION_MASK: Final = 12
 _SHARED_MAX: Final = 64 << 20
 _TIMED: Final = ("TIMER_DELIVER_MS", "TIMER_DELAY_SEC", "TIMER_DELAY_MS")
 
@@ -78,6 +78,8 @@ class SendHandlers:
     async def store(self, request: Request, send: Send, *, is_batch: bool) -> Command:
         """Store what a request brings, and return the answer that says where.
 
+        `SendsAtOnce` does the same for ordinary sends: what changes here may concern it.
+
         Raises:
             Refusal: it may not be stored.
             PutError: it cannot be.
@@ -92,7 +94,7 @@ class SendHandlers:
             properties=self._properties(send),
             flag=send.flag,
             # A producer's transaction bits say nothing yet: the half message has none.
-            sys_flag=send.sys_flag & ~_TRANSACTION_MASK,
+            sys_flag=send.sys_flag & ~TRANSACTION_MASK,
             born_timestamp=send.born_timestamp,
             born_host=request.peer.address,
             reconsume_times=send.reconsume_times or 0,
@@ -111,7 +113,7 @@ class SendHandlers:
             transaction_id=found.get("UNIQ_KEY"),
         )
         code = ResponseCode.FLUSH_DISK_TIMEOUT if stored.late else ResponseCode.SUCCESS
-        return command.answer(code, header, remark=stored.late, more=_TRACED)
+        return command.answer(code, header, remark=stored.late, more=TRACED)
 
     async def _destination(self, send: Send, version: int) -> tuple[str, int]:
         context, topic = self.context, send.topic
@@ -134,8 +136,8 @@ class SendHandlers:
         if text and not text.endswith(_END):
             text += _END
         text += b"CLUSTER\x01" + self.context.config.cluster.encode() + _END
-        if len(text) > _PROPERTIES_SIZE_MAX:
-            found = f"the message properties length {len(text)} is over {_PROPERTIES_SIZE_MAX}"
+        if len(text) > PROPERTIES_SIZE_MAX:
+            found = f"the message properties length {len(text)} is over {PROPERTIES_SIZE_MAX}"
             raise Refusal(ResponseCode.MESSAGE_ILLEGAL, found)
         return text
 

@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import attrs
 
@@ -17,13 +17,57 @@ from reput_server.broker.statistics.times import PutTimes
 from reput_server.errors import Refusal
 
 if TYPE_CHECKING:
-    from reput import BatchReceipt, Message
+    from reput import BatchReceipt, Message, Receipt
     from reput_server.config import Limits
 
-__all__ = ["SendsTogether", "Stored"]
+__all__ = ["Send", "SendsTogether", "Stored"]
 
 _ROUND_BYTES: Final = 32 << 20
 _ROUND_COUNT: Final = 4_096
+_SINGLE_COUNT: Final = 3
+"""Sends of a round that are put one by one: for so few that is faster than together."""
+_SLOW_SECONDS: Final = 0.005
+_SPARED_SECONDS: Final = 1.0
+
+Result = tuple[Sequence[tuple[int, int]], str | None] | Exception
+"""Places and why they are late, as `Send.stored` takes them; or why there are none."""
+
+
+class Send(Protocol):
+    """A send that waits for the store."""
+
+    @property
+    def messages(self) -> Sequence[Message]:
+        """At least one."""
+        ...
+
+    @property
+    def size(self) -> int:
+        """Bytes of the bodies."""
+        ...
+
+    @property
+    def since(self) -> float:
+        """When it came, by the loop's clock, s."""
+        ...
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether nobody wants it any more."""
+        ...
+
+    def stored(self, places: Sequence[tuple[int, int]], late: str | None) -> None:
+        """Take queue offset and physical offset of each message.
+
+        Args:
+            places: one for each message.
+            late: why they were not on disk in time; None if they were, or need not be.
+        """
+        ...
+
+    def failed(self, error: Exception) -> None:
+        """Take why nothing was stored."""
+        ...
 
 
 @attrs.frozen
@@ -37,16 +81,32 @@ class Stored:
 
 
 @attrs.frozen(eq=False)
-class _Waiting:
+class _Awaited:
+    """A send that a coroutine waits for."""
+
     messages: Sequence[Message]
+    size: int
     since: float
     done: asyncio.Future[Stored]
+
+    @property
+    def is_gone(self) -> bool:
+        return self.done.done()
+
+    def stored(self, places: Sequence[tuple[int, int]], late: str | None) -> None:
+        if not self.done.done():
+            self.done.set_result(Stored(places, late))
+
+    def failed(self, error: Exception) -> None:
+        if not self.done.done():
+            self.done.set_exception(error)
 
 
 @attrs.define(eq=False)
 class SendsTogether:
     """Takes sends one by one, and puts them together. Used on the event loop."""
 
+    put_one: Callable[[Message], Receipt]
     put_many: Callable[[Sequence[Message]], BatchReceipt]
     queue_offset_at: Callable[[int], int]
     """Returns the queue offset of the message at a physical offset."""
@@ -54,13 +114,19 @@ class SendsTogether:
     executor: Executor
     """One thread: a round begins when the one before has ended."""
     limits: Limits
-    clock: Callable[[], int]
-    put_count: int = attrs.field(init=False, default=0)
-    """Calls of ``put_many``."""
     times: PutTimes = attrs.field(factory=PutTimes)
     """How long sends waited for their answers, and how long puts took."""
-    _waiting: deque[_Waiting] = attrs.field(init=False, factory=deque)
+    is_flushed: bool = False
+    """Whether a put waits for the disk. One that does not takes microseconds, less than a thread
+    takes to be woken, so it is made on the loop, as long as the store is that fast."""
+    put_count: int = attrs.field(init=False, default=0)
+    """Rounds."""
+    after_round: list[Callable[[], None]] = attrs.field(init=False, factory=list)
+    """Called when all sends of a round have been told how it ended."""
+    _waiting: deque[Send] = attrs.field(init=False, factory=deque)
     _is_busy: bool = attrs.field(init=False, default=False)
+    _slow_until: float = attrs.field(init=False, default=0.0)
+    """Until when the loop is spared a store that was slow, by the loop's clock, s."""
 
     async def put(self, messages: Sequence[Message]) -> Stored:
         """Store the messages of one send, and return where they are.
@@ -69,16 +135,25 @@ class SendsTogether:
             PutError: they cannot be stored.
             Refusal: the store is too slow for what is sent to it.
         """
+        done: asyncio.Future[Stored] = self.loop.create_future()
+        size = sum(len(message.body) for message in messages)
+        self.add(_Awaited(messages, size, self.loop.time(), done))
+        return await done
+
+    def add(self, send: Send) -> None:
+        """Have a send stored, after all that were added before.
+
+        Raises:
+            Refusal: the store is too slow for what is sent to it.
+        """
         if len(self._waiting) >= self.limits.waiting_sends:
             text = "[OVERLOAD]system busy, start flow control for a while"
             raise Refusal(ResponseCode.SYSTEM_BUSY, text)
-        done: asyncio.Future[Stored] = self.loop.create_future()
-        self._waiting.append(_Waiting(messages, self.loop.time(), done))
+        self._waiting.append(send)
         if not self._is_busy:
             self._is_busy = True
             # What else has come in this turn of the loop goes along.
             self.loop.call_soon(self._begin_round)
-        return await done
 
     @property
     def waiting_count(self) -> int:
@@ -91,79 +166,114 @@ class SendsTogether:
         return int((self.loop.time() - self._waiting[0].since) * 1000) if self._waiting else 0
 
     def _begin_round(self) -> None:
-        taken = self._take()
+        now = self.loop.time()
+        taken = self._take(now)
         if not taken:
             self._is_busy = False
+            self._tell_round_over()  # of those that waited too long
             return
-        self.times.begin(self.loop.time())
-        work = self.loop.run_in_executor(
-            self.executor, self._put_all, [it.messages for it in taken]
-        )
-        work.add_done_callback(lambda found: self._end_round(taken, found))
+        self.times.begin(now)
+        if self.is_flushed or now < self._slow_until:
+            work = self.loop.run_in_executor(self.executor, self._put_all, taken)
+            work.add_done_callback(lambda found: self._end_round_of(taken, found))
+        else:
+            results: Sequence[Result]
+            try:
+                results = self._put_all(taken)
+            except Exception as error:  # each of them is answered, whatever it is
+                results = [error] * len(taken)
+            ended = self.loop.time()
+            if ended - now > _SLOW_SECONDS:
+                self._slow_until = ended + _SPARED_SECONDS
+            self._end_round(taken, results)
+            if self._waiting:
+                self.loop.call_soon(self._begin_round)
+            else:
+                self._is_busy = False
 
-    def _take(self) -> list[_Waiting]:
-        taken: list[_Waiting] = []
+    def _take(self, now: float) -> list[Send]:
+        taken: list[Send] = []
         size = count = 0
-        now = self.loop.time()
         while self._waiting and size < _ROUND_BYTES and count < _ROUND_COUNT:
             each = self._waiting.popleft()
-            if each.done.done():
-                continue  # its sender has gone
+            if each.is_gone:
+                continue
             waited = int((now - each.since) * 1000)
             if waited > self.limits.send_wait_ms:
                 text = (
                     "[TIMEOUT_CLEAN_QUEUE]broker busy, start flow control for a while, period in "
                     f"queue: {waited}ms, size of queue: {len(self._waiting)}"
                 )
-                each.done.set_exception(Refusal(ResponseCode.SYSTEM_BUSY, text))
+                each.failed(Refusal(ResponseCode.SYSTEM_BUSY, text))
                 continue
             taken.append(each)
-            size += sum(len(message.body) for message in each.messages)
+            size += each.size
             count += len(each.messages)
         return taken
 
-    def _end_round(
-        self, taken: list[_Waiting], found: asyncio.Future[list[Stored | Exception]]
-    ) -> None:
+    def _end_round_of(self, taken: list[Send], found: asyncio.Future[list[Result]]) -> None:
         error = None if found.cancelled() else found.exception()
-        results = [error] * len(taken) if error or found.cancelled() else found.result()
-        failed = sum(not isinstance(each, Stored) for each in results)
-        self.times.end([each.since for each in taken], self.loop.time(), failed)
-        for each, result in zip(taken, results, strict=True):
-            if each.done.done():
-                continue
-            if isinstance(result, Stored):
-                each.done.set_result(result)
-            else:
-                each.done.set_exception(result or ConnectionResetError("the server stops"))
+        if found.cancelled() or error is not None:
+            raised = error if isinstance(error, Exception) else None
+            ended: list[Result] = [raised or ConnectionResetError("the server stops")] * len(taken)
+        else:
+            ended = found.result()
+        self._end_round(taken, ended)
         self._begin_round()
 
-    # ------------------------------------------------------------------ on the thread
+    def _end_round(self, taken: list[Send], results: Sequence[Result]) -> None:
+        failed_count = 0
+        for each, result in zip(taken, results, strict=True):
+            if isinstance(result, Exception):
+                each.failed(result)
+                failed_count += 1
+            else:
+                each.stored(*result)
+        self.times.end([each.since for each in taken], self.loop.time(), failed_count)
+        self._tell_round_over()
 
-    def _put_all(self, sends: list[Sequence[Message]]) -> list[Stored | Exception]:
+    def _tell_round_over(self) -> None:
+        for call in self.after_round:
+            call()
+
+    # ------------------------------------------------------------------ perhaps on the thread
+
+    def _put_all(self, sends: list[Send]) -> list[Result]:
         """Put all sends at once; if one of them is refused, each by itself."""
-        try:
-            stored = self._put([message for send in sends for message in send])
-        except ServiceNotAvailableError as error:
-            return [error] * len(sends)
-        except (PutError, PluginError) as error:
-            if len(sends) == 1:
-                return [error]
-            return [result for send in sends for result in self._put_all([send])]
-        found: list[Stored | Exception] = []
-        at = 0
-        for send in sends:
-            found.append(Stored(stored.places[at : at + len(send)], stored.late))
-            at += len(send)
-        return found
-
-    def _put(self, messages: Sequence[Message]) -> Stored:
         self.put_count += 1
         try:
-            receipt = self.put_many(messages)
+            if len(sends) <= _SINGLE_COUNT and not self.is_flushed:
+                return [self._put_each(send) for send in sends]
+            return self._put_together(sends)
+        except (PutError, PluginError) as error:
+            if isinstance(error, ServiceNotAvailableError) or len(sends) == 1:
+                return [error] * len(sends)
+            return [result for send in sends for result in self._put_all([send])]
+
+    def _put_each(self, send: Send) -> Result:
+        if len(send.messages) > 1:
+            return self._put_together([send])[0]
+        try:
+            receipt = self.put_one(send.messages[0])
+        except (PutError, PluginError) as error:
+            return error
+        return ((receipt.queue_offset, receipt.physical_offset),), None
+
+    def _put_together(self, sends: list[Send]) -> list[Result]:
+        late = None
+        try:
+            receipt = self.put_many([message for send in sends for message in send.messages])
         except FlushDiskTimeoutError as error:  # stored, and the producer wants to know where
             ids = str(error.value).split(",")
             physical = [parse_message_id(each)[1] for each in ids]
-            return Stored([(self.queue_offset_at(each), each) for each in physical], str(error))
-        offsets, positions = receipt.queue_offsets.tolist(), receipt.physical_offsets.tolist()
-        return Stored(list(zip(offsets, positions, strict=True)))
+            places, late = [(self.queue_offset_at(each), each) for each in physical], str(error)
+        else:
+            offsets, positions = receipt.queue_offsets.tolist(), receipt.physical_offsets.tolist()
+            places = list(zip(offsets, positions, strict=True))
+        found: list[Result] = []
+        at = 0
+        for send in sends:
+            end = at + len(send.messages)
+            found.append((places[at:end], late))
+            at = end
+        return found

@@ -49,9 +49,15 @@ class Times:
 
     def add(self, seconds: float) -> None:
         """Count one."""
-        self.counts[bisect_left(BOUNDS, seconds)] += 1
-        self.total += seconds
-        self.longest = max(self.longest, seconds)
+        self.add_all((seconds,))
+
+    def add_all(self, found: Sequence[float]) -> None:
+        """Count each of some, at least one."""
+        counts = self.counts
+        for seconds in found:
+            counts[bisect_left(BOUNDS, seconds)] += 1
+        self.total += sum(found)
+        self.longest = max(self.longest, max(found))
 
     def quantile(self, part: float) -> float:
         """Return the bound, s, below which this part of what was counted is; 0 of nothing."""
@@ -97,9 +103,9 @@ class PutTimes:
         if self.began is not None:
             self.puts.add(now - self.began)
             self.began = None
-        for each in arrived:
-            self.answers.add(now - each)
-            self._minute.add(now - each)
+        waited = [now - each for each in arrived]
+        self.answers.add_all(waited)
+        self._minute.add_all(waited)
 
     def turn(self, now: float) -> None:
         """Begin another minute if the last one is over."""

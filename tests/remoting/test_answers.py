@@ -1,0 +1,25 @@
+"""Frames made from a pattern are those that are made of commands."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reput_remoting import AnswerFrames, Command, encode_frame
+
+RESPONSE = 1
+texts = st.text(st.characters(codec=None), max_size=20)
+names = st.lists(st.text(min_size=1, max_size=8), min_size=1, max_size=4, unique=True)
+
+
+@given(names, st.data())
+def test_a_frame_is_that_of_the_command(found, data):
+    values = data.draw(st.lists(texts, min_size=len(found), max_size=len(found)))
+    others = data.draw(st.dictionaries(st.text(max_size=5).map("other-{}".format), texts))
+    others = {name: text for name, text in others.items() if "\0" not in text}
+    code, opaque = data.draw(st.tuples(st.integers(0, 300), st.integers(-(2**31), 2**31 - 1)))
+    fields = {**dict(zip(found, values, strict=True)), **others}
+
+    frame = AnswerFrames.of(code, found, others).frame(opaque, *values)
+
+    assert frame == encode_frame(Command(code, fields, opaque=opaque, flag=RESPONSE))
