@@ -180,7 +180,7 @@ def test_a_store_that_was_slow_is_waited_for_on_a_thread(served, taken):
         def time(self):
             return next(times, 0.2)
 
-    sends.put_one, sends.loop = noted, Loop()
+    sends.put_one, sends.loop, sends._slow_until = noted, Loop(), 0.0
     codes = [peer.ask(SEND, message("orders"), body=b"x").code for _ in range(2)]
 
     assert codes == [ResponseCode.SUCCESS] * 2
