@@ -44,6 +44,7 @@ class Runtime:
             ValueError: an address of a name server that is none.
         """
         addresses = addresses_of(name_servers)
+        self.name_servers = tuple(addresses)
         self.options = options
         self.clock = clock
         self.routes_changed: Callable[[set[str]], None] = lambda topics: None

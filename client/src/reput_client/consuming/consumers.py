@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from reput.record import Message
+from reput_client.consuming.operators import OperatorAnswers
 from reput_client.consuming.port import RemotePort
 from reput_client.presence.worker import Worker
 from reput_client.sending.outgoing import (
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from reput.record import MessageView
+    from reput_client.presence.session import Answerer
     from reput_client.runtime import Runtime
     from reput_client.sending.sender import Sender
     from reput_consumer import MemberSettings
@@ -45,7 +47,7 @@ class Consumers:
         """Begin without a consumer."""
         self._runtime = runtime
         self._sender = sender
-        self.port = RemotePort(runtime, self._do, self._reset, self._resend)
+        self.port = RemotePort(runtime, self._do, self._reset, self._resend, self._answerers)
         self.members = Members(
             self.port,
             lambda: self._worker.wake(),
@@ -71,6 +73,11 @@ class Consumers:
         """Have the members of a group go on elsewhere, as an operator wants it."""
         for each in self.members.of_group(group):
             each.move(offsets)
+
+    def _answerers(self, group: str, member: str) -> Mapping[int, Answerer]:
+        """Return what answers operators who look at a member from within."""
+        since = self._runtime.clock()
+        return OperatorAnswers(self.members, self._runtime, group, member, since).by_code()
 
     def _resend(self, group: str, message: MessageView) -> None:
         """Put a message into a group's retry topic, where no broker could send it back.

@@ -11,7 +11,7 @@ from reput.errors import ReputError
 from reput_client.consuming.pulling import Pulls
 from reput_client.consuming.resets import offsets_of
 from reput_client.errors import BrokerError, ClientError
-from reput_client.presence.session import Membership, Session, subscription
+from reput_client.presence.session import Answerer, Membership, Session, subscription
 from reput_consumer import (
     TAG,
     Fetched,
@@ -60,6 +60,7 @@ class RemotePort:
         do: Callable[[object, Callable[[], None]], None],
         reset: Callable[[str, Mapping[MessageQueue, int]], None],
         resend: Callable[[str, MessageView], None],
+        answerers: Callable[[str, str], Mapping[int, Answerer]] = lambda group, member: {},
     ) -> None:
         """Make the port of a client.
 
@@ -69,11 +70,13 @@ class RemotePort:
             reset: has members of a group go on at other offsets.
             resend: puts a message into the retry topic of a group, where no broker can send it
                 back.
+            answerers: returns what else answers brokers for a member of a group.
         """
         self._runtime = runtime
         self._do = do
         self._reset = reset
         self._resend = resend
+        self._answerers = answerers
         self._sessions: dict[tuple[str, str], Session] = {}
         """By group and client id. Used on the loop's thread."""
         self._locked: dict[tuple[str, str], set[MessageQueue]] = {}
@@ -229,6 +232,7 @@ class RemotePort:
         session.answerers |= {
             RequestCode.NOTIFY_CONSUMER_IDS_CHANGED: self._notified,
             RequestCode.RESET_CONSUMER_CLIENT_OFFSET: self._reset_by_broker,
+            **self._answerers(membership.group, member),
         }
         try:
             for topic in membership.topics:

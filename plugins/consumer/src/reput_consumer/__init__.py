@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from reput_consumer.allocation.simple import Circle as Circle
     from reput_consumer.allocation.simple import Configured as Configured
     from reput_consumer.config import ConsumerConfig as ConsumerConfig
+    from reput_consumer.consuming.handlednow import Handled as Handled
+    from reput_consumer.consuming.handlednow import Outcome as Outcome
+    from reput_consumer.consuming.queuestatus import QueueStatus as QueueStatus
     from reput_consumer.errors import MemberExistsError as MemberExistsError
     from reput_consumer.faces.consumer import Consumer as Consumer
     from reput_consumer.faces.message import ReceivedMessage as ReceivedMessage
@@ -60,6 +63,7 @@ _HOMES = {
     "Fetched": "port.port",
     "GroupProgress": "progress",
     "GroupSettings": "metadata.groups",
+    "Handled": "consuming.handlednow",
     "Limits": "processing.processqueue",
     "LocalOffsets": "metadata.localoffsets",
     "MachineRoom": "allocation.rooms",
@@ -68,8 +72,10 @@ _HOMES = {
     "Members": "members",
     "MessageQueue": "queues",
     "NearbyRoom": "allocation.rooms",
+    "Outcome": "consuming.handlednow",
     "PullConsumer": "faces.pull",
     "QueueProgress": "progress",
+    "QueueStatus": "consuming.queuestatus",
     "ReceivedMessage": "faces.message",
     "Retry": "faces.running",
     "SQL92": "selectors",

@@ -14,6 +14,7 @@ import attrs
 from reput.errors import ReputError
 from reput_consumer.allocation.simple import Average
 from reput_consumer.consuming.engine import Engine
+from reput_consumer.consuming.queuestatus import status_of
 from reput_consumer.faces.consumer import Consumer
 from reput_consumer.faces.goals import goals_of
 from reput_consumer.faces.pull import PullConsumer
@@ -25,9 +26,13 @@ if TYPE_CHECKING:
     import datetime as dt
     from collections.abc import Callable, Mapping
 
+    from reput.record import MessageView
     from reput_consumer.allocation.strategy import Strategy
+    from reput_consumer.consuming.handlednow import Handled
+    from reput_consumer.consuming.queuestatus import QueueStatus
     from reput_consumer.metadata.localoffsets import LocalOffsets
     from reput_consumer.port.port import ConsumerPort
+    from reput_consumer.queues import MessageQueue
     from reput_consumer.selectors import Selector
 
 logger = logging.getLogger(__name__)
@@ -180,6 +185,30 @@ class Members:
         """Return the members of one group."""
         with self._lock:
             return [each for each in self._engines if each.settings.group == group]
+
+    def of_name(self, group: str, member: str) -> Engine | None:
+        """Return the member of a group that has a client id; None if there is none."""
+        return next((each for each in self.of_group(group) if each.settings.member == member), None)
+
+    def settings_of(self, group: str, member: str) -> MemberSettings | None:
+        """Return what a member is set to do; None if there is no such member."""
+        found = self.of_name(group, member)
+        return None if found is None else found.settings
+
+    def status_of(self, group: str, member: str) -> list[QueueStatus]:
+        """Return what a member holds of each of its queues, sorted by queue."""
+        found = self.of_name(group, member)
+        return [] if found is None else status_of(found)
+
+    def handler_of(
+        self, group: str, member: str
+    ) -> Callable[[MessageView, MessageQueue], Handled] | None:
+        """Return what handles one message at once, and lets it count for nothing.
+
+        None if there is no such member, or it hands messages to a loop and not to a function.
+        """
+        found = self.of_name(group, member)
+        return None if found is None else found.handle_now
 
     def save(self, group: str) -> None:
         """Save how far the members of a group are, but of those that save only when told.

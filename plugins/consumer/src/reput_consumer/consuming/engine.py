@@ -23,7 +23,9 @@ from reput_consumer.consuming.orderly import InOrder
 from reput_consumer.errors import ConsumerClosedError
 
 if TYPE_CHECKING:
+    from reput.record import MessageView
     from reput_consumer.consuming.delivery import Delivery
+    from reput_consumer.consuming.handlednow import Handled
     from reput_consumer.consuming.line import Line
     from reput_consumer.group.assignment import Assignment
     from reput_consumer.group.offsetstores import OffsetStore
@@ -61,6 +63,8 @@ class Engine(Fetching):
         super().__init__(port, settings, offsets, wake_at)
         self.is_stopped = False
         """Whether `take` returns nothing more; what was taken can still be finished."""
+        self.handle_now: Callable[[MessageView, MessageQueue], Handled] | None = None
+        """Handles one message that is in no queue of the member, while a function handles all."""
         line = InOrder if settings.ordered else Concurrently
         self.line: Line = line(self)
         self._closed = closed

@@ -14,12 +14,15 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 from attrs.validators import ge, instance_of
 
-from reput_consumer.consuming.delivery import CONSUMED, OPEN
+from reput_consumer.consuming.delivery import CONSUMED, OPEN, SETTLED
+from reput_consumer.consuming.handlednow import Handled, Outcome, delivery_of
 from reput_consumer.faces.message import all_received, received
 
 if TYPE_CHECKING:
+    from reput.record import MessageView
     from reput_consumer.consuming.delivery import Delivery
     from reput_consumer.consuming.engine import Engine
+    from reput_consumer.queues import MessageQueue
 
 logger = logging.getLogger(__name__)
 
@@ -66,6 +69,7 @@ class Run:
             threading.Thread(target=self._work, name=f"reput-consumer-{number}", daemon=True)
             for number in range(count)
         ]
+        self.engine.handle_now = self.handle_now
         for each in threads:
             each.start()
         try:
@@ -77,6 +81,7 @@ class Run:
                 each.join()
             raise
         finally:
+            self.engine.handle_now = None
             self.engine.is_stopped = False  # another run may follow
         if self.error is not None:
             raise self.error
@@ -134,6 +139,22 @@ class Run:
                 _mark(marks, start, end)
             if engine.is_watching:
                 engine.settle(delivery)
+
+    def handle_now(self, view: MessageView, queue: MessageQueue) -> Handled:
+        """Handle one message beside all others; nothing else becomes of it."""
+        delivery = delivery_of(view, queue)
+        message = received(delivery, 0, view)
+        try:
+            returned = self.handler(message if self.batch == 1 else [message])
+        except Exception as error:
+            self._failure(delivery, 0, error)
+            return Handled(Outcome.FAILED, f"{type(error).__name__}: {error}")
+        is_wanted_again = (
+            returned is False
+            or delivery.marks[0] == SETTLED
+            or (isinstance(returned, Retry) and returned.done == 0)
+        )
+        return Handled(Outcome.LATER if is_wanted_again else Outcome.CONSUMED)
 
     def _settle(self, delivery: Delivery, start: int, end: int, returned: Retry | bool) -> None:
         """Do with messages what a handler has said."""
