@@ -71,8 +71,8 @@ def test_a_topic_is_made_and_changed(served):
     ("header", "said"),
     [
         (create("a b"), "letters, digits"),
-        (create("TBW102"), "is a system topic"),
-        (create("SCHEDULE_TOPIC_XXXX"), "is a system topic"),
+        (create("TBW102"), "is conflict with system topic"),
+        (create("SCHEDULE_TOPIC_XXXX"), "is conflict with system topic"),
         (create(read_queue_nums=0), "read_queue_nums"),
         (create(perm=99), "perm"),
         (create(attributes="x=y"), "+NAME=VALUE or -NAME expected"),
@@ -83,6 +83,49 @@ def test_a_topic_that_cannot_be_is_refused(served, header, said):
 
     assert answer.code == ResponseCode.INVALID_PARAMETER
     assert said in answer.remark
+
+
+def test_topics_are_made_together_or_not_at_all(served):
+    peer, code = served.peer(), RequestCode.UPDATE_AND_CREATE_TOPIC_LIST
+    peer.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, create("bills", attributes="+a=b,+c=d"))
+    rows = [
+        {"topicName": "orders", "readQueueNums": 3, "writeQueueNums": 3},
+        {"topicName": "bills", "perm": 4, "attributes": {"-a": "", "+e": "f"}},
+    ]
+
+    refused = peer.ask(code, body=write_body({"topicConfigList": [*rows, {"topicName": "TBW102"}]}))
+    before = served.store.plugin("consumer").topics.get("orders")
+    made = peer.ask(code, body=write_body({"topicConfigList": rows}))
+
+    found = served.store.plugin("consumer").topics
+    assert (refused.code, before) == (ResponseCode.INVALID_PARAMETER, None)
+    assert made.code == ResponseCode.SUCCESS
+    assert found.get("orders").read_queue_nums == 3
+    assert (found.get("bills").perm, found.get("bills").attributes) == (4, {"c": "d", "e": "f"})
+
+
+def test_groups_are_made_together_or_not_at_all(served):
+    peer, code = served.peer(), RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST
+    rows = [{"groupName": "billing", "retryMaxTimes": 3}, {"groupName": "audit"}]
+
+    refused = peer.ask(code, body=write_body({"groupConfigList": [*rows, {"groupName": "a b"}]}))
+    before = served.store.plugin("consumer").subscription_groups.names()
+    made = peer.ask(code, body=write_body({"groupConfigList": rows}))
+
+    assert (refused.code, before) == (ResponseCode.SYSTEM_ERROR, [])
+    assert made.code == ResponseCode.SUCCESS
+    assert served.store.plugin("consumer").subscription_groups.get("billing").retry_max_times == 3
+
+
+def test_all_producers_are_named(served):
+    peer = served.peer()
+    heartbeat = Heartbeat(client_id="me", producer_groups=("makers",))
+    peer.ask(RequestCode.HEART_BEAT, body=heartbeat.encode())
+
+    (found,) = body_of(peer.ask(RequestCode.GET_ALL_PRODUCER_INFO))["data"]["makers"]
+
+    assert (found["clientId"], found["language"], found["version"]) == ("me", "PYTHON", 479)
+    assert found["remoteIP"] == "{}:{}".format(*peer.socket.getsockname())
 
 
 def test_nothing_is_changed_on_a_store_for_reading(serve):

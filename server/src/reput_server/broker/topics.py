@@ -6,7 +6,7 @@ Source: RocketMQ ``TopicConfigManager``.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -144,19 +144,31 @@ class TopicTable:
             OSError: the broker's file cannot be written.
             ValueError: a number that no topic has.
         """
-        self.plugin.topics.put(
-            reput_consumer.TopicSettings(
-                topic=settings.topic,
-                read_queue_nums=settings.read_queues,
-                write_queue_nums=settings.write_queues,
-                perm=settings.permissions,
-                order=settings.is_ordered,
-                topic_filter_type=settings.filter_type,
-                topic_sys_flag=settings.sys_flag,
-                attributes=settings.attributes,
-            )
-        )
+        self.put_many([settings])
         return settings
+
+    def put_many(self, many: Iterable[TopicSettings]) -> None:
+        """Add topics, or change them; all or none.
+
+        Raises:
+            OSError: the broker's file cannot be written.
+            ValueError: a number that no topic has.
+        """
+        self.plugin.topics.put_many(
+            [
+                reput_consumer.TopicSettings(
+                    topic=settings.topic,
+                    read_queue_nums=settings.read_queues,
+                    write_queue_nums=settings.write_queues,
+                    perm=settings.permissions,
+                    order=settings.is_ordered,
+                    topic_filter_type=settings.filter_type,
+                    topic_sys_flag=settings.sys_flag,
+                    attributes=settings.attributes,
+                )
+                for settings in many
+            ]
+        )
 
     def delete(self, topic: str) -> bool:
         """Delete a topic; return whether there was one.

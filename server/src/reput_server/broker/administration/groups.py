@@ -1,4 +1,4 @@
-"""Answers what operators ask of groups (200, 201, 203, 204, 208, 352).
+"""Answers what operators ask of groups (200, 201, 203, 204, 208, 225, 328, 352).
 
 Source: RocketMQ ``AdminBrokerProcessor``, ``SubscriptionGroupManager``.
 """
@@ -46,28 +46,32 @@ class GroupHandlers:
         """Return the handlers by request code."""
         return {
             RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: self.put,
+            RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: self.put_many,
             RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: self.all,
             RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG: self.one,
             RequestCode.GET_CONSUMER_CONNECTION_LIST: self.connections,
             RequestCode.GET_PRODUCER_CONNECTION_LIST: self.producers,
+            RequestCode.GET_ALL_PRODUCER_INFO: self.all_producers,
             RequestCode.GET_CONSUME_STATS: self.progress,
         }
 
     async def put(self, request: Request) -> Command:
         """Make a group, or change what may be done with it."""
-        self.context.check_writable()
         found = BodyObject.of(request.command.body, "subscription group")
+        return await self._put(request, [found])
+
+    async def put_many(self, request: Request) -> Command:
+        """Make groups, or change what may be done with them; none of them if one cannot be."""
+        found = BodyObject.of(request.command.body, "subscription groups")
+        return await self._put(request, found.objects("groupConfigList"))
+
+    async def _put(self, request: Request, found: list[BodyObject]) -> Command:
+        self.context.check_writable()
         try:
-            settings = GroupSettings(
-                group=checked_group(found.text("groupName")),
-                consume_enable=found.flag("consumeEnable", default=True),
-                consume_broadcast_enable=found.flag("consumeBroadcastEnable", default=True),
-                retry_queue_nums=found.integer("retryQueueNums", 1),
-                retry_max_times=found.integer("retryMaxTimes", 16),
-            )
+            settings = [_settings_of(each) for each in found]
         except ValueError as error:
             raise Refusal(ResponseCode.SYSTEM_ERROR, str(error)) from None
-        await self.context.run_in_turn(self.context.plugin.subscription_groups.put, settings)
+        await self.context.run_in_turn(self.context.plugin.subscription_groups.put_many, settings)
         return request.command.answer(ResponseCode.SUCCESS)
 
     async def all(self, request: Request) -> Command:
@@ -118,6 +122,14 @@ class GroupHandlers:
         body = write_body({"connectionSet": _connections(clients.values())})
         return request.command.answer(ResponseCode.SUCCESS, body=body)
 
+    async def all_producers(self, request: Request) -> Command:
+        """Answer the clients of all producer groups."""
+        table = {
+            group: [_producer(client) for client in clients.values()]
+            for group, clients in self.groups.producers.items()
+        }
+        return request.command.answer(ResponseCode.SUCCESS, body=write_body({"data": table}))
+
     async def progress(self, request: Request) -> Command:
         """Answer how far a group is in each queue."""
         asked: ConsumeStatsOf = request.command.header(ConsumeStatsOf)
@@ -146,6 +158,22 @@ class GroupHandlers:
         }
 
 
+def _settings_of(found: BodyObject) -> GroupSettings:
+    """Return the settings of a group.
+
+    Raises:
+        BodyError: a member is missing, or of another type.
+        ValueError: a name that no group can have.
+    """
+    return GroupSettings(
+        group=checked_group(found.text("groupName")),
+        consume_enable=found.flag("consumeEnable", default=True),
+        consume_broadcast_enable=found.flag("consumeBroadcastEnable", default=True),
+        retry_queue_nums=found.integer("retryQueueNums", 1),
+        retry_max_times=found.integer("retryMaxTimes", 16),
+    )
+
+
 def _members(settings: GroupSettings) -> dict[str, object]:
     return {
         "brokerId": 0,
@@ -170,3 +198,13 @@ def _connections(clients: Iterable[Client]) -> list[dict[str, object]]:
         }
         for client in clients
     ]
+
+
+def _producer(client: Client) -> dict[str, object]:
+    return {
+        "clientId": client.client_id,
+        "language": client.language.name,
+        "lastUpdateTimestamp": client.last,
+        "remoteIP": "{}:{}".format(*client.peer.address),
+        "version": client.version,
+    }

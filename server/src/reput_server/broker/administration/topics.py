@@ -1,17 +1,18 @@
-"""Answers what operators ask of topics (17, 21, 202, 300, 305, 351).
+"""Answers what operators ask of topics (17, 18, 21, 202, 300, 305, 351).
 
 Source: RocketMQ ``AdminBrokerProcessor``, ``TopicConfigManager``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import attrs
 
 from reput_consumer import checked_topic
 from reput_remoting import (
+    BodyObject,
     Command,
     CreateTopic,
     QueueName,
@@ -19,9 +20,10 @@ from reput_remoting import (
     ResponseCode,
     TopicOf,
     TopicSettings,
+    topic_settings_of,
     write_body,
 )
-from reput_server.broker.topics import SYSTEM_TOPICS
+from reput_server.broker.topics import SYSTEM_TOPICS, is_system_topic
 from reput_server.errors import Refusal
 
 if TYPE_CHECKING:
@@ -44,6 +46,7 @@ class TopicHandlers:
         """Return the handlers by request code."""
         return {
             RequestCode.UPDATE_AND_CREATE_TOPIC: self.put,
+            RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: self.put_many,
             RequestCode.GET_ALL_TOPIC_CONFIG: self.all,
             RequestCode.GET_TOPIC_CONFIG: self.one,
             RequestCode.GET_TOPIC_STATS_INFO: self.stats,
@@ -56,9 +59,7 @@ class TopicHandlers:
         asked: CreateTopic = request.command.header(CreateTopic)
         self.context.check_writable()
         try:
-            checked_topic(asked.topic)
-            if asked.topic in SYSTEM_TOPICS:
-                raise ValueError(f"the topic[{asked.topic}] is a system topic")
+            _check(asked.topic)
             settings = TopicSettings(
                 topic=asked.topic,
                 read_queues=asked.read_queue_nums,
@@ -67,17 +68,37 @@ class TopicHandlers:
                 filter_type=asked.topic_filter_type,
                 sys_flag=asked.topic_sys_flag or 0,
                 is_ordered=asked.order,
-                attributes=self._attributes(asked),
+                attributes=self._attributes(
+                    asked.topic, filter(None, (asked.attributes or "").split(","))
+                ),
             )
             await self.context.run_in_turn(self.context.topics.put, settings)
         except ValueError as error:
             raise Refusal(ResponseCode.INVALID_PARAMETER, str(error)) from None
         return request.command.answer(ResponseCode.SUCCESS)
 
-    def _attributes(self, asked: CreateTopic) -> dict[str, str]:
-        known = self.context.topics.known(asked.topic)
+    async def put_many(self, request: Request) -> Command:
+        """Make topics, or change them; none of them if one cannot be."""
+        self.context.check_writable()
+        rows = BodyObject.of(request.command.body, "topics").objects("topicConfigList")
+        try:
+            found = [self._settings_of(topic_settings_of(each)) for each in rows]
+            await self.context.run_in_turn(self.context.topics.put_many, found)
+        except ValueError as error:
+            raise Refusal(ResponseCode.INVALID_PARAMETER, str(error)) from None
+        return request.command.answer(ResponseCode.SUCCESS)
+
+    def _settings_of(self, found: TopicSettings) -> TopicSettings:
+        _check(found.topic)
+        words = (f"{name}={value}".removesuffix("=") for name, value in found.attributes.items())
+        signed = (each if each.startswith(("+", "-")) else f"+{each}" for each in words)
+        return attrs.evolve(found, attributes=self._attributes(found.topic, signed))
+
+    def _attributes(self, topic: str, words: Iterable[str]) -> dict[str, str]:
+        """Return a topic's attributes, changed by words such as ``+NAME=VALUE`` and ``-NAME``."""
+        known = self.context.topics.known(topic)
         attributes = {} if known is None else dict(known.attributes)
-        for word in filter(None, (asked.attributes or "").split(",")):
+        for word in words:
             sign, (name, _, value) = word[0], word[1:].partition("=")
             if sign == "+" and name and value:
                 attributes[name] = value
@@ -160,3 +181,10 @@ class TopicHandlers:
             text = f"topic[{name}] not exist"
             raise Refusal(ResponseCode.TOPIC_NOT_EXIST, text)
         return found
+
+
+def _check(topic: str) -> None:
+    """Raise `ValueError` for a name that no user's topic can have."""
+    checked_topic(topic)
+    if is_system_topic(topic):
+        raise ValueError(f"The topic[{topic}] is conflict with system topic.")
