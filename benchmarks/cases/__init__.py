@@ -25,6 +25,7 @@ from benchmarks.cases import (
     report,
     scan,
     schedule,
+    serve,
     spark_compact,
     spark_export,
     spark_read,
@@ -72,6 +73,7 @@ ALL: tuple[Case, ...] = tuple(
             schedule,
             timer,
             transaction,
+            serve,
             peers,
         )
     )

@@ -63,6 +63,8 @@ class RocketMQ:
 
     version: str
     class_path: str
+    jvm: tuple[str, ...] = mavenparts.SMALL_JVM
+    """Options of each part's JVM."""
 
     def name_server(self, directory: Path, port: int | None = None) -> Server:
         """Start a name server that keeps its files in ``directory``."""
@@ -133,7 +135,7 @@ class RocketMQ:
     def _command(self, directory: Path, main: str, *arguments: str) -> list[str]:
         return [
             mavenparts.executable("java"),
-            *mavenparts.SMALL_JVM,
+            *self.jvm,
             *mavenparts.OPENED,
             f"-Duser.home={directory}",
             f"-Djava.io.tmpdir={directory}",

@@ -1,0 +1,62 @@
+"""The stock client's load: one JVM for the whole case, which `java/` is the program of."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any, Self
+
+from benchmarks.served.servers import VERSION, support
+
+__all__ = ["JavaLoad"]
+
+_PROJECT = Path(__file__).resolve().parent / "java"
+
+
+class JavaLoad:
+    """Does what it is told, one after the other; a context manager."""
+
+    def __init__(self, directory: Path) -> None:
+        """Build and start the program.
+
+        Raises:
+            mavenparts.JavaUnavailableError: there is no Java, no Maven, or no artifacts.
+        """
+        maven = support("mavenparts")
+        class_path = maven.build(_PROJECT, VERSION)
+        command = [maven.executable("java"), "-Xmx512m", *maven.OPENED]
+        command += [f"-Duser.home={directory}", "-Drocketmq.client.logUseSlf4j=true"]
+        with (directory / "load.log").open("w") as errors:
+            self._process = subprocess.Popen(
+                [*command, "-cp", class_path, "reput.load.Load"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+            )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+    def do(self, *words: object) -> dict[str, Any]:
+        """Do one piece of work; return what was measured.
+
+        Raises:
+            RuntimeError: it failed.
+        """
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write("\t".join(map(str, words)) + "\n")
+        self._process.stdin.flush()
+        for line in self._process.stdout:
+            if line.startswith("{"):  # libraries print, too
+                row: dict[str, Any] = json.loads(line)
+                if "error" in row:
+                    raise RuntimeError(f"{words[0]}: {row['error']}")
+                return row
+        raise RuntimeError(f"{words[0]}: the client has ended with {self._process.wait()}")

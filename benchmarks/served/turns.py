@@ -1,0 +1,77 @@
+"""Rounds in which all servers take turns, and rows of what was measured."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from benchmarks.served.servers import Contender
+from benchmarks.trial import Latencies, Measurement, Trial
+
+__all__ = ["take_turns"]
+
+_ROUNDS = 3
+_LATE = "p999"
+
+
+def take_turns(
+    trial: Trial,
+    label: str,
+    contenders: Sequence[Contender],
+    work: Callable[[Contender, int], dict[str, Any]],
+) -> None:
+    """Measure each server in each round, and add a row for each.
+
+    Whoever is first in one round is last in the next.
+
+    Args:
+        trial: takes the rows.
+        label: what is done.
+        contenders: the servers.
+        work: does it once, told the server and the round; returns what `JavaLoad.do` returns.
+    """
+    found: dict[str, list[dict[str, Any]]] = {each.name: [] for each in contenders}
+    for number in range(_ROUNDS if trial.scale >= 1 else 1):
+        for contender in contenders[:: -1 if number % 2 else 1]:
+            cpu = contender.cpu_seconds()
+            row = work(contender, number)
+            row["cpu"] = (contender.cpu_seconds() - cpu) / max(row["all"], 1)
+            trial.require(not row["failed"], f"{row['failed']} sends to {contender.name} failed")
+            found[contender.name].append(row)
+    others: float | None = None
+    for contender in contenders:
+        rows = found[contender.name]
+        rate = statistics.median(row["count"] / row["seconds"] for row in rows)
+        measured = _measurement(trial, f"{label}: {contender.name}", rows, rate)
+        if others:
+            measured.facts["rate"] = f"× {rate / others:.2f}"
+        others = others or rate
+        measured.facts["memory"] = f"{contender.memory() / 1e6:.0f} MB"
+        trial.measurements.append(measured)
+
+
+def _measurement(
+    trial: Trial, label: str, rows: Sequence[dict[str, Any]], rate: float
+) -> Measurement:
+    def middle(name: str) -> float:
+        return statistics.median(float(row[name]) for row in rows)
+
+    count = sum(row["count"] for row in rows)
+    measured = Measurement(
+        label=label,
+        count=count,
+        size=count * trial.body_size,
+        seconds=count / rate if rate else 0.0,
+        cpu_seconds=middle("cpu") * count,
+    )
+    if middle("max"):
+        measured.latencies = Latencies(
+            call="send",
+            count=count,
+            p50=middle("p50"),
+            p99=middle("p99"),
+            max=max(row["max"] for row in rows),
+        )
+        measured.facts["p99.9"] = f"{middle(_LATE) / 1e3:.2f} ms"
+    return measured
