@@ -7,13 +7,14 @@ import os
 import signal
 import subprocess
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import pytest
 from wirepeer import WirePeer, message
 
 import reput
-from reput_remoting import Command, QueueOf, RequestCode, sign
+from reput.record import pack_host, parse_message_id
+from reput_remoting import Command, Pull, PullFlag, QueueOf, RequestCode, View, sign
 
 ANYWHERE = ("--listen", "127.0.0.1:0", "--namesrv", "127.0.0.1:0")
 
@@ -80,6 +81,128 @@ def test_a_new_store_is_made_served_and_left_whole(tmp_path):
         assert [each.body for each in store.read("orders", 0, 0)] == [b"x"]
 
 
+def test_records_name_the_broker_and_the_sender(tmp_path):
+    path = tmp_path / "store"
+    with serving(path, *ANYWHERE) as process:
+        broker = address_of(process.facts["broker"])
+        with WirePeer(broker) as peer:
+            sender = peer.socket.getsockname()
+            sent = peer.ask(RequestCode.SEND_MESSAGE_V2, message("orders"), body=b"x")
+
+    with reput.open(path, mode="r") as store:
+        (found,) = store.read("orders", 0, 0)
+    assert (found.store_host, found.born_host) == (broker, sender)
+    assert parse_message_id(sent.fields["msgId"]) == (pack_host(*broker), found.physical_offset)
+
+
+def test_a_file_of_options_stands_in_for_options_and_limits_and_configures_the_store(tmp_path):
+    path, file = tmp_path / "store", tmp_path / "reput.toml"
+    file.write_text(
+        """
+        [server]
+        listen = "127.0.0.1:0"
+        namesrv = "none"
+        cluster = "shops"
+        name = "broker-x"
+        flush = "sync"
+        [server.limits]
+        connections = 1
+        [commitlog]
+        file_size = 1_048_576
+        store_address = "10.1.2.3"
+        """
+    )
+    with serving(path, "--config", file, "--cluster", "given") as process:
+        with WirePeer(address_of(process.facts["broker"])) as peer:
+            peer.ask(RequestCode.SEND_MESSAGE_V2, message("orders"), body=b"x")
+            with WirePeer(address_of(process.facts["broker"])) as another:
+                assert another.is_closed()
+
+    facts = process.facts
+    assert (facts["cluster"], facts["broker_name"]) == ("given", "broker-x")
+    assert facts["name_server"] is None
+    with reput.open(path) as store:
+        assert (store.config.file_size, store.config.flush) == (1 << 20, "sync")
+        (found,) = store.read("orders", 0, 0)
+        assert found.store_host[0] == "10.1.2.3"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("listen = 'x'", "listen: expected in a section"),
+        ("[server]\nlisten = '127.0.0.1'", "expected HOST:PORT"),
+        ("[server]\nport = 5", "port: no such option; known are"),
+        ("[server.limits]\nsends = 5", "sends: no such limit; known are"),
+        ("[server.limits]\nconnections = 0", "a number above 0 expected"),
+        ("[commitlog]\nfile_size = 5", "file_size"),
+        ("[server", "no TOML"),
+    ],
+)
+def test_a_file_of_options_that_cannot_be_is_refused_with_a_word(tmp_path, text, said):
+    file = tmp_path / "reput.toml"
+    file.write_text(text)
+
+    done = refused(tmp_path / "none", *ANYWHERE[2:], "--config", file)
+
+    assert (done.exit_code in (2, 5), said in done.output) == (True, True), done.output
+    assert not (tmp_path / "none").exists()
+
+
+def test_what_was_begun_is_finished_when_a_signal_comes(small):
+    with serving(small, *ANYWHERE, "--flush", "sync") as process:
+        with WirePeer(address_of(process.facts["broker"])) as peer:
+            peer.ask(RequestCode.SEND_MESSAGE_V2, message("orders"), body=b"0")
+            request = Command.request(RequestCode.SEND_MESSAGE_V2, message("orders"), body=b"x")
+            with suppress(ConnectionError):
+                for at in range(1, 200):
+                    peer.send(request)
+                    if at == 100:
+                        process.send_signal(signal.SIGTERM)
+            answers = answers_of(peer)
+        assert process.wait(60) == 0  # before another signal ends it at once
+
+    stored = [int(each.fields["queueOffset"]) for each in answers if each.code == 0]
+    assert {each.code for each in answers} <= {0, 14}
+    with reput.open(small, mode="r") as store:
+        assert stored == [each.queue_offset for each in store.read("orders", 0, 1, 1_000)]
+
+
+def answers_of(peer):
+    found = []
+    try:
+        while True:
+            found.append(peer.receive())
+    except ConnectionError:
+        return found
+
+
+def test_a_second_signal_ends_the_process_at_once():
+    program = """if True:
+        import os, signal
+        from reput_server.command.ending import Ending
+        with Ending() as ending:
+            ending.call(lambda: print("asked", flush=True))
+            os.kill(os.getpid(), signal.SIGTERM)
+            os.kill(os.getpid(), signal.SIGTERM)
+            print("never")
+    """
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+
+    assert (done.returncode, done.stdout) == (128 + signal.SIGTERM, "asked\n")
+    assert "ended at once" in done.stderr
+
+
+def test_a_signal_before_there_is_a_server_interrupts():
+    from reput_server.command.ending import Ending
+
+    before = signal.getsignal(signal.SIGTERM)
+    with pytest.raises(KeyboardInterrupt), Ending():
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
 def test_a_store_that_does_not_use_groups_does_not_later(tmp_path):
     with reput.open(tmp_path, plugins={"consumequeue"}, config=SMALL) as store:
         store.put(reput.Message("orders", b"x"))
@@ -93,16 +216,72 @@ def test_a_store_that_does_not_use_groups_does_not_later(tmp_path):
         assert "consumer" not in store.plugin_objects
 
 
-def test_a_store_that_another_process_writes_is_served_for_reading(tmp_path):
+def test_a_store_that_another_process_writes_is_followed(tmp_path):
     with reput.open(tmp_path, plugins={"consumequeue", "consumer"}, config=SMALL) as store:
-        store.put(reput.Message("orders", b"x"))
+        store.put(reput.Message("orders", b"before"))
         store.flush()
         with serving(tmp_path, *ANYWHERE, "--read-only") as process:
             with WirePeer(address_of(process.facts["broker"])) as peer:
-                answer = peer.ask(RequestCode.SEND_MESSAGE_V2, message("orders"), body=b"x")
+                sent = peer.ask(RequestCode.SEND_MESSAGE_V2, message("orders"), body=b"x")
+                first = peer.ask(RequestCode.PULL_MESSAGE, pull_of("orders", 0))
+                waiting = peer.send(Command.request(RequestCode.PULL_MESSAGE, pull_of("orders", 1)))
+                store.put(reput.Message("orders", b"meanwhile"))
+                later = peer.receive()
 
     assert process.facts["read_only"] is True
-    assert answer.code == 16
+    assert sent.code == 16
+    assert b"before" in first.body
+    assert (later.opaque, later.code) == (waiting.opaque, 0)
+    assert b"meanwhile" in later.body
+
+
+def pull_of(topic, queue_offset):
+    return Pull(
+        consumer_group="g",
+        topic=topic,
+        queue_id=0,
+        queue_offset=queue_offset,
+        max_msg_nums=32,
+        sys_flag=PullFlag.SUBSCRIPTION | PullFlag.SUSPEND,
+        commit_offset=0,
+        suspend_timeout_millis=15_000,
+        subscription="*",
+        sub_version=0,
+    )
+
+
+def test_a_reader_says_that_it_passes_options_of_the_store_over(small, tmp_path):
+    file = tmp_path / "reput.toml"
+    file.write_text("[commitlog]\nflush = 'sync'\n")
+    with serving(small, *ANYWHERE, "--read-only", "--config", file) as process:
+        pass
+
+    assert "[commitlog] is for who writes the store" in process.errors
+
+
+def test_a_damaged_copy_is_served_for_reading_and_left_as_it_is(tmp_path):
+    with reput.open(tmp_path, plugins={"consumequeue", "consumer"}, config=SMALL) as store:
+        places = [store.put(reput.Message("orders", b"body-%d" % at)) for at in range(3)]
+    log = next((tmp_path / "commitlog").iterdir())
+    content = bytearray(log.read_bytes())
+    at = content.index(b"body-1")
+    content[at : at + 6] = b"XXXXXX"
+    log.write_bytes(content)
+    (tmp_path / "reput" / "manifest.json").chmod(0o444)
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+
+    with serving(tmp_path, *ANYWHERE, "--read-only") as process:
+        with WirePeer(address_of(process.facts["broker"])) as peer:
+            first = peer.ask(RequestCode.PULL_MESSAGE, pull_of("orders", 0))
+            last = peer.ask(RequestCode.PULL_MESSAGE, pull_of("orders", 2))
+            offset = View(offset=places[2].physical_offset)
+            by_id = peer.ask(RequestCode.VIEW_MESSAGE_BY_ID, offset)
+
+    assert (b"body-0" in first.body, b"XXXXXX" in first.body) == (True, False)
+    assert b"body-2" in last.body
+    assert b"body-2" in by_id.body
+    assert process.returncode == 0
+    assert {path: path.read_bytes() for path in before} == before
 
 
 def test_keys_in_a_file_are_asked_for(small, tmp_path):

@@ -274,6 +274,6 @@ def test_a_port_that_is_taken_is_told_and_nothing_listens(tmp_path):
     with serving(None, config) as other:
         taken = ServerConfig(listen=("127.0.0.1", 0), name_server=other.name_server)
         with reput.open(tmp_path, plugins={"consumequeue", "consumer"}) as store:
-            with pytest.raises(OSError, match="address already in use"):
+            with pytest.raises(OSError, match="Address already in use"):
                 with serving(store, taken):
                     pass

@@ -13,6 +13,7 @@ from reput.record import parse_properties
 from reput_remoting import (
     BatchEntry,
     Command,
+    QueueOf,
     RequestCode,
     ResponseCode,
     SendBack,
@@ -20,6 +21,7 @@ from reput_remoting import (
     encode_frame,
 )
 from reput_server import Limits
+from reput_server.broker.sending import together
 from reput_server.broker.topics import TopicTable
 
 SEND = RequestCode.SEND_MESSAGE_V2
@@ -263,25 +265,38 @@ def test_a_store_that_is_too_slow_is_told_of(serve):
     assert others.count(ResponseCode.SUCCESS) >= 2
 
 
-def test_a_send_that_waited_too_long_is_answered_with_busy(serve):
+@pytest.mark.parametrize(("together_", "codes"), [(4_096, [0, 0, 0]), (1, [0, 0, 2])])
+def test_a_slow_disk_refuses_only_what_others_were_taken_before(
+    serve, monkeypatch, together_, codes
+):
+    monkeypatch.setattr(together, "_ROUND_COUNT", together_)
     served = serve(limits=Limits(send_wait_ms=1))
-    sends = served.server.broker.sends
-    peer = served.peer()
+    sends, peer, other = served.server.broker.sends, served.peer(), served.peer()
+    sends.is_flushed = True  # the loop goes on meanwhile
     peer.ask(SEND, message("orders"), body=b"first")
-    loop_time = sends.loop.time
-    clock = iter([0.0])  # the send comes at 0 s, and is looked at later
+    began, goes_on = threading.Event(), threading.Event()
 
-    sends.loop = type("Loop", (), {})()
-    real = served.server.service.loop
-    for name in ("create_future", "call_soon", "run_in_executor"):
-        setattr(sends.loop, name, getattr(real, name))
-    sends.loop.time = lambda: next(clock, 5.0)
-    answer = peer.ask(SEND, message("orders"), body=b"x")
+    def slowly(put):
+        def slow(given):
+            began.set()
+            assert goes_on.wait(20)
+            return put(given)
 
-    assert loop_time() > 0
-    assert answer.code == ResponseCode.SYSTEM_BUSY
-    assert "[TIMEOUT_CLEAN_QUEUE]broker busy" in answer.remark
-    assert "period in queue: 5000ms" in answer.remark
+        return slow
+
+    sends.put_one, sends.put_many = slowly(sends.put_one), slowly(sends.put_many)
+    peer.send(Command.request(SEND, message("orders"), body=b"x"))
+    assert began.wait(20)
+    for _ in range(2):
+        peer.send(Command.request(SEND, message("orders"), body=b"x"))
+    while sends.waiting_count < 2 or sends.head_wait_ms < 20:
+        other.ask(RequestCode.GET_MIN_OFFSET, QueueOf(topic="orders", queue_id=0))
+    goes_on.set()
+    answers = [peer.receive() for _ in codes]
+
+    assert [answer.code for answer in answers] == codes
+    if 2 in codes:
+        assert answers[2].remark.startswith("[TIMEOUT_CLEAN_QUEUE]broker busy")
 
 
 def test_a_store_for_reading_takes_nothing(serve):

@@ -24,12 +24,14 @@ if TYPE_CHECKING:
     from reput_server.server import Server as Server
     from reput_server.server import serving as serving
     from reput_server.testing.broker import LocalBroker as LocalBroker
+    from reput_server.wire.ports import Ports as Ports
 
 _HOMES = {
     "AddressError": "errors",
     "CertificateError": "errors",
     "Limits": "config",
     "LocalBroker": "testing.broker",
+    "Ports": "wire.ports",
     "Server": "server",
     "ServerConfig": "config",
     "ServerError": "errors",

@@ -64,7 +64,8 @@ class Limits:
     waiting_sends: int = _positive(10_000)
     """Sends that wait for the store; a further one is answered with "busy"."""
     send_wait_ms: int = _positive(1_000)
-    """How long a send may wait for the store before it is answered with "busy"."""
+    """How long a send may wait for the store before it is answered with "busy", if it has also
+    been passed over for others; a disk that is slow for a while refuses nothing by itself."""
 
 
 TlsMode = Literal["permissive", "enforcing", "disabled"]
@@ -99,6 +100,8 @@ class ServerConfig:
     """Where the broker listens, port 0 for a free one; None for no broker."""
     name_server: Address | None = ("127.0.0.1", 9876)
     """Where the name server listens, port 0 for a free one; None for none."""
+    register: tuple[Address, ...] = ()
+    """Other name servers, at which the broker registers."""
     advertise: str | None = attrs.field(default=None, validator=optional(instance_of(str)))
     """The host that clients are told; the one that the broker listens on if left out."""
     cluster: str = attrs.field(default="DefaultCluster", validator=instance_of(str))

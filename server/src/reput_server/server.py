@@ -16,11 +16,14 @@ from reput_server.broker.broker import Broker
 from reput_server.config import Address, ServerConfig
 from reput_server.names.configuration import NameConfiguration
 from reput_server.names.handlers import NameHandlers
+from reput_server.names.registering import Registrar
 from reput_server.names.table import RouteTable
 from reput_server.wire.answering import Handlers
 from reput_server.wire.certificates import context_of
 from reput_server.wire.descriptors import word_accept_errors
 from reput_server.wire.encryption import Encryption
+from reput_server.wire.eventloop import loop_factory
+from reput_server.wire.ports import Ports
 from reput_server.wire.service import Service
 
 if TYPE_CHECKING:
@@ -40,11 +43,15 @@ class Server:
     config: ServerConfig = attrs.field(factory=ServerConfig)
     is_writable: bool = True
     """False if the store was opened for reading."""
+    ports: Ports | None = None
+    """Addresses that were taken before; those of ``config`` are taken at the start if left out."""
     broker: Broker | None = attrs.field(init=False, default=None)
     names: Service | None = attrs.field(init=False, default=None)
     """The name server's connections."""
     service: Service | None = attrs.field(init=False, default=None)
     """The broker's connections."""
+    registrar: Registrar | None = attrs.field(init=False, default=None)
+    """Keeps the broker known at name servers of others; None without any."""
 
     async def start(self) -> None:
         """Listen on all addresses.
@@ -63,43 +70,62 @@ class Server:
         config = self.config
         table = RouteTable()
         encryption = _encryption_of(config)
-        if self.store is not None and config.listen is not None:
+        if self.ports is None:
+            self.ports = await asyncio.to_thread(Ports.take, config)
+        ports = self.ports
+        if self.store is not None and ports.broker:
             handlers = Handlers({}, config.access_keys)
             self.service = Service(loop, handlers, config.limits, encryption)
             self.broker = Broker.of(
                 self.store, config, loop, self.service.begin, is_writable=self.is_writable
             )
+            context = self.broker.context
+            context.address, context.packed_host = ports.address, pack_host(*ports.store_address)
             handlers.by_code = self.broker.by_code()
             handlers.at_once = self.broker.at_once()
-            await self.service.bind(config.listen)
-            host, port = config.advertise or config.listen[0], self.service.address[1]
-            self.broker.context.address = host, port
-            found = await loop.getaddrinfo(host, port)
-            self.broker.context.packed_host = pack_host(str(found[0][4][0]), port)
-            await self.broker.context.run(self.broker.context.topics.look)
+            await context.run(context.topics.look)
             table.local = self.broker
             # Only now: who is let in earlier would be given message ids without an address.
-            await self.service.start()
-        if config.name_server is not None:
+            await self.service.start(ports.broker)
+            if config.register:
+                self.registrar = self._registered(self.broker, self.service, loop)
+        if ports.names:
             # Asked for no keys: brokers and clients of RocketMQ send none to name servers.
             names = NameHandlers(table, _now)
             options = NameConfiguration(self._name_address, config.limits)
             by_code = {**names.by_code(), **options.by_code()}
             self.names = Service(loop, Handlers(by_code), config.limits, encryption)
-            await self.names.bind(config.name_server)
-            await self.names.start()
+            await self.names.start(ports.names)
 
     def _name_address(self) -> Address:
         assert self.names is not None
         return self.names.address
 
+    def _registered(
+        self, broker: Broker, service: Service, loop: asyncio.AbstractEventLoop
+    ) -> Registrar:
+        registrar = Registrar(broker, self.config.register, service, _now)
+        broker.context.topics.changed = lambda: loop.call_soon_threadsafe(registrar.changed)
+        registrar.start()
+        return registrar
+
     async def stop(self) -> None:
         """Finish what was begun, and close all connections."""
+        if self.registrar is not None:
+            await self.registrar.stop()
         for service in (self.service, self.names):
             if service is not None:
                 await service.stop()
         if self.broker is not None:
             await asyncio.to_thread(self.broker.close)
+        if self.ports is not None:
+            self.ports.close()
+
+    @property
+    def event_loop(self) -> str:
+        """Whose event loop it runs on: ``uvloop`` or ``asyncio``; nothing before the start."""
+        service = self.service or self.names
+        return "" if service is None else type(service.loop).__module__.partition(".")[0]
 
     @property
     def address(self) -> Address | None:
@@ -114,7 +140,11 @@ class Server:
 
 @contextlib.contextmanager
 def serving(
-    store: Store | None, config: ServerConfig | None = None, *, is_writable: bool = True
+    store: Store | None,
+    config: ServerConfig | None = None,
+    *,
+    is_writable: bool = True,
+    ports: Ports | None = None,
 ) -> Iterator[Server]:
     """Serve a store from a thread of its own, for the time of a ``with`` block.
 
@@ -122,12 +152,14 @@ def serving(
         store: the store; None for a name server alone.
         config: addresses and limits.
         is_writable: False if the store was opened for reading.
+        ports: addresses that were taken before the store was opened, so that its records name
+            that of the broker; those of ``config`` when left out.
 
     Raises:
         OSError: an address cannot be listened on.
         ServerError: the store cannot be served.
     """
-    server = Server(store, config or ServerConfig(), is_writable)
+    server = Server(store, config or ServerConfig(), is_writable, ports)
     started: list[BaseException | None] = []
     is_ready, stops = threading.Event(), asyncio.Event()
 
@@ -145,8 +177,11 @@ def serving(
         await server.stop()
 
     def main() -> None:
-        with contextlib.suppress(Exception):  # told to the caller
-            asyncio.run(run())
+        with (
+            contextlib.suppress(Exception),  # told to the caller
+            asyncio.Runner(loop_factory=loop_factory()) as runner,
+        ):
+            runner.run(run())
 
     loops: list[asyncio.AbstractEventLoop] = []
     thread = threading.Thread(target=main, name="reput-serve", daemon=True)

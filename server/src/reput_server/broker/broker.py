@@ -103,6 +103,8 @@ class Broker:
         context = BrokerContext(
             store, plugin, config, loop, pool, serial, _now, is_writable, topics, statistics
         )
+        if not is_writable:
+            context.permissions = READ  # producers look for other brokers
         sends = SendsTogether(
             store.put,
             store.put_many,
@@ -177,6 +179,11 @@ class Broker:
         found = self.context.topics.known(name)
         found = found or await self.context.run(self.context.topics.find, name)
         return None if found is None else self._permitted(found)
+
+    async def look(self) -> Mapping[str, TopicSettings]:
+        """Return all its topics, with those that have come by now."""
+        await self.context.run(self.context.topics.look)
+        return self.topics()
 
     def _permitted(self, topic: TopicSettings) -> TopicSettings:
         allowed = self.context.permissions | ~_READ_AND_WRITE

@@ -68,6 +68,8 @@ class TopicTable:
     creates_topics: bool = True
     reply_topic: str = ""
     """The topic of replies, which is there from the beginning."""
+    changed: Callable[[], object] = lambda: None
+    """Called, on any thread, when there are others, or others' settings."""
     _observed: dict[str, int] = attrs.field(init=False, factory=dict)
     """How many queues the store has of each topic."""
     _observed_at: tuple[int, int] = attrs.field(init=False, default=(-1, 0))
@@ -135,7 +137,9 @@ class TopicTable:
             if hides(queue.topic, queue.queue_id, queue.max_queue_offset):
                 continue
             found[queue.topic] = max(found.get(queue.topic, 0), queue.queue_id + 1)
-        self._observed = found
+        if found != self._observed:
+            self._observed = found
+            self.changed()
 
     def put(self, settings: TopicSettings) -> TopicSettings:
         """Add a topic, or change it.
@@ -169,6 +173,7 @@ class TopicTable:
                 for settings in many
             ]
         )
+        self.changed()
 
     def delete(self, topic: str) -> bool:
         """Delete a topic; return whether there was one.

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from reput import Store
@@ -18,8 +18,13 @@ _OF_A_BROKER: Final = (_READER, _GROUPS, "filter", "index", "schedule", "transac
 
 
 @contextlib.contextmanager
-def opened(path: str, *, read_only: bool, flush: str | None) -> Iterator[Store]:
+def opened(path: str, *, read_only: bool, config: Mapping[str, Any]) -> Iterator[Store]:
     """Open the store at ``path``, and make one if there is none.
+
+    Args:
+        path: the store's directory.
+        read_only: whether nothing may be changed; a reader is told no options.
+        config: sections of the store's configuration.
 
     The plugin of consumer groups derives nothing from the log; a store that does not use it does
     not later, either.
@@ -30,7 +35,6 @@ def opened(path: str, *, read_only: bool, flush: str | None) -> Iterator[Store]:
     from reput.plugin import default_plugins
     from reput_cli.kit import check_store, check_used, open_to_read, open_to_write, used_plugins
 
-    config = None if flush is None else {"commitlog": {"flush": flush}}
     if not read_only and not _is_store(path):
         with open_to_write(path, create=True, plugins=_installed(), config=config) as store:
             yield store

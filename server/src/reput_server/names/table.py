@@ -35,6 +35,10 @@ class LocalBroker(Protocol):
         """Return one of its topics; None if it has no such topic."""
         ...
 
+    async def look(self) -> Mapping[str, TopicSettings]:
+        """Return all its topics, with those that have come by now."""
+        ...
+
 
 @attrs.define(eq=False)
 class _Live:

@@ -23,6 +23,7 @@ from reput_server.config import Address, ServerConfig
 from reput_server.errors import ServerError
 from reput_server.server import Server, serving
 from reput_server.testing.faults import Faults
+from reput_server.wire.ports import Ports
 
 if TYPE_CHECKING:
     from reput.record import Message, MessageView
@@ -199,15 +200,17 @@ class LocalBroker:
             directory = opening.enter_context(
                 tempfile.TemporaryDirectory(prefix="reput-broker-", dir=memory)
             )
+            ports = opening.enter_context(Ports.take(config))
+            log = {**_CONFIG["commitlog"], **ports.log_options()}
             self._store = opening.enter_context(
                 reput.open(
                     os.path.join(directory, "store"),
                     plugins=_installed(),
-                    config=_CONFIG,
+                    config={**_CONFIG, "commitlog": log},
                     clock=self._clock,
                 )
             )
-            self._server = opening.enter_context(serving(self._store, config))
+            self._server = opening.enter_context(serving(self._store, config, ports=ports))
             assert self._server.service is not None
             self._faults = Faults(self._server.service)
             self._open = opening.pop_all()

@@ -86,6 +86,8 @@ class Host(Protocol):
     """Bytes of frames that are not whole yet, of all connections."""
     request_bytes: int
     """What requests that are worked on take of the memory, bytes, of all connections."""
+    is_stopping: bool
+    """Whether no further requests are taken."""
     paused: set[Any]
     """Connections of which nothing is read at the moment."""
     deaf: set[Any]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 
 import attrs
 
-from reput_remoting import Command, FrameError, FrameReader, encode_frame
+from reput_remoting import Command, FrameError, FrameReader, ResponseCode, encode_frame
 from reput_server.wire.answering import answer_of_error
 from reput_server.wire.contract import Request
 
@@ -27,6 +27,7 @@ _WRITE_HIGH = 1 << 20
 _FIELD_SIZE = 200
 """Bytes that a field of a header takes in memory beside its texts, about."""
 _UNKNOWN = ("", 0)
+_STOPS = "the server stops; try another broker, or this one later"
 
 
 class Peer(asyncio.Protocol):
@@ -189,6 +190,10 @@ class Peer(asyncio.Protocol):
             future = self._asked.pop(command.opaque, None)
             if future is not None and not future.done():
                 future.set_result(command)
+            return
+        if self.service.is_stopping:
+            # Answers of the peer are still read: requests that were begun may wait for them.
+            self.answer(command, command.answer(ResponseCode.SERVICE_NOT_AVAILABLE, remark=_STOPS))
             return
         self._request_count += 1
         self._request_bytes += size

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Coroutine
+import socket
+from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -26,6 +27,9 @@ __all__ = ["Service"]
 
 _SWEEP_SECONDS = 10.0
 _STOP_SECONDS = 5.0
+"""How long requests that were begun may take once the server is to stop."""
+_CLOSE_SECONDS = 2.0
+"""How long peers may take to read their answers then."""
 
 
 @attrs.define(eq=False)
@@ -48,42 +52,35 @@ class Service:
     deaf: set[Peer] = attrs.field(init=False, factory=set)
     """Connections that leave answers unread at the moment."""
     peers: set[Peer] = attrs.field(init=False, factory=set)
+    is_stopping: bool = attrs.field(init=False, default=False)
+    """Whether no further requests are taken."""
     address: Address = attrs.field(init=False, default=("", 0))
     """Where it listens, with the port that was found free."""
     _is_refusing: bool = attrs.field(init=False, default=False)
     """Whether the last connection was refused."""
-    _server: asyncio.Server | None = attrs.field(init=False, default=None)
     _taken_count: int = attrs.field(init=False, default=0)
     """Requests that were taken at once and have not ended."""
     _all_ended: asyncio.Event | None = attrs.field(init=False, default=None)
     """Set once there are none, where that is waited for."""
+    _servers: list[asyncio.Server] = attrs.field(init=False, factory=list)
+    _all_left: asyncio.Future[None] | None = attrs.field(init=False, default=None)
     _tasks: set[asyncio.Task[None]] = attrs.field(init=False, factory=set)
     _sweep: asyncio.TimerHandle | None = attrs.field(init=False, default=None)
 
-    async def bind(self, address: Address) -> None:
-        """Take an address; nobody is let in until `start`.
+    async def start(self, sockets: Sequence[socket.socket]) -> None:
+        """Listen on sockets that are bound.
 
         Raises:
-            OSError: the address cannot be listened on.
+            OSError: one of them cannot be listened on.
         """
-        self._server = await self.loop.create_server(
-            self._door,
-            *address,
-            backlog=descriptors.ACCEPTED_AT_ONCE,
-            start_serving=False,
-        )
-        name = self._server.sockets[0].getsockname()
-        self.address = str(name[0]), int(name[1])
-
-    async def start(self) -> None:
-        """Listen at the address that was taken.
-
-        Raises:
-            OSError: the address cannot be listened on.
-        """
-        assert self._server is not None
-        await self._server.start_serving()
-        descriptors.listen_long(self._server)
+        for each in sockets:
+            server = await self.loop.create_server(
+                self._door, sock=each, backlog=descriptors.ACCEPTED_AT_ONCE
+            )
+            self._servers.append(server)
+            descriptors.listen_long(server)
+        host, port = sockets[0].getsockname()[:2]
+        self.address = str(host), int(port)
         self._sweep = self.loop.call_later(_SWEEP_SECONDS, self._sweep_idle)
 
     def _door(self) -> asyncio.Protocol:
@@ -92,10 +89,11 @@ class Service:
 
     async def stop(self) -> None:
         """Take no more requests, finish what was begun, and close all connections."""
-        if self._server is not None:
-            self._server.close()
+        for server in self._servers:
+            server.close()
         if self._sweep is not None:
             self._sweep.cancel()
+        self.is_stopping = True
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=_STOP_SECONDS)
         if self._taken_count:
@@ -104,15 +102,20 @@ class Service:
                 async with asyncio.timeout(_STOP_SECONDS):
                     await self._all_ended.wait()
         for peer in list(self.peers):
-            peer.cut("the server stops")
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_STOP_SECONDS):
-                while self.peers:  # they leave their groups, which takes a turn of the loop
-                    await asyncio.sleep(0)
+            peer.end()
+        await self._until_all_left()
+        for peer in list(self.peers):
+            peer.cut("it leaves its answers unread, and the server stops")
+        await self._until_all_left()
         for task in self._tasks:
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=_STOP_SECONDS)
+
+    async def _until_all_left(self) -> None:
+        if self.peers:
+            self._all_left = self.loop.create_future()
+            await asyncio.wait([self._all_left], timeout=_CLOSE_SECONDS)
 
     # ------------------------------------------------------------------ for peers
 
@@ -137,6 +140,8 @@ class Service:
         self.peers.discard(peer)
         self.paused.discard(peer)
         self.deaf.discard(peer)
+        if not self.peers and self._all_left is not None and not self._all_left.done():
+            self._all_left.set_result(None)
 
     def unread_bytes(self) -> int:
         """Return the bytes of answers that wait for connections to be read."""

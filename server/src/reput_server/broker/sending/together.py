@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
@@ -125,6 +126,9 @@ class SendsTogether:
     """Called when all sends of a round have been told how it ended."""
     _waiting: deque[Send] = attrs.field(init=False, factory=deque)
     _is_busy: bool = attrs.field(init=False, default=False)
+    _taken_at: float = attrs.field(init=False, default=-math.inf)
+    """When the last round was put together, by the loop's clock, s; what was there before and is
+    there still has been passed over."""
     _slow_until: float = attrs.field(init=False, default=0.0)
     """Until when the loop is spared a store that was slow, by the loop's clock, s."""
 
@@ -199,7 +203,8 @@ class SendsTogether:
             if each.is_gone:
                 continue
             waited = int((now - each.since) * 1000)
-            if waited > self.limits.send_wait_ms:
+            # A slow disk alone is no reason: what came while it wrote goes with the next round.
+            if waited > self.limits.send_wait_ms and each.since < self._taken_at:
                 text = (
                     "[TIMEOUT_CLEAN_QUEUE]broker busy, start flow control for a while, period in "
                     f"queue: {waited}ms, size of queue: {len(self._waiting)}"
@@ -209,6 +214,7 @@ class SendsTogether:
             taken.append(each)
             size += each.size
             count += len(each.messages)
+        self._taken_at = now
         return taken
 
     def _end_round_of(self, taken: list[Send], found: asyncio.Future[list[Result]]) -> None:

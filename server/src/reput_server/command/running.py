@@ -1,0 +1,115 @@
+"""Runs a server over a store until a signal comes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from reput_cli.kit import ExitCode, Failure, warn
+
+if TYPE_CHECKING:
+    from reput import Store
+    from reput_server.command.ending import Ending
+    from reput_server.config import ServerConfig
+    from reput_server.server import Server
+    from reput_server.wire.ports import Ports
+
+__all__ = ["run"]
+
+_ADVICE = "choose other addresses with --listen and --namesrv"
+
+
+def run(
+    path: str,
+    config: ServerConfig,
+    sections: Mapping[str, Mapping[str, object]],
+    given: Mapping[str, Any],
+    *,
+    read_only: bool,
+    as_json: bool,
+) -> None:
+    """Serve the store at ``path`` until a signal comes.
+
+    Args:
+        path: the store's directory.
+        config: the server's options.
+        sections: options of the store that the command line gives.
+        given: those that a file of options gives.
+        read_only: whether nothing may be changed.
+        as_json: whether to print one line, for programs.
+
+    Raises:
+        Failure: it cannot be served.
+    """
+    from reput_server.command.ending import Ending
+    from reput_server.command.opening import opened
+    from reput_server.command.options import sections_of
+    from reput_server.wire.ports import Ports
+
+    try:
+        ports = Ports.take(config)
+    except OSError as error:
+        raise Failure(f"{error.strerror or error}; {_ADVICE}", ExitCode.UNAVAILABLE) from None
+    passed_over = sorted(set(given) - {"server"})
+    if read_only and passed_over:
+        warn(f"[{passed_over[0]}] is for who writes the store; --read-only passes it over")
+    log = {**sections.get("commitlog", {}), **ports.log_options()}
+    options = sections_of(given, {**sections, "commitlog": log})
+    with (
+        ports,
+        Ending() as ending,
+        opened(path, read_only=read_only, config=options) as store,
+    ):
+        _serve_on(store, config, ports, ending, read_only=read_only, as_json=as_json)
+
+
+def _serve_on(
+    store: Store,
+    config: ServerConfig,
+    ports: Ports,
+    ending: Ending,
+    *,
+    read_only: bool,
+    as_json: bool,
+) -> None:
+    import asyncio
+
+    from reput_server.errors import ServerError
+    from reput_server.server import Server
+    from reput_server.wire.eventloop import loop_factory
+
+    server = Server(store, config, not read_only, ports)
+    try:
+        with asyncio.Runner(loop_factory=loop_factory()) as runner:
+            runner.run(_serve(server, ending, as_json=as_json))
+    except ServerError as error:
+        raise Failure(str(error), ExitCode.UNAVAILABLE) from None
+    except OSError as error:
+        raise Failure(f"{error.strerror or error}; {_ADVICE}", ExitCode.UNAVAILABLE) from None
+
+
+async def _serve(server: Server, ending: Ending, *, as_json: bool) -> None:
+    import asyncio
+
+    from reput_server.command.showing import show
+    from reput_server.wire.descriptors import raise_limit, word_accept_errors
+
+    stops, loop = asyncio.Event(), asyncio.get_running_loop()
+    raise_limit()
+    word_accept_errors(loop)
+    ending.call(lambda: loop.call_soon_threadsafe(stops.set))
+    await server.start()
+    try:
+        show(server, as_json=as_json)
+        await stops.wait()
+        if not as_json:
+            click.echo("stopping; a second signal ends at once", err=True)
+    finally:
+        await server.stop()
+    if not as_json:
+        from reput_cli.kit import format_count
+
+        count = 0 if server.service is None else server.service.request_count
+        click.echo(f"stopped after {format_count(count, 'request')}", err=True)

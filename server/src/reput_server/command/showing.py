@@ -1,0 +1,113 @@
+"""Says what is served, where, and who may come."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+if TYPE_CHECKING:
+    from reput_server.config import Address, ServerConfig
+    from reput_server.server import Server
+
+__all__ = ["is_everywhere", "show", "warn_of_strangers"]
+
+_ENCRYPTION: Final = {
+    "permissive": "taken by TLS, not asked for",
+    "enforcing": "asked for, by TLS",
+    "disabled": "none",
+}
+
+
+def show(server: Server, *, as_json: bool) -> None:
+    """Print what listens where, once it does."""
+    facts = _facts(server)
+    if as_json:
+        from reput_cli.kit import json_line
+
+        click.echo(json_line(facts), nl=False)
+        return
+    from reput_cli.kit import print_facts
+
+    names, registers = facts["name_server"], facts["registered_at"]
+    lines = [
+        ("store", f"{facts['store']}{', read-only' if facts['read_only'] else ''}"),
+        ("plugins", ", ".join(facts["plugins"])),
+        ("broker", f"{facts['broker']}, {facts['broker_name']} of {facts['cluster']}"),
+        ("name server", names or "none"),
+        ("registers at", ", ".join(registers)),
+        ("encryption", _ENCRYPTION[facts["tls"]]),
+        ("access", _access(server.config)),
+    ]
+    print_facts([(name, text) for name, text in lines if text], indent=0)
+    found = names or (";".join(registers) if registers else "")
+    if found:
+        click.echo(f"Clients find it as {found} (namesrvAddr). Ctrl-C ends.")
+    else:
+        click.echo(
+            "No name server: --register HOST:PORT has clients find it by yours. Ctrl-C ends."
+        )
+
+
+def _facts(server: Server) -> dict[str, Any]:
+    assert server.store is not None
+    assert server.broker is not None
+    config = server.config
+    return {
+        "store": str(server.store.root),
+        "read_only": not server.is_writable,
+        "broker": next(iter(server.broker.data.addresses.values())),
+        "broker_name": server.broker.data.broker,
+        "cluster": server.broker.data.cluster,
+        "name_server": None if server.name_server is None else _text(server.name_server),
+        "registered_at": [_text(each) for each in config.register],
+        "plugins": sorted(server.store.plugin_objects),
+        "tls": "disabled" if config.tls is None else config.tls.mode,
+        "access_keys": len(config.access_keys),
+        "event_loop": server.event_loop,
+    }
+
+
+def _access(config: ServerConfig) -> str:
+    from reput_cli.kit import format_count
+
+    asked = []
+    if config.access_keys:
+        asked.append(f"signed with one of {format_count(len(config.access_keys), 'key')}")
+    if config.tls is not None and config.tls.keeps_strangers_out:
+        asked.append("with a certificate")
+    return ", ".join(asked) or "whoever reaches the ports"
+
+
+def _text(address: Address) -> str:
+    host, port = address
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def warn_of_strangers(config: ServerConfig) -> None:
+    """Warn if other machines reach a port that asks nothing of them."""
+    from reput_cli.kit import warn
+
+    reached = [each for each in (config.listen, config.name_server) if each is not None]
+    strange = sorted({host for host, _ in reached if not _is_loopback(host)})
+    is_guarded = config.access_keys or (config.tls is not None and config.tls.keeps_strangers_out)
+    if strange and not is_guarded:
+        warn(
+            f"{', '.join(strange)} is reached from other machines, and nothing is asked of them: "
+            "whoever gets there may read and write everything; --access-keys FILE asks for keys, "
+            "--tls enforcing with --tls-ca FILE for certificates, 127.0.0.1 keeps others out"
+        )
+
+
+def is_everywhere(host: str) -> bool:
+    """Whether a host stands for all addresses of the machine."""
+    return host in ("0.0.0.0", "::")
+
+
+def _is_loopback(host: str) -> bool:
+    import ipaddress
+
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,106 @@
+"""`Ports`: the addresses of a server, taken before it serves.
+
+Records name the address of their broker, so a store has to be told it when it is opened, and that
+may be a port which the system has yet to choose. A port that is taken refuses before a store is
+opened, or made, for nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+import attrs
+
+if TYPE_CHECKING:
+    from reput_server.config import Address, ServerConfig
+
+__all__ = ["Ports"]
+
+
+@attrs.frozen(eq=False)
+class Ports:
+    """Sockets that are bound, and that nobody listens on yet; a context manager."""
+
+    broker: tuple[socket.socket, ...] = ()
+    """Those of the broker; none if there is to be none."""
+    names: tuple[socket.socket, ...] = ()
+    """Those of the name server."""
+    address: Address = ("", 0)
+    """Host and port of the broker that clients are told, as given."""
+    store_address: Address = ("", 0)
+    """The same by number, as records and message ids have it."""
+
+    @classmethod
+    def take(cls, config: ServerConfig) -> Ports:
+        """Bind the addresses of a server.
+
+        Raises:
+            OSError: one of them cannot be had; none is taken, then.
+        """
+        with contextlib.ExitStack() as taken:
+            broker = _bound(config.listen, taken)
+            names = _bound(config.name_server, taken)
+            address = numbered = ("", 0)
+            if config.listen is not None:
+                address = config.advertise or config.listen[0], broker[0].getsockname()[1]
+                host = str(_resolved(*address)[0][1][0])
+                numbered = host.partition("%")[0], address[1]
+            taken.pop_all()
+        return cls(broker, names, address, numbered)
+
+    def log_options(self) -> dict[str, object]:
+        """Return the options of a store's section ``commitlog`` that name the broker."""
+        host, port = self.store_address
+        return {"store_address": host, "store_port": port} if host else {}
+
+    def close(self) -> None:
+        """Give back what nobody listens on."""
+        for each in (*self.broker, *self.names):
+            each.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _bound(address: Address | None, taken: contextlib.ExitStack) -> tuple[socket.socket, ...]:
+    """Bind all addresses of a name, such as those of both kinds that ``localhost`` has."""
+    if address is None:
+        return ()
+    host, port = address
+    sockets: list[socket.socket] = []
+    for family, each in _resolved(host, port):
+        bound = taken.enter_context(socket.socket(family, socket.SOCK_STREAM))
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        try:
+            # A port that the system chose for one is that of all.
+            chosen = port or (sockets[0].getsockname()[1] if sockets else 0)
+            bound.bind((each[0], chosen, *each[2:]))
+        except OSError as error:
+            text = f"{host}:{port} cannot be listened on: {error.strerror or error}"
+            raise OSError(error.errno, text) from None
+        sockets.append(bound)
+    return tuple(sockets)
+
+
+def _resolved(host: str, port: int) -> list[tuple[int, tuple[Any, ...]]]:
+    """Return families and addresses by number; those of IPv4, which all readers know, first."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except OSError as error:
+        text = f"{host} is no address of a host: {error.strerror or error}"
+        raise OSError(error.errno, text) from None
+    listed = dict.fromkeys((int(family), each) for family, _, _, _, each in found)
+    return sorted(listed, key=lambda each: each[0] != socket.AF_INET)

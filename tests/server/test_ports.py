@@ -1,0 +1,73 @@
+"""Addresses that are taken before a store is opened."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+import reput
+from reput_server import LocalBroker, Ports, ServerConfig, serving
+
+ANYWHERE = ("127.0.0.1", 0)
+
+
+def test_a_store_that_is_opened_with_the_ports_names_them_in_its_records(tmp_path):
+    config = ServerConfig(listen=ANYWHERE, name_server=None)
+    with (
+        Ports.take(config) as ports,
+        reput.open(
+            tmp_path,
+            plugins={"consumequeue", "consumer"},
+            config={"commitlog": {"file_size": 1 << 20, **ports.log_options()}},
+        ) as store,
+        serving(store, config, ports=ports) as server,
+    ):
+        receipt = store.put(reput.Message("orders", b"x"))
+        found = store.get(receipt.physical_offset)
+
+        assert server.name_server is None
+        assert found.store_host == server.address
+        assert found.store_host[1] > 0
+
+
+def test_a_broker_of_tests_is_named_in_its_records_also_after_a_new_beginning():
+    with LocalBroker() as broker:
+        for _ in range(2):
+            broker.put(reput.Message("orders", b"x"))
+            (found,) = broker.messages("orders")
+            assert "{}:{}".format(*found.store_host) == broker.address
+            broker.clear()
+
+
+def test_one_address_that_is_taken_leaves_the_others_free():
+    with socket.create_server(ANYWHERE) as taken, socket.create_server(ANYWHERE) as other:
+        free = other.getsockname()
+        other.close()
+        config = ServerConfig(listen=free, name_server=taken.getsockname())
+        with pytest.raises(OSError, match="cannot be listened on"):
+            Ports.take(config)
+        with socket.create_server(free):
+            pass
+
+
+def test_a_name_that_stands_for_the_broker_is_resolved_for_records():
+    with Ports.take(
+        ServerConfig(listen=ANYWHERE, name_server=None, advertise="localhost")
+    ) as ports:
+        assert ports.address == ("localhost", ports.store_address[1])
+        assert ports.log_options() == {
+            "store_address": "127.0.0.1",
+            "store_port": ports.broker[0].getsockname()[1],
+        }
+
+
+def test_a_name_that_is_none_is_refused():
+    with pytest.raises(OSError, match="is no address of a host"):
+        Ports.take(ServerConfig(listen=("no such host", 1)))
+
+
+def test_a_name_server_alone_has_no_records():
+    with Ports.take(ServerConfig(listen=None, name_server=ANYWHERE)) as ports:
+        assert ports.log_options() == {}
+        assert ports.names
