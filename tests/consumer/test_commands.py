@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import os
 import re
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 import reput
 from reput.dispatch.records.manifest import Manifest
 from reput.files import Disk
+from reput_consumer import Selector
 
 pytest.importorskip("click.testing")
 pytest.importorskip("rich")
@@ -43,9 +45,9 @@ def path(at):
 def test_a_table_shows_the_groups(run, path):
     lines = run("groups", path).out.splitlines()
 
-    assert lines[0].split() == ["GROUP", "TOPICS", "LAG", "OLDEST", "RETRIES", "DEAD"]
-    assert lines[1].split() == ["audit", "orders", "0", "-", "0", "0"]
-    assert lines[2].split()[:3] == ["billing", "orders", "2"]
+    assert lines[0].split() == ["GROUP", "TOPICS", "MEMBERS", "LAG", "OLDEST", "RETRIES", "DEAD"]
+    assert lines[1].split() == ["audit", "orders", "0", "0", "-", "0", "0"]
+    assert lines[2].split()[:4] == ["billing", "orders", "0", "2"]
     assert lines[2].split()[-2:] == ["0", "1"]
     assert lines[-1].startswith("2 groups; reput groups ")
 
@@ -71,6 +73,7 @@ def test_json_has_everything_and_a_rate_if_asked_for(run, path):
         "lag": 2,
         "retry_lag": 0,
         "dead_letter_count": 1,
+        "members": [],
         "messages_per_second": 0.0,
         "queues": [
             {"topic": topic, "queue_id": number, "offset": offset, "min_offset": 0}
@@ -101,6 +104,43 @@ def test_groups_are_shown_beside_a_writer(run, at):
         consumer.next(0)
         consumer.commit(durable=True)
         assert run("groups", at.root, "--json").json["groups"][0]["lag"] == 1
+
+
+def test_members_and_their_queues_are_shown(run, at):
+    for queue in range(3):
+        at.put("1", queue=queue)
+    with at.consumer("g", name="a"), at.consumer("g", name="b\x1b[31m"):
+        selectors = {"orders": Selector()}
+        at.plugin.port.join("g", "remote", selectors, lambda: None)  # as a server does
+        at.work_for(6_000)
+        lines = run("groups", at.root).out.splitlines()
+        one = run("groups", at.root, "g").out
+        document = run("groups", at.root, "--json").json
+
+    assert lines[1].split()[:3] == ["g", "orders", "3"]
+    assert lines[-2] == f"in process {os.getpid()}"
+    assert f"members       3 (in process {os.getpid()})" in one
+    assert "\x1b" not in one
+    rows = [line.split() for line in one.splitlines()]
+    assert [row[-1] for row in rows if row[:1] == ["orders"]] == ["a", r"b\x1b[31m", "-"]
+    assert next(row for row in rows if row[:1] == ["remote"])[-2:] == ["?", "orders"]
+    assert "? clients of a server share queues out" in one
+    assert (document["writer_pid"], document["are_members_known"]) == (os.getpid(), True)
+    members = document["groups"][0]["members"]
+    assert [each["member"] for each in members] == ["a", "b\x1b[31m", "remote"]
+    assert members[2]["queues"] is None
+    assert {"topic": "orders", "queue_id": 0} in members[0]["queues"]
+
+
+def test_a_writer_that_tells_nobody_who_its_members_are_is_named(run, at):
+    at.put("1")
+    with at.consumer("g"):
+        pass
+    (at.root / "reput" / "consumer" / "members.json").unlink()  # as if the plugin were not there
+    assert run("groups", at.root).out.splitlines()[1].split()[2] == "?"
+    one = run("groups", at.root, "g").out
+    assert f"? (process {os.getpid()} has the store open, and has not told who is in" in one
+    assert run("groups", at.root, "g", "--json").json["groups"][0]["members"] is None
 
 
 def test_what_was_not_consumed_is_printed_and_consumed(run, path):
@@ -298,7 +338,8 @@ def test_what_reads_a_store_reads_it_beside_its_writer_and_changes_nothing(run, 
 
 
 def without_ages(text):
-    return re.sub(r"[\d.,]+ ?(ms|s|min|m|h|d)\b( \d+ \w+)?|\(.*old\)", "", text).split()
+    ages = r"[\d.,]+ ?(ms|s|min|m|h|d)\b( \d+ \w+)?|\(.*old\)"
+    return re.sub(rf'{ages}|"writer_pid": (null|\d+)', "", text).split()
 
 
 @pytest.mark.parametrize("words", [*CHANGING, *READING], ids=" ".join)

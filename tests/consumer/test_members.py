@@ -84,6 +84,20 @@ def test_members_beyond_the_queues_wait_and_take_over_section_4_1(at):
         assert owned(b) == [0]
 
 
+def test_who_takes_a_queue_over_knows_what_was_finished_whoever_is_told_first_section_4_1(at):
+    for queue in (0, 1, 3, 4):
+        at.put("1", "2", queue=queue)
+    members = [at.consumer(name=name, explicit=True) for name in "abcd"]
+    assert [owned(each) for each in members] == [[0], [1], [3], [4]]
+    for message in members[2]:
+        message.ack()
+
+    at.put("1", queue=5)  # now queue 3 is given to b, which is told of that before c
+    at.store.work()
+    assert [owned(each) for each in members] == [[0, 1], [3], [4], [5]]
+    assert [message.queue.queue_id for message in members[1]] == []
+
+
 class Members(RuleBasedStateMachine):
     """The model: who must own which queue, and which offsets of it may still be handed out.
 

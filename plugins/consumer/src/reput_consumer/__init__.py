@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from reput_consumer.progress import GroupProgress as GroupProgress
     from reput_consumer.progress import QueueProgress as QueueProgress
     from reput_consumer.queues import MessageQueue as MessageQueue
+    from reput_consumer.roster.values import GroupMember as GroupMember
+    from reput_consumer.roster.values import Roster as Roster
     from reput_consumer.selectors import ALL as ALL
     from reput_consumer.selectors import SQL92 as SQL92
     from reput_consumer.selectors import TAG as TAG
@@ -61,6 +63,7 @@ _HOMES = {
     "FetchRequest": "port.port",
     "FetchStatus": "port.port",
     "Fetched": "port.port",
+    "GroupMember": "roster.values",
     "GroupProgress": "progress",
     "GroupSettings": "metadata.groups",
     "Handled": "consuming.handlednow",
@@ -78,6 +81,7 @@ _HOMES = {
     "QueueStatus": "consuming.queuestatus",
     "ReceivedMessage": "faces.message",
     "Retry": "faces.running",
+    "Roster": "roster.values",
     "SQL92": "selectors",
     "Selector": "selectors",
     "TAG": "selectors",

@@ -55,6 +55,8 @@ class Members:
     """Raises a `ReputError` if a group may not read; for consumers that join no group."""
     save_interval_ms: int = 5_000
     """How often members save their offsets unless they are told otherwise."""
+    queues_changed: Callable[[], None] = lambda: None
+    """Called when a member has taken queues or given some up; must not wait."""
     _engines: set[Engine] = attrs.field(init=False, factory=set)
     _lock: threading.Lock = attrs.field(init=False, factory=threading.Lock)
 
@@ -160,7 +162,9 @@ class Members:
         offsets: OffsetStore = GroupStore(self.port, settings.group)
         if settings.broadcast:
             offsets = LocalStore(self.local_offsets(settings))
-        return Engine(self.port, settings, offsets, self._wake_at, self._engine_closed)
+        return Engine(
+            self.port, settings, offsets, self._wake_at, self._engine_closed, self.queues_changed
+        )
 
     def _wake_at(self, at: int) -> None:
         """Have `work` called, which finds out itself when it is needed next."""
@@ -209,6 +213,17 @@ class Members:
         """
         found = self.of_name(group, member)
         return None if found is None else found.handle_now
+
+    def queues_held(self) -> dict[tuple[str, str], list[MessageQueue]]:
+        """Return the queues that each consumer has now, sorted, by group and client id."""
+        with self._lock:
+            engines = list(self._engines)
+        found = {}
+        for each in engines:
+            with each.lock:
+                key = each.settings.group, each.settings.member
+                found[key] = sorted(each.assignments)
+        return found
 
     def save(self, group: str) -> None:
         """Save how far the members of a group are, but of those that save only when told.

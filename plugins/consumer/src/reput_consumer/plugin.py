@@ -23,6 +23,8 @@ from reput_consumer.names import checked_group, checked_topic
 from reput_consumer.port.embedded import EmbeddedPort
 from reput_consumer.progress import GroupProgress, progress_of
 from reput_consumer.resetting import Reset, move_group, reset_offsets
+from reput_consumer.roster.file import RosterFile
+from reput_consumer.roster.values import GroupMember, Roster
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -75,6 +77,7 @@ class ConsumerPlugin(reput.Plugin):
     _files: Files | None = attrs.field(init=False, default=None)
     _port: EmbeddedPort | None = attrs.field(init=False, default=None)
     _members: Members | None = attrs.field(init=False, default=None)
+    _roster_file: RosterFile | None = attrs.field(init=False, default=None)
     _save_at: int | None = attrs.field(init=False, default=None)
     """When committed offsets are saved, ms; None if there is nothing to save."""
     _lock: threading.RLock = attrs.field(init=False, factory=threading.RLock)
@@ -88,6 +91,7 @@ class ConsumerPlugin(reput.Plugin):
         self._context = context
         self._files = Files.of(context)
         self._files.load()
+        self._roster_file = RosterFile(context)
         self._port = EmbeddedPort(
             context,
             self.config.broker_name,
@@ -97,6 +101,8 @@ class ConsumerPlugin(reput.Plugin):
             self._files.deleted,
             self._save_soon,
             context.wake,
+            self._roster_file.note_change,
+            self._save_members,
         )
         self._members = Members(
             self._port,
@@ -105,6 +111,7 @@ class ConsumerPlugin(reput.Plugin):
             self._local_offsets,
             self._port.check_group,
             self.config.save_interval_ms,
+            self._roster_file.note_change,
         )
 
     @reput.hookimpl
@@ -113,6 +120,10 @@ class ConsumerPlugin(reput.Plugin):
         files, context = self._files, self._context
         if files is not None and context is not None and context.writable:
             files.finish_replacing()
+            if self._roster_file is not None:
+                self._roster_file.remove()  # that of a process that was killed
+                self._roster_file.note_change()
+                self._roster_file.work(context.clock(), lambda: ())
         return progress
 
     @property
@@ -133,7 +144,9 @@ class ConsumerPlugin(reput.Plugin):
         """Save offsets, and do what the consumers of this process have to do by now."""
         port = self._of_store
         port.tell_growth()
-        due = self._of_process.work(now)
+        due = [self._of_process.work(now)]
+        if self._roster_file is not None:
+            due.append(self._roster_file.work(now, self._members_now))
         with self._lock:
             saves = self._save_at is not None and self._save_at <= now
             if saves:
@@ -141,7 +154,14 @@ class ConsumerPlugin(reput.Plugin):
         if saves:
             self._save_now(port)
         with self._lock:
-            return min((at for at in (due, self._save_at) if at is not None), default=None)
+            return min((at for at in (*due, self._save_at) if at is not None), default=None)
+
+    def _save_members(self, group: str) -> None:
+        if self._members is not None:
+            try:
+                self._members.save(group)
+            except (ReputError, OSError) as error:
+                logger.warning("offsets not saved group=%s: %s", group, error)
 
     def _save_now(self, port: EmbeddedPort) -> None:
         try:
@@ -175,6 +195,9 @@ class ConsumerPlugin(reput.Plugin):
                 port.save()
             except (ReputError, OSError) as error:
                 logger.warning("offsets not saved, so messages may come again: %s", error)
+        roster_file, self._roster_file = self._roster_file, None
+        if roster_file is not None and roster_file.context.writable:
+            roster_file.remove()
 
     # ------------------------------------------------------------------ consumers
 
@@ -294,7 +317,43 @@ class ConsumerPlugin(reput.Plugin):
         if not port.context.writable and self._files is not None:
             self._files.load()  # another process may be writing
         self._of_process.save(group)
-        return progress_of(self._of_store, checked_group(group))
+        return progress_of(port, checked_group(group), self.roster().of_group(group))
+
+    def progress_of_all(self) -> list[GroupProgress]:
+        """Return how far all groups are, by name; faster than `progress` for each."""
+        port, groups = self._of_store, self.groups()
+        for group in groups:
+            self._of_process.save(group)
+        by_group: dict[str, list[GroupMember]] = {}
+        for each in self.roster().members:
+            by_group.setdefault(each.group, []).append(each)
+        return [progress_of(port, group, tuple(by_group.get(group, ()))) for group in groups]
+
+    def roster(self) -> Roster:
+        """Return who is in which group now.
+
+        A read-only store tells of the process that has the store open to write, as that process has
+        said it some milliseconds ago.
+        """
+        port = self._of_store
+        if not port.context.writable:
+            return RosterFile(port.context).read()
+        return Roster(os.getpid(), is_known=True, is_complete=True, members=self._members_now())
+
+    def _members_now(self) -> tuple[GroupMember, ...]:
+        registry, held = self._of_store.registry, self._of_process.queues_held()
+        return tuple(
+            GroupMember(
+                group,
+                each.member,
+                each.since,
+                each.broadcast,
+                tuple(sorted(each.topics)),
+                _places(held.get((group, each.member))),
+            )
+            for group in registry.groups()
+            for each in registry.members(group)
+        )
 
     @property
     def deleted(self) -> DeletedTopics:
@@ -420,3 +479,7 @@ class ConsumerPlugin(reput.Plugin):
                 return
             self._save_at = self._context.clock() + self.config.save_interval_ms
         self._context.wake()
+
+
+def _places(queues: list[MessageQueue] | None) -> tuple[tuple[str, int], ...] | None:
+    return None if queues is None else tuple((each.topic, each.queue_id) for each in queues)

@@ -13,6 +13,7 @@ from reput_consumer.names import retry_topic
 
 if TYPE_CHECKING:
     from reput_consumer.port.embedded import EmbeddedPort
+    from reput_consumer.roster.values import GroupMember
 
 __all__ = ["GroupProgress", "QueueProgress", "progress_of"]
 
@@ -42,8 +43,8 @@ class GroupProgress:
     """How far a group is in all of its queues."""
 
     group: str
-    members: tuple[str, ...]
-    """Client ids of those in this process."""
+    members: tuple[GroupMember, ...]
+    """By client id, as far as they are known; see `ConsumerPlugin.roster`."""
     queues: tuple[QueueProgress, ...]
     """Of the topics of which the group has offsets, and of its retry topic."""
     dead_letter_count: int
@@ -66,7 +67,7 @@ class GroupProgress:
         return min((each for each in found if each is not None), default=None)
 
 
-def progress_of(port: EmbeddedPort, group: str) -> GroupProgress:
+def progress_of(port: EmbeddedPort, group: str, members: tuple[GroupMember, ...]) -> GroupProgress:
     """Return how far a group is, by the offsets that are committed."""
     found = []
     offsets = port.offsets.of_group(group)
@@ -80,6 +81,4 @@ def progress_of(port: EmbeddedPort, group: str) -> GroupProgress:
             first = port.read(topic, queue_id, low, 1)
         oldest = first.messages[0].store_timestamp if first.messages else None
         found.append(QueueProgress(topic, queue_id, low, high, offset, oldest))
-    return GroupProgress(
-        group, tuple(port.members(group)), tuple(found), port.dead_letter_count(group)
-    )
+    return GroupProgress(group, members, tuple(found), port.dead_letter_count(group))

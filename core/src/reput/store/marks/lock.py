@@ -97,6 +97,19 @@ class StoreLock:
             finally:
                 self.disk.close(descriptor)
 
+    def holder(self) -> int | None:
+        """Return the process that holds the lock; None if there is none, or it is not known."""
+        with _held_lock:
+            if self.disk.identity(self.root) in _held_here:
+                return os.getpid()  # without opening the file, as in `is_taken`
+            if not self.disk.exists(self.path):
+                return None
+            descriptor = self.disk.open(self.path)
+            try:
+                return self._holder(descriptor)[0] if self.disk.is_locked(descriptor) else None
+            finally:
+                self.disk.close(descriptor)
+
     def keep(self, reason: str) -> None:
         """Keep the lock after the store was closed, and write the reason into the file."""
         self.reason = reason

@@ -98,7 +98,13 @@ class Traces:
 
     @property
     def writer_pid(self) -> int | None:
-        """The process that ``abort`` names, if it is running."""
+        """The process that has the store open to write, as its lock or else ``abort`` names it.
+
+        ``abort`` may be that of a process that was killed: it counts if such a process is running.
+        """
+        holder = self._lock().holder()
+        if holder is not None:
+            return holder
         try:
             pid = int(self.disk.read_file(self._path("abort"), 32))
         except (ValueError, OSError):

@@ -50,6 +50,7 @@ class Engine(Fetching):
         offsets: OffsetStore,
         wake_at: Callable[[int], None],
         closed: Callable[[Engine], None] = lambda engine: None,
+        queues_changed: Callable[[], None] = lambda: None,
     ) -> None:
         """Make a member that is not in its group yet; `join` or `assign` begins.
 
@@ -59,8 +60,9 @@ class Engine(Fetching):
             offsets: where its offsets are kept.
             wake_at: called with a time, ms, at which `work` is to be called.
             closed: called at the end of `close`.
+            queues_changed: called when queues were taken or given up; must not wait.
         """
-        super().__init__(port, settings, offsets, wake_at)
+        super().__init__(port, settings, offsets, wake_at, queues_changed)
         self.is_stopped = False
         """Whether `take` returns nothing more; what was taken can still be finished."""
         self.handle_now: Callable[[MessageView, MessageQueue], Handled] | None = None

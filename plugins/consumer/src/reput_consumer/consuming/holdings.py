@@ -41,9 +41,19 @@ class Holdings(Results):
         settings: MemberSettings,
         offsets: OffsetStore,
         wake_at: Callable[[int], None],
+        queues_changed: Callable[[], None],
     ) -> None:
-        """Make a member without queues; see `Member`."""
+        """Make a member without queues; see `Member`.
+
+        Args:
+            port: as for `Member`.
+            settings: likewise.
+            offsets: likewise.
+            wake_at: likewise.
+            queues_changed: called when queues were taken or given up; must not wait.
+        """
         super().__init__(port, settings, offsets, wake_at)
+        self._queues_changed = queues_changed
         self._selectors: Mapping[str, Selector] = subscription_of(settings)
         self._rebalancing = threading.RLock()
         """Held while queues are taken and given up. Never while joining or leaving, when the port
@@ -129,6 +139,7 @@ class Holdings(Results):
             self.wake_all()
         if not lost:
             return
+        self._queues_changed()
         for queue in lost:
             self.port.drop(self.settings.member, queue)
         if changed:
@@ -180,6 +191,7 @@ class Holdings(Results):
             if any(each.is_changed for each in taken.values()):
                 self._save_later()
             self.wake()
+        self._queues_changed()
         logger.info("took queues group=%s queues=%s", self.settings.group, shown(taken))
 
     def _try_again(self, error: Exception) -> None:

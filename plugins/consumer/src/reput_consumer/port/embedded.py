@@ -57,7 +57,11 @@ class EmbeddedPort:
     """Called when there are offsets to save."""
     topics_grew: Callable[[], None]
     """Called when there is growth to tell; must not wait."""
-    registry: Registry = attrs.field(init=False, factory=Registry)
+    members_changed: Callable[[], None]
+    """Called when members have come or gone; must not wait."""
+    save_members: Callable[[str], None]
+    """Has the members of a group in this process commit how far they are."""
+    registry: Registry = attrs.field(init=False)
     arrivals: Arrivals = attrs.field(init=False, factory=Arrivals)
     locks: QueueLocks = attrs.field(init=False)
     sender: SendBack = attrs.field(init=False)
@@ -67,6 +71,7 @@ class EmbeddedPort:
     )
 
     def __attrs_post_init__(self) -> None:
+        self.registry = Registry(self.members_changed, self.save_members)
         self.known = KnownQueues(self.context, self.registry, self.deleted.hides)
         self.locks = QueueLocks(self.context.clock)
         self.sender = SendBack(self.context, self.groups, self.topics)
@@ -263,7 +268,9 @@ class EmbeddedPort:
         settings = self.check_group(group)
         if broadcast and not settings.consume_broadcast_enable:
             raise GroupDisabledError(group, "consumeBroadcastEnable")
-        self.registry.add(Membership(group, member, frozenset(selectors), changed, broadcast))
+        self.registry.add(
+            Membership(group, member, frozenset(selectors), changed, broadcast, self.clock())
+        )
 
     def check_group(self, group: str) -> GroupSettings:
         """Return the settings of a group that may read; one that is new is added.

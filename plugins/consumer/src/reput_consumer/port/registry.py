@@ -24,12 +24,19 @@ class Membership:
     topics: frozenset[str]
     changed: Callable[[], None]
     broadcast: bool
+    since: int
+    """When it joined, ms."""
 
 
 @attrs.define(eq=False)
 class Registry:
     """Members by group. Thread-safe; listeners are called without a lock."""
 
+    changed: Callable[[], None]
+    """Called when members have come or gone; must not wait."""
+    save: Callable[[str], None]
+    """Called with a group whose queues change hands now, before its members are told one after the
+    other: one that takes a queue over must see what the last owner has finished."""
     _groups: dict[str, dict[str, Membership]] = attrs.field(init=False, factory=dict)
     _lock: threading.Lock = attrs.field(init=False, factory=threading.Lock)
 
@@ -45,7 +52,8 @@ class Registry:
                 raise MemberExistsError(membership.group, membership.member)
             others = list(members.values())
             members[membership.member] = membership
-        _tell(others)
+        self.changed()
+        self._tell(others)
 
     def remove(self, group: str, member: str) -> None:
         """Remove a member if it is there, and tell the others of its group."""
@@ -56,7 +64,8 @@ class Registry:
             others = list(members.values())
             if not members:
                 del self._groups[group]
-        _tell(others)
+        self.changed()
+        self._tell(others)
 
     def members(self, group: str) -> list[Membership]:
         """Return the members of a group, sorted by name."""
@@ -84,9 +93,10 @@ class Registry:
                 for each in members.values()
                 if not each.topics.isdisjoint(topics)
             ]
-        _tell(found)
+        self._tell(found)
 
-
-def _tell(memberships: list[Membership]) -> None:
-    for each in memberships:
-        each.changed()
+    def _tell(self, memberships: list[Membership]) -> None:
+        for group in {each.group for each in memberships}:
+            self.save(group)
+        for each in memberships:
+            each.changed()
