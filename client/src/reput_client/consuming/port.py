@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from reput.errors import ReputError
 from reput_client.consuming.pulling import Pulls
@@ -53,6 +53,8 @@ _NO_MEMBERS = "no consumer for this group"
 
 class RemotePort:
     """See `reput_consumer.ConsumerPort`. Thread-safe; not to be called on the loop's thread."""
+
+    answers_later: ClassVar[bool] = True
 
     def __init__(
         self,

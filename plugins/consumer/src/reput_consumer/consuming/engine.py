@@ -111,6 +111,7 @@ class Engine(Fetching):
         self, hand_out: Callable[[int], Delivery | None], seconds: float | None
     ) -> Delivery | None:
         deadline = None if seconds is None else time.monotonic() + seconds
+        ahead: list[Assignment] = []
         while True:
             with self.mutex:
                 if self.is_closed or self.is_stopped:
@@ -120,9 +121,10 @@ class Engine(Fetching):
                 if delivery is None and self._settle_all(now):
                     delivery = hand_out(now)
                 if delivery is not None:
+                    ahead = self._next_ahead()
                     if self._sleeping and (self._ready or self.line.may_have_more):
                         self.lock.notify()
-                    return delivery
+                    break
                 if self._is_at_goals():
                     return None
                 unlocked = self.line.unlocked(now)
@@ -139,6 +141,10 @@ class Engine(Fetching):
                 self._fetch(fetching)
             else:
                 self._lock_queues(unlocked)
+        for each in ahead:
+            with contextlib.suppress(ReputError):  # it is met again when nothing is at hand
+                self._fetch(each)
+        return delivery
 
     def _sleep(self, seconds: float | None) -> None:
         """Wait until there may be something to do, unless somebody has marked messages just now."""

@@ -35,6 +35,18 @@ class Fetching(Holdings):
                 return each
         return None
 
+    def _next_ahead(self) -> list[Assignment]:
+        """Return queues to `_fetch` from while messages are handled, one fetch of each at most.
+
+        None where an answer comes at once: messages would wait for a fetch of others.
+        """
+        if not self.port.answers_later:
+            return []
+        found = []
+        while (each := self._next_to_fetch()) is not None:
+            found.append(each)
+        return found
+
     def _fetch(self, assignment: Assignment) -> None:
         settings, processing = self.settings, assignment.processing
         request = FetchRequest(

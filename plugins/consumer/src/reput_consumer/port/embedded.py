@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import attrs
 import numpy as np
@@ -46,6 +46,7 @@ _NOT_MATCHED: Final = frozenset({ReadStatus.NO_MATCHED_MESSAGE, ReadStatus.MESSA
 class EmbeddedPort:
     """See `reput_consumer.port.port.ConsumerPort`. Thread-safe."""
 
+    answers_later: ClassVar[bool] = False
     context: StoreContext
     broker: str
     """Name of the broker that the store's queues belong to."""

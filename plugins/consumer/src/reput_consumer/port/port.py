@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
 import attrs
 
@@ -81,6 +81,10 @@ class Fetched:
 
 class ConsumerPort(Protocol):
     """A store, or brokers behind a network. Thread-safe."""
+
+    answers_later: ClassVar[bool]
+    """Whether `fetch` returns before there is an answer, so that a member asks for the next
+    messages before it handles those at hand."""
 
     def clock(self) -> int:
         """Return now, ms."""
