@@ -27,7 +27,7 @@ _ROUND_BYTES: Final = 32 << 20
 _ROUND_COUNT: Final = 4_096
 _SINGLE_COUNT: Final = 3
 """Sends of a round that are put one by one: for so few that is faster than together."""
-_SLOW_SECONDS: Final = 0.02
+_SLOW_SECONDS: Final = 0.05
 """A put that takes longer has waited for more than a processor that others use, too."""
 _SPARED_SECONDS: Final = 1.0
 
