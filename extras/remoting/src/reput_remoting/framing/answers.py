@@ -35,7 +35,7 @@ class AnswerFrames:
             names: fields whose texts are given with each frame.
             others: the fields behind them, with their texts, the same in all frames.
         """
-        marks = {name: f"\0{name}" for name in names}
+        marks = {name: f"\0{at}" for at, name in enumerate(names)}
         command = Command(code, {**marks, **others}, opaque=_NUMBER, flag=RESPONSE)
         pattern = encode_json(command).decode().replace("%", "%%")
         for mark in marks.values():
