@@ -112,3 +112,5 @@ class ServerConfig:
     tls: TlsConfig | None = attrs.field(default=None, validator=optional(instance_of(TlsConfig)))
     """Encryption; None for none."""
     limits: Limits = attrs.field(factory=Limits)
+    metrics: Address | None = None
+    """Where metrics and the status page are over HTTP, port 0 for a free one; None for nowhere."""

@@ -28,6 +28,7 @@ from reput_server.wire.service import Service
 
 if TYPE_CHECKING:
     from reput import Store
+    from reput_server.watching.watch import Watch
 
 __all__ = ["Server", "serving"]
 
@@ -52,13 +53,16 @@ class Server:
     """The broker's connections."""
     registrar: Registrar | None = attrs.field(init=False, default=None)
     """Keeps the broker known at name servers of others; None without any."""
+    watch: Watch | None = attrs.field(init=False, default=None)
+    """Metrics and the status page."""
 
     async def start(self) -> None:
         """Listen on all addresses.
 
         Raises:
             OSError: one of them cannot be listened on; nothing is, then.
-            ServerError: the store cannot be served, or a file of certificates cannot be used.
+            ServerError: the store cannot be served, a file of certificates cannot be used, or what
+                makes metrics is not installed.
         """
         try:
             await self._start(asyncio.get_running_loop())
@@ -96,6 +100,8 @@ class Server:
             by_code = {**names.by_code(), **options.by_code()}
             self.names = Service(loop, Handlers(by_code), config.limits, encryption)
             await self.names.start(ports.names)
+        if config.metrics is not None and self.broker is not None:
+            await self._watch(self.broker, config.metrics)
 
     def _name_address(self) -> Address:
         assert self.names is not None
@@ -109,8 +115,21 @@ class Server:
         registrar.start()
         return registrar
 
+    async def _watch(self, broker: Broker, address: Address) -> None:
+        # Imported here, as it needs packages that a server does not.
+        from reput_server.watching.watch import Watch
+
+        self.watch = Watch(broker, self._ports)
+        await self.watch.start(address)
+
+    def _ports(self) -> dict[str, Service]:
+        found = {"broker": self.service, "names": self.names}
+        return {name: service for name, service in found.items() if service is not None}
+
     async def stop(self) -> None:
         """Finish what was begun, and close all connections."""
+        if self.watch is not None:
+            await self.watch.stop()
         if self.registrar is not None:
             await self.registrar.stop()
         for service in (self.service, self.names):
@@ -126,6 +145,11 @@ class Server:
         """Whose event loop it runs on: ``uvloop`` or ``asyncio``; nothing before the start."""
         service = self.service or self.names
         return "" if service is None else type(service.loop).__module__.partition(".")[0]
+
+    @property
+    def metrics(self) -> Address | None:
+        """Where metrics and the status page are; None if they are nowhere."""
+        return None if self.watch is None else self.watch.address
 
     @property
     def address(self) -> Address | None:

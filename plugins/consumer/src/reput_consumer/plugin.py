@@ -418,7 +418,7 @@ class ConsumerPlugin(reput.Plugin):
         if not port.context.writable and self._files is not None:
             self._files.load()  # another process may be writing
         self._of_process.save(group)
-        return port.offsets.of_group(checked_group(group))
+        return port.offsets.of_group(group)
 
     def reset_offsets(self, group: str, topic: str, to: str | int | dt.datetime) -> list[Reset]:
         """Have a group read a topic again, or skip some of it; its members here go on there.

@@ -11,15 +11,16 @@ import attrs
 
 from reput.errors import PluginError, ReputError
 from reput_consumer import ConsumerPlugin
+from reput_server.broker.administration.configuration.handlers import ConfigurationHandlers
 from reput_server.broker.administration.deleting import DeleteHandlers
 from reput_server.broker.administration.forwarding import ForwardHandlers
 from reput_server.broker.administration.groups import GroupHandlers
 from reput_server.broker.administration.looks import LookHandlers
 from reput_server.broker.administration.resets import ResetHandlers
+from reput_server.broker.administration.statistics import StatisticsHandlers
 from reput_server.broker.administration.status import StatusHandlers
 from reput_server.broker.administration.topics import TopicHandlers
 from reput_server.broker.asking.handlers import QueryHandlers
-from reput_server.broker.configuration.handlers import ConfigurationHandlers
 from reput_server.broker.context import BrokerContext
 from reput_server.broker.ending.handlers import TransactionHandlers
 from reput_server.broker.members.filters import Filters
@@ -34,7 +35,6 @@ from reput_server.broker.sending.handlers import SendHandlers
 from reput_server.broker.sending.replies import ReplyHandlers
 from reput_server.broker.sending.sendback import SendBackHandlers
 from reput_server.broker.sending.together import SendsTogether
-from reput_server.broker.statistics.handlers import StatisticsHandlers
 from reput_server.broker.statistics.pools import WatchedPool
 from reput_server.broker.statistics.table import Statistics
 from reput_server.broker.topics import READ, WRITE, TopicTable

@@ -18,6 +18,7 @@ __all__ = [
     "read_addresses",
     "read_config",
     "read_keys",
+    "read_metrics_address",
     "sections_of",
     "tls_of",
 ]
@@ -48,6 +49,19 @@ def read_addresses(
     parts = [] if value is None else value.replace(",", ";").split(";")
     found = [read_address(context, option, each.strip()) for each in parts if each.strip()]
     return tuple(each for each in found if each is not None)
+
+
+def read_metrics_address(
+    context: click.Context, option: click.Parameter, value: str | None
+) -> Address | None:
+    """Return an address, if what makes metrics is installed; better said before a store is made."""
+    import importlib.util
+
+    address = read_address(context, option, value)
+    if address is not None and importlib.util.find_spec("reput_metrics") is None:
+        text = "--metrics needs the distribution reput-metrics; pip install 'reput-server[metrics]'"
+        raise Failure(text, ExitCode.UNAVAILABLE)
+    return address
 
 
 # --------------------------------------------------------------------------- a file of options

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["run"]
 
-_ADVICE = "choose other addresses with --listen and --namesrv"
+_ADVICE = "choose other addresses with --listen, --namesrv and --metrics"
 
 
 def run(

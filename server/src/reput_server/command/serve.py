@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reput_cli.kit import json_option, path_argument, with_debug
-from reput_server.command.options import read_address, read_addresses, read_config
+from reput_server.command.options import (
+    read_address,
+    read_addresses,
+    read_config,
+    read_metrics_address,
+)
 
 if TYPE_CHECKING:
     from reput_server.config import Address, TlsMode
@@ -20,6 +25,7 @@ Examples:
   reput serve STORE --listen 127.0.0.1:0 --namesrv 127.0.0.1:0 --json
   reput serve STORE --listen 10.0.0.5:10911 --namesrv none --register '10.0.0.1:9876;10.0.0.2:9876'
   reput serve STORE --tls-cert server.pem --tls-key server.key --tls enforcing
+  reput serve STORE --metrics 127.0.0.1:9464
   reput serve /mnt/broken-disk/store --read-only
 """
 
@@ -95,6 +101,12 @@ Examples:
     type=click.Choice(["async", "sync"]),
     help="Whether a send is answered only when it is on disk.",
 )
+@click.option(
+    "--metrics",
+    metavar="HOST:PORT",
+    callback=read_metrics_address,
+    help="Where metrics for Prometheus and a status page are, over HTTP.",
+)
 @click.option("--read-only", is_flag=True, help="Change nothing; another process may write.")
 @click.option("--no-new-topics", is_flag=True, help="Refuse sends to topics that there are not.")
 @click.option(
@@ -121,6 +133,7 @@ def serve(
     tls_ca: str | None,
     tls: TlsMode | None,
     flush: str | None,
+    metrics: Address | None,
     read_only: bool,
     no_new_topics: bool,
     config: dict[str, Any],
@@ -154,6 +167,7 @@ def serve(
         access_keys=read_keys(access_keys),
         tls=tls_of(tls_cert, tls_key, tls_ca, tls),
         limits=limits_of(config),
+        metrics=metrics,
     )
     warn_of_strangers(served)
     sections = {

@@ -38,6 +38,7 @@ def show(server: Server, *, as_json: bool) -> None:
         ("registers at", ", ".join(registers)),
         ("encryption", _ENCRYPTION[facts["tls"]]),
         ("access", _access(server.config)),
+        ("status page", facts["metrics"] or ""),
     ]
     print_facts([(name, text) for name, text in lines if text], indent=0)
     found = names or (";".join(registers) if registers else "")
@@ -65,6 +66,7 @@ def _facts(server: Server) -> dict[str, Any]:
         "tls": "disabled" if config.tls is None else config.tls.mode,
         "access_keys": len(config.access_keys),
         "event_loop": server.event_loop,
+        "metrics": None if server.metrics is None else f"http://{_text(server.metrics)}/",
     }
 
 
@@ -96,6 +98,11 @@ def warn_of_strangers(config: ServerConfig) -> None:
             f"{', '.join(strange)} is reached from other machines, and nothing is asked of them: "
             "whoever gets there may read and write everything; --access-keys FILE asks for keys, "
             "--tls enforcing with --tls-ca FILE for certificates, 127.0.0.1 keeps others out"
+        )
+    if config.metrics is not None and not _is_loopback(config.metrics[0]):
+        warn(
+            f"metrics and status page at {config.metrics[0]} are shown to whoever gets there: "
+            "names of topics and groups, and how much they hold; 127.0.0.1 keeps others out"
         )
 
 

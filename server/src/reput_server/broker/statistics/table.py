@@ -26,7 +26,16 @@ from reput_server.broker.statistics.windows import Windows, WindowSum
 if TYPE_CHECKING:
     from reput.record import DispatchBatch
 
-__all__ = ["KEYS_MAX", "Statistics", "is_system_topic"]
+__all__ = [
+    "GROUP_GET_NUMS",
+    "GROUP_GET_SIZE",
+    "KEYS_MAX",
+    "SNDBCK_PUT_NUMS",
+    "TOPIC_PUT_NUMS",
+    "TOPIC_PUT_SIZE",
+    "Statistics",
+    "is_system_topic",
+]
 
 KEYS_MAX: Final = 10_000
 """Keys of one name; of more, those are dropped that were not counted for the longest time."""
@@ -216,6 +225,14 @@ class Statistics:
     def get_rate_of(self, group: str, topics: Iterable[str]) -> float:
         """Return how many messages a second of some topics a group got in the last minute."""
         return sum(self._minute(GROUP_GET_NUMS, f"{topic}@{group}").rate for topic in topics)
+
+    def minute_rate_of_puts(self) -> float:
+        """Return how many messages a second came in the last minute."""
+        return self._minute(BROKER_PUT_NUMS, self.cluster).rate
+
+    def minute_rate_of_gets(self) -> float:
+        """Return how many messages a second were handed out in the last minute."""
+        return self._minute(BROKER_GET_NUMS, self.cluster).rate
 
     def _minute(self, name: str, key: str) -> WindowSum:
         return (self.data(name, key) or _NOTHING)[0]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from reput_remoting import Command, RequestCode, ResponseCode, VersionAnswer, write_body
-from reput_server.broker.configuration.listed import change, settings_of
+from reput_server.broker.administration.configuration.listed import change, settings_of
 from reput_server.errors import Refusal
 from reput_server.properties import parse_properties_text, properties_text
 

@@ -1,0 +1,1 @@
+"""For those who watch a server: metrics, a status page, and whether it is well, over HTTP."""

@@ -1,0 +1,285 @@
+"""`Figures`: how a server is at a moment; what metrics and the status page are made of."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from reput.errors import ReputError
+from reput_consumer import retry_topic
+from reput_server.broker.statistics.table import (
+    GROUP_GET_NUMS,
+    GROUP_GET_SIZE,
+    SNDBCK_PUT_NUMS,
+    TOPIC_PUT_NUMS,
+    TOPIC_PUT_SIZE,
+)
+
+if TYPE_CHECKING:
+    from reput import PluginState, QueueInfo
+    from reput_server.broker.broker import Broker
+    from reput_server.broker.statistics.times import Times
+    from reput_server.config import Address
+    from reput_server.wire.service import Service
+
+__all__ = [
+    "Figures",
+    "GroupFigures",
+    "Health",
+    "PortFigures",
+    "TimesFigures",
+    "TopicFigures",
+    "figures_of",
+]
+
+_RUNNING: Final = frozenset({"running", "retrying", "reading"})
+_QUEUES: Final = "consumequeue"
+
+
+@attrs.frozen
+class PortFigures:
+    """The connections of one port."""
+
+    address: Address
+    connection_count: int
+    request_count: int
+    """Since the start."""
+    working_bytes: int
+    """Bytes of requests that are worked on."""
+    unread_bytes: int
+    """Bytes of answers that peers leave unread."""
+
+
+@attrs.frozen
+class TimesFigures:
+    """A histogram: how many took how long."""
+
+    counts: tuple[int, ...]
+    """By the bounds of `reput_server.broker.statistics.times.BOUNDS`, and the rest."""
+    total: float
+    """Seconds."""
+    p99: float
+    """Bound, s, that all but a hundredth are below."""
+
+    @classmethod
+    def of(cls, times: Times) -> TimesFigures:
+        """Return a histogram as it is now."""
+        return cls(tuple(times.counts), times.total, times.quantile(0.99))
+
+
+@attrs.frozen
+class TopicFigures:
+    """One topic."""
+
+    stored_count: int
+    """Messages that its queues hold."""
+    queue_count: int
+    put_count: int
+    """Messages that came since the start."""
+    put_bytes: int
+    rate: float
+    """Messages a second in the last minute."""
+
+
+@attrs.frozen
+class GroupFigures:
+    """One consumer group."""
+
+    lag: int
+    """Messages that it has not consumed."""
+    member_count: int
+    rate: float
+    """Messages a second that it got in the last minute."""
+    topics: tuple[str, ...]
+    """Those of which it has offsets."""
+
+
+@attrs.frozen
+class Health:
+    """Whether the server does its work."""
+
+    status: str
+    """``ok``; ``degraded`` if a plugin stands; ``failing`` if messages cannot come in or out."""
+    reasons: tuple[str, ...] = ()
+
+
+@attrs.frozen(kw_only=True)
+class Figures:
+    """How a server is."""
+
+    at: int
+    """When, ms."""
+    since: int
+    """When it started, ms."""
+    broker: str
+    cluster: str
+    address: str
+    """Where clients find the broker."""
+    root: str
+    is_writable: bool
+    ports: Mapping[str, PortFigures]
+    """``broker`` and ``names``."""
+    held_pulls: int
+    waiting_sends: int
+    send_wait_ms: int
+    """How long the first of them has waited."""
+    waiting_reads: int
+    read_wait_ms: int
+    times: Mapping[str, TimesFigures]
+    """``send``: until a send is answered; ``put``: of a put of all sends that had come; ``read``:
+    of a read for a pull."""
+    failed_sends: int
+    put_count: int
+    put_rate: float
+    """Messages a second in the last minute."""
+    get_count: int
+    get_rate: float
+    topics: Mapping[str, TopicFigures]
+    groups: Mapping[str, GroupFigures]
+    producer_counts: Mapping[str, int]
+    """Clients by producer group."""
+    got: Mapping[tuple[str, str], tuple[int, int]]
+    """Messages and bytes handed out since the start, by topic and group."""
+    sent_back: Mapping[tuple[str, str], int]
+    """Messages given back since the start, by topic and group."""
+    plugins: Sequence[PluginState]
+    log_start: int
+    log_end: int
+    """Physical offsets."""
+    health: Health
+
+
+async def figures_of(broker: Broker, ports: Mapping[str, Service], since: int) -> Figures:
+    """Return how a server is; called on its event loop, which goes on meanwhile."""
+    context, statistics = broker.context, broker.context.statistics
+    sends = broker.sends
+    now = context.clock()
+    of_loop: dict[str, Any] = {
+        "at": now,
+        "since": since,
+        "broker": context.name,
+        "cluster": context.config.cluster,
+        "address": next(iter(context.data.addresses.values())),
+        "root": str(context.store.root),
+        "is_writable": context.is_writable,
+        "ports": {name: _of_port(service) for name, service in ports.items()},
+        "held_pulls": len(broker.held),
+        "waiting_sends": sends.waiting_count,
+        "send_wait_ms": sends.head_wait_ms,
+        "waiting_reads": context.pool.waiting_count,
+        "read_wait_ms": context.pool.head_wait_ms,
+        "times": {
+            "send": TimesFigures.of(sends.times.answers),
+            "put": TimesFigures.of(sends.times.puts),
+            "read": TimesFigures.of(statistics.reads),
+        },
+        "failed_sends": sends.times.failed_count,
+        "producer_counts": {name: len(each) for name, each in broker.groups.producers.items()},
+    }
+    # Not on the threads that read for consumers: this may take a while with many groups.
+    of_store = await asyncio.to_thread(_of_store, broker)
+    return Figures(**of_loop, **of_store)
+
+
+def _of_port(service: Service) -> PortFigures:
+    return PortFigures(
+        service.address,
+        len(service.peers),
+        service.request_count,
+        service.request_bytes,
+        service.unread_bytes(),
+    )
+
+
+# --------------------------------------------------------------------------- on a thread
+
+
+def _of_store(broker: Broker) -> dict[str, Any]:
+    context, counted = broker.context, broker.context.statistics
+    store = context.store
+    try:
+        ends = {(each.topic, each.queue_id): each for each in store.queues()}
+        plugins = store.plugins()
+        log_start, log_end = store.log.min_physical_offset, store.log.max_physical_offset
+        groups = {name: _of_group(broker, name, ends) for name in context.plugin.groups()}
+        health = health_of(plugins, store.log.flusher.failure if store.writable else None)
+    except (ReputError, OSError) as error:
+        ends, plugins, groups, log_start, log_end = {}, [], {}, 0, 0
+        health = Health("failing", (str(error),))
+    counts, sizes = counted.totals(TOPIC_PUT_NUMS), counted.totals(TOPIC_PUT_SIZE)
+    by_topic: dict[str, list[QueueInfo]] = {}
+    for queue in ends.values():
+        by_topic.setdefault(queue.topic, []).append(queue)
+    topics = {
+        name: TopicFigures(
+            sum(each.message_count for each in by_topic.get(name, ())),
+            len(by_topic.get(name, ())),
+            counts.get(name, 0),
+            sizes.get(name, 0),
+            counted.put_rate_of(name),
+        )
+        for name in sorted({*counts, *by_topic})
+    }
+    got_sizes = counted.totals(GROUP_GET_SIZE)
+    got = {
+        _pair(key): (count, got_sizes.get(key, 0))
+        for key, count in counted.totals(GROUP_GET_NUMS).items()
+    }
+    return {
+        "put_count": counted.put_rate.total,
+        "put_rate": counted.minute_rate_of_puts(),
+        "get_count": counted.get_rate.total,
+        "get_rate": counted.minute_rate_of_gets(),
+        "topics": topics,
+        "groups": groups,
+        "got": got,
+        "sent_back": {_pair(key): each for key, each in counted.totals(SNDBCK_PUT_NUMS).items()},
+        "plugins": plugins,
+        "log_start": log_start,
+        "log_end": log_end,
+        "health": health,
+    }
+
+
+def _pair(key: str) -> tuple[str, str]:
+    topic, _, group = key.partition("@")
+    return topic, group
+
+
+def _of_group(broker: Broker, name: str, ends: Mapping[tuple[str, int], QueueInfo]) -> GroupFigures:
+    context = broker.context
+    offsets = context.plugin.offsets(name)
+    retries = retry_topic(name)
+    for key in ends:
+        if key[0] == retries:
+            offsets.setdefault(key, 0)
+    lag = 0
+    for key, offset in offsets.items():
+        queue = ends.get(key)
+        if queue is not None:
+            lag += max(queue.max_queue_offset - max(offset, queue.min_queue_offset), 0)
+    topics = tuple(sorted({topic for topic, _ in offsets}))
+    rate = context.statistics.get_rate_of(name, topics)
+    return GroupFigures(lag, len(context.port.members(name)), rate, topics)
+
+
+def health_of(plugins: Sequence[PluginState], failure: object) -> Health:
+    """Return whether a server is well.
+
+    Args:
+        plugins: the store's.
+        failure: why the log cannot be flushed; None if it can.
+    """
+    standing = [each for each in plugins if each.state not in _RUNNING]
+    reasons = [
+        f"plugin {each.name} is {each.state}" + (f": {each.last_error}" if each.last_error else "")
+        for each in standing
+    ]
+    if failure is not None:
+        reasons.insert(0, f"the log cannot be flushed, so nothing is stored: {failure}")
+    is_failing = failure is not None or any(each.name == _QUEUES for each in standing)
+    status = "failing" if is_failing else "degraded" if reasons else "ok"
+    return Health(status, tuple(reasons))

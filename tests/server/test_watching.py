@@ -1,0 +1,329 @@
+"""Metrics, status page and health over HTTP: what they say, and what a peer may take."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import re
+import socket
+from contextlib import closing
+from html.parser import HTMLParser
+
+import pytest
+from wirepeer import message
+
+import reput
+from reput_remoting import (
+    ConsumerData,
+    Heartbeat,
+    Pull,
+    RequestCode,
+    Subscription,
+    UpdateGroupOffset,
+)
+from reput_server.watching.figures import health_of
+from reput_server.watching.pages import Page, Pages
+
+pytest.importorskip("reput_metrics")
+ANYWHERE = ("127.0.0.1", 0)
+
+
+@pytest.fixture
+def watched(serve):
+    return serve(metrics=ANYWHERE)
+
+
+def get(address, path, method="GET"):
+    with closing(http.client.HTTPConnection(*address, timeout=20)) as connection:
+        connection.request(method, path)
+        answer = connection.getresponse()
+        return answer.status, dict(answer.getheaders()), answer.read().decode()
+
+
+def raw(address, data):
+    """What comes back for bytes that are no request, or none that a client would make."""
+    with socket.create_connection(address, 20) as peer:
+        peer.sendall(data)
+        peer.shutdown(socket.SHUT_WR)
+        found = b""
+        while more := peer.recv(65_536):
+            found += more
+    return found
+
+
+def metrics_of(text):
+    from prometheus_client.parser import text_string_to_metric_families
+
+    return {
+        (sample.name, *sorted(sample.labels.items())): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def work(served, topic="orders", group="billing"):
+    """Send three messages, pull them, and commit one."""
+    peer = served.peer()
+    data = ConsumerData(group=group, subscriptions=(Subscription(topic=topic),))
+    heartbeat = Heartbeat(client_id="me", producer_groups=("makers",), consumers=(data,))
+    peer.ask(RequestCode.HEART_BEAT, body=heartbeat.encode())
+    for _ in range(3):
+        peer.ask(RequestCode.SEND_MESSAGE_V2, message(topic, 0), body=b"x")
+    served.wait_counted()
+    pull = Pull(
+        consumer_group=group,
+        topic=topic,
+        queue_id=0,
+        queue_offset=0,
+        max_msg_nums=32,
+        sys_flag=4,
+        commit_offset=0,
+        suspend_timeout_millis=0,
+        subscription="*",
+        sub_version=0,
+    )
+    peer.ask(RequestCode.PULL_MESSAGE, pull)
+    update = UpdateGroupOffset(consumer_group=group, topic=topic, queue_id=0, commit_offset=1)
+    peer.ask(RequestCode.UPDATE_CONSUMER_OFFSET, update)
+    return peer
+
+
+# --------------------------------------------------------------------------- what is said
+
+
+def test_metrics_say_what_the_server_and_the_store_do(watched):
+    work(watched)
+
+    status, heads, text = get(watched.server.metrics, "/metrics")
+
+    found = metrics_of(text)
+    names = {key[0] for key in found}
+    assert status == 200
+    assert heads["Content-Type"].startswith("text/plain; version=")
+    assert found[("reput_server_up",)] == found[("reput_up",)] == 1
+    assert found[("reput_server_connections", ("port", "broker"))] == 1
+    assert found[("reput_server_connections", ("port", "names"))] == 0
+    assert found[("reput_server_requests_total", ("port", "broker"))] == 6
+    assert found[("reput_server_producers", ("group", "makers"))] == 1
+    assert found[("reput_server_put_messages_total", ("topic", "orders"))] == 3
+    assert found[("reput_server_put_bytes_total", ("topic", "orders"))] > 300
+    both = ("group", "billing"), ("topic", "orders")
+    assert found[("reput_server_got_messages_total", *both)] == 3
+    assert found[("reput_server_group_lag_messages", ("group", "billing"))] == 2
+    assert found[("reput_server_group_members", ("group", "billing"))] == 1
+    for times, count in (("send", 3), ("put", 3), ("read", 1)):
+        name = f"reput_server_{times}_seconds"
+        assert found[(f"{name}_count",)] == count
+        assert found[(f"{name}_bucket", ("le", "+Inf"))] == count
+        assert found[(f"{name}_sum",)] > 0
+    assert found[("reput_plugin_lag_bytes", ("plugin", "consumequeue"))] == 0
+    assert found[("reput_topic_messages_total", ("topic", "orders"))] == 3
+    assert {"reput_server_held_pulls", "reput_server_waiting_sends"} <= names
+
+
+def test_every_metric_is_listed_and_told(watched):
+    from reput_server.watching.listed import METRICS
+
+    peer = work(watched)
+    from reput_remoting import SendBack
+
+    (stored,) = watched.store.read("orders", 0, 0).messages[:1]
+    back = SendBack(offset=stored.physical_offset, group="billing", delay_level=0)
+    peer.ask(RequestCode.CONSUMER_SEND_MSG_BACK, back)
+
+    _, _, text = get(watched.server.metrics, "/metrics")
+
+    told = set(re.findall(r"^# TYPE (reput_server_\w+) ", text, re.MULTILINE))
+    assert told == set(METRICS)
+
+
+def test_labels_are_bounded(watched, monkeypatch):
+    monkeypatch.setattr("reput_server.watching.collecting.LABELS_MAX", 2)
+    watched.store.put_many(
+        [reput.Message(f"topic{number}", b"x") for number in (0, 1, 1, 2, 2, 2, 3)]
+    )
+    watched.wait_counted()
+
+    found = metrics_of(get(watched.server.metrics, "/metrics")[2])
+
+    counted = {
+        dict(key[1:])["topic"]: value
+        for key, value in found.items()
+        if key[0] == "reput_server_put_messages_total"
+    }
+    assert counted == {"topic2": 3, "topic1": 2, "(others)": 2}
+
+
+class Cells(HTMLParser):
+    """The texts of a page's table cells, and its elements."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.cells, self.tags, self._is_cell = [], set(), False
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.add(tag)
+        self._is_cell = tag == "td"
+        if self._is_cell:
+            self.cells.append("")
+
+    def handle_data(self, data):
+        if self._is_cell:
+            self.cells[-1] += data
+
+
+def test_the_page_shows_what_there_is(watched):
+    work(watched)
+
+    status, heads, text = get(watched.server.metrics, "/")
+
+    page = Cells(text)
+    assert status == 200
+    assert heads["Content-Security-Policy"].startswith("default-src 'none'")
+    assert {"orders", "billing", "consumequeue", "running"} <= set(page.cells)
+    at = page.cells.index("billing")
+    assert page.cells[at + 1] == "2"
+    assert "broker-a of DefaultCluster" in text
+    assert 'class="verdict ok"' in text
+    assert not page.tags & {"script", "img", "iframe", "object"}
+    assert re.findall(r'(?:src|href)="([^"]*)"', text) == ["metrics", "health"]
+
+
+def test_names_of_strangers_are_text_and_nothing_else(watched):
+    evil = "<script>alert(1)</script>"
+    data = ConsumerData(group="billing", subscriptions=())
+    heartbeat = Heartbeat(client_id="me", producer_groups=(evil,), consumers=(data,))
+    peer = watched.peer()
+    peer.ask(RequestCode.HEART_BEAT, body=heartbeat.encode())
+    update = UpdateGroupOffset(consumer_group=evil, topic=evil, queue_id=0, commit_offset=1)
+    peer.ask(RequestCode.UPDATE_CONSUMER_OFFSET, update)
+
+    _, _, page = get(watched.server.metrics, "/")
+    _, _, text = get(watched.server.metrics, "/metrics")
+
+    assert "<script" not in page
+    assert evil in Cells(page).cells
+    assert metrics_of(text)[("reput_server_producers", ("group", evil))] == 1
+
+
+def test_health_is_ok_while_messages_come_in_and_out(watched):
+    status, heads, text = get(watched.server.metrics, "/health")
+
+    assert (status, json.loads(text)) == (200, {"status": "ok", "reasons": []})
+    assert heads["Content-Type"] == "application/json"
+    assert get(watched.server.metrics, "/health", "HEAD")[2] == ""
+
+
+def test_a_plugin_that_stands_is_told(serve):
+    served = serve(metrics=ANYWHERE)
+    served.store.suspend_plugin("index")
+    degraded = get(served.server.metrics, "/health")
+    served.server.watch.max_age = 0
+    served.store.suspend_plugin("consumequeue")
+
+    failing = get(served.server.metrics, "/health")
+    _, _, page = get(served.server.metrics, "/")
+
+    assert (degraded[0], json.loads(degraded[2])["status"]) == (200, "degraded")
+    assert json.loads(degraded[2])["reasons"] == ["plugin index is suspended"]
+    assert (failing[0], json.loads(failing[2])["status"]) == (503, "failing")
+    assert 'class="verdict failing"' in page
+    assert metrics_of(get(served.server.metrics, "/metrics")[2])[("reput_server_up",)] == 0
+
+
+def test_a_log_that_cannot_be_flushed_is_told():
+    found = health_of([], OSError("broken"))
+
+    assert (found.status, "nothing is stored: broken" in found.reasons[0]) == ("failing", True)
+
+
+def test_a_store_for_reading_is_watched_too(serve):
+    serve().store.close()
+    served = serve(mode="r", metrics=ANYWHERE)
+
+    status, _, page = get(served.server.metrics, "/")
+
+    assert status == 200
+    assert "for reading only" in page
+    assert get(served.server.metrics, "/metrics")[0] == 200
+
+
+# --------------------------------------------------------------------------- what peers may take
+
+
+def test_other_paths_and_methods_are_refused(watched):
+    address = watched.server.metrics
+
+    assert get(address, "/none")[0] == 404
+    assert "/health, /metrics" in get(address, "/none")[2]
+    assert get(address, "/", "POST")[0] == 405
+    assert get(address, "/?a=b")[0] == 200
+    assert get(address, "/../etc/passwd")[0] == 404
+
+
+def test_what_is_no_request_ends_its_connection_and_nothing_else(watched):
+    cases = {
+        b"\r\n\r\n": [b"400"],
+        b"GET /\r\n\r\n": [b"400"],
+        b"GET / SMTP\r\n\r\n": [b"400"],
+        b"\xff\xfe / HTTP/1.1\r\n\r\n": [b"405"],
+        b"GET /\xff HTTP/1.1\r\n\r\n": [b"404"],
+        b"GET /" + b"x" * 40_000 + b" HTTP/1.1\r\n\r\n": [b"431"],
+        b"GET / HTTP/1.1\r\n": [],
+        b"": [],
+    }
+
+    found = {data: raw(watched.server.metrics, data).split(b" ")[1:2] for data in cases}
+
+    assert found == cases
+    assert get(watched.server.metrics, "/health")[0] == 200
+
+
+def test_slow_peers_are_cut_and_only_a_few_are_let_in(watched, monkeypatch):
+    monkeypatch.setattr("reput_server.watching.pages._CONNECTIONS_MAX", 2)
+    address = watched.server.metrics
+    watched.server.watch._pages.seconds = 0.2
+    with (
+        socket.create_connection(address, 20) as first,
+        socket.create_connection(address, 20) as second,
+        socket.create_connection(address, 20) as third,
+    ):
+        ends = []
+        for peer in (third, first, second):
+            try:
+                ends.append(peer.recv(1))
+            except ConnectionResetError:
+                ends.append(b"")
+
+    assert ends == [b"", b"", b""]
+    assert get(address, "/health")[0] == 200
+
+
+def test_a_page_that_fails_is_answered_for():
+    import asyncio
+
+    async def fails():
+        raise RuntimeError("secret")
+
+    async def works():
+        return Page(b"fine", "text/plain")
+
+    async def run():
+        pages = Pages({"/fails": fails, "/works": works})
+        await pages.start(ANYWHERE)
+        found = [await asyncio.to_thread(get, pages.address, path) for path in ("/fails", "/works")]
+        await pages.stop()
+        return found
+
+    failed, worked = asyncio.run(run())
+    assert (failed[0], failed[2]) == (500, "500 Internal Server Error: RuntimeError\n")
+    assert (worked[0], worked[2]) == (200, "fine")
+
+
+def test_a_port_that_is_taken_is_an_error(serve):
+    with (
+        socket.create_server(("127.0.0.1", 0)) as taken,
+        pytest.raises(OSError, match="in use"),
+    ):
+        serve(metrics=taken.getsockname())
