@@ -310,6 +310,16 @@ def test_certificates_are_files_and_who_encrypts_is_answered(small, tmp_path):
     assert process.facts["tls"] == "enforcing"
 
 
+def test_metrics_are_where_the_command_says(small):
+    pytest.importorskip("reput_metrics")
+    import urllib.request
+
+    with serving(small, *ANYWHERE, "--metrics", "127.0.0.1:0") as process:
+        url = process.facts["metrics"]
+        with urllib.request.urlopen(f"{url}health", timeout=20) as answer:
+            assert json.load(answer) == {"status": "ok", "reasons": []}
+
+
 def test_what_people_read_names_the_next_step(small):
     command = [sys.executable, "-m", "reput", "serve", str(small), *ANYWHERE]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -351,6 +361,7 @@ def test_who_can_be_reached_from_elsewhere_is_warned(small):
         (("--tls", "enforcing"), 2, "name its file with --tls-cert FILE"),
         (("--tls-ca", __file__), 2, "name its file with --tls-cert FILE"),
         (("--tls-cert", __file__), 5, "no certificate"),
+        (("--metrics", "9464"), 2, "expected HOST:PORT"),
     ],
 )
 def test_what_cannot_be_served_is_refused_with_a_word(tmp_path, options, code, said):

@@ -8,11 +8,13 @@ import re
 import socket
 from contextlib import closing
 from html.parser import HTMLParser
+from pathlib import Path
 
 import pytest
 from wirepeer import message
 
 import reput
+from reput_consumer import MessageQueue
 from reput_remoting import (
     ConsumerData,
     Heartbeat,
@@ -135,6 +137,10 @@ def test_every_metric_is_listed_and_told(watched):
 
     told = set(re.findall(r"^# TYPE (reput_server_\w+) ", text, re.MULTILINE))
     assert told == set(METRICS)
+    page = (Path(__file__).parents[2] / "docs" / "serve-metrics.md").read_text("utf-8")
+    for metric in METRICS.values():
+        labels = ", ".join(f"`{label}`" for label in metric.labels)
+        assert f"| `{metric.name}` | {metric.kind} | {labels} | {metric.text} |" in page
 
 
 def test_labels_are_bounded(watched, monkeypatch):
@@ -168,6 +174,9 @@ class Cells(HTMLParser):
         if self._is_cell:
             self.cells.append("")
 
+    def handle_endtag(self, tag):
+        self._is_cell = False
+
     def handle_data(self, data):
         if self._is_cell:
             self.cells[-1] += data
@@ -196,8 +205,8 @@ def test_names_of_strangers_are_text_and_nothing_else(watched):
     heartbeat = Heartbeat(client_id="me", producer_groups=(evil,), consumers=(data,))
     peer = watched.peer()
     peer.ask(RequestCode.HEART_BEAT, body=heartbeat.encode())
-    update = UpdateGroupOffset(consumer_group=evil, topic=evil, queue_id=0, commit_offset=1)
-    peer.ask(RequestCode.UPDATE_CONSUMER_OFFSET, update)
+    queue = MessageQueue(evil, "broker-a", 0)
+    watched.store.plugin("consumer").port.commit(evil, {queue: 1})  # as of a broker's file
 
     _, _, page = get(watched.server.metrics, "/")
     _, _, text = get(watched.server.metrics, "/metrics")

@@ -52,7 +52,8 @@ table { border-collapse: collapse; font-size: .86rem; width: 100%; }
 th, td { text-align: left; padding: .28rem .9rem .28rem 0; border-bottom: 1px solid var(--line);
   vertical-align: top; }
 th { color: var(--soft); font-weight: 600; white-space: nowrap; }
-.number { text-align: right; padding-right: 1.6rem; font-variant-numeric: tabular-nums; white-space: nowrap; }
+.number { text-align: right; padding-right: 1.6rem; white-space: nowrap;
+  font-variant-numeric: tabular-nums; }
 footer { margin-top: 3rem; color: var(--soft); font-size: .85rem; }
 """
 
