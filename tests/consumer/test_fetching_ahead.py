@@ -7,7 +7,7 @@ import threading
 import pytest
 
 import reput
-from reput_consumer import Members
+from reput_consumer import Members, OpensConsumers
 
 
 class LatePort:
@@ -50,20 +50,31 @@ class LatePort:
         thread.join()
 
 
+class Opener(OpensConsumers):
+    """Opens consumers at a port."""
+
+    def __init__(self, members):
+        self.members = members
+
+    @property
+    def _opener(self):
+        return self.members
+
+
 @pytest.fixture
 def late(at):
-    """A port, and the consumers at it."""
+    """A port, and what opens consumers at it."""
     port = LatePort(at.plugin.port)
     members = Members(port, lambda: None, lambda broadcast: "a", lambda settings: None)
-    yield port, members
+    yield port, Opener(members)
     members.close()
 
 
 def test_the_next_fetch_is_under_way_while_messages_are_handled(at, late):
-    port, members = late
+    port, opener = late
     at.put(*map(str, range(8)))
 
-    with members.consumer("g", "orders", start="earliest", fetch_count=2) as consumer:
+    with opener.consumer("g", "orders", start="earliest", fetch_count=2) as consumer:
         assert consumer.next(0).body == b"0"
         assert port.offsets == [0, 2]  # asked for before the first message is handled
         assert consumer.next(0).body == b"1"
@@ -81,21 +92,19 @@ def test_the_next_fetch_is_under_way_while_messages_are_handled(at, late):
 
 
 def test_what_is_fetched_ahead_is_bounded(at, late):
-    port, members = late
+    port, opener = late
     at.put(*map(str, range(40)))
 
-    with members.consumer(
-        "g", "orders", start="earliest", fetch_count=2, explicit=True
-    ) as consumer:
+    with opener.consumer("g", "orders", start="earliest", fetch_count=2, explicit=True) as consumer:
         handled = [consumer.next(0) for _ in range(20)]
         assert len(port.offsets) == len(handled) // 2 + 1  # no more than one fetch of a queue
 
 
 def test_a_fetch_ahead_that_fails_takes_no_message_away(at, late):
-    port, members = late
+    port, opener = late
     at.put(*map(str, range(4)))
 
-    with members.consumer("g", "orders", start="earliest", fetch_count=2) as consumer:
+    with opener.consumer("g", "orders", start="earliest", fetch_count=2) as consumer:
         assert consumer.next(0).body == b"0"
         port.error = reput.ReputError("the client is closing")
         assert [consumer.next(0).body for _ in range(3)] == [b"1", b"2", b"3"]

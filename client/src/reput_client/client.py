@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -25,7 +25,7 @@ from reput_client.runtime import Runtime
 from reput_client.sending.producer import Producer
 from reput_client.sending.replies import Replies
 from reput_client.sending.sender import Sender
-from reput_consumer import checked_group
+from reput_consumer import OpensConsumers, checked_group
 
 if TYPE_CHECKING:
     # By its whole name, as another distribution has a class of this name, too: the reference links.
@@ -40,7 +40,7 @@ def _now() -> int:
     return time.time_ns() // 1_000_000
 
 
-class Client:
+class Client(OpensConsumers):
     """A client of one cluster; a context manager. Thread-safe.
 
     Nothing is connected until it is needed. Producers share connections, each consumer has its own,
@@ -117,44 +117,6 @@ class Client:
 
     # ------------------------------------------------------------------ consumers
 
-    def consumer(
-        self,
-        group: str,
-        topics: Mapping[str, str | reput_consumer.Selector | None] | str | list[str],
-        **arguments: Any,
-    ) -> reput_consumer.Consumer:
-        """Join a group, and return the consumer that reads its share of the queues.
-
-        Consumers of other programs and languages may be in the group, too.
-
-        Args:
-            group: the group.
-            topics: a topic, several, or what to select of each, as tags
-                (``{"orders": "paid || refunded"}``) or by ``reput_consumer.sql``.
-            arguments: those of ``store.consumer`` of the plugin ``consumer``: ``start``,
-                ``ordered``, ``broadcast``, ``explicit``, ``idle``, ``until``, ``strategy``,
-                ``name``, and the options of `reput_consumer.MemberSettings`.
-
-        Raises:
-            ClientError: no name server or broker answers, or a broker refuses the group.
-            ValueError: a name, a selector, or another argument that cannot be.
-            TypeError: an argument of a wrong type, or an option that there is not.
-        """
-        return self._consuming.members.consumer(group, topics, **arguments)
-
-    def pull_consumer(
-        self,
-        group: str,
-        topics: Mapping[str, str | reput_consumer.Selector | None] | str | list[str] | None = None,
-        **arguments: Any,
-    ) -> reput_consumer.PullConsumer:
-        """Return a consumer that is polled, and can seek; arguments and errors as for `consumer`.
-
-        Without topics, `reput_consumer.PullConsumer.assign` names the queues to read, which
-        `queues` lists.
-        """
-        return self._consuming.members.pull_consumer(group, topics, **arguments)
-
     def queues(self, topic: str) -> list[reput_consumer.MessageQueue]:
         """Return the queues that a topic may be read from, sorted; none if no broker has it.
 
@@ -165,14 +127,14 @@ class Client:
         return self._runtime.call(self._runtime.routes.queues(topic))
 
     @property
-    def _consuming(self) -> Consumers:
+    def _opener(self) -> reput_consumer.Members:
         with self._lock:
             self._check_open()
             if self._consumers is None:
                 from reput_client.consuming.consumers import Consumers
 
                 self._consumers = Consumers(self._runtime, self._sender)
-            return self._consumers
+            return self._consumers.members
 
     # ------------------------------------------------------------------ the end
 

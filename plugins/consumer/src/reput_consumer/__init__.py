@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from reput_consumer.consuming.queuestatus import QueueStatus as QueueStatus
     from reput_consumer.errors import MemberExistsError as MemberExistsError
     from reput_consumer.faces.consumer import Consumer as Consumer
+    from reput_consumer.faces.consumers import OpensConsumers as OpensConsumers
     from reput_consumer.faces.message import ReceivedMessage as ReceivedMessage
     from reput_consumer.faces.pull import PullConsumer as PullConsumer
     from reput_consumer.faces.running import Retry as Retry
@@ -76,6 +77,7 @@ _HOMES = {
     "MessageQueue": "queues",
     "NearbyRoom": "allocation.rooms",
     "Outcome": "consuming.handlednow",
+    "OpensConsumers": "faces.consumers",
     "PullConsumer": "faces.pull",
     "QueueProgress": "progress",
     "QueueStatus": "consuming.queuestatus",

@@ -19,11 +19,10 @@ from reput_consumer.faces.consumer import Consumer
 from reput_consumer.faces.goals import goals_of
 from reput_consumer.faces.pull import PullConsumer
 from reput_consumer.group.offsetstores import GroupStore, LocalStore, OffsetStore
-from reput_consumer.group.settings import LATEST, MemberSettings, start_of
+from reput_consumer.group.settings import MemberSettings, start_of
 from reput_consumer.selectors import selectors_of
 
 if TYPE_CHECKING:
-    import datetime as dt
     from collections.abc import Callable, Mapping
 
     from reput.record import MessageView
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     from reput_consumer.metadata.localoffsets import LocalOffsets
     from reput_consumer.port.port import ConsumerPort
     from reput_consumer.queues import MessageQueue
-    from reput_consumer.selectors import Selector
 
 logger = logging.getLogger(__name__)
 
@@ -53,59 +51,32 @@ class Members:
     """Where a broadcasting member keeps its offsets."""
     check_group: Callable[[str], object] = lambda group: None
     """Raises a `ReputError` if a group may not read; for consumers that join no group."""
-    save_interval_ms: int = 5_000
-    """How often members save their offsets unless they are told otherwise."""
+    defaults: Mapping[str, Any] = attrs.field(factory=dict)
+    """Options of members that are told nothing else, where `MemberSettings` has others."""
     queues_changed: Callable[[], None] = lambda: None
     """Called when a member has taken queues or given some up; must not wait."""
     _engines: set[Engine] = attrs.field(init=False, factory=set)
     _lock: threading.Lock = attrs.field(init=False, factory=threading.Lock)
 
-    def consumer(
+    def open(
         self,
         group: str,
-        topics: Mapping[str, str | Selector | None] | str | list[str],
+        topics: object,
         *,
-        start: str | int | dt.datetime = LATEST,
-        ordered: bool = False,
-        broadcast: bool = False,
-        explicit: bool = False,
-        idle: float | None = None,
-        until: str | dt.datetime | None = None,
-        strategy: Strategy | None = None,
-        name: str | None = None,
+        start: object,
+        explicit: bool,
+        idle: float | None,
+        until: object,
+        strategy: Strategy | None,
+        name: str | None,
         **options: Any,
     ) -> Consumer:
-        """Join a group, and return the consumer that reads its share of the queues.
-
-        Args:
-            group: the group; its members share the queues of the topics out among them.
-            topics: what to read: a topic, several, or what to select of each, as tags
-                (``{"orders": "paid || refunded"}``) or by ``reput_consumer.sql``.
-            start: where the group begins to read queues of which it has no offset yet:
-                ``"latest"``, ``"earliest"``, a time, or a queue offset.
-            ordered: read each queue one message after the other; a message that fails holds up
-                those after it.
-            broadcast: read everything, whoever else is in the group.
-            explicit: count messages as consumed only by `ReceivedMessage.ack`.
-            idle: seconds without a message after which iterating and running end.
-            until: ``"end"`` to end after the messages that are there now, or a time to end after
-                those stored before it.
-            strategy: how queues are shared out; all members of a group must have the same one.
-            name: the member's name, unlike those of all other members; one is made when left out.
-            options: others of `reput_consumer.MemberSettings`.
-
-        Raises:
-            ReputError: the port does not take the consumer.
-            ValueError: a name, a selector, or another argument that cannot be.
-            TypeError: an argument of a wrong type, or an option that there is not.
-        """
+        """Join a group; see `OpensConsumers.consumer`."""
         settings = self._settings(
             group,
             topics,
             name,
             start=start_of(start),
-            ordered=ordered,
-            broadcast=broadcast,
             strategy=Average() if strategy is None else strategy,
             **options,
         )
@@ -114,30 +85,10 @@ class Members:
         self._begin(engine)
         return Consumer(engine, explicit=explicit, idle=idle)
 
-    def pull_consumer(
-        self,
-        group: str,
-        topics: Mapping[str, str | Selector | None] | str | list[str] | None = None,
-        *,
-        start: str | int | dt.datetime = LATEST,
-        name: str | None = None,
-        **options: Any,
+    def open_pull(
+        self, group: str, topics: object, *, start: object, name: str | None, **options: Any
     ) -> PullConsumer:
-        """Return a consumer that is polled, and can seek.
-
-        Args:
-            group: the group whose offsets it uses.
-            topics: as for `consumer`, to get a share of the queues; None to `PullConsumer.assign`
-                queues instead.
-            start: as for `consumer`.
-            name: as for `consumer`.
-            options: others of `reput_consumer.MemberSettings`.
-
-        Raises:
-            ReputError: as for `consumer`.
-            ValueError: likewise.
-            TypeError: likewise.
-        """
+        """Return a consumer that is polled; see `OpensConsumers.pull_consumer`."""
         settings = self._settings(group, topics, name, start=start_of(start), **options)
         engine = self._engine(settings)
         if topics is None:
@@ -155,7 +106,7 @@ class Members:
             group=group,
             member=self.client_id(bool(options.get("broadcast"))) if name is None else name,
             selectors={} if topics is None else selectors_of(topics),
-            **{"save_interval_ms": self.save_interval_ms, **options},
+            **{**self.defaults, **options},
         )
 
     def _engine(self, settings: MemberSettings) -> Engine:

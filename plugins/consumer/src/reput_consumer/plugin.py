@@ -6,7 +6,7 @@ import itertools
 import logging
 import os
 import threading
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import attrs
 
@@ -15,8 +15,9 @@ from reput.errors import ReputError, ServiceNotAvailableError
 from reput.plugin import PutInterest
 from reput_consumer.config import ConsumerConfig
 from reput_consumer.deleting import delete_group, delete_topic, forget_gone_topics
+from reput_consumer.faces.consumers import OpensConsumers
 from reput_consumer.files import Files
-from reput_consumer.group.settings import LATEST, start_of
+from reput_consumer.group.settings import start_of
 from reput_consumer.members import Members
 from reput_consumer.metadata.localoffsets import LocalOffsets
 from reput_consumer.names import checked_group, checked_topic
@@ -32,15 +33,11 @@ if TYPE_CHECKING:
 
     from reput.plugin import StoreContext
     from reput.record import DispatchBatch, MessageView
-    from reput_consumer.allocation.strategy import Strategy
-    from reput_consumer.faces.consumer import Consumer
-    from reput_consumer.faces.pull import PullConsumer
     from reput_consumer.group.settings import MemberSettings
     from reput_consumer.metadata.deleted import DeletedTopics
     from reput_consumer.metadata.groups import SubscriptionGroups
     from reput_consumer.metadata.topics import Topics
     from reput_consumer.queues import MessageQueue
-    from reput_consumer.selectors import Selector
 
 logger = logging.getLogger(__name__)
 
@@ -58,7 +55,7 @@ _FETCH_BYTES: Final = 1 << 20
 
 
 @attrs.define(eq=False)
-class ConsumerPlugin(reput.Plugin):
+class ConsumerPlugin(OpensConsumers, reput.Plugin):
     """Consumer groups in the process of the store, in the files of RocketMQ's brokers.
 
     It derives nothing from the log, so a store may go without it at any time.
@@ -110,7 +107,11 @@ class ConsumerPlugin(reput.Plugin):
             self._client_id,
             self._local_offsets,
             self._port.check_group,
-            self.config.save_interval_ms,
+            {
+                "save_interval_ms": self.config.save_interval_ms,
+                "fetch_count": _FETCH_COUNT,
+                "fetch_bytes": _FETCH_BYTES,
+            },
             self._roster_file.note_change,
         )
 
@@ -201,85 +202,9 @@ class ConsumerPlugin(reput.Plugin):
 
     # ------------------------------------------------------------------ consumers
 
-    def consumer(
-        self,
-        group: str,
-        topics: Mapping[str, str | Selector | None] | str | list[str],
-        *,
-        start: str | int | dt.datetime = LATEST,
-        ordered: bool = False,
-        broadcast: bool = False,
-        explicit: bool = False,
-        idle: float | None = None,
-        until: str | dt.datetime | None = None,
-        strategy: Strategy | None = None,
-        name: str | None = None,
-        **options: Any,
-    ) -> Consumer:
-        """Join a group, and return the consumer that reads its share of the queues.
-
-        Args:
-            group: the group; its members share the queues of the topics out among them.
-            topics: what to read: a topic, several, or what to select of each, as tags
-                (``{"orders": "paid || refunded"}``) or by ``reput_consumer.sql``.
-            start: where the group begins to read queues of which it has no offset yet:
-                ``"latest"``, ``"earliest"``, a time, or a queue offset.
-            ordered: read each queue one message after the other; a message that fails holds up
-                those after it.
-            broadcast: read everything, whoever else is in the group.
-            explicit: count messages as consumed only by `ReceivedMessage.ack`.
-            idle: seconds without a message after which iterating and running end.
-            until: ``"end"`` to end after the messages that are there now, or a time to end after
-                those stored before it.
-            strategy: how queues are shared out; all members of a group must have the same one.
-            name: the member's name, unlike those of all other members; one is made when left out.
-            options: others of `reput_consumer.MemberSettings`.
-
-        Raises:
-            ReputError: the store is read-only, or the group does not take the consumer.
-            ValueError: a name, a selector, or another argument that cannot be.
-            TypeError: an argument of a wrong type, or an option that there is not.
-        """
-        return self._of_process.consumer(
-            group,
-            topics,
-            start=start,
-            ordered=ordered,
-            broadcast=broadcast,
-            explicit=explicit,
-            idle=idle,
-            until=until,
-            strategy=strategy,
-            name=name,
-            **{"fetch_count": _FETCH_COUNT, "fetch_bytes": _FETCH_BYTES, **options},
-        )
-
-    def pull_consumer(
-        self,
-        group: str,
-        topics: Mapping[str, str | Selector | None] | str | list[str] | None = None,
-        *,
-        start: str | int | dt.datetime = LATEST,
-        name: str | None = None,
-        **options: Any,
-    ) -> PullConsumer:
-        """Return a consumer that is polled, and can seek.
-
-        Args:
-            group: the group whose offsets it uses.
-            topics: as for `consumer`, to get a share of the queues; None to `PullConsumer.assign`
-                queues instead.
-            start: as for `consumer`.
-            name: as for `consumer`.
-            options: others of `reput_consumer.MemberSettings`.
-
-        Raises:
-            ReputError: as for `consumer`.
-            ValueError: likewise.
-            TypeError: likewise.
-        """
-        options = {"fetch_count": _FETCH_COUNT, "fetch_bytes": _FETCH_BYTES, **options}
-        return self._of_process.pull_consumer(group, topics, start=start, name=name, **options)
+    @property
+    def _opener(self) -> Members:
+        return self._of_process
 
     def _client_id(self, is_broadcasting: bool) -> str:
         number = next(self._numbers)
