@@ -146,6 +146,20 @@ def test_settings_that_change_are_seen_by_the_next_send(served, taken):
     assert len(taken) == 2
 
 
+def test_permissions_of_the_broker_that_change_are_seen_by_the_next_send(served, taken):
+    from reput_consumer import TopicSettings
+
+    peer, context = served.peer(), served.server.broker.context
+    served.store.plugin("consumer").topics.put(TopicSettings(topic="orders", order=True))
+    codes = []
+    for permissions in (6, 4, 6):
+        context.permissions = permissions
+        codes.append(peer.ask(SEND, message("orders"), body=b"x").code)
+
+    assert codes == [ResponseCode.SUCCESS, ResponseCode.NO_PERMISSION, ResponseCode.SUCCESS]
+    assert len(taken) == 2
+
+
 def test_one_way_sends_are_stored_and_not_answered(served, taken):
     peer = served.peer()
     one_way = Command.request(SEND, message("orders"), body=b"x", one_way=True)

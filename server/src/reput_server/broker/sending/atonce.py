@@ -79,8 +79,9 @@ class SendsAtOnce:
 
     context: BrokerContext
     sends: SendsTogether
-    _queues: dict[str, tuple[object, int]] = attrs.field(init=False, factory=dict)
-    """By topic: its settings when it was checked, and how many queues it has; 0 if it is shut."""
+    _queues: dict[str, tuple[object, int, int]] = attrs.field(init=False, factory=dict)
+    """By topic: its settings and the broker's permissions when it was checked, and how many queues
+    it has; 0 if it is shut."""
     _cluster: bytes = attrs.field(init=False)
     _host: tuple[bytes, str] = attrs.field(init=False, default=(b"", ""))
     """The broker's host, and how message ids begin with it."""
@@ -172,12 +173,16 @@ class SendsAtOnce:
     def _queue_count(self, topic: str, names: _Names, request: Request) -> int:
         """Return how many queues of a topic can be sent to without any question."""
         # The table hands out another object once the settings have changed.
-        settings = self.context.plugin.topics.get(topic)
+        settings, permissions = self.context.plugin.topics.get(topic), self.context.permissions
         known = self._queues.get(topic)
-        if known is None or known[0] is not settings:
-            count = 0 if settings is None else self._checked(names, request)
-            known = self._queues[topic] = settings, count
-        return known[1]
+        if known is not None and known[0] is settings and known[1] == permissions:
+            return known[2]
+        if settings is None:
+            self._queues.pop(topic, None)  # so that names that peers make up take no memory
+            return 0
+        count = self._checked(names, request)
+        self._queues[topic] = settings, permissions, count
+        return count
 
     def _checked(self, names: _Names, request: Request) -> int:
         context = self.context
