@@ -278,6 +278,7 @@ def test_times_of_what_is_there_and_what_was_read_are_told(served, peer):
     read, *empty = sorted(rows, key=lambda row: row["messageQueue"]["queueId"])
     assert (read["minTimeStamp"], read["maxTimeStamp"]) == (stored[0], stored[-1])
     assert read["consumeTimeStamp"] == stored[2]
+    assert read["consumeTimeStampStr"].endswith(f":{stored[2] % 1000:03d}")
     assert read["delayTime"] >= 0
     assert {(row["minTimeStamp"], row["maxTimeStamp"], row["delayTime"]) for row in empty} == {
         (-1, -1, 0)

@@ -5,6 +5,7 @@ Source: RocketMQ ``AdminBrokerProcessor``.
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
@@ -84,16 +85,21 @@ class LookHandlers:
         first = self._stored_at(queue, low)
         offset = port.committed(group, queue)
         following = low if offset is None else max(offset, low)
-        return {
+        times = {
             "consumeTimeStamp": first
             if following <= low
             else self._stored_at(queue, following - 1),
-            "delayTime": self.context.clock() - self._stored_at(queue, following)
-            if following < high
-            else 0,
             "maxTimeStamp": self._stored_at(queue, high - 1),
-            "messageQueue": _members(queue),
             "minTimeStamp": first,
+        }
+        is_behind = following < high
+        return {
+            **times,
+            **{f"{name}Str": _time_text(each) for name, each in times.items()},
+            "delayTime": self.context.clock() - self._stored_at(queue, following)
+            if is_behind
+            else 0,
+            "messageQueue": _members(queue),
         }
 
     def _stored_at(self, queue: MessageQueue, offset: int) -> int:
@@ -199,3 +205,9 @@ class LookHandlers:
 
 def _members(queue: MessageQueue) -> dict[str, object]:
     return {"brokerName": queue.broker, "queueId": queue.queue_id, "topic": queue.topic}
+
+
+def _time_text(timestamp: int) -> str:
+    """Return a time, ms, as RocketMQ writes it: of the zone of this machine."""
+    found = dt.datetime.fromtimestamp(timestamp // 1_000, dt.UTC).astimezone()
+    return f"{found:%Y-%m-%d#%H:%M:%S}:{timestamp % 1_000:03d}"

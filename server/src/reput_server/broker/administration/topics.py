@@ -118,7 +118,11 @@ class TopicHandlers:
     async def one(self, request: Request) -> Command:
         """Answer one topic."""
         asked: TopicOf = request.command.header(TopicOf)
-        body = write_body((await self._topic(asked.topic)).members())
+        found = await self.context.run(self.context.topics.find, asked.topic)
+        if found is None:
+            text = f"No topic in this broker. topic: {asked.topic}"
+            raise Refusal(ResponseCode.TOPIC_NOT_EXIST, text)
+        body = write_body(found.members())
         return request.command.answer(ResponseCode.SUCCESS, body=body)
 
     async def stats(self, request: Request) -> Command:

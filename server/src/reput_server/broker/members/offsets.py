@@ -56,6 +56,8 @@ class OffsetHandlers:
         found = await self.context.run(self._committed, asked)
         if found is None:
             text = "Not found, maybe this group consumer boot first"
+            if asked.set_zero_if_not_found is False:
+                text = "Not found, do not set to zero, maybe this group boot first"
             raise Refusal(ResponseCode.QUERY_NOT_FOUND, text)
         return request.command.answer(ResponseCode.SUCCESS, OffsetAnswer(offset=found))
 
