@@ -362,3 +362,27 @@ def test_a_port_that_cannot_tell_now_is_asked_again_and_ends_nothing(at, monkeyp
             assert bodies(new)[-1:] == ["3"]
 
     assert "no answer" in caplog.text
+
+
+@pytest.mark.parametrize("method", ["committed", "members"])
+def test_until_the_end_waits_for_queues_of_which_nothing_can_be_said_now(at, monkeypatch, method):
+    """A broker that was busy for a moment was taken for one that has nothing more."""
+    for queue in range(2):
+        at.put("1", "2", queue=queue)
+    port, failed = type(at.plugin._port), []
+    answer = getattr(port, method)
+
+    def fail_once(self, *arguments):
+        if not failed:
+            failed.append(arguments)
+            raise reput.ReputError("busy")
+        return answer(self, *arguments)
+
+    monkeypatch.setattr(port, method, fail_once)
+    with at.consumer(until="end") as consumer:
+        before = bodies(consumer)
+        assert len(before) < 4
+        assert not consumer._engine.is_over
+        at.work_for(4_000)
+        assert sorted([*before, *bodies(consumer)]) == ["1", "1", "2", "2"]
+        assert consumer._engine.is_over

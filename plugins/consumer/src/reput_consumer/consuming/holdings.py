@@ -94,7 +94,7 @@ class Holdings(Results):
         with self._rebalancing:
             if self.is_closed or not self._is_member:
                 return
-            found = wanted_queues(self.port, self.settings)
+            found, unknown = wanted_queues(self.port, self.settings)
             wanted = [queue for queues in found.values() for queue in queues or ()]
             kept = {topic for topic, queues in found.items() if queues is None}
             chosen = set(wanted)
@@ -107,6 +107,11 @@ class Holdings(Results):
             self._apply(wanted, lost)
             with self.lock:
                 missing = {queue.topic for queue in wanted if queue not in self.assignments}
+                self.is_share_known = not (unknown or missing)
+                if self.goals is not None:  # somebody waits for the end
+                    if unknown:
+                        self.timers.arm(REBALANCE, self.port.clock() + _START_AGAIN_MS)
+                    self.wake_all()
             self._topics_seen |= found.keys() - kept - missing
 
     def _apply(self, wanted: Iterable[MessageQueue], lost: Iterable[MessageQueue]) -> None:

@@ -66,6 +66,8 @@ class Member:
         self.is_closed = False
         self.goals: Mapping[MessageQueue, int] | None = None
         """By queue, the queue offset up to which messages are wanted; None for no end."""
+        self.is_share_known = False
+        """Whether the member has all queues that fall to it. While not, it is not at its goals."""
         self._listener: Callable[[], None] | None = None
         self._sleeping = 0
         """How many threads wait for messages."""
@@ -84,7 +86,7 @@ class Member:
 
     def _is_at_goals(self) -> bool:
         """Whether the member's queues are finished up to their goals."""
-        if self.goals is None:
+        if self.goals is None or not self.is_share_known:
             return False
         assignments = self.assignments
         return all(

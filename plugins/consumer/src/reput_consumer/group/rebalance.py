@@ -34,12 +34,20 @@ def subscription_of(settings: MemberSettings) -> Mapping[str, Selector]:
 
 def wanted_queues(
     port: ConsumerPort, settings: MemberSettings
-) -> dict[str, list[MessageQueue] | None]:
-    """Return the member's queues by topic; None for a topic of which nothing can be said now."""
+) -> tuple[dict[str, list[MessageQueue] | None], set[str]]:
+    """Return which queues a member should have.
+
+    Returns:
+        Queues by topic, None where the member keeps those that it has; and the topics of which more
+        can be said later.
+    """
     found: dict[str, list[MessageQueue] | None] = {}
+    unknown = set()
     for topic in subscription_of(settings):
         try:
             found[topic] = _of_topic(port, settings, topic)
+            if found[topic] is None:
+                unknown.add(topic)
         except AllocationError as error:
             logger.warning(
                 "queues not shared out group=%s topic=%s: %s", settings.group, topic, error
@@ -48,7 +56,8 @@ def wanted_queues(
         except ReputError as error:
             logger.warning("queues not known group=%s topic=%s: %s", settings.group, topic, error)
             found[topic] = None
-    return found
+            unknown.add(topic)
+    return found, unknown
 
 
 def _of_topic(
