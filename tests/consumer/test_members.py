@@ -8,6 +8,7 @@ import time
 from collections import defaultdict
 from pathlib import Path
 
+import pytest
 from groupstores import Steps, bodies
 from hypothesis import settings
 from hypothesis import strategies as st
