@@ -337,13 +337,14 @@ class ConsumerPlugin(OpensConsumers, reput.Plugin):
         """
         move_group(self._of_store, checked_group(group), offsets, self._of_process.of_group(group))
 
-    def offsets(self, group: str) -> dict[tuple[str, int], int]:
-        """Return the offsets that a group has committed, by topic and queue id."""
+    def offsets(self) -> dict[str, dict[tuple[str, int], int]]:
+        """Return the offsets that all groups have committed, by group, then topic and queue id."""
         port = self._of_store
         if not port.context.writable and self._files is not None:
             self._files.load()  # another process may be writing
-        self._of_process.save(group)
-        return port.offsets.of_group(group)
+        for group in port.registry.groups():
+            self._of_process.save(group)
+        return port.offsets.by_group()
 
     def reset_offsets(self, group: str, topic: str, to: str | int | dt.datetime) -> list[Reset]:
         """Have a group read a topic again, or skip some of it; its members here go on there.

@@ -200,22 +200,25 @@ def _of_port(service: Service) -> PortFigures:
 def _of_store(broker: Broker) -> dict[str, Any]:
     context, counted = broker.context, broker.context.statistics
     store = context.store
+    by_topic: dict[str, dict[int, QueueInfo]] = {}
     try:
-        ends = {(each.topic, each.queue_id): each for each in store.queues()}
+        for queue in store.queues():
+            by_topic.setdefault(queue.topic, {})[queue.queue_id] = queue
         plugins = store.plugins()
         log_start, log_end = store.log.min_physical_offset, store.log.max_physical_offset
-        groups = {name: _of_group(broker, name, ends) for name in context.plugin.groups()}
+        offsets = context.plugin.offsets()
+        groups = {
+            name: _of_group(broker, name, offsets.get(name, {}), by_topic)
+            for name in context.plugin.groups()
+        }
         health = health_of(plugins, store.log.flusher.failure if store.writable else None)
     except (ReputError, OSError) as error:
-        ends, plugins, groups, log_start, log_end = {}, [], {}, 0, 0
+        plugins, groups, log_start, log_end = [], {}, 0, 0
         health = Health("failing", (str(error),))
     counts, sizes = counted.totals(TOPIC_PUT_NUMS), counted.totals(TOPIC_PUT_SIZE)
-    by_topic: dict[str, list[QueueInfo]] = {}
-    for queue in ends.values():
-        by_topic.setdefault(queue.topic, []).append(queue)
     topics = {
         name: TopicFigures(
-            sum(each.message_count for each in by_topic.get(name, ())),
+            sum(each.message_count for each in by_topic.get(name, {}).values()),
             len(by_topic.get(name, ())),
             counts.get(name, 0),
             sizes.get(name, 0),
@@ -249,16 +252,19 @@ def _pair(key: str) -> tuple[str, str]:
     return topic, group
 
 
-def _of_group(broker: Broker, name: str, ends: Mapping[tuple[str, int], QueueInfo]) -> GroupFigures:
+def _of_group(
+    broker: Broker,
+    name: str,
+    offsets: dict[tuple[str, int], int],
+    by_topic: Mapping[str, Mapping[int, QueueInfo]],
+) -> GroupFigures:
     context = broker.context
-    offsets = context.plugin.offsets(name)
     retries = retry_topic(name)
-    for key in ends:
-        if key[0] == retries:
-            offsets.setdefault(key, 0)
+    for queue_id in by_topic.get(retries, ()):
+        offsets.setdefault((retries, queue_id), 0)  # not read yet, and behind all the same
     lag = 0
-    for key, offset in offsets.items():
-        queue = ends.get(key)
+    for (topic, queue_id), offset in offsets.items():
+        queue = by_topic.get(topic, {}).get(queue_id)
         if queue is not None:
             lag += max(queue.max_queue_offset - max(offset, queue.min_queue_offset), 0)
     topics = tuple(sorted({topic for topic, _ in offsets}))

@@ -92,6 +92,16 @@ class ConsumerOffsets:
                 for queue_id, offset in queues.items()
             }
 
+    def by_group(self) -> dict[str, dict[tuple[str, int], int]]:
+        """Return all offsets by group, then topic and queue id."""
+        found: dict[str, dict[tuple[str, int], int]] = {}
+        with self._lock:
+            for (group, topic), queues in self._offsets.items():
+                own = found.setdefault(group, {})
+                for queue_id, offset in queues.items():
+                    own[topic, queue_id] = offset
+        return found
+
     def groups(self) -> list[str]:
         """Return the names of all groups that have offsets, sorted."""
         with self._lock:

@@ -96,9 +96,10 @@ class StatisticsHandlers:
             (each.topic, each.queue_id): each.max_queue_offset
             for each in self.context.store.queues()
         }
+        known = self.context.plugin.offsets()
         tables = []
         for group, topics in subscribed.items():
-            offsets = self.context.plugin.offsets(group)
+            offsets = known.get(group, {})
             found = []
             for topic in sorted({topic for topic, _ in offsets}):
                 settings = self.context.topics.find(topic)

@@ -80,10 +80,9 @@ class ConfigurationHandlers:
         return self._dump(request, table)
 
     def _offsets(self) -> dict[str, dict[int, int]]:
-        plugin = self.context.plugin
         table: dict[str, dict[int, int]] = {}
-        for group in plugin.groups():
-            for (topic, queue_id), offset in plugin.offsets(group).items():
+        for group, offsets in self.context.plugin.offsets().items():
+            for (topic, queue_id), offset in offsets.items():
                 table.setdefault(f"{topic}@{group}", {})[queue_id] = offset
         return table
 
