@@ -22,6 +22,7 @@ from reput_remoting import (
     ResponseCode,
     encode_frame,
 )
+from reput_testing.effort import is_soak
 
 SEND = RequestCode.SEND_MESSAGE_V2
 QUEUE = QueueOf(topic="orders", queue_id=0)
@@ -111,7 +112,9 @@ def wait_until_gone(process, before):
 
 
 @pytest.mark.parametrize(
-    "count", [150, pytest.param(1_000, marks=pytest.mark.proof)], ids=["many", "a-thousand"]
+    "count",
+    [150, pytest.param(1_000, marks=pytest.mark.skipif(not is_soak(), reason="REPUT_SOAK=1"))],
+    ids=["many", "a-thousand"],
 )
 def test_clients_that_come_at_once_are_all_served_and_leave_nothing(tmp_path, count):
     with serving(tmp_path / "store") as process, WirePeer(process.address, 120) as other:
@@ -139,16 +142,23 @@ def test_a_process_without_descriptors_refuses_connections_and_goes_on_later(tmp
             served = [peer for peer in peers if is_served(peer)]
             # The store still opens files: a topic has its own.
             last = first.ask(SEND, message("bills"), body=b"1")
-        with WirePeer(process.address, 60) as peer:
-            wait_until_gone(process, 40)
-            later = peer.ask(SEND, message("orders"), body=b"2")
+        later = sent_when_there_is_room(process)
 
     assert 20 < len(served) < 160 - 40
     assert (last.code, later.code) == (ResponseCode.SUCCESS, ResponseCode.SUCCESS)
     assert "refusing connections" in process.errors
     assert "ulimit -n allows more" in process.errors
-    assert process.errors.count("\n") < 10
+    assert process.errors.count("\n") < 20
     assert "Traceback" not in process.errors
+
+
+def sent_when_there_is_room(process):
+    """What a client is answered that comes again until the others have gone."""
+    for _ in range(10_000):
+        with WirePeer(process.address, 60) as peer:
+            if is_served(peer):
+                return peer.ask(SEND, message("orders"), body=b"2")
+    raise AssertionError("nobody is let in any more")
 
 
 def is_served(peer):

@@ -16,6 +16,8 @@ class WirePeer:
 
     def __init__(self, address: tuple[str, int], timeout: float = 20.0) -> None:
         self.socket = socket.create_connection(address, timeout)
+        # As clients do: a request does not wait until the one in front of it was noticed.
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._reader = FrameReader()
         self._numbers = itertools.count(1)
         self.told: list[Command] = []

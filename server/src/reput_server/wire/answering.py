@@ -33,6 +33,7 @@ AtOnce = Callable[[Request], bool]
 """Takes a request without waiting for anything, and ends it by `Connection.finish`; False: the
 handler of its code is to take it."""
 
+_ADVICE: Final = "; meanwhile reput serve PATH --read-only serves what is there"
 _JSON_MAX: Final = 1 << 20
 """Bytes of JSON, all of which is read at once: half a second in the worst case."""
 _TABLE_MAX: Final = 4 << 20
@@ -124,7 +125,9 @@ def answer_of_error(command: Command, error: Exception) -> Command:
     if isinstance(error, Refusal):
         return command.answer(error.code, error.header, remark=error.remark)
     if isinstance(error, PutError):
-        return command.answer(code_of_put(error), remark=str(error))
+        code = code_of_put(error)
+        advice = _ADVICE if code == ResponseCode.SERVICE_NOT_AVAILABLE else ""
+        return command.answer(code, remark=f"{error}{advice}")
     if isinstance(error, ReputError | RemotingError):
         return command.answer(ResponseCode.SYSTEM_ERROR, remark=str(error))
     if isinstance(error, OSError):

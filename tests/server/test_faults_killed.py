@@ -1,0 +1,206 @@
+"""A server that is killed while it is busy: witnesses at the other side know what it owes them.
+
+Each life of the server ends by SIGKILL in the middle of sends, at a random place; then it is
+started again on the same store, at the same ports. ``REPUT_KILLS`` is the number of kills, 200 with
+``REPUT_SOAK=1``. A kill leaves what the system has got, so nothing that was acknowledged may be
+missing with either flush; what a power cut takes is shown by ``tests/core/test_power_cut.py``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import select
+import signal
+import socket
+import subprocess
+import sys
+from collections import Counter, defaultdict
+
+import brokerwitness
+import pytest
+
+import reput
+from reput_consumer import ConsumerPlugin
+from reput_testing.effort import is_soak
+
+SMALL = {"commitlog": {"file_size": 1 << 20}, "consumequeue": {"units_per_file": 1_000}}
+PLUGINS = {"consumequeue", "consumer", "index", "schedule"}
+SILENCE_SECONDS = 60.0
+_SOAK_KILLS = 200
+
+
+def kill_count(usual):
+    return int(os.environ.get("REPUT_KILLS") or (_SOAK_KILLS if is_soak() else usual))
+
+
+def free_address():
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{found.getsockname()[1]}"
+
+
+class Lives:
+    """The lives of a server, and what witnesses have said."""
+
+    def __init__(self, store, flush):
+        self.store = store
+        self.flush = flush
+        self.broker, self.names = free_address(), free_address()
+        self.acked = {}
+        """Queue and offset by body."""
+        self.tried = Counter()
+        """How often a send of a body has ended without an answer."""
+        self.got = defaultdict(Counter)
+        """How often a body was received, by queue and offset."""
+        self.readers = Counter()
+        """How many messages each consumer has got."""
+        self.refused = Counter()
+        self.ended = set()
+        self._witnesses = {}
+        self._reads, self._writes = os.pipe()
+        self._log = open(f"{store}.log", "wb")  # noqa: SIM115
+        self._rest = b""
+
+    def begin(self, kind, name):
+        """Have one more witness."""
+        address = self.broker if kind == "producer" else self.names
+        command = [sys.executable, brokerwitness.__file__, kind, name, address]
+        options = {"stdin": subprocess.PIPE, "stdout": self._writes, "stderr": self._log}
+        self._witnesses[name] = subprocess.Popen(command, **options)
+
+    def end(self, *names):
+        """Hear what these witnesses have still to say, to their end."""
+        for name in names:
+            self._witnesses[name].stdin.close()
+        self.hear(lambda: self.ended.issuperset(names))
+        assert [self._witnesses[name].wait(SILENCE_SECONDS) for name in names] == [0] * len(names)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for process in self._witnesses.values():
+            process.kill()
+            process.wait()
+        self._log.close()
+        os.close(self._reads)
+        os.close(self._writes)
+
+    @contextlib.contextmanager
+    def life(self):
+        """Have a server for the time of a block, at whose end it is killed if it lives."""
+        options = ["--listen", self.broker, "--namesrv", self.names, "--flush", self.flush]
+        command = [sys.executable, "-m", "reput", "serve", str(self.store), *options, "--json"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+            line = process.stdout.readline()
+            assert line, process.communicate()[1].decode()
+            assert json.loads(line)["broker"] == self.broker
+            try:
+                yield process
+            finally:
+                process.kill()
+                said = process.communicate()[1].decode()
+        assert "Traceback" not in said
+        assert "error" not in said.lower()
+
+    def hear(self, holds):
+        """Listen to witnesses until something holds."""
+        while not holds():
+            assert select.select([self._reads], [], [], SILENCE_SECONDS)[0], "witnesses are silent"
+            *lines, self._rest = (self._rest + os.read(self._reads, 1 << 16)).split(b"\n")
+            for line in lines:
+                self._note(*line.decode().split())
+
+    def _note(self, word, name, *rest):
+        if word == "acked":
+            body = f"{name}-{rest[0]}"
+            assert body not in self.acked
+            self.acked[body] = int(rest[1]), int(rest[2])
+        elif word == "tried":
+            self.tried[f"{name}-{rest[0]}"] += 1
+        elif word == "ended":
+            self.ended.add(name)
+        elif word == "refused":
+            self.refused[int(rest[1])] += 1
+        else:
+            self.got[int(rest[1]), int(rest[2])][rest[0]] += 1
+            self.readers[name] += 1
+
+    def hear_more(self, count):
+        """Listen until so many messages more are acknowledged."""
+        wanted = len(self.acked) + count
+        self.hear(lambda: len(self.acked) >= wanted)
+
+
+def run(store, flush, kills, chance):
+    """Kill the server so often; what witnesses have said, and what is stored."""
+    reput.open(store, plugins=PLUGINS, config=SMALL).close()
+    with Lives(store, flush) as lives:
+        with lives.life():
+            for kind, name in ("producer", "a"), ("producer", "b"), ("client", "c"):
+                lives.begin(kind, name)
+            for name in ("d", "e"):
+                lives.begin("consumer", name)
+            lives.hear_more(chance.randrange(50, 200))
+            lives.hear(lambda: len(lives.readers) == 2)
+        for _ in range(kills - 1):
+            with lives.life():
+                lives.hear_more(chance.randrange(1, 400))
+        with lives.life() as last:
+            heard = Counter(lives.readers)
+            lives.hear_more(100)
+            lives.hear(lambda: all(lives.readers[name] > heard[name] for name in "de"))
+            lives.end("a", "b", "c")
+            lives.hear(lambda: set(lives.acked.values()) <= lives.got.keys())
+            lives.end("d", "e")
+            last.send_signal(signal.SIGTERM)
+            assert last.wait(SILENCE_SECONDS) == 0
+    return lives
+
+
+@pytest.mark.parametrize(
+    "flush",
+    ["sync", pytest.param("async", marks=pytest.mark.skipif(not is_soak(), reason="REPUT_SOAK=1"))],
+)
+def test_a_server_that_is_killed_owes_nobody_what_it_has_acknowledged(tmp_path, flush):
+    lives = run(tmp_path / "store", flush, kill_count(2), random.Random(17))
+
+    stored, progress = stored_in(tmp_path / "store")
+    assert lives.acked
+    # None is lost: each is where its producer was told that it is.
+    assert {body: stored.get(place) for body, place in lives.acked.items()} == {
+        body: body for body in lives.acked
+    }
+    # Twice is only what was sent twice, as nobody had answered.
+    for body, count in Counter(stored.values()).items():
+        if not body.startswith("c-"):  # a client tries again by itself
+            assert count <= 1 + lives.tried[body]
+    # Consumers got each message, and as it is stored.
+    for place, bodies in lives.got.items():
+        assert set(bodies) == {stored[place]}
+    assert lives.got.keys() >= set(lives.acked.values())
+    # The group has gone on, and noted that.
+    assert {queue.topic: queue.lag for queue in progress.queues if queue.lag} == {}
+    assert "Traceback" not in (tmp_path / "store.log").read_text()
+
+
+def stored_in(path):
+    """Bodies by queue and offset; offsets have no gaps. And how far the group is."""
+    stored = {}
+    with reput.open(path, mode="r") as store:
+        for queue in store.queues():
+            if queue.topic == brokerwitness.TOPIC:
+                assert queue.min_queue_offset == 0
+                offset = 0
+                while offset < queue.max_queue_offset:
+                    read = store.read(queue.topic, queue.queue_id, offset, 1_000)
+                    expected = list(range(offset, offset + len(read.messages)))
+                    assert [each.queue_offset for each in read.messages] == expected
+                    assert expected
+                    for each in read.messages:
+                        stored[queue.queue_id, each.queue_offset] = each.body.decode()
+                    offset = read.next_queue_offset
+        return stored, store.plugin(ConsumerPlugin).progress(brokerwitness.GROUP)
