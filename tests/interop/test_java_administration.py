@@ -13,17 +13,15 @@ from wirepeer import WirePeer
 import reput
 from reput_consumer import ConsumerPlugin
 from reput_remoting import (
-    BodyObject,
-    ConsumeDirectly,
     ConsumerStatus,
     QueueName,
     RequestCode,
     parse_body,
 )
-from reput_server import Server, ServerConfig, serving
+from reput_server import Ports, Server, ServerConfig, serving
 
 PLUGINS = frozenset({"consumequeue", "consumer", "filter", "index", "schedule", "transaction"})
-SMALL = {"commitlog": {"file_size": 1 << 20}, "consumequeue": {"units_per_file": 1_000}}
+SMALL = {"consumequeue": {"units_per_file": 1_000}}
 
 
 class Ours:
@@ -64,12 +62,19 @@ class Ours:
         return self.peer.admin(*words)
 
 
+def _log_of(ports: Ports) -> dict[str, object]:
+    return {"file_size": 1 << 20, **ports.log_options()}
+
+
 @pytest.fixture
 def ours(rocketmq: RocketMQ, tmp_path: Path) -> Iterator[Ours]:
     config = ServerConfig(listen=("127.0.0.1", 0), name_server=("127.0.0.1", 0))
     with (
-        reput.open(tmp_path / "store", plugins=PLUGINS, config=SMALL) as store,
-        serving(store, config) as server,
+        Ports.take(config) as ports,  # the tool asks brokers at the addresses in their messages
+        reput.open(
+            tmp_path / "store", plugins=PLUGINS, config={**SMALL, "commitlog": _log_of(ports)}
+        ) as store,
+        serving(store, config, ports=ports) as server,
         rocketmq.peer(tmp_path / "peer", "{}:{}".format(*server.name_server)) as peer,
     ):
         yield Ours(store, server, peer, rocketmq.version)
@@ -141,15 +146,11 @@ def test_a_consumer_is_looked_at_from_within(ours: Ours):
     assert re.search(r"(?s)#Consumer MQ Detail#.*\norders\s+broker-a", running)
     assert "#Consumer jstack#" in running
     assert client_id in ours.admin("consumerStatus", *of_group)
-    # The tool asks the broker at the address in the message for this, which is the store's own.
-    header = ConsumeDirectly(
-        consumer_group="billing", client_id=client_id, msg_id=str(sent["offset_msg_id"])
-    )
+    words = ("queryMsgByUniqueKey", "-t", "orders", "-i", str(sent["msg_id"]))
+    assert "CR_SUCCESS" in ours.admin(*words, *of_group, "-d", client_id)
     with WirePeer(ours.server.address) as operator:
-        found = operator.ask(RequestCode.CONSUME_MESSAGE_DIRECTLY, header)
         asked = ConsumerStatus(topic="orders", group="billing")
         status = operator.ask(RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, asked)
-    assert BodyObject.of(found.body, "result").text("consumeResult") == "CR_SUCCESS"
     table = parse_body(status.body, "status")["consumerTable"][client_id]
     assert table[QueueName("orders", "broker-a", 0)] == 2
     assert sorted(ours.taken(3)) == ["1", "1", "2"]
