@@ -51,6 +51,43 @@ def test_messages_are_read_and_their_offsets_saved(cluster: FakeCluster, client:
     assert (committed(cluster, 0), committed(cluster, 3)) == (2, 1)
 
 
+def test_until_the_end_includes_what_the_client_has_just_sent(
+    cluster: FakeCluster, client: Client
+) -> None:
+    """A broker shows a message in its queue a moment after it has acknowledged it."""
+    cluster.add_topic(TOPIC, 1)
+    with client.producer("shop") as producer:
+        producer.send_batch([Message(TOPIC, b"1"), Message(TOPIC, b"2")])
+        producer.send(Message(TOPIC, b"3"))
+    cluster.broker.hiding_count = 2
+
+    with client.consumer(GROUP, TOPIC, start="earliest", until="end") as consumer:
+        found = [message.body for message in consumer]
+
+    assert cluster.broker.hiding_count == 0
+    assert found == [b"1", b"2", b"3"]
+
+
+def test_a_queue_that_never_shows_what_was_sent_is_waited_for_once_and_for_a_second(
+    cluster: FakeCluster, client: Client
+) -> None:
+    """As one of a topic that was deleted and made anew."""
+    cluster.add_topic(TOPIC, 1)
+    with client.producer("shop") as producer:
+        producer.send(Message(TOPIC, b"1"))
+    cluster.do(cluster.broker.queues.clear)
+
+    looks = []
+    for _ in range(2):
+        cluster.broker.requests.clear()
+        with client.consumer(GROUP, TOPIC, start="earliest", until="end") as consumer:
+            assert list(consumer) == []
+        looks.append(
+            sum(each.code == RequestCode.GET_MAX_OFFSET for each in cluster.broker.requests)
+        )
+    assert looks[0] > looks[1]
+
+
 def test_a_group_goes_on_where_it_stopped(cluster: FakeCluster, client: Client) -> None:
     put(cluster, b"1", b"2", b"3")
     with client.consumer(GROUP, TOPIC, start="earliest") as consumer:

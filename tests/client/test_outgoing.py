@@ -75,6 +75,13 @@ def test_a_message_of_a_transaction_says_so() -> None:
     assert outgoing(Message("t", b"x"), {"TRAN_MSG": "true"}).sys_flag == 4
 
 
+@pytest.mark.parametrize("name", ["DELAY", "TIMER_DELIVER_MS", "TIMER_DELAY_MS", "TRAN_MSG", None])
+def test_what_comes_to_its_topic_later_is_known(name: str | None) -> None:
+    given = {} if name is None else {name: "true" if name == "TRAN_MSG" else "3"}
+
+    assert outgoing(Message("t", b"x", properties=given)).is_for_later == (name is not None)
+
+
 def test_how_often_a_retried_message_failed_goes_into_the_header() -> None:
     counts = {"RECONSUME_TIME": "3", "MAX_RECONSUME_TIMES": "5"}
 

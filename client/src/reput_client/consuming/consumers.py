@@ -47,7 +47,9 @@ class Consumers:
         """Begin without a consumer."""
         self._runtime = runtime
         self._sender = sender
-        self.port = RemotePort(runtime, self._do, self._reset, self._resend, self._answerers)
+        self.port = RemotePort(
+            runtime, self._do, self._reset, self._resend, sender.ends, self._answerers
+        )
         self.members = Members(
             self.port,
             lambda: self._worker.wake(),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from reput.errors import ReputError
 from reput_client.consuming.pulling import Pulls
@@ -43,12 +43,15 @@ from reput_remoting import (
 if TYPE_CHECKING:
     from reput.record import MessageView
     from reput_client.runtime import Runtime
+    from reput_client.sending.sent import SentEnds
 
 logger = logging.getLogger(__name__)
 
 __all__ = ["RemotePort"]
 
-_NO_MEMBERS = "no consumer for this group"
+_NO_MEMBERS: Final = "no consumer for this group"
+_SHOWN_PAUSES: Final = (0.002, 0.01, 0.05, 0.2, 0.7)
+"""Seconds between looks at a queue that does not show what was sent to it; a second in all."""
 
 
 class RemotePort:
@@ -62,6 +65,7 @@ class RemotePort:
         do: Callable[[object, Callable[[], None]], None],
         reset: Callable[[str, Mapping[MessageQueue, int]], None],
         resend: Callable[[str, MessageView], None],
+        ends: SentEnds,
         answerers: Callable[[str, str], Mapping[int, Answerer]] = lambda group, member: {},
     ) -> None:
         """Make the port of a client.
@@ -72,12 +76,14 @@ class RemotePort:
             reset: has members of a group go on at other offsets.
             resend: puts a message into the retry topic of a group, where no broker can send it
                 back.
+            ends: how far the client itself has filled queues.
             answerers: returns what else answers brokers for a member of a group.
         """
         self._runtime = runtime
         self._do = do
         self._reset = reset
         self._resend = resend
+        self._ends = ends
         self._answerers = answerers
         self._sessions: dict[tuple[str, str], Session] = {}
         """By group and client id. Used on the loop's thread."""
@@ -120,6 +126,12 @@ class RemotePort:
             self._offset(queue, RequestCode.GET_MIN_OFFSET, header),
             self._offset(queue, RequestCode.GET_MAX_OFFSET, header),
         )
+        for pause in _SHOWN_PAUSES:
+            if high >= self._ends.of(queue):
+                break
+            await asyncio.sleep(pause)  # what this client has sent is in the queue a moment later
+            high = await self._offset(queue, RequestCode.GET_MAX_OFFSET, header)
+        self._ends.forget(queue)
         return max(low, 0), max(high, 0)
 
     def offset_by_time(self, queue: MessageQueue, timestamp: int) -> int:

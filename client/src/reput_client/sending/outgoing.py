@@ -72,6 +72,8 @@ class Delay:
         Raises:
             ValueError: several of the three, a level below 1, or a time without a zone.
         """
+        if self.level is self.delay is self.deliver_at is None:
+            return {}  # nearly always, so it costs nothing
         given = [name for name, value in attrs.asdict(self).items() if value is not None]
         if len(given) > 1:
             raise ValueError(f"one of level, delay and deliver_at expected, found {given}")
@@ -83,9 +85,8 @@ class Delay:
             is_span = isinstance(self.delay, dt.timedelta)
             seconds = self.delay.total_seconds() if is_span else self.delay  # type: ignore[union-attr]
             return {_DELAY_MS: str(max(round(float(seconds) * 1000), 0))}  # type: ignore[arg-type]
-        if self.deliver_at is not None:
-            return {_DELIVER_MS: str(_timestamp_of(self.deliver_at))}
-        return {}
+        assert self.deliver_at is not None
+        return {_DELIVER_MS: str(_timestamp_of(self.deliver_at))}
 
 
 def _timestamp_of(moment: int | dt.datetime) -> int:
@@ -131,6 +132,8 @@ class Outgoing:
     is_reply: bool = False
     reconsume_times: int = 0
     max_reconsume_times: int | None = None
+    is_for_later: bool = False
+    """Whether it comes to its topic later: delayed, or half of a transaction."""
 
     @classmethod
     def of(
@@ -183,6 +186,7 @@ class Outgoing:
             is_reply=properties.get(MESSAGE_TYPE) == "reply",
             reconsume_times=times,
             max_reconsume_times=most,
+            is_for_later=bool(flag & _PREPARED) or not properties.keys().isdisjoint(_TIMES),
         )
 
     @classmethod

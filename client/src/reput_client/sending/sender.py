@@ -25,6 +25,7 @@ from reput_client.routing.table import TEMPLATE_TOPIC
 from reput_client.sending.choosing import QueueChooser
 from reput_client.sending.latency import Latencies
 from reput_client.sending.results import SendResult, SendStatus
+from reput_client.sending.sent import SentEnds
 from reput_consumer import MessageQueue
 from reput_remoting import (
     Command,
@@ -82,6 +83,8 @@ class Sender:
         self._connections = connections
         self._latencies = Latencies(clock)
         self._chooser = QueueChooser(self._latencies if options.pass_over_slow else None)
+        self.ends = SentEnds()
+        """How far the client itself has filled queues."""
 
     async def send(
         self, group: str, outgoing: Outgoing, chosen: Chosen, seconds: float
@@ -170,7 +173,10 @@ class Sender:
             if answer.code not in _STORED:
                 raise BrokerError(address, answer.code, answer.remark or "")
             has_failed = False
-            return _result(address, answer, outgoing, queue)
+            result = _result(address, answer, outgoing, queue)
+            if not outgoing.is_for_later:
+                self.ends.note(result)
+            return result
         finally:
             taken = round((loop.time() - began) * 1000)
             self._latencies.note(queue.broker, taken, failed=has_failed)
