@@ -8,6 +8,7 @@ from typing import Any
 
 import attrs
 import trustme
+from cryptography.hazmat.primitives import serialization
 
 from reput_server import TlsConfig
 
@@ -25,6 +26,8 @@ class Certificates:
     """A client's, with its key, for which `client_ca` vouches."""
     stranger: str
     """A client's, with its key, for which nobody vouches."""
+    client_key: str
+    """The key of `client` by itself, as Java reads it."""
     ca: str
     """Vouches for the server."""
 
@@ -53,4 +56,14 @@ def make_certificates(directory: Path) -> Certificates:
     for name, issuer in (("client", clients), ("stranger", others)):
         shown = issuer.issue_cert("client@example.org")
         shown.private_key_and_cert_chain_pem.write_to_path(paths[name])
+        if name == "client":
+            paths["client_key"].write_bytes(_pkcs8(shown.private_key_pem.bytes()))
     return Certificates(**{name: str(path) for name, path in paths.items()})
+
+
+def _pkcs8(pem: bytes) -> bytes:
+    return serialization.load_pem_private_key(pem, None).private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )

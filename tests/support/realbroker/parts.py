@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -118,10 +119,32 @@ class RocketMQ:
         _wait_registered(broker, name_server)
         return broker
 
-    def peer(self, directory: Path, name_server: str) -> Peer:
-        """Start the stock client and admin tool, which talk to ``name_server``."""
+    def peer(
+        self,
+        directory: Path,
+        name_server: str,
+        *,
+        keys: tuple[str, str] | None = None,
+        properties: Mapping[str, str] | None = None,
+    ) -> Peer:
+        """Start the stock client and admin tool, which talk to ``name_server``.
+
+        Args:
+            directory: its home.
+            name_server: ``host:port``.
+            keys: access key and secret key, with which it signs requests.
+            properties: of the system, such as ``tls.enable``.
+        """
         self._home(directory, "tools", {})
-        return Peer(self._command(directory, "reput.broker.Peer", name_server), directory)
+        named = dict(properties or {})
+        if keys is not None:
+            named |= {"reput.accessKey": keys[0], "reput.secretKey": keys[1]}
+            # Where the admin tool looks for them.
+            text = f"accessKey: {keys[0]}\nsecretKey: {keys[1]}\n"
+            (directory / "conf" / "tools.yml").write_text(text, encoding="utf-8")
+        java, *others = self._command(directory, "reput.broker.Peer", name_server)
+        given = [f"-D{name}={value}" for name, value in named.items()]
+        return Peer([java, *given, *others], directory)
 
     def _home(self, directory: Path, name: str, config: dict[str, object]) -> tuple[str, str]:
         """Write what a part reads at its start; its options."""

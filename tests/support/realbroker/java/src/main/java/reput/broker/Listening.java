@@ -14,6 +14,7 @@ import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
 import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
 import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
+import org.apache.rocketmq.client.consumer.rebalance.AllocateMessageQueueAveragely;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.MessageExt;
 
@@ -26,7 +27,7 @@ final class Listening {
     private final List<Map<String, Object>> taken = new ArrayList<>();
 
     Listening(String nameServer, Map<String, Object> asked) throws Exception {
-        consumer = new DefaultMQPushConsumer(text(asked, "group", ""));
+        consumer = new DefaultMQPushConsumer(text(asked, "group", ""), Peer.hook(), new AllocateMessageQueueAveragely());
         consumer.setNamesrvAddr(nameServer);
         consumer.setInstanceName(text(asked, "instance", "DEFAULT"));
         // What the listener has answered is counted before offsets are told for the last time.

@@ -10,11 +10,14 @@ import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import org.apache.rocketmq.acl.common.AclClientRPCHook;
+import org.apache.rocketmq.acl.common.SessionCredentials;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.SendResult;
 import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageAccessor;
 import org.apache.rocketmq.common.message.MessageQueue;
+import org.apache.rocketmq.remoting.RPCHook;
 import org.apache.rocketmq.remoting.protocol.RemotingSerializable;
 import org.apache.rocketmq.tools.command.MQAdminStartup;
 
@@ -108,7 +111,7 @@ public final class Peer {
 
     private List<Map<String, Object>> send(List<Map<String, Object>> messages) throws Exception {
         if (producer == null) {
-            producer = new DefaultMQProducer("reput-peer");
+            producer = new DefaultMQProducer("reput-peer", hook());
             producer.setNamesrvAddr(nameServer);
             producer.setSendMsgTimeout(30_000);
             producer.start();
@@ -135,6 +138,13 @@ public final class Peer {
         Map<String, Object> properties = (Map<String, Object>) asked.getOrDefault("properties", Map.of());
         properties.forEach((key, value) -> MessageAccessor.putProperty(message, key, value.toString()));
         return message;
+    }
+
+    /** Signs requests, where the properties of the system name keys; null where they do not. */
+    static RPCHook hook() {
+        String access = System.getProperty("reput.accessKey");
+        return access == null
+            ? null : new AclClientRPCHook(new SessionCredentials(access, System.getProperty("reput.secretKey")));
     }
 
     static String text(Map<String, Object> asked, String key, String otherwise) {
