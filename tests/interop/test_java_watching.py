@@ -6,14 +6,33 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import attrs
 import pytest
 from realbroker import Peer, RocketMQ
+from wirepeer import WirePeer, message
 
 import reput
+from reput_remoting import (
+    Command,
+    RequestCode,
+    StatsOf,
+    TopicOf,
+    UpdateGroupOffset,
+    parse_body,
+    write_body,
+)
 from reput_server import Server, ServerConfig, serving
+from reput_server.properties import parse_properties_text
 
 PLUGINS = frozenset({"consumequeue", "consumer", "filter", "index", "schedule", "transaction"})
 SMALL = {"commitlog": {"file_size": 1 << 20}, "consumequeue": {"units_per_file": 1_000}}
+
+
+@attrs.frozen(kw_only=True)
+class OnlyOrdered:
+    """Whether only topics in order are asked for."""
+
+    is_order: bool
 
 
 class Ours:
@@ -100,3 +119,74 @@ def test_a_broker_s_status_has_all_that_a_real_one_s_has(
         return {name for name in found if not name.startswith("commitLogDiskRatio_")}
 
     assert names_of(real) - names_of(mine) == set()
+
+
+def test_answers_have_the_form_of_a_real_broker_s(ours: Ours, rocketmq: RocketMQ, tmp_path: Path):
+    asked = {
+        "none": (RequestCode.VIEW_BROKER_STATS_DATA, StatsOf(stats_name="A", stats_key="b")),
+        "put": (
+            RequestCode.VIEW_BROKER_STATS_DATA,
+            StatsOf(stats_name="TOPIC_PUT_NUMS", stats_key="orders"),
+        ),
+        "options": (RequestCode.GET_BROKER_CONFIG, None),
+        "progress": (RequestCode.GET_BROKER_CONSUME_STATS, OnlyOrdered(is_order=False)),
+        "offsets": (RequestCode.GET_ALL_CONSUMER_OFFSET, None),
+        "delays": (RequestCode.GET_ALL_DELAY_OFFSET, None),
+    }
+
+    def answers(peer: WirePeer) -> dict[str, Command]:
+        peer.ask(RequestCode.SEND_MESSAGE_V2, message("orders"), body=b"x")
+        group = write_body({"groupName": "billing"})
+        peer.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=group)
+        update = UpdateGroupOffset(
+            consumer_group="billing", topic="orders", queue_id=0, commit_offset=1
+        )
+        for _ in range(2_000):  # until it has come to its queue
+            stats = peer.ask(RequestCode.GET_TOPIC_STATS_INFO, TopicOf(topic="orders"))
+            if any(
+                each["maxOffset"] for each in parse_body(stats.body, "")["offsetTable"].values()
+            ):
+                break
+        peer.ask(RequestCode.UPDATE_CONSUMER_OFFSET, update)
+        return {name: peer.ask(*each) for name, each in asked.items()}
+
+    with (
+        rocketmq.name_server(tmp_path / "names") as names,
+        rocketmq.broker(tmp_path / "real", names.address) as broker,
+        WirePeer(("127.0.0.1", broker.port), 60) as real,
+        WirePeer(ours.server.address, 60) as own,
+        WirePeer(("127.0.0.1", names.port), 60) as real_names,
+        WirePeer(ours.server.name_server, 60) as own_names,
+    ):
+        wanted, found = answers(real), answers(own)
+        options = [
+            parse_properties_text(peer.ask(RequestCode.GET_NAMESRV_CONFIG).body)
+            for peer in (own_names, real_names)
+        ]
+
+    assert {name: each.code for name, each in found.items()} == {
+        name: each.code for name, each in wanted.items()
+    }
+    assert found["none"].remark == wanted["none"].remark
+    assert found["options"].fields.keys() == wanted["options"].fields.keys()
+    for name in ("put", "progress", "offsets", "delays"):
+        bodies = [parse_body(each[name].body, name) for each in (found, wanted)]
+        assert bodies[0].keys() >= bodies[1].keys() - {"groupTopicMap", "pullOffsetTable"}, name
+    of_groups = [
+        next(
+            queue
+            for table in parse_body(each["progress"].body, "")["consumeStatsList"]
+            for stats in table.get("billing", ())
+            for key, queue in stats["offsetTable"].items()
+            if key.queue_id == 0
+        )
+        for each in (found, wanted)
+    ]
+    assert of_groups[0].keys() >= of_groups[1].keys()
+    for name in ("brokerOffset", "consumerOffset"):
+        assert of_groups[0][name] == of_groups[1][name] == 1
+    assert all(each["lastTimestamp"] > 0 for each in of_groups)
+    if rocketmq.version.startswith("5"):  # 4.9 has fewer
+        mine, theirs = (parse_properties_text(each["options"].body) for each in (found, wanted))
+        assert mine.keys() - theirs.keys() == set()
+        assert options[0].keys() - options[1].keys() == set()
