@@ -84,7 +84,7 @@ class PullHandlers:
         if not pull.sys_flag & PullFlag.SUSPEND:
             return answer
         if pull.sys_flag & PullFlag.COMMIT_OFFSET and self.context.is_writable:
-            await self.context.run(self._commit, pull)
+            self._commit(pull)  # noted in memory: another thread would take longer to be woken
         seconds = min(max(pull.suspend_timeout_millis, 0), _HOLD_MS_MAX) / 1000
         until = self.context.loop.time() + seconds
         if self._hold(_Waiting(_slim(request), pull, selector, until), answer, result):
