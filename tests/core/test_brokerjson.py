@@ -112,3 +112,13 @@ def test_changes_on_two_threads_come_one_after_the_other(tmp_path):
         each.join()
 
     assert brokerjson.read(Disk(), path) == {"a": 60}
+
+
+@pytest.mark.parametrize("key", ["\0", "\0x", "\0\0", "\0-", "\0--5", "\0\u0663"])
+def test_a_key_that_begins_with_a_zero_character_stays_a_text(key):
+    text = brokerjson.encode({"a": {key: 1}})
+
+    found = brokerjson.decode(text.encode())
+
+    assert found == {"a": {key: 1}}
+    assert brokerjson.encode(found) == text

@@ -24,7 +24,8 @@ __all__ = ["BareKey", "backup_of", "changing", "decode", "encode", "read", "repl
 _SIZE_MAX: Final = 64 << 20
 _plain: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _text: Final = json.encoder.encode_basestring  # the encoder itself takes three times as long
-_MARK: Final = "\0"  # marks a key that stood without quotes; no other text begins with it
+_MARK: Final = "\0"  # with a number behind it: a key that stood without quotes
+_INTEGER: Final = re.compile("-?[0-9]+")
 # A text, which stays unchanged, or a key without quotes.
 _BARE_KEY: Final = re.compile(r'("(?:[^"\\]|\\.)*")|([{,]\s*)(-?[0-9]+)(?=\s*:)')
 
@@ -128,7 +129,12 @@ def _quoted(match: re.Match[str]) -> str:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    return {BareKey(key[1:]) if key[:1] == _MARK else key: value for key, value in pairs}
+    return {BareKey(key[1:]) if _is_marked(key) else key: value for key, value in pairs}
+
+
+def _is_marked(key: str) -> bool:
+    # A text of the document may begin with the mark itself; without quotes it would be no JSON.
+    return key[:1] == _MARK and _INTEGER.fullmatch(key, 1) is not None
 
 
 def _encode(value: object, depth: int) -> str:

@@ -33,7 +33,7 @@ import attrs
 
 from reput.files import brokerjson
 from reput_consumer.metadata.document import BrokerDocument, section_of
-from reput_consumer.names import LIGHT_PREFIX
+from reput_consumer.names import LIGHT_PREFIX, checked_group
 
 __all__ = ["FILE_NAME", "LIGHT_FILE_NAME", "ConsumerOffsets"]
 
@@ -115,8 +115,9 @@ class ConsumerOffsets:
             offsets: next queue offset by topic and queue id.
 
         Raises:
-            ValueError: an offset or a queue id that no queue can have.
+            ValueError: an offset or a queue id that no queue can have, or a name that no group has.
         """
+        checked_group(group)  # it may come from anywhere, and the file is that of all groups
         for (topic, queue_id), offset in offsets.items():
             if not (0 <= offset <= _OFFSET_MAX and 0 <= queue_id <= _QUEUE_MAX):
                 raise ValueError(f"offset {offset} of {topic}/{queue_id}: no queue has it")
