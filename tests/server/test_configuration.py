@@ -113,7 +113,7 @@ def test_options_are_changed_while_the_broker_runs(served):
     assert answer.code == ResponseCode.SUCCESS, answer.remark
     assert refused.code == ResponseCode.TOPIC_NOT_EXIST
     assert (found["autoCreateTopicEnable"], found["waitTimeMillsInSendQueue"]) == ("false", "77")
-    assert served.server.broker.sends.limits.send_wait_ms == 77
+    assert served.server.broker.context.options.limits.send_wait_ms == 77
     version = json.loads(peer.ask(RequestCode.GET_BROKER_CONFIG).fields["version"])
     assert version["counter"] == 1
 

@@ -240,15 +240,15 @@ def test_headers_count_for_what_they_take_and_long_ones_close_their_connection(s
 def test_requests_are_counted_with_their_headers(serve):
     served = serve(limits=Limits(bytes_per_peer=10_000))
     peer, seen = served.peer(), []
-    handlers = served.server.service.handlers
-    handlers.by_code = dict(handlers.by_code)
-    original = handlers.by_code[RequestCode.GET_MIN_OFFSET]
 
-    async def look(request):
-        seen.append(served.server.service.request_bytes)
-        return await original(request)
+    def looking(handler):
+        async def look(request):
+            seen.append(served.server.service.request_bytes)
+            return await handler(request)
 
-    handlers.by_code[RequestCode.GET_MIN_OFFSET] = look
+        return look
+
+    served.server.service.answer_through(looking)
     fields = {f"f{number}": "x" * 40 for number in range(100)}
     peer.ask(RequestCode.GET_MIN_OFFSET, QUEUE, more=fields)
 

@@ -23,7 +23,7 @@ from reput_server.wire.certificates import context_of
 from reput_server.wire.descriptors import word_accept_errors
 from reput_server.wire.encryption import Encryption
 from reput_server.wire.eventloop import loop_factory
-from reput_server.wire.ports import Ports
+from reput_server.wire.ports import Ports, bound_to
 from reput_server.wire.service import Service
 
 if TYPE_CHECKING:
@@ -72,46 +72,40 @@ class Server:
 
     async def _start(self, loop: asyncio.AbstractEventLoop) -> None:
         config = self.config
-        table = RouteTable()
         encryption = _encryption_of(config)
         if self.ports is None:
             self.ports = await asyncio.to_thread(Ports.take, config)
         ports = self.ports
         if self.store is not None and ports.broker:
-            handlers = Handlers({}, config.access_keys)
-            self.service = Service(loop, handlers, config.limits, encryption)
+            self.service = Service(loop, config.limits, encryption)
             self.broker = Broker.of(
-                self.store, config, loop, self.service.begin, is_writable=self.is_writable
+                self.store,
+                config,
+                loop,
+                self.service.begin,
+                ports.address,
+                pack_host(*ports.store_address),
+                is_writable=self.is_writable,
             )
-            context = self.broker.context
-            context.address, context.packed_host = ports.address, pack_host(*ports.store_address)
-            handlers.by_code = self.broker.by_code()
-            handlers.at_once = self.broker.at_once()
-            await context.run(context.topics.look)
-            table.local = self.broker
-            # Only now: who is let in earlier would be given message ids without an address.
-            await self.service.start(ports.broker)
+            await self.broker.context.run(self.broker.context.topics.look)
+            handlers = Handlers(self.broker.by_code(), config.access_keys, self.broker.at_once())
+            await self.service.start(ports.broker, handlers)
             if config.register:
                 self.registrar = self._registered(self.broker, self.service, loop)
         if ports.names:
             # Asked for no keys: brokers and clients of RocketMQ send none to name servers.
-            names = NameHandlers(table, _now)
-            options = NameConfiguration(self._name_address, config.limits)
-            by_code = {**names.by_code(), **options.by_code()}
-            self.names = Service(loop, Handlers(by_code), config.limits, encryption)
-            await self.names.start(ports.names)
+            names = NameHandlers(RouteTable(self.broker), _now)
+            options = NameConfiguration(bound_to(ports.names), config.limits)
+            self.names = Service(loop, config.limits, encryption)
+            await self.names.start(ports.names, Handlers({**names.by_code(), **options.by_code()}))
         if config.metrics is not None and self.broker is not None:
             await self._watch(self.broker, config.metrics)
-
-    def _name_address(self) -> Address:
-        assert self.names is not None
-        return self.names.address
 
     def _registered(
         self, broker: Broker, service: Service, loop: asyncio.AbstractEventLoop
     ) -> Registrar:
         registrar = Registrar(broker, self.config.register, service, _now)
-        broker.context.topics.changed = lambda: loop.call_soon_threadsafe(registrar.changed)
+        broker.context.topics.watch(lambda: loop.call_soon_threadsafe(registrar.changed))
         registrar.start()
         return registrar
 

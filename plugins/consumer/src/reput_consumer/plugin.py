@@ -67,9 +67,7 @@ class ConsumerPlugin(OpensConsumers, reput.Plugin):
     store_methods: ClassVar[frozenset[str]] = frozenset({"consumer"})
 
     config: ConsumerConfig = attrs.field(factory=ConsumerConfig)
-    arrived: Callable[[DispatchBatch], None] | None = attrs.field(init=False, default=None)
-    """Called with all messages that have come to their queues, on the thread that dispatches; set
-    by those who serve the store."""
+    _watcher: Callable[[DispatchBatch], None] | None = attrs.field(init=False, default=None)
     _context: StoreContext | None = attrs.field(init=False, default=None)
     _files: Files | None = attrs.field(init=False, default=None)
     _port: EmbeddedPort | None = attrs.field(init=False, default=None)
@@ -137,8 +135,9 @@ class ConsumerPlugin(OpensConsumers, reput.Plugin):
         """Wake consumers that wait for a message of ``batch``."""
         if self._port is not None:
             self._port.arrive(batch)
-        if self.arrived is not None:
-            self.arrived(batch)
+        watcher = self._watcher
+        if watcher is not None:
+            watcher(batch)
 
     @reput.hookimpl
     def reput_work(self, now: int) -> int | None:
@@ -378,6 +377,14 @@ class ConsumerPlugin(OpensConsumers, reput.Plugin):
             OSError: the topic cannot be made.
         """
         self._of_store.resend(checked_group(group), messages)
+
+    def watch(self, arrived: Callable[[DispatchBatch], None] | None) -> None:
+        """Have ``arrived`` called with all messages that have come to their queues, from now on.
+
+        For those who serve the store; it is called on the thread that dispatches, a batch may come
+        again after a failure, and None ends it.
+        """
+        self._watcher = arrived
 
     @property
     def port(self) -> EmbeddedPort:

@@ -28,6 +28,7 @@ from reput_server.broker.members.groups import Groups
 from reput_server.broker.members.handlers import MemberHandlers
 from reput_server.broker.members.marks import ResetMarks
 from reput_server.broker.members.offsets import OffsetHandlers
+from reput_server.broker.options import Options
 from reput_server.broker.pulling.handlers import PullHandlers
 from reput_server.broker.pulling.held import HeldPulls
 from reput_server.broker.sending.atonce import SendsAtOnce
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 
     from reput import Store
     from reput_remoting import BrokerData, TopicSettings
-    from reput_server.config import ServerConfig
+    from reput_server.config import Address, ServerConfig
     from reput_server.wire.answering import AtOnce, Handler
 
 __all__ = ["Broker"]
@@ -72,6 +73,8 @@ class Broker:
         config: ServerConfig,
         loop: asyncio.AbstractEventLoop,
         begin: Callable[[Coroutine[Any, Any, None]], None],
+        address: Address,
+        packed_host: bytes,
         *,
         is_writable: bool,
     ) -> Broker:
@@ -82,12 +85,16 @@ class Broker:
             config: the server's options.
             loop: where requests are answered.
             begin: has something done on the loop.
+            address: what clients are told.
+            packed_host: the same in message ids.
             is_writable: False if the store was opened for reading.
 
         Raises:
             ServerError: the store lacks a plugin without which nothing can be served.
         """
         plugin = _consumers_of(store)
+        # Where nothing can be written, producers look for other brokers.
+        options = Options(config, _READ_AND_WRITE if is_writable else READ)
         pool = WatchedPool(_THREADS, "reput-serve")
         serial = WatchedPool(1, "reput-serve-turn")
         writer = ThreadPoolExecutor(1, "reput-serve-put")
@@ -95,29 +102,40 @@ class Broker:
             store,
             plugin,
             _now,
-            config.creates_topics and is_writable,
+            options,
+            is_writable,
             f"{config.cluster}_REPLY_TOPIC",
         )
         statistics = Statistics(config.cluster, store.log.max_physical_offset)
-        plugin.arrived = statistics.arrived
+        plugin.watch(statistics.arrived)
         context = BrokerContext(
-            store, plugin, config, loop, pool, serial, _now, is_writable, topics, statistics
+            store,
+            plugin,
+            options,
+            loop,
+            pool,
+            serial,
+            _now,
+            is_writable,
+            topics,
+            statistics,
+            address,
+            packed_host,
         )
-        if not is_writable:
-            context.permissions = READ  # producers look for other brokers
         sends = SendsTogether(
             store.put,
             store.put_many,
             lambda physical: store.get(physical).queue_offset,
             loop,
             writer,
-            config.limits,
+            options,
             statistics.sends,
             is_flushed=store.config.flush == "sync",
         )
-        groups, held = Groups(context), HeldPulls(context, begin)
+        held = HeldPulls(context, begin)
+        # Each asks the other, but not before there is a client.
+        groups = Groups(context, lambda group: transactions.watch(group))
         transactions = TransactionHandlers(context, groups)
-        groups.produces = transactions.watch
         return cls(context, sends, groups, held, transactions, (pool, serial, writer))
 
     def by_code(self) -> Mapping[int, Handler]:
@@ -137,7 +155,7 @@ class Broker:
             GroupHandlers(context, self.groups),
             StatusHandlers(context, self.sends, context.clock()),
             StatisticsHandlers(context, self.groups),
-            ConfigurationHandlers(context, self._take_options),
+            ConfigurationHandlers(context),
             DeleteHandlers(context, marks),
             ResetHandlers(context, self.groups, marks, self.held),
             ForwardHandlers(context, self.groups),
@@ -148,16 +166,13 @@ class Broker:
         )
         return {code: handler for room in rooms for code, handler in room.by_code().items()}
 
-    def _take_options(self) -> None:
-        self.sends.limits = self.context.config.limits
-
     def at_once(self) -> Mapping[int, AtOnce]:
         """Return what takes requests without a task of their own, by request code."""
         return SendsAtOnce(self.context, self.sends).by_code()
 
     def close(self) -> None:
         """Finish what was begun."""
-        self.context.plugin.arrived = None
+        self.context.plugin.watch(None)
         self.transactions.close()
         for executor in self._executors:
             executor.shutdown(wait=True, cancel_futures=True)
@@ -186,7 +201,7 @@ class Broker:
         return self.topics()
 
     def _permitted(self, topic: TopicSettings) -> TopicSettings:
-        allowed = self.context.permissions | ~_READ_AND_WRITE
+        allowed = self.context.options.permissions | ~_READ_AND_WRITE
         if topic.permissions & ~allowed == 0:
             return topic
         return attrs.evolve(topic, permissions=topic.permissions & allowed)

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, TypeVar
 import attrs
 
 from reput_remoting import MASTER_ID, BrokerData, ResponseCode
-from reput_server.broker.statistics.table import Statistics
 from reput_server.errors import Refusal
 
 if TYPE_CHECKING:
     from reput import Store
     from reput_consumer import ConsumerPlugin, ConsumerPort, MessageQueue
+    from reput_server.broker.options import Options
     from reput_server.broker.statistics.pools import WatchedPool
+    from reput_server.broker.statistics.table import Statistics
     from reput_server.broker.topics import TopicTable
     from reput_server.config import Address, ServerConfig
 
@@ -30,7 +31,7 @@ class BrokerContext:
 
     store: Store
     plugin: ConsumerPlugin
-    config: ServerConfig
+    options: Options
     loop: asyncio.AbstractEventLoop
     pool: WatchedPool
     """Threads that ask the store."""
@@ -39,13 +40,16 @@ class BrokerContext:
     clock: Callable[[], int]
     is_writable: bool
     topics: TopicTable
-    statistics: Statistics = attrs.field(factory=lambda: Statistics(""))
-    address: Address = ("", 0)
+    statistics: Statistics
+    address: Address
     """What clients are told."""
-    packed_host: bytes = b""
+    packed_host: bytes
     """The same in message ids."""
-    permissions: int = 6
-    """What may be done with all topics: 4 to read, 2 to write (`brokerPermission`)."""
+
+    @property
+    def config(self) -> ServerConfig:
+        """The server's options, as they are now."""
+        return self.options.config
 
     @property
     def port(self) -> ConsumerPort:

@@ -17,6 +17,7 @@ from reput_remoting import TopicSettings
 if TYPE_CHECKING:
     from reput import Store
     from reput_consumer import ConsumerPlugin
+    from reput_server.broker.options import Options
 
 __all__ = [
     "DEAD_LETTER_PREFIX",
@@ -65,17 +66,26 @@ class TopicTable:
     store: Store
     plugin: ConsumerPlugin
     clock: Callable[[], int]
-    creates_topics: bool = True
+    options: Options
+    is_writable: bool = True
     reply_topic: str = ""
     """The topic of replies, which is there from the beginning."""
-    changed: Callable[[], object] = lambda: None
-    """Called, on any thread, when there are others, or others' settings."""
+    _changed: Callable[[], object] = attrs.field(init=False, default=lambda: None)
     _observed: dict[str, int] = attrs.field(init=False, factory=dict)
     """How many queues the store has of each topic."""
     _observed_at: tuple[int, int] = attrs.field(init=False, default=(-1, 0))
     """The log's end when the store was last looked at, and when that was, ms."""
     _looking: threading.Lock = attrs.field(init=False, factory=threading.Lock)
     """Held while the store is looked at, so that no look of before brings back what is deleted."""
+
+    def watch(self, changed: Callable[[], object]) -> None:
+        """Have ``changed`` called, on any thread, when there are other topics or settings."""
+        self._changed = changed
+
+    @property
+    def creates_topics(self) -> bool:
+        """Whether a send to a topic that there is not makes it."""
+        return self.is_writable and self.options.config.creates_topics
 
     def all(self) -> Mapping[str, TopicSettings]:
         """Return all topics by name, as far as was looked."""
@@ -139,7 +149,7 @@ class TopicTable:
             found[queue.topic] = max(found.get(queue.topic, 0), queue.queue_id + 1)
         if found != self._observed:
             self._observed = found
-            self.changed()
+            self._changed()
 
     def put(self, settings: TopicSettings) -> TopicSettings:
         """Add a topic, or change it.
@@ -173,7 +183,7 @@ class TopicTable:
                 for settings in many
             ]
         )
-        self.changed()
+        self._changed()
 
     def delete(self, topic: str) -> bool:
         """Delete a topic; return whether there was one.

@@ -5,7 +5,7 @@ Source: RocketMQ ``DefaultRequestProcessor``, ``NamesrvConfig``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import attrs
@@ -26,7 +26,7 @@ __all__ = ["NameConfiguration"]
 class NameConfiguration:
     """The requests of operators about a name server's options."""
 
-    address: Callable[[], Address]
+    address: Address
     """Where it listens."""
     limits: Limits
 
@@ -38,7 +38,7 @@ class NameConfiguration:
         }
 
     def _settings(self) -> dict[str, str]:
-        host, port = self.address()
+        host, port = self.address
         return {
             "bindAddress": host,
             "enableAllTopicList": "true",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -39,14 +39,11 @@ class Faults:
     """Faults of one broker. Thread-safe; each is used up by the requests that come next."""
 
     _service: Service
-    _handlers: Mapping[int, Handler] = attrs.field(init=False)
     _faults: list[_Fault] = attrs.field(init=False, factory=list)
     _lock: threading.Lock = attrs.field(init=False, factory=threading.Lock)
 
     def __attrs_post_init__(self) -> None:
-        self._handlers = self._service.handlers.by_code
-        self._service.handlers.by_code = dict.fromkeys(self._handlers, self._answer)
-        self._service.handlers.at_once = {}  # whatever comes passes here
+        self._service.answer_through(self._faulty)
 
     # ------------------------------------------------------------------ for tests
 
@@ -108,11 +105,13 @@ class Faults:
                     return fault
         return None
 
-    async def _answer(self, request: Request) -> Command | None:
-        code = request.command.code
-        fault = self._next(code)
-        if fault is None:
-            return await self._handlers[code](request)
-        if fault.carry_out:
-            await self._handlers[code](request)
-        return fault.end(request)
+    def _faulty(self, handler: Handler) -> Handler:
+        async def answer(request: Request) -> Command | None:
+            fault = self._next(request.command.code)
+            if fault is None:
+                return await handler(request)
+            if fault.carry_out:
+                await handler(request)
+            return fault.end(request)
+
+        return answer

@@ -62,7 +62,7 @@ _CODES = {
 }
 
 
-@attrs.define(eq=False)
+@attrs.frozen(eq=False)
 class Handlers:
     """The handlers of one port."""
 

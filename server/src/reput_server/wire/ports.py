@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
+from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -17,7 +18,7 @@ import attrs
 if TYPE_CHECKING:
     from reput_server.config import Address, ServerConfig
 
-__all__ = ["Ports"]
+__all__ = ["Ports", "bound_to"]
 
 
 @attrs.frozen(eq=False)
@@ -71,6 +72,12 @@ class Ports:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def bound_to(sockets: Sequence[socket.socket]) -> Address:
+    """Return the first of the addresses that sockets are bound to, its host by number."""
+    host, port = sockets[0].getsockname()[:2]
+    return str(host), int(port)
 
 
 def _bound(address: Address | None, taken: contextlib.ExitStack) -> tuple[socket.socket, ...]:

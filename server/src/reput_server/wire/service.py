@@ -6,19 +6,21 @@ import asyncio
 import contextlib
 import logging
 import socket
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from reput_server.config import Address, Limits
 from reput_server.wire import descriptors
+from reput_server.wire.answering import Handlers
 from reput_server.wire.encryption import Door, Encryption
 from reput_server.wire.peer import Peer
+from reput_server.wire.ports import bound_to
 
 if TYPE_CHECKING:
     from reput_remoting import Command
-    from reput_server.wire.answering import Handlers
+    from reput_server.wire.answering import Handler
     from reput_server.wire.contract import Request
 
 logger = logging.getLogger(__name__)
@@ -37,7 +39,6 @@ class Service:
     """Listens on one address. All of it runs on the event loop."""
 
     loop: asyncio.AbstractEventLoop
-    handlers: Handlers
     limits: Limits = attrs.field(factory=Limits)
     encryption: Encryption | None = None
     """How connections may be encrypted; None if they may not."""
@@ -56,6 +57,7 @@ class Service:
     """Whether no further requests are taken."""
     address: Address = attrs.field(init=False, default=("", 0))
     """Where it listens, with the port that was found free."""
+    _handlers: Handlers = attrs.field(init=False, factory=lambda: Handlers({}))
     _is_refusing: bool = attrs.field(init=False, default=False)
     """Whether the last connection was refused."""
     _taken_count: int = attrs.field(init=False, default=0)
@@ -67,21 +69,26 @@ class Service:
     _tasks: set[asyncio.Task[None]] = attrs.field(init=False, factory=set)
     _sweep: asyncio.TimerHandle | None = attrs.field(init=False, default=None)
 
-    async def start(self, sockets: Sequence[socket.socket]) -> None:
-        """Listen on sockets that are bound.
+    async def start(self, sockets: Sequence[socket.socket], handlers: Handlers) -> None:
+        """Listen on sockets that are bound, and answer requests by ``handlers``.
 
         Raises:
             OSError: one of them cannot be listened on.
         """
+        self._handlers = handlers
         for each in sockets:
             server = await self.loop.create_server(
                 self._door, sock=each, backlog=descriptors.ACCEPTED_AT_ONCE
             )
             self._servers.append(server)
             descriptors.listen_long(server)
-        host, port = sockets[0].getsockname()[:2]
-        self.address = str(host), int(port)
+        self.address = bound_to(sockets)
         self._sweep = self.loop.call_later(_SWEEP_SECONDS, self._sweep_idle)
+
+    def answer_through(self, change: Callable[[Handler], Handler]) -> None:
+        """Have each request answered by what ``change`` makes of its handler, from now on."""
+        by_code = {code: change(each) for code, each in self._handlers.by_code.items()}
+        self._handlers = attrs.evolve(self._handlers, by_code=by_code, at_once={})
 
     def _door(self) -> asyncio.Protocol:
         peer = Peer(self)
@@ -166,12 +173,12 @@ class Service:
 
     def may_take(self, code: int) -> bool:
         """Whether requests of this code can be taken at once."""
-        return code in self.handlers.at_once
+        return code in self._handlers.at_once
 
     def take(self, request: Request) -> bool:
         """Take a request at once, which `Connection.finish` ends; False if that cannot be."""
         self._taken_count += 1  # first: it may have ended when this comes back
-        if self.handlers.take(request):
+        if self._handlers.take(request):
             self.request_count += 1
             return True
         self._taken_count -= 1
@@ -186,7 +193,7 @@ class Service:
     async def answer(self, request: Request) -> Command | None:
         """Return the answer to a request; None if there is none, or if it comes later."""
         self.request_count += 1
-        return await self.handlers.answer(request)
+        return await self._handlers.answer(request)
 
     def go_on(self) -> None:
         """Let connections be read again that waited for others."""

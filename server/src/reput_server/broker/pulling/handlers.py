@@ -93,7 +93,7 @@ class PullHandlers:
 
     async def _check(self, pull: Pull) -> None:
         context = self.context
-        if not context.permissions & READ:
+        if not context.options.permissions & READ:
             text = f"the broker[{context.address[0]}] pulling message is forbidden"
             raise Refusal(ResponseCode.NO_PERMISSION, text)
         settings = context.plugin.subscription_groups.get(pull.consumer_group)

@@ -55,7 +55,7 @@ def checked_destination(context: BrokerContext, send: Send) -> tuple[str, int]:
         text = f"Sending message to topic[{send.topic}] is forbidden."
         raise Refusal(ResponseCode.NO_PERMISSION, text)
     topic = context.topics.find(send.topic) or _made(context, send)
-    if topic.is_ordered and not context.permissions & WRITE:
+    if topic.is_ordered and not context.options.permissions & WRITE:
         # Others are only taken from routes, so that producers leave without an error.
         text = f"the broker[{context.address[0]}] sending message is forbidden"
         raise Refusal(ResponseCode.NO_PERMISSION, text)

@@ -19,7 +19,7 @@ from reput_server.errors import Refusal
 
 if TYPE_CHECKING:
     from reput import BatchReceipt, Message, Receipt
-    from reput_server.config import Limits
+    from reput_server.broker.options import Options
 
 __all__ = ["Send", "SendsTogether", "Stored"]
 
@@ -115,7 +115,7 @@ class SendsTogether:
     loop: asyncio.AbstractEventLoop
     executor: Executor
     """One thread: a round begins when the one before has ended."""
-    limits: Limits
+    options: Options
     times: PutTimes = attrs.field(factory=PutTimes)
     """How long sends waited for their answers, and how long puts took."""
     is_flushed: bool = False
@@ -151,7 +151,7 @@ class SendsTogether:
         Raises:
             Refusal: the store is too slow for what is sent to it.
         """
-        if len(self._waiting) >= self.limits.waiting_sends:
+        if len(self._waiting) >= self.options.limits.waiting_sends:
             text = "[OVERLOAD]system busy, start flow control for a while"
             raise Refusal(ResponseCode.SYSTEM_BUSY, text)
         self._waiting.append(send)
@@ -205,7 +205,7 @@ class SendsTogether:
                 continue
             waited = int((now - each.since) * 1000)
             # A slow disk alone is no reason: what came while it wrote goes with the next round.
-            if waited > self.limits.send_wait_ms and each.since < self._taken_at:
+            if waited > self.options.limits.send_wait_ms and each.since < self._taken_at:
                 text = (
                     "[TIMEOUT_CLEAN_QUEUE]broker busy, start flow control for a while, period in "
                     f"queue: {waited}ms, size of queue: {len(self._waiting)}"

@@ -6,7 +6,7 @@ Source: RocketMQ ``AdminBrokerProcessor``, ``Configuration``.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -31,8 +31,6 @@ class ConfigurationHandlers:
     """The requests of operators about a broker's options."""
 
     context: BrokerContext
-    has_changed: Callable[[], None] = lambda: None
-    """Called after a change."""
     _change_count: int = attrs.field(init=False, default=0)
     _changed_at: int = attrs.field(init=False, default=0)
     """When, ms."""
@@ -67,7 +65,6 @@ class ConfigurationHandlers:
             change(self.context, wanted)
         except ValueError as error:
             raise Refusal(ResponseCode.INVALID_PARAMETER, str(error)) from None
-        self.has_changed()
         self._change_count += 1
         self._changed_at = self.context.clock()
         peer = "{}:{}".format(*request.peer.address)

@@ -16,6 +16,7 @@ from reput_server.broker.topics import READ, WRITE
 
 if TYPE_CHECKING:
     from reput_server.broker.context import BrokerContext
+    from reput_server.broker.options import Options
 
 __all__ = ["CHANGES", "change", "settings_of"]
 
@@ -45,7 +46,7 @@ def _of_broker(context: BrokerContext) -> dict[str, Any]:
         "brokerIP1": host,
         "brokerId": 0,
         "brokerName": context.name,
-        "brokerPermission": context.permissions,
+        "brokerPermission": context.options.permissions,
         "brokerRole": "ASYNC_MASTER",
         "enablePropertyFilter": context.has("filter"),
         "flushConsumerOffsetInterval": context.plugin.config.save_interval_ms,
@@ -106,19 +107,19 @@ def _of_plugins(context: BrokerContext) -> dict[str, Any]:
 # --------------------------------------------------------------------------- changing
 
 
-def _set_permissions(context: BrokerContext, value: int) -> None:
-    context.permissions = value
+def _set_permissions(options: Options, value: int) -> None:
+    options.change(options.config, value)
 
 
-def _set_creates(context: BrokerContext, value: bool) -> None:
-    context.config = attrs.evolve(context.config, creates_topics=value)
-    context.topics.creates_topics = value
+def _set_creates(options: Options, value: bool) -> None:
+    config = attrs.evolve(options.config, creates_topics=value)
+    options.change(config, options.permissions)
 
 
-def _set_limit(name: str) -> Callable[[BrokerContext, int], None]:
-    def change(context: BrokerContext, value: int) -> None:
-        limits = attrs.evolve(context.config.limits, **{name: value})
-        context.config = attrs.evolve(context.config, limits=limits)
+def _set_limit(name: str) -> Callable[[Options, int], None]:
+    def change(options: Options, value: int) -> None:
+        limits = attrs.evolve(options.limits, **{name: value})
+        options.change(attrs.evolve(options.config, limits=limits), options.permissions)
 
     return change
 
@@ -141,7 +142,7 @@ def _permissions(text: str) -> int:
     return int(text)
 
 
-_Change = tuple[Callable[[str], Any], Callable[["BrokerContext", Any], None]]
+_Change = tuple[Callable[[str], Any], Callable[["Options", Any], None]]
 
 CHANGES: Final[dict[str, _Change]] = {
     "autoCreateTopicEnable": (_flag, _set_creates),
@@ -179,4 +180,4 @@ def change(context: BrokerContext, wanted: dict[str, str]) -> None:
     if values.get("autoCreateTopicEnable") and not context.is_writable:
         raise ValueError("autoCreateTopicEnable=true: the store was opened for reading")
     for name, value in values.items():
-        CHANGES[name][1](context, value)
+        CHANGES[name][1](context.options, value)
