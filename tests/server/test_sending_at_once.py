@@ -9,27 +9,24 @@ import pytest
 from wirepeer import message
 
 from reput_remoting import Command, RequestCode, ResponseCode, encode_frame
+from reput_server.wire.answering import Handlers
 
 SEND = RequestCode.SEND_MESSAGE_V2
 
 
 @pytest.fixture
-def taken(served):
+def taken(served, monkeypatch):
     """The requests that were taken at once."""
-    found, handlers = [], served.server.service.handlers
-    at_once = handlers.at_once
+    found, take = [], Handlers.take
 
-    def noted(code):
-        def take(request):
-            is_taken = at_once[code](request)
-            if is_taken:
-                found.append(request.command)
-            return is_taken
-
-        return take
+    def noted(handlers, request):
+        is_taken = take(handlers, request)
+        if is_taken:
+            found.append(request.command)
+        return is_taken
 
     served.peer().ask(SEND, message("orders"), body=b"")  # makes the topic
-    handlers.at_once = {code: noted(code) for code in at_once}
+    monkeypatch.setattr(Handlers, "take", noted)
     return found
 
 
