@@ -68,17 +68,17 @@ ORDINARY = [
 
 @pytest.mark.parametrize("code", [RequestCode.SEND_MESSAGE, SEND])
 def test_both_ways_store_and_answer_the_same(served, taken, code):
-    peer, handlers = served.peer(), served.server.service.handlers
-    at_once, answers = handlers.at_once, {}
+    peer, answers = served.peer(), {}
 
-    for way in (at_once, {}):
-        handlers.at_once = way
-        answers[bool(way)] = []
+    for is_at_once in (True, False):
+        if not is_at_once:
+            served.server.service.answer_through(lambda handler: handler)
+        answers[is_at_once] = []
         for options in ORDINARY:
             header = attrs.evolve(message("orders"), **options)
             if code is RequestCode.SEND_MESSAGE:
                 header = header.spelled_out()
-            answers[bool(way)].append(peer.ask(code, header, body=b"body"))
+            answers[is_at_once].append(peer.ask(code, header, body=b"body"))
 
     assert len(taken) > len(ORDINARY) / 3
     for options, *pair in zip(ORDINARY, answers[True], answers[False], strict=True):
