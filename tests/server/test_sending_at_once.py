@@ -150,7 +150,7 @@ def test_permissions_of_the_broker_that_change_are_seen_by_the_next_send(served,
     served.store.plugin("consumer").topics.put(TopicSettings(topic="orders", order=True))
     codes = []
     for permissions in (6, 4, 6):
-        context.permissions = permissions
+        context.options.change(context.config, permissions)
         codes.append(peer.ask(SEND, message("orders"), body=b"x").code)
 
     assert codes == [ResponseCode.SUCCESS, ResponseCode.NO_PERMISSION, ResponseCode.SUCCESS]
