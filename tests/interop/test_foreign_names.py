@@ -6,6 +6,7 @@ import re
 import threading
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from realbroker import Peer, RocketMQ
 
 import reput
 from reput_remoting import Command
-from reput_server import ServerConfig, serving
+from reput_server import Ports, ServerConfig, serving
 from reput_server.names.handlers import NameHandlers
 
 _ANYWHERE = ("127.0.0.1", 0)
@@ -84,7 +85,7 @@ def test_our_broker_registers_at_a_real_name_server_beside_a_real_broker(
         rocketmq.name_server(tmp_path / "names") as names,
         rocketmq.broker(tmp_path / "broker", names.address, name="broker-theirs") as theirs,
         rocketmq.peer(tmp_path / "peer", names.address) as peer,
-        reput.open(tmp_path / "store", plugins=_PLUGINS, config=_SMALL) as store,
+        ExitStack() as stack,
     ):
         config = ServerConfig(
             listen=_ANYWHERE,
@@ -92,7 +93,13 @@ def test_our_broker_registers_at_a_real_name_server_beside_a_real_broker(
             cluster="reput",
             register=(("127.0.0.1", names.port),),
         )
-        with serving(store, config) as server:
+        ports = stack.enter_context(Ports.take(config))
+        log = {**_SMALL["commitlog"], **ports.log_options()}
+        options = {**_SMALL, "commitlog": log}
+        store = stack.enter_context(
+            reput.open(tmp_path / "store", plugins=_PLUGINS, config=options)
+        )
+        with serving(store, config, ports=ports) as server:
             assert server.address is not None
             ours = "{}:{}".format(*server.address)
             until(lambda: ours in peer.admin("clusterList"))
@@ -109,6 +116,8 @@ def test_our_broker_registers_at_a_real_name_server_beside_a_real_broker(
             peer.listen("one", "billing", "orders", start="first")
             taken = peer.taken("one", 20)
             peer.stop("one")
+            # By an id that the broker has given, and that leads back to it.
+            found = peer.admin("queryMsgById", "-t", "orders", "-i", sent[3]["offset_msg_id"])
         left = peer.admin("clusterList")
         store.wait_dispatched()
         stored = sum(queue.max_queue_offset for queue in store.queues() if queue.topic == "orders")
@@ -116,5 +125,7 @@ def test_our_broker_registers_at_a_real_name_server_beside_a_real_broker(
     assert {row["status"] for row in sent} == {"SEND_OK"}
     assert sorted(row["body"] for row in taken) == sorted(2 * [f"{at}" for at in range(10)])
     assert stored == 10
+    assert re.search(r"Queue ID:\s+1\b", found)
+    assert re.search(rf"Store Host:\s+{ours}", found)
     assert ours not in left
     assert theirs.address in left
