@@ -120,9 +120,7 @@ class ConsumerPlugin(OpensConsumers, reput.Plugin):
         if files is not None and context is not None and context.writable:
             files.finish_replacing()
             if self._roster_file is not None:
-                self._roster_file.remove()  # that of a process that was killed
-                self._roster_file.note_change()
-                self._roster_file.work(context.clock(), lambda: ())
+                self._roster_file.begin()
         return progress
 
     @property

@@ -77,6 +77,17 @@ class RosterFile:
 
     # ------------------------------------------------------------------ of the writer
 
+    def begin(self) -> None:
+        """Replace the file of a process that was killed: there is no member yet.
+
+        Raises:
+            OSError: it cannot be written, so neither can anything else of the store.
+        """
+        self.remove()
+        self._write(_encoded(()))
+        with self._lock:
+            self._earliest = self.context.clock() + _INTERVAL_MS
+
     def note_change(self) -> None:
         """Have the file written soon; cheap, from any thread, also under its locks."""
         if not self.context.writable:
