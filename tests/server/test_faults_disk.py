@@ -103,7 +103,9 @@ def test_a_failed_flush_ends_sending_for_good_and_the_answer_says_what_to_do(tmp
     assert not [each for each in caplog.records if each.exc_info]
 
 
-@pytest.mark.parametrize("operations", [FULL, {"flush"}, FULL | {"flush", "rename"}], ids=str)
+@pytest.mark.parametrize(
+    "operations", [FULL, {"flush"}, FULL | {"flush", "rename"}], ids=["full", "flushes", "all"]
+)
 def test_every_request_is_answered_in_words_while_the_disk_fails(tmp_path, operations, caplog):
     disk = FaultyDisk()
     with served(tmp_path, disk) as peer:

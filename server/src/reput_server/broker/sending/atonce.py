@@ -173,7 +173,8 @@ class SendsAtOnce:
     def _queue_count(self, topic: str, names: _Names, request: Request) -> int:
         """Return how many queues of a topic can be sent to without any question."""
         # The table hands out another object once the settings have changed.
-        settings, permissions = self.context.plugin.topics.get(topic), self.context.options.permissions
+        settings = self.context.plugin.topics.get(topic)
+        permissions = self.context.options.permissions
         known = self._queues.get(topic)
         if known is not None and known[0] is settings and known[1] == permissions:
             return known[2]
