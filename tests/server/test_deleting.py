@@ -122,6 +122,20 @@ def test_a_topic_without_a_message_is_deleted(served):
     assert "empty" not in topics(served)
 
 
+def test_a_deleted_topic_takes_no_message_where_sends_make_no_topics(serve):
+    served = serve(creates_topics=False)
+    peer = served.peer()
+    create = CreateTopic(topic="orders", read_queue_nums=1, write_queue_nums=1, perm=6)
+    peer.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, create)
+    put(served, b"1")
+
+    peer.ask(RequestCode.DELETE_TOPIC_IN_BROKER, TopicOf(topic="orders"))
+
+    answer = peer.ask(RequestCode.SEND_MESSAGE_V2, message("orders"), body=b"2")
+    assert answer.code == ResponseCode.TOPIC_NOT_EXIST
+    assert "orders" not in topics(served)
+
+
 @pytest.mark.parametrize("topic", [" ", "TBW102", "rmq_sys_x", "SCHEDULE_TOPIC_XXXX", "a/b"])
 def test_a_topic_that_no_user_has_is_not_deleted(served, topic):
     answer = served.peer().ask(RequestCode.DELETE_TOPIC_IN_BROKER, TopicOf(topic=topic))

@@ -235,6 +235,7 @@ class SettingsTable(ABC, Generic[S]):
         with brokerjson.changing():
             was_there = self.document.change(edit)
             self._table = {key: each for key, each in self._table.items() if key != name}
+            self._made.pop(name, None)
             return was_there
 
     def _entry(self, settings: S, table: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
