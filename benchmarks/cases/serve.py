@@ -16,8 +16,8 @@ __all__ = ["cases"]
 _SENDERS = (1, 16, 64)
 _TOPIC = "load"
 _NEEDS = ("reput_server", "reput_client", "psutil")
-_WARM_UP_MS, _MS = 500, 2_000
-_FIRST_MS = 4_000
+_WARM_UP_MS, _MS = 300, 1_500
+_FIRST_MS = 3_000
 """For how long each server gets 64 senders before anything is measured: the JVMs compile."""
 _FULL_CONSUMED = 200_000
 _FULL_LATENCIES = 500

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from benchmarks.served.servers import Contender
 from benchmarks.trial import Latencies, Measurement, Trial
+
+if TYPE_CHECKING:
+    from benchmarks.served.servers import Contender
 
 __all__ = ["take_turns"]
 
 _ROUNDS = 3
-_LATE = "p999"
 
 
 def take_turns(
@@ -73,5 +74,5 @@ def _measurement(
             p99=middle("p99"),
             max=max(row["max"] for row in rows),
         )
-        measured.facts["p99.9"] = f"{middle(_LATE) / 1e3:.2f} ms"
+        measured.facts["p99.9"] = f"{middle('p999') / 1e3:.2f} ms"
     return measured
