@@ -14,7 +14,6 @@ import pytest
 from wirepeer import message
 
 import reput
-from reput_consumer import MessageQueue
 from reput_remoting import (
     ConsumerData,
     Heartbeat,
@@ -199,14 +198,15 @@ def test_the_page_shows_what_there_is(watched):
     assert re.findall(r'(?:src|href)="([^"]*)"', text) == ["metrics", "health"]
 
 
-def test_names_of_strangers_are_text_and_nothing_else(watched):
+def test_names_of_strangers_are_text_and_nothing_else(serve, tmp_path):
     evil = "<script>alert(1)</script>"
-    data = ConsumerData(group="billing", subscriptions=())
-    heartbeat = Heartbeat(client_id="me", producer_groups=(evil,), consumers=(data,))
-    peer = watched.peer()
-    peer.ask(RequestCode.HEART_BEAT, body=heartbeat.encode())
-    queue = MessageQueue(evil, "broker-a", 0)
-    watched.store.plugin("consumer").port.commit(evil, {queue: 1})  # as of a broker's file
+    reput.open(tmp_path / "store", plugins=["consumequeue", "consumer"]).close()
+    offsets = tmp_path / "store" / "config" / "consumerOffset.json"
+    offsets.parent.mkdir(exist_ok=True)
+    offsets.write_text(json.dumps({"offsetTable": {f"orders@{evil}": {"0": 1}}}))
+    watched = serve(frozenset({"consumequeue", "consumer"}), metrics=ANYWHERE)
+    heartbeat = Heartbeat(client_id="me", producer_groups=(evil,))
+    watched.peer().ask(RequestCode.HEART_BEAT, body=heartbeat.encode())
 
     _, _, page = get(watched.server.metrics, "/")
     _, _, text = get(watched.server.metrics, "/metrics")
