@@ -23,6 +23,8 @@ from hypothesis.stateful import (
 import reput
 from reput_consumer import Average, Circle, ConsistentHash, MessageQueue
 from reput_consumer.allocation import share
+from reput_consumer.port.locks import QueueLocks
+from reput_testing import ManualClock
 
 
 def owned(consumer, topic="orders"):
@@ -387,3 +389,15 @@ def test_until_the_end_waits_for_queues_of_which_nothing_can_be_said_now(at, mon
         at.work_for(4_000)
         assert sorted([*before, *bodies(consumer)]) == ["1", "1", "2", "2"]
         assert consumer._engine.is_over
+
+
+def test_locks_of_members_that_never_joined_are_forgotten_when_there_are_many():
+    clock = ManualClock()
+    locks = QueueLocks(clock)
+    for number in range(2_000):
+        locks.take("g", f"m{number}", [MessageQueue("orders", "broker-a", number)])
+        clock.now += 100
+
+    assert len(locks._owners) < 1_001 + 2
+    assert locks.take("g", "other", [MessageQueue("orders", "broker-a", 1_999)]) == set()
+    assert locks.take("g", "other", [MessageQueue("orders", "broker-a", 0)]) != set()

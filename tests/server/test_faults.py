@@ -14,12 +14,14 @@ from wirepeer import WirePeer, message
 
 from reput import Message
 from reput_remoting import (
+    BatchEntry,
     Command,
     HeaderKind,
     Heartbeat,
     QueueOf,
     RequestCode,
     ResponseCode,
+    encode_batch,
     encode_frame,
 )
 from reput_server import Limits
@@ -346,3 +348,19 @@ def test_offsets_of_a_group_that_none_can_be_reach_no_file(served, group):
     assert "group" in answer.remark
     assert good.code == ResponseCode.SUCCESS
     assert served.store.plugin("consumer").port.offsets.groups() == ["billing"]
+
+
+def test_a_batch_that_is_larger_than_any_is_refused_and_nothing_of_it_stored(serve):
+    served = serve(sections={"commitlog": {"file_size": 16 << 20}})
+    peer = served.peer()
+    tiny = encode_batch([BatchEntry(b"")] * 1_000)
+    count = (4 << 20) // len(tiny)
+
+    refused = peer.ask(RequestCode.SEND_BATCH_MESSAGE, message("orders"), body=tiny * (count + 1))
+    taken = peer.ask(RequestCode.SEND_BATCH_MESSAGE, message("orders"), body=tiny * 10)
+
+    assert refused.code == ResponseCode.MESSAGE_ILLEGAL
+    assert refused.remark.endswith("4194304 are the most")
+    assert taken.code == ResponseCode.SUCCESS
+    assert taken.fields["queueOffset"] == "0"
+    assert len(set(taken.fields["msgId"].split(","))) == 10_000

@@ -17,6 +17,7 @@ __all__ = ["EXPIRY_MS", "QueueLocks"]
 
 EXPIRY_MS: Final = 60_000
 """Age at which another member may take a lock that its owner has not extended."""
+_FEW: Final = 1_000
 
 
 @attrs.define(eq=False)
@@ -27,6 +28,8 @@ class QueueLocks:
     _owners: dict[tuple[str, MessageQueue], tuple[str, int]] = attrs.field(init=False, factory=dict)
     """Member, and when it locked the queue last, ms."""
     _lock: threading.Lock = attrs.field(init=False, factory=threading.Lock)
+    _most: int = attrs.field(init=False, default=_FEW)
+    """With more locks than this, those that have expired are looked for."""
 
     def take(self, group: str, member: str, queues: Iterable[MessageQueue]) -> set[MessageQueue]:
         """Lock, or extend, what no other member has; return the queues that the member has."""
@@ -38,7 +41,18 @@ class QueueLocks:
                 if owner == member or now - since > EXPIRY_MS:
                     self._owners[group, queue] = member, now
                     taken.add(queue)
+            if len(self._owners) > self._most:
+                self._drop_expired(now)
         return taken
+
+    def _drop_expired(self, now: int) -> None:
+        """Drop what nobody has extended: who never joined its group never leaves it, either."""
+        self._owners = {
+            key: (owner, since)
+            for key, (owner, since) in self._owners.items()
+            if now - since <= EXPIRY_MS
+        }
+        self._most = max(_FEW, 2 * len(self._owners))
 
     def release(self, group: str, member: str, queues: Iterable[MessageQueue]) -> None:
         """Release those of ``queues`` that the member has."""
