@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from reput_consumer.consuming.queuestatus import QueueStatus as QueueStatus
     from reput_consumer.errors import MemberExistsError as MemberExistsError
     from reput_consumer.faces.consumer import Consumer as Consumer
-    from reput_consumer.faces.consumers import OpensConsumers as OpensConsumers
     from reput_consumer.faces.message import ReceivedMessage as ReceivedMessage
     from reput_consumer.faces.pull import PullConsumer as PullConsumer
     from reput_consumer.faces.running import Retry as Retry
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from reput_consumer.names import checked_group as checked_group
     from reput_consumer.names import checked_topic as checked_topic
     from reput_consumer.names import retry_topic as retry_topic
+    from reput_consumer.opening import OpensConsumers as OpensConsumers
     from reput_consumer.plugin import ConsumerPlugin as ConsumerPlugin
     from reput_consumer.port.port import DEAD_LETTER as DEAD_LETTER
     from reput_consumer.port.port import ConsumerPort as ConsumerPort
@@ -77,7 +77,7 @@ _HOMES = {
     "MessageQueue": "queues",
     "NearbyRoom": "allocation.rooms",
     "Outcome": "consuming.handlednow",
-    "OpensConsumers": "faces.consumers",
+    "OpensConsumers": "opening",
     "PullConsumer": "faces.pull",
     "QueueProgress": "progress",
     "QueueStatus": "consuming.queuestatus",

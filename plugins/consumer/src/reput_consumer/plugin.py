@@ -15,12 +15,12 @@ from reput.errors import ReputError, ServiceNotAvailableError
 from reput.plugin import PutInterest
 from reput_consumer.config import ConsumerConfig
 from reput_consumer.deleting import delete_group, delete_topic, forget_gone_topics
-from reput_consumer.faces.consumers import OpensConsumers
 from reput_consumer.files import Files
 from reput_consumer.group.settings import start_of
 from reput_consumer.members import Members
 from reput_consumer.metadata.localoffsets import LocalOffsets
 from reput_consumer.names import checked_group, checked_topic
+from reput_consumer.opening import OpensConsumers
 from reput_consumer.port.embedded import EmbeddedPort
 from reput_consumer.progress import GroupProgress, progress_of
 from reput_consumer.resetting import Reset, move_group, reset_offsets
