@@ -219,7 +219,8 @@ class Engine:
             The copies' physical offsets.
         """
         copies = [copy_of(half.record, half.times_checked + 1) for half in halves]
-        return self._replace(halves, copies).physical_offsets.tolist()
+        offsets: list[int] = self._replace(halves, copies).physical_offsets.tolist()
+        return offsets
 
     def give_up(self, half: HalfMessage) -> None:
         """Move a half message to the topic of those given up, where operators can find it."""
