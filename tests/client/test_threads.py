@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import os
 import threading
 from collections.abc import Iterator
@@ -40,6 +41,61 @@ def test_what_is_under_way_ends_with_the_loop(background: Background) -> None:
     with pytest.raises(ClientClosedError, match="open another one"):
         background.call(name_of_thread())
     background.call_soon(pytest.fail, "it is closed")
+
+
+def test_work_is_begun_in_turn_and_a_caller_may_give_it_up(background: Background) -> None:
+    begun: list[int] = []
+    ended = threading.Event()
+
+    async def note(number: int) -> int:
+        begun.append(number)
+        return number
+
+    async def wait() -> None:
+        try:
+            await asyncio.sleep(1_000)
+        finally:
+            ended.set()
+
+    waiting = background.submit(wait())
+    futures = [background.submit(note(number)) for number in range(100)]
+    assert [each.result(10) for each in futures] == begun == list(range(100))
+    assert waiting.cancel()
+    assert ended.wait(10)
+
+
+def test_an_error_goes_to_the_caller(background: Background) -> None:
+    async def fail() -> None:
+        raise ValueError("as it is")
+
+    with pytest.raises(ValueError, match="as it is"):
+        background.call(fail())
+
+
+def test_who_submits_while_the_loop_closes_waits_for_nothing(background: Background) -> None:
+    """Threads that have seen an open loop, and hand their work over when nobody takes it."""
+    started = threading.Barrier(5)
+    outcomes: list[object] = []
+
+    def submit() -> None:
+        started.wait()
+        while True:
+            try:
+                outcomes.append(background.submit(name_of_thread()).exception(10))
+            except (ClientClosedError, concurrent.futures.CancelledError) as error:
+                outcomes.append(error)
+                return
+
+    threads = [threading.Thread(target=submit) for _ in range(4)]
+    for each in threads:
+        each.start()
+    started.wait()
+    background.close()
+    for each in threads:
+        each.join(10)
+
+    assert not any(each.is_alive() for each in threads)
+    assert not any(isinstance(each, TimeoutError) for each in outcomes)
 
 
 def test_a_forked_child_is_told_to_open_its_own(

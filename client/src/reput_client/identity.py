@@ -77,7 +77,7 @@ class ClientIds:
 
 
 class UniqueKeys:
-    """Makes unique keys of messages. Used on one thread."""
+    """Makes unique keys of messages. Thread-safe: numbers come from one counter."""
 
     def __init__(self, address: str, clock: Callable[[], int]) -> None:
         """Make keys of the machine ``address`` by ``clock``, which returns ms."""

@@ -7,7 +7,9 @@ so that one program has thousands of requests under way on one thread.
 from __future__ import annotations
 
 import asyncio
+import collections
 import concurrent.futures
+import contextlib
 import os
 import threading
 from collections.abc import Callable, Coroutine
@@ -18,6 +20,7 @@ from reput_client.errors import ClientClosedError
 __all__ = ["Background"]
 
 _T = TypeVar("_T")
+_Future = concurrent.futures.Future[Any]
 _END_SECONDS: Final = 5.0
 
 
@@ -33,6 +36,11 @@ class Background:
         self._pid = os.getpid()
         self._is_closed = False
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._submitted: collections.deque[tuple[Coroutine[Any, Any, Any], _Future]] = (
+            collections.deque()
+        )
+        self._is_woken = False
+        """Whether the loop is going to look at `_submitted`."""
         self._thread.start()
 
     @property
@@ -57,7 +65,25 @@ class Background:
         if self._is_closed or os.getpid() != self._pid:
             work.close()
             self._check()
-        return asyncio.run_coroutine_threadsafe(work, self._loop)
+        future: concurrent.futures.Future[_T] = concurrent.futures.Future()
+        self._submitted.append((work, future))
+        if not self._is_woken:  # to wake the loop is a system call; two of them do no harm
+            self._is_woken = True
+            with contextlib.suppress(RuntimeError):  # the loop is closed, which is seen below
+                self._loop.call_soon_threadsafe(self._begin_all)
+        if self._is_closed:  # meanwhile: nobody may look at what is submitted any more
+            future.cancel()
+            with contextlib.suppress(ValueError):  # it was begun, or closed
+                self._submitted.remove((work, future))
+                work.close()
+        return future
+
+    def _begin_all(self) -> None:
+        """Begin all work that was submitted. On the loop's thread."""
+        self._is_woken = False  # first, as what is submitted from here on may be overlooked
+        while self._submitted:
+            work, future = self._submitted.popleft()
+            _begin(self._loop, work, future)
 
     def call(self, work: Coroutine[Any, Any, _T]) -> _T:
         """Carry ``work`` out, and return what it returns; interrupted, it is cancelled.
@@ -97,6 +123,41 @@ class Background:
         concurrent.futures.wait([ending], _END_SECONDS)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_END_SECONDS)
+        while self._submitted:  # by threads that have seen an open loop a moment ago
+            work, future = self._submitted.popleft()
+            work.close()
+            future.cancel()
+
+
+def _begin(
+    loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, Any], future: _Future
+) -> None:
+    """Carry work out as a task, and its result to a future that other threads wait for."""
+    if future.cancelled():
+        work.close()
+        return
+    task = loop.create_task(work)
+    task.add_done_callback(lambda done: _settle(done, future))
+
+    def cancel(ended: _Future) -> None:
+        if ended.cancelled() and not loop.is_closed():
+            loop.call_soon_threadsafe(task.cancel)
+
+    future.add_done_callback(cancel)
+
+
+def _settle(task: asyncio.Task[Any], future: _Future) -> None:
+    if task.cancelled():
+        future.cancel()
+        future.set_running_or_notify_cancel()
+        return
+    error = task.exception()
+    if not future.set_running_or_notify_cancel():
+        return  # the caller has given up
+    if error is not None:
+        future.set_exception(error)
+    else:
+        future.set_result(task.result())
 
 
 async def _cancel_all() -> None:

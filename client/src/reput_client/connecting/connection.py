@@ -29,6 +29,8 @@ _ONE_WAY: Final = 2  # bit of a command's flag
 _OPAQUE_MASK: Final = 0x7FFF_FFFF
 _HANDLED_MAX: Final = 1_000
 """Most requests of a peer that are being answered at once; it waits for the rest."""
+_TOGETHER_SIZE: Final = 64 << 10
+"""Bytes of frames that are written at once, and do not wait for others."""
 
 
 class Connection(asyncio.Protocol):
@@ -49,6 +51,9 @@ class Connection(asyncio.Protocol):
         self._opaque = 0
         self._heard_at = 0.0
         self._has_heard = False
+        self._frames: list[bytes] = []
+        """What is written together when all tasks that can run have run."""
+        self._frames_size = 0
         self._may_write = asyncio.Event()
         self._may_write.set()
         self._handling: set[asyncio.Task[None]] = set()
@@ -99,7 +104,21 @@ class Connection(asyncio.Protocol):
         if self._signer is not None:
             command = self._signer(command)
         self.used_at = self._loop.time()
-        self._transport.write(encode_frame(attrs.evolve(command, opaque=opaque)))
+        self._write_soon(encode_frame(attrs.evolve(command, opaque=opaque)))
+
+    def _write_soon(self, frame: bytes) -> None:
+        """Write a frame with others of this round of the loop: a system call for each is slow."""
+        if not self._frames and self._waiting:
+            self._loop.call_soon(self._write_now)
+        self._frames.append(frame)
+        self._frames_size += len(frame)
+        if not self._waiting or self._frames_size >= _TOGETHER_SIZE:
+            self._write_now()  # alone, it need not wait
+
+    def _write_now(self) -> None:
+        frames, self._frames, self._frames_size = self._frames, [], 0
+        if frames and self._transport is not None:
+            self._transport.write(b"".join(frames))
 
     # ------------------------------------------------------------------ what asyncio calls
 
@@ -173,8 +192,7 @@ class Connection(asyncio.Protocol):
     async def _answer(self, command: Command) -> None:
         answer = await self._handler(self, command)
         if answer is not None and not command.is_one_way and not self.is_lost:
-            assert self._transport is not None
-            self._transport.write(encode_frame(answer))
+            self._write_soon(encode_frame(answer))
 
     # ------------------------------------------------------------------ the end
 
@@ -187,6 +205,7 @@ class Connection(asyncio.Protocol):
     async def close(self) -> None:
         """End the connection when everything is written."""
         self._lose("this side closed it")
+        self._write_now()
         if self._transport is not None:
             self._transport.close()
             await asyncio.wait([self._ended], timeout=1.0)
