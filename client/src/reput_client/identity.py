@@ -86,16 +86,18 @@ class UniqueKeys:
         self._constant = random.getrandbits(31)
         self._clock = clock
         self._counter = itertools.count()
-        self._month_begins = self._month_ends = 0
+        self._month = 0, 0
+        """When the month of the last key begins and ends, ms."""
 
     def next(self) -> str:
         """Return another key."""
         now = self._clock()
-        if not self._month_begins <= now < self._month_ends:
-            self._month_begins, self._month_ends = _month_of(now)
+        begins, ends = self._month
+        if not begins <= now < ends:
+            begins, ends = self._month = _month_of(now)
         counter = (next(self._counter) + 0x8000 & 0xFFFF) - 0x8000
         # From the 25th day on Java's number is a negative one, of the same bits.
-        rest = _REST.pack(self._pid, self._constant, now - self._month_begins, counter)
+        rest = _REST.pack(self._pid, self._constant, now - begins, counter)
         return (self._ip + rest).hex().upper()
 
 
