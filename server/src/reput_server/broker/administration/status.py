@@ -9,6 +9,7 @@ Source: RocketMQ ``AdminBrokerProcessor.prepareRuntimeInfo``, ``StoreStatsServic
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -65,7 +66,7 @@ class StatusHandlers:
     # ------------------------------------------------------------------ on the event loop
 
     def _of_times(self) -> dict[str, Any]:
-        now, times = self.context.loop.time(), self.sends.times
+        now, times = time.monotonic(), self.sends.times
         minute = times.last_minute(now)
         since = times.began
         return {

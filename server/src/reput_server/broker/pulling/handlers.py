@@ -5,6 +5,7 @@ Source: RocketMQ ``PullMessageProcessor``.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
@@ -131,7 +132,7 @@ class PullHandlers:
     async def _read(
         self, command: Command, pull: Pull, selector: Selector
     ) -> tuple[Command, ReadResult]:
-        begun = self.context.loop.time()
+        begun = time.monotonic()
         result = await self.context.run(self._result, pull, selector)
         place = pull.topic, pull.queue_id, pull.queue_offset
         reset_to = self.marks.take(pull.consumer_group, *place)
@@ -143,7 +144,7 @@ class PullHandlers:
                 messages=(),
                 queue_offsets=(),
             )
-        self._count(pull, result, self.context.loop.time() - begun)
+        self._count(pull, result, time.monotonic() - begun)
         return self._answer(command, pull, result), result
 
     def _count(self, pull: Pull, result: ReadResult, seconds: float) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
@@ -50,7 +51,7 @@ class Send(Protocol):
 
     @property
     def since(self) -> float:
-        """When it came, by the loop's clock, s."""
+        """When it came, by the monotonic clock, s."""
         ...
 
     @property
@@ -128,10 +129,10 @@ class SendsTogether:
     _waiting: deque[Send] = attrs.field(init=False, factory=deque)
     _is_busy: bool = attrs.field(init=False, default=False)
     _taken_at: float = attrs.field(init=False, default=-math.inf)
-    """When the last round was put together, by the loop's clock, s; what was there before and is
+    """When the last round was put together, by the monotonic clock, s; what was there before and is
     there still has been passed over."""
     _slow_until: float = attrs.field(init=False, default=0.0)
-    """Until when the loop is spared a store that was slow, by the loop's clock, s."""
+    """Until when the loop is spared a store that was slow, by the monotonic clock, s."""
 
     async def put(self, messages: Sequence[Message]) -> Stored:
         """Store the messages of one send, and return where they are.
@@ -142,7 +143,7 @@ class SendsTogether:
         """
         done: asyncio.Future[Stored] = self.loop.create_future()
         size = sum(len(message.body) for message in messages)
-        self.add(_Awaited(messages, size, self.loop.time(), done))
+        self.add(_Awaited(messages, size, time.monotonic(), done))
         return await done
 
     def add(self, send: Send) -> None:
@@ -168,10 +169,10 @@ class SendsTogether:
     @property
     def head_wait_ms(self) -> int:
         """How long the first of them has waited."""
-        return int((self.loop.time() - self._waiting[0].since) * 1000) if self._waiting else 0
+        return int((time.monotonic() - self._waiting[0].since) * 1000) if self._waiting else 0
 
     def _begin_round(self) -> None:
-        now = self.loop.time()
+        now = time.monotonic()
         taken = self._take(now)
         if not taken:
             self._is_busy = False
@@ -187,7 +188,7 @@ class SendsTogether:
                 results = self._put_all(taken)
             except Exception as error:  # each of them is answered, whatever it is
                 results = [error] * len(taken)
-            ended = self.loop.time()
+            ended = time.monotonic()
             if ended - now > _SLOW_SECONDS:
                 self._slow_until = ended + _SPARED_SECONDS
             self._end_round(taken, results)
@@ -236,7 +237,7 @@ class SendsTogether:
                 failed_count += 1
             else:
                 each.stored(*result)
-        self.times.end([each.since for each in taken], self.loop.time(), failed_count)
+        self.times.end([each.since for each in taken], time.monotonic(), failed_count)
         self._tell_round_over()
 
     def _tell_round_over(self) -> None:

@@ -72,14 +72,17 @@ class Times:
 
 @attrs.define(eq=False)
 class PutTimes:
-    """Times of sends: until they were answered, and of the puts that stored them."""
+    """Times of sends: until they were answered, and of the puts that stored them.
+
+    The times are of `time.monotonic`: the clock of an event loop may stand during a turn of it.
+    """
 
     answers: Times = attrs.field(init=False, factory=Times)
     """From a send's arrival to its answer."""
     puts: Times = attrs.field(init=False, factory=Times)
     """Of puts, each of all sends that had arrived."""
     began: float | None = attrs.field(init=False, default=None)
-    """When the put under way began, by the loop's clock, s."""
+    """When the put under way began, by the monotonic clock, s."""
     failed_count: int = attrs.field(init=False, default=0)
     """Sends that could not be stored."""
     _minute: Times = attrs.field(init=False, factory=Times)
@@ -94,8 +97,8 @@ class PutTimes:
         """Note that the put has ended.
 
         Args:
-            arrived: when each of its sends had come, by the loop's clock, s.
-            now: by the same clock.
+            arrived: when each of its sends had come, by the monotonic clock, s.
+            now: likewise.
             failed_count: how many of them could not be stored.
         """
         self.turn(now)
