@@ -217,6 +217,17 @@ def test_a_heartbeat_of_cpp_leaves_members_out_and_quotes_the_version():
     assert consumer.subscriptions == (Subscription(topic="T", version=17),)
 
 
+def test_a_heartbeat_of_go_quotes_the_codes_of_tags():
+    body = (
+        b'{"clientID":"c","consumerDataSet":[{"groupName":"g","subscriptionDataSet":'
+        b'[{"topic":"T","subString":"b","tagsSet":["b"],"codeSet":["98","-3"],"subVersion":17}]}]}'
+    )
+
+    (consumer,) = Heartbeat.decode(body).consumers
+
+    assert consumer.subscriptions[0].codes == (98, -3)
+
+
 @pytest.mark.parametrize(
     ("body", "said"),
     [
@@ -225,6 +236,13 @@ def test_a_heartbeat_of_cpp_leaves_members_out_and_quotes_the_version():
         (b'{"clientID":"c","producerDataSet":{}}', "producerDataSet is '{}'; a list expected"),
         (b'{"clientID":"c","consumerDataSet":[1]}', "an object expected"),
         (b"[]", "an object expected, list found"),
+        (
+            (
+                b'{"clientID":"c","consumerDataSet":[{"groupName":"g","subscriptionDataSet":'
+                b'[{"topic":"T","codeSet":["9x"]}]}]}'
+            ),
+            "a list of integers expected",
+        ),
     ],
 )
 def test_a_heartbeat_with_a_wrong_member_is_named(body, said):

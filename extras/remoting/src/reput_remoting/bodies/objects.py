@@ -47,11 +47,10 @@ class BodyObject:
         value = self._value(name, default, "an integer")
         if value is default:
             return value
-        if isinstance(value, str) and value.lstrip("-").isascii() and value.lstrip("-").isdigit():
-            value = int(value[:21])
-        if type(value) is int and -_LONG_MAX - 1 <= value <= _LONG_MAX:
-            return value
-        raise self._wrong(name, value, "an integer of 64 bits")
+        found = _integer(value)
+        if found is None:
+            raise self._wrong(name, value, "an integer of 64 bits")
+        return found
 
     def flag(self, name: str, *, default: bool = False) -> bool:
         """Return a boolean."""
@@ -68,10 +67,14 @@ class BodyObject:
         raise self._wrong(name, values, "a list of texts")
 
     def integers(self, name: str) -> list[int]:
-        """Return a list of integers; an empty one if it is missing or null."""
+        """Return a list of integers of 64 bits, which may stand in quotes; Go writes them so.
+
+        An empty list if it is missing or null.
+        """
         values = self._list(name)
-        if all(type(value) is int for value in values):
-            return values
+        found = [number for value in values if (number := _integer(value)) is not None]
+        if len(found) == len(values):
+            return found
         raise self._wrong(name, values, "a list of integers")
 
     def objects(self, name: str) -> list[BodyObject]:
@@ -107,3 +110,11 @@ class BodyObject:
 
     def _wrong(self, name: str, value: object, expected: str) -> BodyError:
         return BodyError(self.what, 0, f"{name} is {str(value)[:40]!r}; {expected} expected")
+
+
+def _integer(value: object) -> int | None:
+    if isinstance(value, str) and value.removeprefix("-").isdecimal() and value.isascii():
+        value = int(value[:21])
+    if type(value) is int and -_LONG_MAX - 1 <= value <= _LONG_MAX:
+        return value
+    return None
