@@ -25,6 +25,8 @@ from reput_server.broker.sending import together
 from reput_server.broker.topics import TopicTable
 
 SEND = RequestCode.SEND_MESSAGE_V2
+ADDED = {"CLUSTER": "DefaultCluster", "MSG_REGION": "DefaultRegion", "TRACE_ON": "true"}
+"""Properties that a broker adds."""
 
 
 def ask_together(peer, commands):
@@ -61,7 +63,7 @@ def test_a_message_is_stored_as_it_was_sent(served):
         "KEYS": "k",
         "UNIQ_KEY": "u",
         "TAGS": "paid",
-        "CLUSTER": "DefaultCluster",
+        **ADDED,
     }
 
 
@@ -392,7 +394,7 @@ def test_properties_without_an_end_get_one(served):
     served.peer().ask(SEND, message("orders", properties="a\x01b"), body=b"x")
 
     (found,) = stored(served, "orders")
-    assert parse_properties(found.properties_text) == {"a": "b", "CLUSTER": "DefaultCluster"}
+    assert parse_properties(found.properties_text) == {"a": "b", **ADDED}
 
 
 def test_a_store_that_cannot_be_served_is_named(tmp_path):

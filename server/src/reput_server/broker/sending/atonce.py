@@ -19,6 +19,7 @@ from reput_server.broker.sending.handlers import (
     PROPERTIES_SIZE_MAX,
     TRACED,
     TRANSACTION_MASK,
+    added_properties,
 )
 from reput_server.broker.topics import RETRY_PREFIX
 from reput_server.errors import Refusal
@@ -83,7 +84,8 @@ class SendsAtOnce:
     _queues: dict[str, tuple[object, int, int]] = attrs.field(init=False, factory=dict)
     """By topic: its settings and the broker's permissions when it was checked, and how many queues
     it has; 0 if it is shut."""
-    _cluster: bytes = attrs.field(init=False)
+    _added: bytes = attrs.field(init=False)
+    """Properties that every message gets."""
     _host: tuple[bytes, str] = attrs.field(init=False, default=(b"", ""))
     """The broker's host, and how message ids begin with it."""
     _done: dict[Connection, _Done] = attrs.field(init=False, factory=dict)
@@ -92,7 +94,7 @@ class SendsAtOnce:
 
     def __attrs_post_init__(self) -> None:
         """Make what is the same in all sends."""
-        self._cluster = b"CLUSTER\x01" + self.context.config.cluster.encode() + _END.encode()
+        self._added = added_properties(self.context.config.cluster)
         names = ("msgId", "queueId", "queueOffset")
         self._with_key = AnswerFrames.of(ResponseCode.SUCCESS, (*names, "transactionId"), TRACED)
         self._without_key = AnswerFrames.of(ResponseCode.SUCCESS, names, TRACED)
@@ -168,7 +170,7 @@ class SendsAtOnce:
                 return None
         if text and not text.endswith(_END):
             text += _END
-        found = text.encode("utf-8", "replace") + self._cluster
+        found = text.encode("utf-8", "replace") + self._added
         return found if len(found) <= PROPERTIES_SIZE_MAX else None
 
     def _queue_count(self, topic: str, names: _Names, request: Request) -> int:

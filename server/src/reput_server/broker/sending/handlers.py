@@ -33,7 +33,13 @@ if TYPE_CHECKING:
     from reput_server.wire.answering import Handler
     from reput_server.wire.contract import Request
 
-__all__ = ["PROPERTIES_SIZE_MAX", "TRACED", "TRANSACTION_MASK", "SendHandlers"]
+__all__ = [
+    "PROPERTIES_SIZE_MAX",
+    "TRACED",
+    "TRANSACTION_MASK",
+    "SendHandlers",
+    "added_properties",
+]
 
 _T = TypeVar("_T")
 _END: Final = b"\x02"
@@ -45,6 +51,15 @@ _BATCH_MAX: Final = 4 << 20
 """RocketMQ's largest; of more messages than go into it, the ids would not go into an answer."""
 _AT_ONCE_MAX: Final = 64 << 10
 _TIMED: Final = ("TIMER_DELIVER_MS", "TIMER_DELAY_SEC", "TIMER_DELAY_MS")
+
+
+def added_properties(cluster: str) -> bytes:
+    """Return what a broker adds to the properties of a message that it is sent.
+
+    A client of 5.x says nothing of what it took in traces unless it finds the region there.
+    """
+    added = {"CLUSTER": cluster, **TRACED}
+    return b"".join(f"{name}\x01{value}".encode() + _END for name, value in added.items())
 
 
 @attrs.frozen(eq=False)
@@ -141,7 +156,7 @@ class SendHandlers:
         text = (send.properties or "").encode("utf-8", "replace")
         if text and not text.endswith(_END):
             text += _END
-        text += b"CLUSTER\x01" + self.context.config.cluster.encode() + _END
+        text += added_properties(self.context.config.cluster)
         if len(text) > PROPERTIES_SIZE_MAX:
             found = f"the message properties length {len(text)} is over {PROPERTIES_SIZE_MAX}"
             raise Refusal(ResponseCode.MESSAGE_ILLEGAL, found)
