@@ -1,0 +1,88 @@
+"""The page about stock clients has a row for each of their tests, and says "yes" where one runs."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from typing import Any
+
+from pages import ROOT, text_of
+
+CLIENTS = ROOT / "tests" / "interop" / "clients"
+PAGE = "docs/stock-clients.md"
+COLUMNS = ("java-4.9.8", "java-5.3.3", "go", "node")
+
+
+def functions() -> list[ast.FunctionDef]:
+    modules = [
+        ast.parse(path.read_text(encoding="utf-8")) for path in sorted(CLIENTS.glob("test_*.py"))
+    ]
+    return [each for module in modules for each in module.body if isinstance(each, ast.FunctionDef)]
+
+
+def scenarios() -> dict[str, set[str]]:
+    """The clients of each scenario that works with them, by its title."""
+    found: dict[str, set[str]] = {}
+    for function in functions():
+        for marker in function.decorator_list:
+            if not isinstance(marker, ast.Call) or ast.unparse(marker.func) != (
+                "pytest.mark.scenario"
+            ):
+                continue
+            title, clients = (ast.literal_eval(each) for each in marker.args)
+            named = {each.arg: ast.literal_eval(each.value) for each in marker.keywords}
+            assert title not in found
+            words = clients.split() if named.get("works", True) else []
+            found[title] = {it for it in COLUMNS if it in words or it.split("-")[0] in words}
+    return found
+
+
+def rows(first: str) -> list[list[str]]:
+    """The rows of the table whose heading begins with ``first``."""
+    _, _, after = text_of(PAGE).partition(f"\n{first}")
+    table = after.partition("\n\n")[0].splitlines()[2:]
+    return [[cell.strip() for cell in line.strip("| ").split(" | ")] for line in table]
+
+
+def test_every_scenario_has_its_row_and_every_row_is_tried() -> None:
+    expected = scenarios()
+
+    found = {
+        title: {name for name, cell in zip(COLUMNS, cells, strict=True) if cell == "yes"}
+        for title, *cells in rows("| | Java")
+    }
+
+    assert len(expected) > 30
+    assert found == expected
+
+
+def test_cells_say_yes_no_or_that_there_is_no_such_call() -> None:
+    cells = [cell for _, *row in rows("| | Java") for cell in row]
+
+    assert set(cells) == {"yes", "no", "–"}
+
+
+def test_every_command_of_the_admin_tool_is_listed() -> None:
+    module = ast.parse((CLIENTS / "test_admin.py").read_text(encoding="utf-8"))
+    commands: Any = next(
+        ast.literal_eval(each.value)
+        for each in module.body
+        if isinstance(each, ast.Assign) and ast.unparse(each.targets[0]) == "COMMANDS"
+    )
+
+    listed = [row[0].strip("`") for row in rows("| command |")]
+
+    assert listed == list(dict.fromkeys(line.split()[0] for line, _ in commands))
+
+
+def test_the_columns_name_the_releases_that_are_tried() -> None:
+    go = re.search(r"client-go/v2 v(\S+)", (CLIENTS / "go/go.mod").read_text(encoding="utf-8"))
+    package = json.loads((CLIENTS / "node/package.json").read_text(encoding="utf-8"))
+    kinds = (CLIENTS / "stock/kinds.py").read_text(encoding="utf-8")
+    java = re.findall(r'_java\("([\d.]+)"\)', kinds)
+
+    assert go is not None
+    names = [f"Java {it}" for it in java]
+    names += [f"Go {go[1]}", f"Node {package['dependencies']['ali-ons']}"]
+    assert f"| | {' | '.join(names)} |\n" in text_of(PAGE)
