@@ -18,7 +18,9 @@ NOT_TWICE = {
 }
 WITH_PROOFS = sorted(
     {path.parent.name for path in TESTS.glob("*/test_*.py") if "mark.proof" in path.read_text()}
-    - {"spark"}  # a JVM and minutes each, and what decodes there is what decodes everywhere
+    # Of Spark, a JVM and minutes each, and what decodes there is what decodes everywhere. Of the
+    # server, one of ten minutes that soaks only, and that looks at connections and memory.
+    - {"server", "spark"}
 )
 
 
