@@ -7,7 +7,8 @@ import os
 
 import pytest
 
-from reput_client.identity import ClientIds, UniqueKeys, own_address, split_address
+from reput_client.identity import ClientIds, own_address, split_address
+from reput_remoting import UniqueKeys
 
 
 @pytest.mark.parametrize(

@@ -191,6 +191,7 @@ def test_offsets_and_delays_are_handed_out(served):
     peer = served.peer()
     served.store.put_many([reput.Message("orders", b"x")] * 3)
     served.store.wait_dispatched()
+    served.store.plugin("consumer").subscription_groups.ensure("g")
     update = UpdateGroupOffset(consumer_group="g", topic="orders", queue_id=0, commit_offset=2)
     peer.ask(RequestCode.UPDATE_CONSUMER_OFFSET, update)
 

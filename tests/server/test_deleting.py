@@ -8,7 +8,6 @@ from wirepeer import message
 from reput_remoting import (
     CreateTopic,
     DeleteGroup,
-    GroupNamed,
     GroupOffset,
     OffsetAnswer,
     Pull,
@@ -156,8 +155,7 @@ def test_a_group_is_deleted_with_its_offsets_if_asked(served, is_clean, left):
     deleted = peer.ask(RequestCode.DELETE_SUBSCRIPTIONGROUP, header)
 
     assert deleted.code == ResponseCode.SUCCESS
-    found = peer.ask(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, GroupNamed(group="billing"))
-    assert found.code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
+    assert served.store.plugin("consumer").subscription_groups.get("billing") is None
     assert committed(peer) == left
 
 

@@ -8,6 +8,7 @@ from wirepeer import message
 import reput
 from reput_remoting import (
     ConsumerData,
+    GroupNamed,
     GroupOf,
     GroupOffset,
     Heartbeat,
@@ -201,6 +202,7 @@ def test_how_far_a_group_is_is_kept(served):
     asked = GroupOffset(consumer_group=GROUP, topic="orders", queue_id=0)
     served.store.put_many([reput.Message("orders", b"x")] * 3)
     served.store.wait_dispatched()
+    peer.ask(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, GroupNamed(group=GROUP))
 
     update = UpdateGroupOffset(consumer_group=GROUP, topic="orders", queue_id=0, commit_offset=2)
     assert peer.ask(RequestCode.UPDATE_CONSUMER_OFFSET, update).code == 0
@@ -228,11 +230,28 @@ def test_an_offset_that_no_queue_has_is_refused(served):
     update = UpdateGroupOffset(consumer_group=GROUP, topic="orders", queue_id=0, commit_offset=-1)
     peer = served.peer()
     peer.ask(RequestCode.SEND_MESSAGE_V2, message("orders"), body=b"x")
+    peer.ask(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, GroupNamed(group=GROUP))
 
     answer = peer.ask(RequestCode.UPDATE_CONSUMER_OFFSET, update)
 
     assert answer.code == ResponseCode.SYSTEM_ERROR
     assert "no queue has it" in answer.remark
+
+
+@pytest.mark.parametrize(
+    ("group", "topic", "code"),
+    [
+        ("nobody", "orders", ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST),
+        (GROUP, "nowhere", ResponseCode.TOPIC_NOT_EXIST),
+    ],
+)
+def test_an_offset_of_what_there_is_not_is_refused(served, group, topic, code):
+    peer = served.peer()
+    peer.ask(RequestCode.SEND_MESSAGE_V2, message("orders"), body=b"x")
+    peer.ask(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, GroupNamed(group=GROUP))
+    update = UpdateGroupOffset(consumer_group=group, topic=topic, queue_id=0, commit_offset=1)
+
+    assert peer.ask(RequestCode.UPDATE_CONSUMER_OFFSET, update).code == code
 
 
 def test_queues_tell_their_offsets_and_times(served):

@@ -21,6 +21,7 @@ from reput_remoting import (
     RegisterBroker,
     Registration,
     RequestCode,
+    ResponseCode,
     TopicOf,
     TopicRoute,
     TopicRouteOf,
@@ -45,6 +46,11 @@ REGISTRATION = Registration(
 
 def register(names, header=FOREIGN, registration=REGISTRATION):
     return names.ask(RequestCode.REGISTER_BROKER, header, body=registration.encode())
+
+
+def with_topics(**flags):
+    topics = {name: TopicSettings(topic=name, sys_flag=flag) for name, flag in flags.items()}
+    return Registration(topics=topics, version={"counter": 1, "timestamp": 5})
 
 
 def route(names, topic):
@@ -169,7 +175,7 @@ def test_a_slave_is_told_where_its_master_is(served):
     group = names.ask(
         RequestCode.GET_BROKER_MEMBER_GROUP, MemberGroup(cluster_name="C", broker_name="broker-b")
     )
-    assert len(parse_body(group.body, "group")["brokerAddrs"]) == 2
+    assert len(parse_body(group.body, "group")["brokerMemberGroup"]["brokerAddrs"]) == 2
 
 
 def test_a_broker_asks_whether_its_topics_are_known(served):
@@ -215,7 +221,8 @@ def test_topics_are_listed_and_deleted(served):
         return parse_body(names.ask(code, header).body, "topics")["topicList"]
 
     every = listed(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
-    assert every == ["DefaultCluster_REPLY_TOPIC", "TBW102", "orders", "theirs"]
+    assert every == sorted(every)
+    assert {"DefaultCluster_REPLY_TOPIC", "TBW102", "orders", "theirs"} <= set(every)
     assert listed(RequestCode.GET_TOPICS_BY_CLUSTER, ClusterOf(cluster="C")) == ["orders", "theirs"]
     assert set(listed(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS)) >= {"C", "broker-a", "broker-b"}
     names.ask(RequestCode.DELETE_TOPIC_IN_NAMESRV, TopicOf(topic="theirs"))
@@ -225,6 +232,28 @@ def test_topics_are_listed_and_deleted(served):
     )
     names.ask(RequestCode.REGISTER_TOPIC_IN_NAMESRV, TopicOf(topic="theirs"), body=back.encode())
     assert route(names, "theirs").queues == back.queues
+
+
+def test_topics_of_units_are_listed_by_what_they_are(served):
+    names = served.names()
+    flags = {"plain": 0, "unit": 1, "read": 2, "both": 3}
+    register(names, registration=with_topics(**flags))
+
+    found = {
+        code: parse_body(names.ask(code).body, "topics")["topicList"] for code in (311, 312, 313)
+    }
+
+    assert found == {311: ["both", "unit"], 312: ["both", "read"], 313: ["read"]}
+
+
+def test_a_broker_that_brings_one_topic_first_is_refused_as_long_as_it_is_not_known(served):
+    names = served.names()
+
+    first = register(names, registration=with_topics(lonely=0))
+    register(names, registration=with_topics(lonely=0, second=0))
+    later = register(names, registration=with_topics(lonely=0))
+
+    assert (first.code, later.code) == (ResponseCode.SYSTEM_ERROR, ResponseCode.SUCCESS)
 
 
 def test_the_permission_to_write_is_taken_and_given(served):

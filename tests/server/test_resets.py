@@ -49,6 +49,7 @@ def peer(served):
 
 
 def commit(peer, offset, group="billing"):
+    peer.ask(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, GroupNamed(group=group))  # makes it
     header = UpdateGroupOffset(
         consumer_group=group, topic="orders", queue_id=0, commit_offset=offset
     )

@@ -25,7 +25,6 @@ from reput_server.broker.sending import together
 from reput_server.broker.topics import TopicTable
 
 SEND = RequestCode.SEND_MESSAGE_V2
-ADDED = {"CLUSTER": "DefaultCluster", "MSG_REGION": "DefaultRegion", "TRACE_ON": "true"}
 """Properties that a broker adds."""
 
 
@@ -37,6 +36,10 @@ def ask_together(peer, commands):
     return [answers[each.opaque] for each in numbered]
 
 
+TRACED = {"CLUSTER": "DefaultCluster", "MSG_REGION": "DefaultRegion", "TRACE_ON": "true"}
+"""What a broker adds to the properties of each message."""
+
+
 def stored(served, topic, queue_id=0):
     served.store.wait_dispatched()
     return list(served.store.read(topic, queue_id, 0, 1_000))
@@ -45,7 +48,7 @@ def stored(served, topic, queue_id=0):
 def test_a_message_is_stored_as_it_was_sent(served):
     peer = served.peer()
     header = message(
-        "orders", 2, properties="KEYS\x01k\x02UNIQ_KEY\x01u\x02TAGS\x01paid", flag=7, sys_flag=9
+        "orders", 2, properties="KEYS\x01k\x02UNIQ_KEY\x01u\x02TAGS\x01paid", flag=7, sys_flag=5
     )
 
     answer = peer.ask(SEND, header, body=b"body")
@@ -63,7 +66,7 @@ def test_a_message_is_stored_as_it_was_sent(served):
         "KEYS": "k",
         "UNIQ_KEY": "u",
         "TAGS": "paid",
-        **ADDED,
+        **TRACED,
     }
 
 
@@ -121,8 +124,7 @@ def test_what_is_no_batch_is_refused(served, body, topic, said):
         (message("RMQ_SYS_TRANS_HALF_TOPIC"), 16, "forbidden"),
         (message("orders", 99), 29, "queueId[99] is illegal"),
         (message("orders", default_topic="none"), 17, "not exist, apply first"),
-        (message("%RETRY%nobody"), 26, "subscription group not exist"),
-        (message("orders", properties="k\x01" + "v" * 33_000), 13, "properties length"),
+        (message("orders", properties="k\x01" + "v" * 33_000), 13, "properties of 33"),
     ],
 )
 def test_what_may_not_be_stored_is_refused_with_a_word(served, header, code, said):
@@ -377,7 +379,7 @@ def test_what_is_given_up_is_a_dead_letter(served):
 
 @pytest.mark.parametrize(
     ("group", "offset", "code", "said"),
-    [("nobody", 0, 26, "subscription group not exist"), ("billing", 12_345, 1, "look message")],
+    [("a b", 0, 26, "subscription group not exist"), ("billing", 12_345, 1, "look message")],
 )
 def test_what_cannot_come_back_is_refused(served, group, offset, code, said):
     served.store.plugin("consumer").subscription_groups.ensure("billing")
@@ -390,11 +392,48 @@ def test_what_cannot_come_back_is_refused(served, group, offset, code, said):
     assert said in answer.remark
 
 
-def test_properties_without_an_end_get_one(served):
-    served.peer().ask(SEND, message("orders", properties="a\x01b"), body=b"x")
+@pytest.mark.parametrize(
+    ("sent", "found"),
+    [
+        ("a\x01b", {"a": "b"}),  # without an end
+        ("a\x01b\x02a\x01c\x02", {"a": "c"}),
+        ("a\x01\x02", {}),
+        ("POP_CK\x011 2\x02", {}),
+        ("CLUSTER\x01mine\x02TRACE_ON\x01false\x02", {}),
+    ],
+)
+@pytest.mark.parametrize("key", ["", "UNIQ_KEY\x01u\x02"])
+def test_properties_are_stored_as_a_broker_stores_them(served, sent, found, key):
+    answer = served.peer().ask(SEND, message("orders", properties=key + sent), body=b"x")
 
-    (found,) = stored(served, "orders")
-    assert parse_properties(found.properties_text) == {"a": "b", **ADDED}
+    (one,) = stored(served, "orders")
+    properties = parse_properties(one.properties_text)
+    assert answer.fields["transactionId"] == properties.pop("UNIQ_KEY")
+    assert properties == found | TRACED
+
+
+def test_a_message_without_a_key_gets_one_of_its_own(served):
+    peer = served.peer()
+
+    keys = {peer.ask(SEND, message("orders"), body=b"x").fields["transactionId"] for _ in range(3)}
+
+    assert len(keys) == 3
+    assert {one.unique_key for one in stored(served, "orders")} == keys
+
+
+def test_a_group_is_made_by_what_comes_back_to_it(served):
+    served.peer().ask(SEND, message("%RETRY%new"), body=b"x")
+
+    assert served.store.plugin("consumer").subscription_groups.get("new").retry_max_times == 16
+
+
+def test_a_batch_that_is_delayed_is_refused(served):
+    header = message("orders", properties="DELAY\x011\x02")
+
+    answer = served.peer().ask(RequestCode.SEND_BATCH_MESSAGE, header, body=b"")
+
+    assert answer.code == ResponseCode.MESSAGE_ILLEGAL
+    assert answer.fields["MSG_REGION"] == "DefaultRegion"
 
 
 def test_a_store_that_cannot_be_served_is_named(tmp_path):

@@ -8,7 +8,7 @@ from typing import Self
 
 import attrs
 
-from reput_remoting import Command, FrameReader, Send, SendShort, encode_frame
+from reput_remoting import Command, FrameReader, HeaderKind, Send, SendShort, encode_frame
 
 
 class WirePeer:
@@ -29,15 +29,23 @@ class WirePeer:
     def __exit__(self, *_: object) -> None:
         self.socket.close()
 
-    def send(self, command: Command) -> Command:
+    @property
+    def last_kind(self) -> HeaderKind:
+        """How the header of the last command was written."""
+        return self._reader.last_kind
+
+    def send(self, command: Command, kind: HeaderKind = HeaderKind.JSON) -> Command:
         """Send a request, with a number of its own; return it."""
         numbered = attrs.evolve(command, opaque=next(self._numbers))
-        self.socket.sendall(encode_frame(numbered))
+        self.socket.sendall(encode_frame(numbered, kind))
         return numbered
 
     def ask(self, code: int, header: object = None, **options: object) -> Command:
         """Send a request and return its answer; requests that come meanwhile go to `told`."""
-        sent = self.send(Command.request(code, header, **options))
+        return self.answer_to(self.send(Command.request(code, header, **options)))
+
+    def answer_to(self, sent: Command) -> Command:
+        """Return the answer to a request; requests that come meanwhile go to `told`."""
         while True:
             command = self.receive()
             if command.is_response and command.opaque == sent.opaque:

@@ -1,13 +1,6 @@
-"""Who a client is, and the keys that it gives messages.
+"""Who a client is.
 
-A unique key is the upper-case hex of the fields below; IPv6 addresses take 16 bytes.
-
-    0    4    6          10      14        16
-    +----+----+----------+-------+---------+
-    | IP | pid| constant | time  | counter |
-    +----+----+----------+-------+---------+
-
-Source: RocketMQ ``ClientConfig#buildMQClientId`` and ``MessageClientIDSetter``.
+Source: RocketMQ ``ClientConfig#buildMQClientId``.
 """
 
 from __future__ import annotations
@@ -17,16 +10,12 @@ import itertools
 import os
 import random
 import socket
-import struct
-import time
-from collections.abc import Callable
 from typing import Final
 
-__all__ = ["BROADCASTER", "ClientIds", "UniqueKeys", "own_address", "split_address"]
+__all__ = ["BROADCASTER", "ClientIds", "own_address", "split_address"]
 
 BROADCASTER: Final = "DEFAULT"
 """Instance name of broadcasting members: their offsets are found again after a restart."""
-_REST: Final = struct.Struct(">HiIh")  # process id, constant, ms since the month began, counter
 _PORT_MAX: Final = 65_535
 
 
@@ -74,37 +63,3 @@ class ClientIds:
         if is_broadcasting:
             return f"{self._address}@{BROADCASTER}"
         return f"{self._address}@{self._instance}#{next(self._numbers)}"
-
-
-class UniqueKeys:
-    """Makes unique keys of messages. Thread-safe: numbers come from one counter."""
-
-    def __init__(self, address: str, clock: Callable[[], int]) -> None:
-        """Make keys of the machine ``address`` by ``clock``, which returns ms."""
-        self._ip = ipaddress.ip_address(address).packed
-        self._pid = os.getpid() & 0xFFFF
-        self._constant = random.getrandbits(31)
-        self._clock = clock
-        self._counter = itertools.count()
-        self._month = 0, 0
-        """When the month of the last key begins and ends, ms."""
-
-    def next(self) -> str:
-        """Return another key."""
-        now = self._clock()
-        begins, ends = self._month
-        if not begins <= now < ends:
-            begins, ends = self._month = _month_of(now)
-        counter = (next(self._counter) + 0x8000 & 0xFFFF) - 0x8000
-        # From the 25th day on Java's number is a negative one, of the same bits.
-        rest = _REST.pack(self._pid, self._constant, now - begins, counter)
-        return (self._ip + rest).hex().upper()
-
-
-def _month_of(now: int) -> tuple[int, int]:
-    """Return the beginnings of the local month at ``now`` and of the next one, ms."""
-    year, month, *_ = time.localtime(now / 1000)
-    first, following = (
-        time.mktime((year, each, 1, 0, 0, 0, 0, 0, -1)) for each in (month, month + 1)
-    )
-    return int(first * 1000), int(following * 1000)

@@ -12,10 +12,10 @@ from reput_client.connecting.background import Background
 from reput_client.connecting.connections import Connections
 from reput_client.connecting.nameservers import NameServers, addresses_of
 from reput_client.errors import ClientError
-from reput_client.identity import ClientIds, UniqueKeys, own_address
+from reput_client.identity import ClientIds, own_address
 from reput_client.presence.session import Session
 from reput_client.routing.table import RouteTable
-from reput_remoting import Command, ResponseCode, sign
+from reput_remoting import Command, ResponseCode, UniqueKeys, sign
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -96,6 +96,7 @@ if TYPE_CHECKING:
     from reput_remoting.headers.reading import Pull as Pull
     from reput_remoting.headers.reading import PullAnswer as PullAnswer
     from reput_remoting.headers.reading import PullFlag as PullFlag
+    from reput_remoting.headers.reading import PullForbidden as PullForbidden
     from reput_remoting.headers.reading import Query as Query
     from reput_remoting.headers.reading import QueryAnswer as QueryAnswer
     from reput_remoting.headers.reading import View as View
@@ -115,6 +116,7 @@ if TYPE_CHECKING:
     from reput_remoting.signature import is_signed_with as is_signed_with
     from reput_remoting.signature import sign as sign
     from reput_remoting.signature import signature_of as signature_of
+    from reput_remoting.uniquekeys import UniqueKeys as UniqueKeys
 
 _HOMES = {
     "ACCESS_KEY": "signature",
@@ -162,6 +164,7 @@ _HOMES = {
     "Pull": "headers.reading",
     "PullAnswer": "headers.reading",
     "PullFlag": "headers.reading",
+    "PullForbidden": "headers.reading",
     "PushReply": "headers.sending",
     "Query": "headers.reading",
     "QueryAnswer": "headers.reading",
@@ -191,6 +194,7 @@ _HOMES = {
     "TopicRoute": "bodies.routes",
     "TopicRouteOf": "headers.names",
     "TopicSettings": "bodies.registration",
+    "UniqueKeys": "uniquekeys",
     "Unregister": "headers.members",
     "UnregisterBroker": "headers.names",
     "UpdateGroupOffset": "headers.offsets",

@@ -21,6 +21,7 @@ from reput_server.broker.administration.statistics import StatisticsHandlers
 from reput_server.broker.administration.status import StatusHandlers
 from reput_server.broker.administration.topics import TopicHandlers
 from reput_server.broker.asking.handlers import QueryHandlers
+from reput_server.broker.builtin import built_in_topics
 from reput_server.broker.context import BrokerContext
 from reput_server.broker.ending.handlers import TransactionHandlers
 from reput_server.broker.members.filters import Filters
@@ -104,7 +105,7 @@ class Broker:
             _now,
             options,
             is_writable,
-            f"{config.cluster}_REPLY_TOPIC",
+            built_in_topics(config.cluster, plugin.config.broker_name),
         )
         statistics = Statistics(config.cluster, store.log.max_physical_offset)
         plugin.watch(statistics.arrived)

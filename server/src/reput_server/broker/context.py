@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 import attrs
 
-from reput_remoting import MASTER_ID, BrokerData, ResponseCode
+from reput_consumer import GroupSettings, checked_group
+from reput_remoting import MASTER_ID, BrokerData, ResponseCode, UniqueKeys
 from reput_server.errors import Refusal
 
 if TYPE_CHECKING:
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 __all__ = ["BrokerContext"]
 
 AnswerT = TypeVar("AnswerT")
+_PORT_SIZE = 4  # bytes of a port in a message id
+_NAME_SHOWN = 80
 
 
 @attrs.define(eq=False)
@@ -45,6 +49,9 @@ class BrokerContext:
     """What clients are told."""
     packed_host: bytes
     """The same in message ids."""
+    handed_out: dict[tuple[str, str, int], int] = attrs.field(init=False, factory=dict)
+    """Where a group's pulls went on last, by group, topic and queue id."""
+    _keys: UniqueKeys | None = attrs.field(init=False, default=None)
 
     @property
     def config(self) -> ServerConfig:
@@ -77,6 +84,30 @@ class BrokerContext:
     def message_id(self, physical_offset: int) -> str:
         """Return the offset message id by which clients ask this broker for a message."""
         return (self.packed_host + physical_offset.to_bytes(8, "big", signed=True)).hex().upper()
+
+    def new_key(self) -> str:
+        """Return a key for a message whose producer has given none. Used on the event loop."""
+        if self._keys is None:
+            address = ipaddress.ip_address(self.packed_host[:-_PORT_SIZE])
+            self._keys = UniqueKeys(str(address), self.clock)
+        return self._keys.next()
+
+    def group(self, name: str) -> GroupSettings:
+        """Return a group's settings; a group that there is not is made, on a thread that may wait.
+
+        Raises:
+            Refusal: a name that no group has.
+            OSError: the broker's file cannot be written.
+        """
+        found = self.plugin.subscription_groups.get(name)
+        if found is not None:
+            return found
+        try:
+            settings = GroupSettings(group=checked_group(name))
+        except ValueError:
+            text = f"subscription group not exist, {name[:_NAME_SHOWN]}"
+            raise Refusal(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, text) from None
+        return self.plugin.subscription_groups.put(settings) if self.is_writable else settings
 
     def queue(self, topic: str, queue_id: int) -> MessageQueue:
         """Return a queue of this broker."""

@@ -13,6 +13,7 @@ import attrs
 
 import reput_consumer
 from reput_remoting import TopicSettings
+from reput_server.broker.builtin import TEMPLATE
 
 if TYPE_CHECKING:
     from reput import Store
@@ -24,36 +25,16 @@ __all__ = [
     "INHERIT",
     "READ",
     "RETRY_PREFIX",
-    "SYSTEM_TOPICS",
     "TEMPLATE",
     "WRITE",
     "TopicTable",
-    "is_system_topic",
 ]
 
 READ: Final = 4
 WRITE: Final = 2
 INHERIT: Final = 1
-TEMPLATE: Final = "TBW102"
-"""The topic whose settings a new topic takes over."""
 RETRY_PREFIX: Final = "%RETRY%"
 DEAD_LETTER_PREFIX: Final = "%DLQ%"
-SYSTEM_TOPICS: Final = frozenset(
-    {
-        TEMPLATE,
-        "SCHEDULE_TOPIC_XXXX",
-        "RMQ_SYS_TRANS_HALF_TOPIC",
-        "RMQ_SYS_TRANS_OP_HALF_TOPIC",
-        "RMQ_SYS_TRACE_TOPIC",
-        "TRANS_CHECK_MAX_TIME_TOPIC",
-        "SELF_TEST_TOPIC",
-        "BenchmarkTest",
-        "OFFSET_MOVED_EVENT",
-    }
-)
-"""Names that are none of the users' topics."""
-_SYSTEM_PREFIX: Final = "rmq_sys_"
-_TEMPLATE_QUEUES: Final = 8
 _QUEUES: Final = "consumequeue"
 _DISPATCH_SECONDS: Final = 20.0
 _LOOK_AGAIN_MS: Final = 1_000
@@ -68,8 +49,8 @@ class TopicTable:
     clock: Callable[[], int]
     options: Options
     is_writable: bool = True
-    reply_topic: str = ""
-    """The topic of replies, which is there from the beginning."""
+    built_in: Mapping[str, TopicSettings] = attrs.field(factory=dict)
+    """Topics that are there from the beginning."""
     _changed: Callable[[], object] = attrs.field(init=False, default=lambda: None)
     _observed: dict[str, int] = attrs.field(init=False, factory=dict)
     """How many queues the store has of each topic."""
@@ -89,12 +70,8 @@ class TopicTable:
 
     def all(self) -> Mapping[str, TopicSettings]:
         """Return all topics by name, as far as was looked."""
-        names = {*self._observed, *self.plugin.topics.names()}
-        found = {name: each for name in sorted(names) if (each := self.known(name)) is not None}
-        for name in (TEMPLATE, self.reply_topic):
-            if name not in found and (own := self.known(name)) is not None:
-                found[name] = own
-        return found
+        names = {*self._observed, *self.plugin.topics.names(), *self.built_in}
+        return {name: each for name in sorted(names) if (each := self.known(name)) is not None}
 
     def known(self, topic: str) -> TopicSettings | None:
         """Return a topic of the broker's file, or one seen in the store before; asks no disk."""
@@ -110,12 +87,12 @@ class TopicTable:
                 is_ordered=settings.order,
                 attributes=settings.attributes,
             )
+        if topic in self.built_in and (topic != TEMPLATE or self.creates_topics):
+            return self.built_in[topic]
         count = self._observed.get(topic)
         if count is not None:
             return TopicSettings(topic=topic, read_queues=count, write_queues=count)
-        if topic == self.reply_topic and topic:
-            return TopicSettings(topic=topic, read_queues=1, write_queues=1)
-        return _template() if topic == TEMPLATE and self.creates_topics else None
+        return None
 
     def find(self, topic: str, *, looks_again: bool = False) -> TopicSettings | None:
         """Return a topic; None if neither the broker's file nor the store has it.
@@ -208,17 +185,3 @@ class TopicTable:
         """
         found = self.known(settings.topic)
         return self.put(settings) if found is None else found
-
-
-def is_system_topic(topic: str) -> bool:
-    """Whether a name is none of the users' topics."""
-    return topic in SYSTEM_TOPICS or topic.startswith(_SYSTEM_PREFIX)
-
-
-def _template() -> TopicSettings:
-    return TopicSettings(
-        topic=TEMPLATE,
-        read_queues=_TEMPLATE_QUEUES,
-        write_queues=_TEMPLATE_QUEUES,
-        permissions=READ | WRITE | INHERIT,
-    )

@@ -52,6 +52,14 @@ _STRICT_FROM: Final = version_number(4, 9, 4)
 _CRC_MASK: Final = 0x7FFFFFFF
 _ENTRIES_MAX: Final = 100_000
 _TEXT_MAX: Final = 1 << 20
+_UNIT: Final = 1  # bits of a topic's flag
+_UNIT_SUBSCRIBED: Final = 2
+_UNITS: Final = {
+    RequestCode.GET_UNIT_TOPIC_LIST: (_UNIT, 0),
+    RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST: (_UNIT_SUBSCRIBED, 0),
+    RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST: (_UNIT_SUBSCRIBED, _UNIT),
+}
+"""Bits that a topic has to have, and must not have, by request code."""
 
 
 @attrs.frozen(eq=False)
@@ -74,6 +82,9 @@ class NameHandlers:
             RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: self.topics,
             RequestCode.GET_TOPICS_BY_CLUSTER: self.topics_of_cluster,
             RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS: self.system_topics,
+            RequestCode.GET_UNIT_TOPIC_LIST: self.unit_topics,
+            RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST: self.unit_topics,
+            RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST: self.unit_topics,
             RequestCode.DELETE_TOPIC_IN_NAMESRV: self.delete_topic,
             RequestCode.REGISTER_TOPIC_IN_NAMESRV: self.add_topic,
             RequestCode.PUT_KV_CONFIG: self.put_entry,
@@ -111,13 +122,12 @@ class NameHandlers:
         data = self.table.brokers().get(asked.broker_name)
         is_there = data is not None and data.cluster == asked.cluster_name
         addresses = dict(data.addresses) if data is not None and is_there else {}
-        body = write_body(
-            {
-                "brokerAddrs": addresses,
-                "brokerName": asked.broker_name,
-                "cluster": asked.cluster_name,
-            }
-        )
+        members = {
+            "brokerAddrs": addresses,
+            "brokerName": asked.broker_name,
+            "cluster": asked.cluster_name,
+        }
+        body = write_body({"brokerMemberGroup": members})
         return request.command.answer(ResponseCode.SUCCESS, body=body)
 
     async def topics(self, request: Request) -> Command:
@@ -130,6 +140,15 @@ class NameHandlers:
         asked: ClusterOf = request.command.header(ClusterOf)
         body = write_body({"topicList": self.table.topics(asked.cluster)})
         return request.command.answer(ResponseCode.SUCCESS, body=body)
+
+    async def unit_topics(self, request: Request) -> Command:
+        """Answer the topics of units, those that units subscribe to, or these alone."""
+        wanted, unwanted = _UNITS[RequestCode(request.command.code)]
+        flags = self.table.sys_flags()
+        names = [name for name, flag in flags.items() if flag & wanted and not flag & unwanted]
+        return request.command.answer(
+            ResponseCode.SUCCESS, body=write_body({"topicList": sorted(names)})
+        )
 
     async def system_topics(self, request: Request) -> Command:
         """Answer names that count as topics and are none of the users': clusters and brokers."""
@@ -159,6 +178,10 @@ class NameHandlers:
         asked: RegisterBroker = command.header(RegisterBroker)
         if asked.body_crc32 and zlib.crc32(command.body) & _CRC_MASK != asked.body_crc32:
             raise Refusal(ResponseCode.SYSTEM_ERROR, "crc32 not match")
+        registration = Registration.decode(command.body, is_packed=asked.compressed)
+        # One topic alone is news of a broker that is known, and came before the broker did.
+        if len(registration.topics) == 1 and not self.table.has(asked.broker_name, asked.broker_id):
+            raise Refusal(ResponseCode.SYSTEM_ERROR, "register broker failed")
         data = BrokerData(
             cluster=asked.cluster_name,
             broker=asked.broker_name,
@@ -166,7 +189,7 @@ class NameHandlers:
         )
         self.table.register(
             data,
-            Registration.decode(command.body, is_packed=asked.compressed),
+            registration,
             self.clock(),
             timeout_ms=asked.heartbeat_timeout_millis,
             ha_address=asked.ha_server_addr,
@@ -249,7 +272,7 @@ class NameHandlers:
         """Answer all settings of a namespace."""
         asked: NamespaceOf = request.command.header(NamespaceOf)
         found = self.table.entries.get(asked.namespace)
-        if not found:
+        if found is None:
             text = f"No config item, Namespace: {asked.namespace}"
             raise Refusal(ResponseCode.QUERY_NOT_FOUND, text)
         return request.command.answer(ResponseCode.SUCCESS, body=write_body({"table": found}))

@@ -203,6 +203,20 @@ class RouteTable:
             names |= self.local.topics().keys()
         return sorted(names)
 
+    def has(self, broker: str, broker_id: int) -> bool:
+        """Whether a broker has registered with an id."""
+        known = self.brokers().get(broker)
+        return known is not None and broker_id in known.addresses
+
+    def sys_flags(self) -> dict[str, int]:
+        """Return the flags of all topics, by topic."""
+        found = {
+            topic: next(iter(queues.values())).sys_flag for topic, queues in self._queues.items()
+        }
+        if self.local is not None:
+            found |= {name: each.sys_flag for name, each in self.local.topics().items()}
+        return found
+
     def master_of(self, broker: str) -> tuple[str, str] | None:
         """Return address of a master, and where its slaves fetch; None if it is not there."""
         address = self.brokers()[broker].addresses.get(MASTER_ID)

@@ -41,7 +41,8 @@ class TopicSettings:
 
     def members(self) -> dict[str, object]:
         """Return the members as a body has them."""
-        members: dict[str, object] = {
+        return {
+            "attributes": dict(self.attributes),
             "order": self.is_ordered,
             "perm": self.permissions,
             "readQueueNums": self.read_queues,
@@ -50,7 +51,6 @@ class TopicSettings:
             "topicSysFlag": self.sys_flag,
             "writeQueueNums": self.write_queues,
         }
-        return {"attributes": dict(self.attributes), **members} if self.attributes else members
 
 
 @attrs.frozen(kw_only=True)

@@ -37,8 +37,6 @@ class QueueData:
             "brokerName": self.broker,
             "perm": self.permissions,
             "readQueueNums": self.read_queues,
-            # Releases before 5.0 spell it so; clients pass over both.
-            "topicSynFlag": self.sys_flag,
             "topicSysFlag": self.sys_flag,
             "writeQueueNums": self.write_queues,
         }
@@ -60,6 +58,7 @@ class BrokerData:
             "brokerAddrs": dict(self.addresses),
             "brokerName": self.broker,
             "cluster": self.cluster,
+            "enableActingMaster": False,
         }
 
 

@@ -11,7 +11,7 @@ import attrs
 
 from reput_remoting.headers.fields import Int, Long
 
-__all__ = ["Pull", "PullAnswer", "PullFlag", "Query", "QueryAnswer", "View"]
+__all__ = ["Pull", "PullAnswer", "PullFlag", "PullForbidden", "Query", "QueryAnswer", "View"]
 
 
 class PullFlag(IntFlag):
@@ -55,6 +55,24 @@ class PullAnswer:
     topic_sys_flag: Int | None = None
     group_sys_flag: Int | None = None
     forbidden_type: Int | None = None
+
+
+@attrs.frozen(kw_only=True)
+class PullForbidden:
+    """What it is that forbids a pull."""
+
+    forbidden_type: Int
+    """1 the broker, 2 the group, 3 the topic."""
+
+    @classmethod
+    def by_group(cls) -> PullForbidden:
+        """Return that the group may not read."""
+        return cls(forbidden_type=2)
+
+    @classmethod
+    def by_topic(cls) -> PullForbidden:
+        """Return that the topic may not be read."""
+        return cls(forbidden_type=3)
 
 
 @attrs.frozen(kw_only=True)

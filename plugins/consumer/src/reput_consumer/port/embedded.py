@@ -138,7 +138,7 @@ class EmbeddedPort:
             ReputError: the queue cannot be read.
         """
         floor = self.deleted.floor(topic, queue_id)
-        at = max(queue_offset, floor)
+        at = max(queue_offset, floor) if floor else queue_offset  # a negative one is too small
         result = self.context.store.read(topic, queue_id, at, max_count, max_bytes, filter)
         if floor == 0:
             return result

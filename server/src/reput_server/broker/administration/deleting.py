@@ -17,7 +17,7 @@ import attrs
 
 from reput_consumer import checked_group, checked_topic
 from reput_remoting import Command, DeleteGroup, RequestCode, ResponseCode, TopicOf
-from reput_server.broker.topics import is_system_topic
+from reput_server.broker.builtin import is_system_topic
 from reput_server.errors import Refusal
 
 if TYPE_CHECKING:

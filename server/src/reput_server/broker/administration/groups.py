@@ -18,15 +18,14 @@ from reput_remoting import (
     GroupNamed,
     GroupOf,
     ProducerGroupOf,
-    QueueName,
     RequestCode,
     ResponseCode,
     write_body,
 )
+from reput_server.broker.administration.consumption import consumption
 from reput_server.errors import Refusal
 
 if TYPE_CHECKING:
-    from reput_consumer import GroupProgress
     from reput_server.broker.context import BrokerContext
     from reput_server.broker.members.groups import Client, Groups
     from reput_server.wire.answering import Handler
@@ -80,16 +79,15 @@ class GroupHandlers:
         found = [(name, groups.get(name)) for name in groups.names()]
         table = {name: _members(each) for name, each in found if each is not None}
         version = self.context.data_version()
-        body = write_body({"dataVersion": version, "subscriptionGroupTable": table})
+        body = write_body(
+            {"dataVersion": version, "forbiddenTable": {}, "subscriptionGroupTable": table}
+        )
         return request.command.answer(ResponseCode.SUCCESS, body=body)
 
     async def one(self, request: Request) -> Command:
         """Answer the settings of one group."""
         asked: GroupNamed = request.command.header(GroupNamed)
-        found = self.context.plugin.subscription_groups.get(asked.group)
-        if found is None:
-            text = f"subscription group not exist, {asked.group}"
-            raise Refusal(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, text)
+        found = await self.context.run_in_turn(self.context.group, asked.group)
         return request.command.answer(ResponseCode.SUCCESS, body=write_body(_members(found)))
 
     async def connections(self, request: Request) -> Command:
@@ -137,25 +135,14 @@ class GroupHandlers:
             checked_group(asked.consumer_group)
         except ValueError as error:
             raise Refusal(ResponseCode.SYSTEM_ERROR, str(error)) from None
-        found = await self.context.run(self.context.plugin.progress, asked.consumer_group)
         wanted = set(filter(None, [asked.topic, *(asked.topic_list or "").split(";")]))
-        table = self._table(found, wanted)
+        table = await self.context.run(
+            consumption, self.context, self.groups, asked.consumer_group, wanted
+        )
         topics = {queue.topic for queue in table}
         rate = self.context.statistics.get_rate_of(asked.consumer_group, topics)
         body = write_body({"consumeTps": rate, "offsetTable": table})
         return request.command.answer(ResponseCode.SUCCESS, body=body)
-
-    def _table(self, found: GroupProgress, wanted: set[str]) -> dict[QueueName, dict[str, int]]:
-        return {
-            QueueName(each.topic, self.context.name, each.queue_id): {
-                "brokerOffset": each.max_offset,
-                "consumerOffset": each.offset,
-                "lastTimestamp": each.oldest_timestamp or 0,
-                "pullOffset": each.offset,
-            }
-            for each in found.queues
-            if not wanted or each.topic in wanted
-        }
 
 
 def _settings_of(found: BodyObject) -> GroupSettings:
@@ -176,10 +163,15 @@ def _settings_of(found: BodyObject) -> GroupSettings:
 
 def _members(settings: GroupSettings) -> dict[str, object]:
     return {
+        "attributes": {},
         "brokerId": 0,
         "consumeBroadcastEnable": settings.consume_broadcast_enable,
         "consumeEnable": settings.consume_enable,
         "consumeFromMinEnable": True,
+        "consumeMessageOrderly": False,
+        "consumeTimeoutMinute": 15,
+        "groupRetryPolicy": {"type": "CUSTOMIZED"},
+        "groupSysFlag": 0,
         "groupName": settings.group,
         "notifyConsumerIdsChangedEnable": True,
         "retryMaxTimes": settings.retry_max_times,

@@ -6,7 +6,7 @@ Source: RocketMQ ``AdminBrokerProcessor``, ``TopicConfigManager``.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
@@ -23,7 +23,7 @@ from reput_remoting import (
     topic_settings_of,
     write_body,
 )
-from reput_server.broker.topics import SYSTEM_TOPICS, is_system_topic
+from reput_server.broker.builtin import system_names
 from reput_server.errors import Refusal
 
 if TYPE_CHECKING:
@@ -33,6 +33,14 @@ if TYPE_CHECKING:
     from reput_server.wire.contract import Request
 
 __all__ = ["TopicHandlers"]
+
+_ATTRIBUTES: Final[dict[str, frozenset[str] | None]] = {
+    "cleanup.policy": frozenset({"COMPACTION", "DELETE"}),
+    "message.type": frozenset({"DELAY", "FIFO", "MIXED", "NORMAL", "TRANSACTION", "UNSPECIFIED"}),
+    "queue.type": frozenset({"BatchCQ", "SimpleCQ"}),
+    "reserve.time": None,
+}
+"""What topics may have beside numbers, and its values; None for any."""
 
 
 @attrs.frozen(eq=False)
@@ -54,12 +62,22 @@ class TopicHandlers:
             RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: self.system,
         }
 
+    @property
+    def _system_names(self) -> frozenset[str]:
+        return system_names(self.context.config.cluster, self.context.name)
+
+    def _check_name(self, topic: str) -> None:
+        """Raise `ValueError` for a name that no user's topic can have."""
+        checked_topic(topic)
+        if topic in self._system_names:
+            raise ValueError(f"The topic[{topic}] is conflict with system topic.")
+
     async def put(self, request: Request) -> Command:
         """Make a topic, or change it."""
         asked: CreateTopic = request.command.header(CreateTopic)
         self.context.check_writable()
         try:
-            _check(asked.topic)
+            self._check_name(asked.topic)
             settings = TopicSettings(
                 topic=asked.topic,
                 read_queues=asked.read_queue_nums,
@@ -89,7 +107,7 @@ class TopicHandlers:
         return request.command.answer(ResponseCode.SUCCESS)
 
     def _settings_of(self, found: TopicSettings) -> TopicSettings:
-        _check(found.topic)
+        self._check_name(found.topic)
         words = (f"{name}={value}".removesuffix("=") for name, value in found.attributes.items())
         signed = (each if each.startswith(("+", "-")) else f"+{each}" for each in words)
         return attrs.evolve(found, attributes=self._attributes(found.topic, signed))
@@ -105,7 +123,9 @@ class TopicHandlers:
             elif sign == "-" and name:
                 attributes.pop(name, None)
             else:
-                raise ValueError(f"attribute {word[:80]!r}; +NAME=VALUE or -NAME expected")
+                text = f"attribute {word[:80]!r}; +NAME=VALUE or -NAME expected"
+                raise Refusal(ResponseCode.SYSTEM_ERROR, text)
+            _check_attribute(name, value if sign == "+" else None)
         return attributes
 
     async def all(self, request: Request) -> Command:
@@ -174,9 +194,7 @@ class TopicHandlers:
 
     async def system(self, request: Request) -> Command:
         """Answer names that count as topics and are none of the users'."""
-        names = {*SYSTEM_TOPICS, self.context.name, self.context.config.cluster}
-        address = next(iter(self.context.data.addresses.values()))
-        body = write_body({"brokerAddr": address, "topicList": sorted(names)})
+        body = write_body({"topicList": sorted(self._system_names)})
         return request.command.answer(ResponseCode.SUCCESS, body=body)
 
     async def _topic(self, name: str) -> TopicSettings:
@@ -187,8 +205,12 @@ class TopicHandlers:
         return found
 
 
-def _check(topic: str) -> None:
-    """Raise `ValueError` for a name that no user's topic can have."""
-    checked_topic(topic)
-    if is_system_topic(topic):
-        raise ValueError(f"The topic[{topic}] is conflict with system topic.")
+def _check_attribute(name: str, value: str | None) -> None:
+    """Refuse an attribute that topics do not have, or not with that value."""
+    if name not in _ATTRIBUTES:
+        text = f"unsupported key: {name[:80]}; known are {', '.join(_ATTRIBUTES)}"
+        raise Refusal(ResponseCode.SYSTEM_ERROR, text)
+    values = _ATTRIBUTES[name]
+    if value is not None and values is not None and value not in values:
+        text = f"value is not in set: {', '.join(sorted(values))}"
+        raise Refusal(ResponseCode.SYSTEM_ERROR, f"{name}: {text}")

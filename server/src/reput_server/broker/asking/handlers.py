@@ -43,10 +43,12 @@ class QueryHandlers:
         }
 
     async def query(self, request: Request) -> Command:
-        """Answer with the messages that have a key, the newest first."""
+        """Answer with the newest messages that have a key, in the order of the log."""
         asked: Query = request.command.header(Query)
         is_unique = request.command.fields.get(_UNIQUE, "").lower() == "true"
-        count = _UNIQUE_COUNT if is_unique else max(1, min(asked.max_num, _COUNT_MAX))
+        count = _UNIQUE_COUNT if is_unique else min(asked.max_num, _COUNT_MAX)
+        if count <= 0:
+            raise _nothing_found()
         try:
             found = await self.context.run(self._find, asked, count)
         except NoReaderError:
@@ -59,8 +61,8 @@ class QueryHandlers:
                 break
             records.append(message.record)
         if not records:
-            text = "can not find message, maybe time range not correct"
-            raise Refusal(ResponseCode.QUERY_NOT_FOUND, text)
+            raise _nothing_found()
+        records.reverse()  # they were found from the newest one on
         header = QueryAnswer(
             index_last_update_timestamp=max(each.store_timestamp for each in found),
             index_last_update_phyoffset=found.indexed_to,
@@ -83,3 +85,9 @@ class QueryHandlers:
         except (OffsetOutOfRangeError, CorruptFileError, ValueError):
             text = f"can not find message by the offset, {physical_offset}"
             raise Refusal(ResponseCode.SYSTEM_ERROR, text) from None
+
+
+def _nothing_found() -> Refusal:
+    text = "can not find message, maybe time range not correct"
+    header = QueryAnswer(index_last_update_timestamp=0, index_last_update_phyoffset=0)
+    return Refusal(ResponseCode.QUERY_NOT_FOUND, text, header)

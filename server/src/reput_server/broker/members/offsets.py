@@ -74,12 +74,7 @@ class OffsetHandlers:
         """Note how far a group is."""
         asked: UpdateGroupOffset = request.command.header(UpdateGroupOffset)
         self.context.check_writable()
-        topics = self.context.topics
-        known = topics.known(asked.topic) or await self.context.run(topics.find, asked.topic)
-        if known is None:
-            # Members of a deleted topic's groups commit for a while what they had.
-            text = f"Topic {asked.topic} not exist!"
-            raise Refusal(ResponseCode.TOPIC_NOT_EXIST, text)
+        await self._check_known(asked)
         if self.marks.has(asked.consumer_group, asked.topic, asked.queue_id):
             text = "Offset has been previously reset"
             return request.command.answer(ResponseCode.SUCCESS, remark=text)
@@ -90,6 +85,17 @@ class OffsetHandlers:
         except ValueError as error:
             raise Refusal(ResponseCode.SYSTEM_ERROR, str(error)) from None
         return request.command.answer(ResponseCode.SUCCESS)
+
+    async def _check_known(self, asked: UpdateGroupOffset) -> None:
+        context = self.context
+        known = context.topics.known(asked.topic)
+        if known is None and await context.run(context.topics.find, asked.topic) is None:
+            # Members of a deleted topic's groups commit for a while what they had.
+            text = f"Topic {asked.topic} not exist!"
+            raise Refusal(ResponseCode.TOPIC_NOT_EXIST, text)
+        if context.plugin.subscription_groups.get(asked.consumer_group) is None:
+            text = f"Group {asked.consumer_group} not exist!"
+            raise Refusal(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, text)
 
     async def by_time(self, request: Request) -> Command:
         """Answer the offset of the first message from a time on, or of the last until then."""

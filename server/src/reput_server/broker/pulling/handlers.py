@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from reput import ReadStatus
-from reput_consumer import GroupSettings, checked_group
 from reput_remoting import (
     Command,
     Pull,
     PullAnswer,
     PullFlag,
+    PullForbidden,
     RequestCode,
     ResponseCode,
 )
@@ -82,10 +82,10 @@ class PullHandlers:
         answer, result = await self._read(request.command, pull, selector)
         if result.status is ReadStatus.OFFSET_RESET:
             return answer  # what the client has counted until now is over
-        if not pull.sys_flag & PullFlag.SUSPEND:
-            return answer
         if pull.sys_flag & PullFlag.COMMIT_OFFSET and self.context.is_writable:
             self._commit(pull)  # noted in memory: another thread would take longer to be woken
+        if not pull.sys_flag & PullFlag.SUSPEND:
+            return answer
         seconds = min(max(pull.suspend_timeout_millis, 0), _HOLD_MS_MAX) / 1000
         until = self.context.loop.time() + seconds
         if self._hold(_Waiting(_slim(request), pull, selector, until), answer, result):
@@ -99,10 +99,10 @@ class PullHandlers:
             raise Refusal(ResponseCode.NO_PERMISSION, text)
         settings = context.plugin.subscription_groups.get(pull.consumer_group)
         if settings is None:
-            settings = await context.run_in_turn(self._new_group, pull.consumer_group)
+            settings = await context.run_in_turn(context.group, pull.consumer_group)
         if not settings.consume_enable:
             text = f"subscription group no permission, {pull.consumer_group}"
-            raise Refusal(ResponseCode.NO_PERMISSION, text)
+            raise Refusal(ResponseCode.NO_PERMISSION, text, PullForbidden.by_group())
         topic = context.topics.known(pull.topic)
         if topic is None or not 0 <= pull.queue_id < topic.read_queues:
             topic = await context.run(lambda: context.topics.find(pull.topic, looks_again=True))
@@ -111,23 +111,13 @@ class PullHandlers:
             raise Refusal(ResponseCode.TOPIC_NOT_EXIST, text)
         if not topic.permissions & READ:
             text = f"the topic[{pull.topic}] pulling message is forbidden"
-            raise Refusal(ResponseCode.NO_PERMISSION, text)
+            raise Refusal(ResponseCode.NO_PERMISSION, text, PullForbidden.by_topic())
         if not 0 <= pull.queue_id < topic.read_queues:
             text = (
                 f"queueId[{pull.queue_id}] is illegal, topic:[{pull.topic}] "
                 f"topicConfig.readQueueNums:[{topic.read_queues}]"
             )
             raise Refusal(ResponseCode.INVALID_PARAMETER, text)
-
-    def _new_group(self, group: str) -> GroupSettings:
-        if not self.context.is_writable:
-            return GroupSettings(group=group)
-        try:
-            checked_group(group)
-        except ValueError as error:
-            text = f"subscription group not exist: {error}"
-            raise Refusal(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, text) from None
-        return self.context.plugin.subscription_groups.ensure(group)
 
     async def _read(
         self, command: Command, pull: Pull, selector: Selector
@@ -212,11 +202,16 @@ class PullHandlers:
 
     def _answer(self, command: Command, pull: Pull, result: ReadResult) -> Command:
         code, following = _code_of(result, pull.queue_offset)
+        key = pull.consumer_group, pull.topic, pull.queue_id
+        self.context.handed_out[key] = following
+        topic = self.context.topics.known(pull.topic)
         header = PullAnswer(
             suggest_which_broker_id=0,
             next_begin_offset=following,
             min_offset=result.min_queue_offset,
             max_offset=result.max_queue_offset,
+            topic_sys_flag=topic.sys_flag if topic is not None else 0,
+            group_sys_flag=0,
         )
         body = b"".join([message.record for message in result.messages])
         return command.answer(code, header, remark=result.status.name, body=body)

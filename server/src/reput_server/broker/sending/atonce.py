@@ -15,15 +15,10 @@ import attrs
 from reput import Message
 from reput_remoting import AnswerFrames, RequestCode, ResponseCode, Send, SendAnswer, SendShort
 from reput_server.broker.sending.checks import checked_destination
-from reput_server.broker.sending.handlers import (
-    PROPERTIES_SIZE_MAX,
-    TRACED,
-    TRANSACTION_MASK,
-    added_properties,
-)
+from reput_server.broker.sending.handlers import PREPARED, refused
+from reput_server.broker.sending.properties import SIZE_MAX, TRACED, MessageProperties
 from reput_server.broker.topics import RETRY_PREFIX
 from reput_server.errors import Refusal
-from reput_server.wire.answering import answer_of_error
 
 if TYPE_CHECKING:
     from reput_remoting import Command
@@ -38,8 +33,11 @@ _SMALL: Final = {str(number): number for number in range(4_096)}
 """Numbers as headers have them. A send with another one takes the longer way."""
 _LONG_DIGITS: Final = 18
 _UNIQUE: Final = "UNIQ_KEY\x01"
-_UNUSUAL: Final = ("TRAN_MSG", "DELAY", "TIMER_")
-"""Parts of the names of properties that a plugin acts on."""
+_UNUSUAL: Final = (
+    "TRAN_MSG", "DELAY", "TIMER_", "POP_CK",
+    "CLUSTER\x01", "MSG_REGION\x01", "TRACE_ON\x01", "\x01\x02",
+)  # fmt: skip
+"""Names of properties that a plugin or the broker acts on, or parts of them, and empty values."""
 _END: Final = "\x02"
 
 
@@ -85,19 +83,18 @@ class SendsAtOnce:
     """By topic: its settings and the broker's permissions when it was checked, and how many queues
     it has; 0 if it is shut."""
     _added: bytes = attrs.field(init=False)
-    """Properties that every message gets."""
+    """What is added to each message's properties."""
     _host: tuple[bytes, str] = attrs.field(init=False, default=(b"", ""))
     """The broker's host, and how message ids begin with it."""
     _done: dict[Connection, _Done] = attrs.field(init=False, factory=dict)
-    _with_key: AnswerFrames = attrs.field(init=False)
-    _without_key: AnswerFrames = attrs.field(init=False)
+    _answers: AnswerFrames = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         """Make what is the same in all sends."""
-        self._added = added_properties(self.context.config.cluster)
-        names = ("msgId", "queueId", "queueOffset")
-        self._with_key = AnswerFrames.of(ResponseCode.SUCCESS, (*names, "transactionId"), TRACED)
-        self._without_key = AnswerFrames.of(ResponseCode.SUCCESS, names, TRACED)
+        properties = MessageProperties(self.context.config.cluster, self.context.new_key)
+        self._added = properties.added.encode()
+        names = ("msgId", "queueId", "queueOffset", "transactionId")
+        self._answers = AnswerFrames.of(ResponseCode.SUCCESS, names, TRACED)
         self.sends.after_round.append(self._answer_all)
 
     def by_code(self) -> Mapping[int, AtOnce]:
@@ -135,12 +132,10 @@ class SendsAtOnce:
         ):
             return False
         text = field(names.properties, "")
-        properties = self._properties(text)
-        if properties is None or queue_id >= self._queue_count(topic, names, request):
+        found = self._properties(text)
+        if found is None or queue_id >= self._queue_count(topic, names, request):
             return False
-        is_known, key = _unique_key(text)
-        if not is_known:
-            return False
+        properties, key = found
         message = Message(
             topic,
             command.body,
@@ -149,7 +144,7 @@ class SendsAtOnce:
             None,
             properties,
             flag,
-            sys_flag & ~TRANSACTION_MASK,
+            sys_flag & ~PREPARED,
             int(born),
             request.peer.address,
             reconsume_times,
@@ -163,15 +158,21 @@ class SendsAtOnce:
             self._answer_all()
         return True
 
-    def _properties(self, text: str) -> bytes | None:
-        """Return the properties as they are stored; None if there is anything about them."""
+    def _properties(self, text: str) -> tuple[bytes, str] | None:
+        """Return the properties as they are stored, and the key; None if they are not ordinary."""
+        if text and not text.endswith(_END):
+            text += _END
         for part in _UNUSUAL:
             if part in text:
                 return None
-        if text and not text.endswith(_END):
-            text += _END
+        key = _unique_key(text)
+        if key is None:
+            return None
         found = text.encode("utf-8", "replace") + self._added
-        return found if len(found) <= PROPERTIES_SIZE_MAX else None
+        if not key:
+            key = self.context.new_key()
+            found += f"{_UNIQUE}{key}{_END}".encode()
+        return (found, key) if len(found) <= SIZE_MAX else None
 
     def _queue_count(self, topic: str, names: _Names, request: Request) -> int:
         """Return how many queues of a topic can be sent to without any question."""
@@ -210,14 +211,10 @@ class SendsAtOnce:
             self._host = host, host.hex().upper()
         return f"{self._host[1]}{physical_offset:016X}"
 
-    def frame_of(
-        self, opaque: int, place: tuple[int, int], queue_id: int, key: str | None
-    ) -> bytes:
+    def frame_of(self, opaque: int, place: tuple[int, int], queue_id: int, key: str) -> bytes:
         """Return the answer to a send that is stored at ``place``."""
-        found = self.message_id(place[1]), str(queue_id), str(place[0])
-        if key is None:
-            return self._without_key.frame(opaque, *found)
-        return self._with_key.frame(opaque, *found, key)
+        found = self.message_id(place[1]), str(queue_id), str(place[0]), key
+        return self._answers.frame(opaque, *found)
 
     def note(self, request: Request, answer: bytes | Command) -> None:
         """Keep an answer until the others of the round are there."""
@@ -254,7 +251,7 @@ class _SendAtOnce:
     since: float
     room: SendsAtOnce
     request: Request
-    key: str | None
+    key: str
 
     @property
     def is_gone(self) -> bool:
@@ -276,16 +273,15 @@ class _SendAtOnce:
         self.room.note(self.request, command.answer(code, header, remark=late, more=TRACED))
 
     def failed(self, error: Exception) -> None:
-        self.room.note(self.request, answer_of_error(self.request.command, error))
+        self.room.note(self.request, refused(self.request.command, error))
 
 
-def _unique_key(properties: str) -> tuple[bool, str | None]:
-    """Return whether the unique key can be told at once, and the key; None if there is none."""
+def _unique_key(properties: str) -> str | None:
+    """Return the unique key, an empty text if there is none; None if it cannot be told at once."""
     at = properties.find(_UNIQUE)
     if at < 0:
-        return True, None
-    if (at and properties[at - 1] != _END) or properties.find(_UNIQUE, at + 1) >= 0:
-        return False, None
-    end = properties.find(_END, at)
-    key = properties[at + len(_UNIQUE) : len(properties) if end < 0 else end]
-    return key.isascii(), key or None
+        return ""
+    if properties.find(_UNIQUE, at + 1) >= 0 or (at and properties[at - 1] != _END):
+        return None
+    key = properties[at + len(_UNIQUE) : properties.find(_END, at)]
+    return key if key.isascii() else None

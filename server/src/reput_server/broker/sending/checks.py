@@ -74,11 +74,11 @@ def checked_destination(context: BrokerContext, send: Send) -> tuple[str, int]:
 
 
 def _made(context: BrokerContext, send: Send) -> TopicSettings:
-    if send.topic.startswith(RETRY_PREFIX):
-        settings = TopicSettings(topic=send.topic, read_queues=1, write_queues=1)
-        return context.topics.ensure(settings)
     template = context.topics.known(send.default_topic or TEMPLATE)
     if not context.config.creates_topics or template is None or not template.permissions & INHERIT:
+        if send.topic.startswith(RETRY_PREFIX):
+            settings = TopicSettings(topic=send.topic, read_queues=1, write_queues=1)
+            return context.topics.ensure(settings)
         text = f"topic[{send.topic}] not exist, apply first please!"
         raise Refusal(ResponseCode.TOPIC_NOT_EXIST, text)
     count = max(1, min(send.default_topic_queue_nums, template.write_queues))
@@ -101,10 +101,7 @@ def destination_of_retry(
         OSError: the topic of dead letters cannot be made.
     """
     group = send.topic.removeprefix(RETRY_PREFIX)
-    settings = context.plugin.subscription_groups.get(group)
-    if settings is None:
-        text = f"subscription group not exist, {group}"
-        raise Refusal(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, text)
+    settings = context.group(group)
     if (send.reconsume_times or 0) <= _most_retries(settings, send, version):
         return None
     topic = DEAD_LETTER_PREFIX + group

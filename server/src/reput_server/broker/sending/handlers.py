@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import attrs
 
 from reput import Message
-from reput.record import parse_properties
+from reput.errors import PutError
 from reput_remoting import (
     BodyError,
     Command,
@@ -24,8 +24,10 @@ from reput_remoting import (
     decode_batch,
 )
 from reput_server.broker.sending.checks import checked_destination, destination_of_retry
-from reput_server.broker.topics import RETRY_PREFIX
+from reput_server.broker.sending.properties import KEY, TRACED, MessageProperties
+from reput_server.broker.topics import DEAD_LETTER_PREFIX, RETRY_PREFIX
 from reput_server.errors import Refusal
+from reput_server.wire.answering import answer_of_error
 
 if TYPE_CHECKING:
     from reput_server.broker.context import BrokerContext
@@ -33,33 +35,19 @@ if TYPE_CHECKING:
     from reput_server.wire.answering import Handler
     from reput_server.wire.contract import Request
 
-__all__ = [
-    "PROPERTIES_SIZE_MAX",
-    "TRACED",
-    "TRANSACTION_MASK",
-    "SendHandlers",
-    "added_properties",
-]
+__all__ = ["PREPARED", "SendHandlers", "refused"]
 
 _T = TypeVar("_T")
 _END: Final = b"\x02"
-PROPERTIES_SIZE_MAX: Final = 32_767
-TRACED: Final = {"MSG_REGION": "DefaultRegion", "TRACE_ON": "true"}
-TRANSACTION_MASK: Final = 12
+PREPARED: Final = 4
+"""Bit of a message whose transaction is open."""
 _SHARED_MAX: Final = 64 << 20
 _BATCH_MAX: Final = 4 << 20
 """RocketMQ's largest; of more messages than go into it, the ids would not go into an answer."""
 _AT_ONCE_MAX: Final = 64 << 10
+_UNDELAYED: Final = frozenset({"0", "-1"})
+"""Levels of delay that are none."""
 _TIMED: Final = ("TIMER_DELIVER_MS", "TIMER_DELAY_SEC", "TIMER_DELAY_MS")
-
-
-def added_properties(cluster: str) -> bytes:
-    """Return what a broker adds to the properties of a message that it is sent.
-
-    A client of 5.x says nothing of what it took in traces unless it finds the region there.
-    """
-    added = {"CLUSTER": cluster, **TRACED}
-    return b"".join(f"{name}\x01{value}".encode() + _END for name, value in added.items())
 
 
 @attrs.frozen(eq=False)
@@ -68,8 +56,13 @@ class SendHandlers:
 
     context: BrokerContext
     sends: SendsTogether
+    properties: MessageProperties = attrs.field(init=False)
     _being_made: Counter[str] = attrs.field(init=False, factory=Counter)
     """By topic, the sends that wait until the disk has been asked for it."""
+
+    @properties.default
+    def _default_properties(self) -> MessageProperties:
+        return MessageProperties(self.context.config.cluster, self.context.new_key)
 
     def by_code(self) -> Mapping[int, Handler]:
         """Return the handlers by request code."""
@@ -94,33 +87,42 @@ class SendHandlers:
         header: SendShort = request.command.header(SendShort)
         return await self.store(request, header.spelled_out(), is_batch=True)
 
-    async def store(self, request: Request, send: Send, *, is_batch: bool) -> Command:
-        """Store what a request brings, and return the answer that says where.
+    async def store(
+        self, request: Request, send: Send, *, is_batch: bool, is_reply: bool = False
+    ) -> Command:
+        """Store what a request brings, and return the answer that says where, or why not.
 
         `SendsAtOnce` does the same for ordinary sends: what changes here may concern it.
-
-        Raises:
-            Refusal: it may not be stored.
-            PutError: it cannot be.
         """
+        try:
+            return await self._store(request, send, is_batch=is_batch, is_reply=is_reply)
+        except (Refusal, PutError) as error:
+            return refused(request.command, error)
+
+    async def _store(
+        self, request: Request, send: Send, *, is_batch: bool, is_reply: bool
+    ) -> Command:
         context, command = self.context, request.command
         context.check_writable()
         topic, queue_id = await self._destination(send, command.version)
+        text = send.properties or ""
+        if topic.startswith(DEAD_LETTER_PREFIX) and send.topic.startswith(RETRY_PREFIX):
+            text = f"{text}DELAY\x01-1\x02"  # a dead letter is there at once
+        properties, found = self.properties.of(text, is_reply=is_reply, is_shared=is_batch)
         first = Message(
             topic=topic,
             body=command.body,
             queue_id=queue_id,
-            properties=self._properties(send),
+            properties=properties,
             flag=send.flag,
-            # A producer's transaction bits say nothing yet: the half message has none.
-            sys_flag=send.sys_flag & ~TRANSACTION_MASK,
+            # That bit says nothing yet: the half message has none, and another would not be read.
+            sys_flag=send.sys_flag & ~PREPARED,
             born_timestamp=send.born_timestamp,
             born_host=request.peer.address,
             reconsume_times=send.reconsume_times or 0,
         )
-        found = _properties_of(first)
         if is_batch:
-            messages = await self._of_batch(command, self._unpacked, first, send)
+            messages = await self._of_batch(command, self._unpacked, first, send, found)
         else:
             self._check_plugins(found)
             messages = [first]
@@ -131,7 +133,7 @@ class SendHandlers:
             else self._ids_of(stored),
             queue_id=queue_id,
             queue_offset=stored.places[0][0],
-            transaction_id=found.get("UNIQ_KEY"),
+            transaction_id=None if is_reply else found.get(KEY),
         )
         code = ResponseCode.FLUSH_DISK_TIMEOUT if stored.late else ResponseCode.SUCCESS
         return command.answer(code, header, remark=stored.late, more=TRACED)
@@ -152,16 +154,6 @@ class SendHandlers:
             if not self._being_made[topic]:
                 del self._being_made[topic]
 
-    def _properties(self, send: Send) -> bytes:
-        text = (send.properties or "").encode("utf-8", "replace")
-        if text and not text.endswith(_END):
-            text += _END
-        text += added_properties(self.context.config.cluster)
-        if len(text) > PROPERTIES_SIZE_MAX:
-            found = f"the message properties length {len(text)} is over {PROPERTIES_SIZE_MAX}"
-            raise Refusal(ResponseCode.MESSAGE_ILLEGAL, found)
-        return text
-
     async def _of_batch(self, command: Command, work: Callable[..., _T], *arguments: object) -> _T:
         """Call what takes longer for more messages; the others' requests wait for a few alone."""
         if len(command.body) <= _AT_ONCE_MAX:
@@ -171,14 +163,16 @@ class SendHandlers:
     def _ids_of(self, stored: Stored) -> str:
         return ",".join(self.context.message_id(physical) for _, physical in stored.places)
 
-    def _unpacked(self, batch: Message, send: Send) -> Sequence[Message]:
+    def _unpacked(self, batch: Message, send: Send, found: Mapping[str, str]) -> Sequence[Message]:
         """Return the messages of a batch, as many records as there are."""
-        if send.topic.startswith("%"):
+        if send.topic.startswith(RETRY_PREFIX):
             text = f"batch request does not support retry group {send.topic}"
             raise Refusal(ResponseCode.MESSAGE_ILLEGAL, text)
         if len(batch.body) > _BATCH_MAX:
             text = f"a batch of {len(batch.body)} bytes; {_BATCH_MAX} are the most"
             raise Refusal(ResponseCode.MESSAGE_ILLEGAL, text)
+        if found.get("DELAY", "0") not in _UNDELAYED:
+            raise Refusal(ResponseCode.MESSAGE_ILLEGAL, "a batch cannot be delayed")
         shared = bytes(batch.properties) if isinstance(batch.properties, bytes) else b""
         messages = []
         try:
@@ -205,11 +199,12 @@ class SendHandlers:
         if properties.get("TRAN_MSG") == "true" and not context.has("transaction"):
             raise context.missing("transaction", "transactions")
         level = properties.get("DELAY", "0")
-        is_late = level not in ("0", "-1") or any(name in properties for name in _TIMED)
+        is_late = level not in _UNDELAYED or any(name in properties for name in _TIMED)
         if is_late and not context.has("schedule"):
             raise context.missing("schedule", "delays")
 
 
-def _properties_of(message: Message) -> dict[str, str]:
-    text = message.properties
-    return parse_properties(text) if isinstance(text, bytes) else {}
+def refused(command: Command, error: Exception) -> Command:
+    """Return the answer to a send that was not stored."""
+    answer = answer_of_error(command, error)
+    return attrs.evolve(answer, fields={**answer.fields, **TRACED})

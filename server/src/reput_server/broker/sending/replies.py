@@ -57,7 +57,7 @@ class ReplyHandlers:
         return await self._pass_on(request, header.spelled_out())
 
     async def _pass_on(self, request: Request, send: Send) -> Command:
-        stored = await self.sends.store(request, send, is_batch=False)
+        stored = await self.sends.store(request, send, is_batch=False, is_reply=True)
         reason = await self._push(request, send)
         if reason is None:
             return stored

@@ -37,13 +37,11 @@ class SendBackHandlers:
         """Store a copy that comes again later, or among the dead letters."""
         asked: SendBack = request.command.header(SendBack)
         self.context.check_writable()
-        if self.context.plugin.subscription_groups.get(asked.group) is None:
-            text = f"subscription group not exist, {asked.group}"
-            raise Refusal(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, text)
         await self.context.run_in_turn(self._store, asked)
         return request.command.answer(ResponseCode.SUCCESS)
 
     def _store(self, asked: SendBack) -> None:
+        self.context.group(asked.group)
         message = self._message(asked.offset)
         self.context.port.send_back(
             asked.group, message, asked.delay_level, asked.max_reconsume_times

@@ -1,0 +1,269 @@
+"""What may differ between a broker of RocketMQ 5.3.3 and ours, each with its reason.
+
+The page ``docs/serve.md`` lists the same, in the same order; a test compares them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from fnmatch import fnmatchcase
+
+import attrs
+from sameanswers.comparing import MISSING, Difference
+
+_ANY = ("*",)
+
+
+@attrs.frozen
+class Allowed:
+    """Parts of answers that may differ."""
+
+    what: str
+    """As the page has it."""
+    names: tuple[str, ...] = _ANY
+    """Patterns of the names of exchanges."""
+    parts: tuple[str, ...] = _ANY
+    """Patterns of the names of parts."""
+    is_told_by_both: bool = False
+    """Whether only the value may differ, and the part has to be there in both answers."""
+
+    def covers(self, difference: Difference) -> bool:
+        """Whether a difference is this one."""
+        if self.is_told_by_both and MISSING in (difference.theirs, difference.ours):
+            return False
+        return _matches(difference.name, self.names) and _matches(difference.part, self.parts)
+
+
+def _matches(text: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatchcase(text, pattern.replace("[", "[[]")) for pattern in patterns)
+
+
+MEASURED = (
+    Allowed(
+        "times, and what is counted or measured: message rates, versions of tables, memory, disk",
+        parts=(
+            "*imestamp",
+            "*store_timestamp",
+            "body/table/*",
+            "body/*Tps",
+            "body/*ataVersion/counter",
+            "record */properties/TIMER_*",
+        ),
+        is_told_by_both=True,
+    ),
+    Allowed(
+        "ports of clients, and keys that a broker makes for messages that have none",
+        parts=("*/clientAddr", "field:transactionId"),
+        names=("consumers*", "producers*", "send with*"),
+        is_told_by_both=True,
+    ),
+    Allowed("the language of the peer, `PYTHON` and not `JAVA`", parts=("language",)),
+    Allowed(
+        "remarks of success that say nothing (`not set any response code`) are left out",
+        names=("topic *", "members of *", "members with *", "roll back"),
+        parts=("remark",),
+    ),
+    Allowed(
+        "the order of properties in a stored message, which in Java is that of a hash table",
+        parts=("record */order of properties",),
+    ),
+)
+"""What is never the same twice, or means nothing."""
+
+STRICTER = (
+    Allowed(
+        "a request without a field or a body that RocketMQ calls mandatory is refused with code 1 "
+        "and the field's name; there some are taken, and some end in a NullPointerException",
+        names=(
+            "route of no topic",
+            "setting without a value",
+            "without producerGroup",
+            "commit nothing",
+            "query without a key",
+            "beat of nobody",
+            "check nothing",
+            "leave without a name",
+        ),
+    ),
+    Allowed(
+        "names of groups that no client accepts are refused, and their offsets are not kept",
+        names=(
+            "group badly named",
+            "group without a name",
+            "group too long",
+            "pull by a bad name",
+            "beat of a bad name",
+            "commit of a bad name",
+        ),
+    ),
+    Allowed(
+        "such groups are in no list",
+        names=("all groups*", "all topics in the end", "readers of *", "all offsets in the end"),
+        parts=(
+            "body/subscriptionGroupTable//",
+            "body/subscriptionGroupTable/a/b/",
+            "body/subscriptionGroupTable/ggg*",
+            "body/topicConfigTable/%RETRY%a/b/",
+            "body/groupList/a/b",
+            "body/offsetTable/orders@a/b/",
+        ),
+    ),
+    Allowed(
+        "topics without queues, and with permissions that mean nothing, are refused",
+        names=("topic without queues", "topic with odd permissions"),
+    ),
+    Allowed(
+        "such topics are in no list",
+        parts=(
+            "body/topicConfigTable/none/",
+            "body/topicConfigTable/odd/",
+            "body/topicList/none",
+            "body/topicList/odd",
+        ),
+    ),
+    Allowed(
+        "a topic that may not be written to takes no message; RocketMQ leaves that to its clients",
+        names=("refused: may only be read", "refused: may do nothing"),
+    ),
+    Allowed(
+        "a condition that cannot be compiled, or is of no known kind, is refused with code 23; "
+        "there the pull gets all messages",
+        names=("pull by bad SQL", "pull by an odd kind"),
+    ),
+    Allowed(
+        "an offset below zero is not committed",
+        names=("commit below zero", "offset below zero"),
+    ),
+    Allowed(
+        "a body that is no batch, and a delay that is no number, are refused with code 13, not 1",
+        names=("batch of nothing", "batch cut off", "send at an odd level"),
+    ),
+    Allowed(
+        "a header that is no JSON, or without a code, closes the connection; there some of them "
+        "are read as if they were, and others get no answer at all",
+        names=("raw *",),
+    ),
+    Allowed(
+        "a broker whose registration is refused is not listed",
+        names=("clusters after leaving",),
+        parts=("body/*single*",),
+    ),
+)
+"""What is refused here, and taken there."""
+
+RICHER = (
+    Allowed(
+        "a pull gets as many messages as it asks for, and not more bytes than it asks for; there "
+        "32 at most, and the wish for bytes is not heard",
+        names=("pull many", "pull too many", "pull few bytes"),
+    ),
+    Allowed("a message without a body is stored", names=("send nothing",)),
+    Allowed(
+        "a message of a batch that has a delay comes later; there it comes at once",
+        names=("batch with delays",),
+    ),
+    Allowed("delays of more than three days are taken", names=("send in too long",)),
+    Allowed(
+        "what comes after such messages is stored at other offsets",
+        names=("send without*", "send with odd properties", "without producerGroup"),
+        parts=("field:msgId", "field:queueOffset"),
+        is_told_by_both=True,
+    ),
+    Allowed(
+        "that a transaction has ended is noted in the log at once, there up to three seconds "
+        "later; what is sent meanwhile is stored at other offsets",
+        names=("half *", "reply *"),
+        parts=("field:msgId",),
+        is_told_by_both=True,
+    ),
+    Allowed(
+        "the order of a topic's queues is told; there only if the name server's "
+        "`orderMessageEnable` is set",
+        names=("route in order",),
+        parts=("body/orderTopicConf",),
+    ),
+    Allowed(
+        "who reads a topic: all groups that subscribe to it; there the topic's own name, by error",
+        names=("readers of orders",),
+        parts=("body/groupList/orders", "body/groupList/beaten"),
+    ),
+    Allowed(
+        "the place of the last message in the index is its end; there its beginning",
+        names=("query*",),
+        parts=("field:indexLastUpdatePhyoffset",),
+        is_told_by_both=True,
+    ),
+    Allowed(
+        "delays at which nothing waits are told, with 0",
+        names=("all delay offsets in the end",),
+        parts=("body/offsetTable/*",),
+    ),
+    Allowed(
+        "how the broker is has the names of 4.x and 5.x for what is sent, and all delays",
+        names=("runtime",),
+        parts=("body/table/getTransferedTps", "body/table/scheduleMessageOffset_*"),
+    ),
+)
+"""What is here, and not there."""
+
+ABSENT = (
+    Allowed(
+        "heartbeats of the second kind (`IS_SUPPORT_HEART_BEAT_V2`), without subscriptions",
+        names=("beat*",),
+        parts=("field:IS_*",),
+    ),
+    Allowed(
+        "handles to recall a timed message (`recallHandle`)",
+        names=("send in a second",),
+        parts=("field:recallHandle",),
+    ),
+    Allowed(
+        "topics of consumption by pop and of replication, and the tables of static topics",
+        parts=("*rmq_sys_REVIVE_LOG_*", "*rmq_sys_SYNC_BROKER_MEMBER_*", "*apping*"),
+    ),
+    Allowed(
+        "groups of RocketMQ's own tools, until they are used",
+        names=("all groups*",),
+        parts=(
+            "body/subscriptionGroupTable/CID_*",
+            "body/subscriptionGroupTable/FILTERSRV_CONSUMER/",
+            "body/subscriptionGroupTable/SELF_TEST_C_GROUP/",
+            "body/subscriptionGroupTable/TOOLS_CONSUMER/",
+        ),
+    ),
+    Allowed(
+        "the setting `notifyConsumerIdsChangedEnable` of a group: members are always told",
+        names=("all groups*",),
+        parts=("body/subscriptionGroupTable/silent/notifyConsumerIdsChangedEnable",),
+    ),
+    Allowed(
+        "the disk's use by directory of the log",
+        names=("runtime",),
+        parts=("body/table/commitLogDiskRatio_*",),
+    ),
+    Allowed(
+        "the map of groups to topics beside all offsets",
+        names=("all offsets in the end",),
+        parts=("body/groupTopicMap/",),
+    ),
+)
+"""What is there, and not here."""
+
+ALLOWED = (*MEASURED, *STRICTER, *RICHER, *ABSENT)
+
+
+def unexpected(found: Iterable[Difference]) -> Iterator[Difference]:
+    """What differs and may not."""
+    return (each for each in found if not any(rule.covers(each) for rule in ALLOWED))
+
+
+def unused(found: Iterable[Difference]) -> list[str]:
+    """Rules that cover nothing that was found: what they say is so no more."""
+    differences = list(found)
+    return [rule.what for rule in ALLOWED if not any(map(rule.covers, differences))]
+
+
+def plain(text: str) -> str:
+    """A rule's text without the marks and line ends of a page."""
+    return re.sub(r"\s+", " ", text.replace("`", ""))

@@ -1,0 +1,36 @@
+"""All parts of the script, in their order."""
+
+from __future__ import annotations
+
+from sameanswers import administering, belonging, naming, oddities, reading, sending
+from sameanswers.run import Run
+
+PARTS = (
+    administering.make_topics,
+    administering.make_groups,
+    naming.ask_routes,
+    naming.settings_by_name,
+    sending.store,
+    sending.refuse,
+    reading.pull_all,
+    reading.wait,
+    reading.ask_offsets,
+    reading.query,
+    belonging.beat,
+    belonging.lock,
+    belonging.give_back,
+    belonging.delay,
+    belonging.end,
+    belonging.reply,
+    naming.register_strangers,
+    administering.look,
+    oddities.codes,
+    oddities.frames,
+    sending.differ,
+)
+
+
+def play(run: Run) -> None:
+    """Send everything."""
+    for part in PARTS:
+        part(run)
