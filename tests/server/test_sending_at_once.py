@@ -188,16 +188,7 @@ def test_a_store_that_was_slow_is_waited_for_on_a_thread(served, taken):
 
     times = iter([0.0, 0.0, 0.1])  # the send comes, its round begins, and ends
 
-    class Loop:
-        """The loop, with a clock of the test."""
-
-        def __getattr__(self, name):
-            return getattr(served.server.service.loop, name)
-
-        def time(self):
-            return next(times, 0.2)
-
-    sends.put_one, sends.loop, sends._slow_until = noted, Loop(), 0.0
+    sends.put_one, sends.clock, sends._slow_until = noted, lambda: next(times, 0.2), 0.0
     codes = [peer.ask(SEND, message("orders"), body=b"x").code for _ in range(2)]
 
     assert codes == [ResponseCode.SUCCESS] * 2

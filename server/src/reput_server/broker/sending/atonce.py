@@ -6,7 +6,6 @@ and answered here exactly as there. What a send has to pass stands in `broker.se
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -150,7 +149,7 @@ class SendsAtOnce:
             reconsume_times,
         )
         sends = self.sends
-        send = _SendAtOnce((message,), len(command.body), time.monotonic(), self, request, key)
+        send = _SendAtOnce((message,), len(command.body), sends.clock(), self, request, key)
         try:
             sends.add(send)
         except Refusal as refusal:

@@ -122,6 +122,8 @@ class SendsTogether:
     is_flushed: bool = False
     """Whether a put waits for the disk. One that does not takes microseconds, less than a thread
     takes to be woken, so it is made on the loop, as long as the store is that fast."""
+    clock: Callable[[], float] = time.monotonic
+    """s. Not the loop's: that of uvloop stands while a put is made."""
     put_count: int = attrs.field(init=False, default=0)
     """Rounds."""
     after_round: list[Callable[[], None]] = attrs.field(init=False, factory=list)
@@ -143,7 +145,7 @@ class SendsTogether:
         """
         done: asyncio.Future[Stored] = self.loop.create_future()
         size = sum(len(message.body) for message in messages)
-        self.add(_Awaited(messages, size, time.monotonic(), done))
+        self.add(_Awaited(messages, size, self.clock(), done))
         return await done
 
     def add(self, send: Send) -> None:
@@ -169,10 +171,10 @@ class SendsTogether:
     @property
     def head_wait_ms(self) -> int:
         """How long the first of them has waited."""
-        return int((time.monotonic() - self._waiting[0].since) * 1000) if self._waiting else 0
+        return int((self.clock() - self._waiting[0].since) * 1000) if self._waiting else 0
 
     def _begin_round(self) -> None:
-        now = time.monotonic()
+        now = self.clock()
         taken = self._take(now)
         if not taken:
             self._is_busy = False
@@ -188,7 +190,7 @@ class SendsTogether:
                 results = self._put_all(taken)
             except Exception as error:  # each of them is answered, whatever it is
                 results = [error] * len(taken)
-            ended = time.monotonic()
+            ended = self.clock()
             if ended - now > _SLOW_SECONDS:
                 self._slow_until = ended + _SPARED_SECONDS
             self._end_round(taken, results)
@@ -237,7 +239,7 @@ class SendsTogether:
                 failed_count += 1
             else:
                 each.stored(*result)
-        self.times.end([each.since for each in taken], time.monotonic(), failed_count)
+        self.times.end([each.since for each in taken], self.clock(), failed_count)
         self._tell_round_over()
 
     def _tell_round_over(self) -> None:
