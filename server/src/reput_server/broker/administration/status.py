@@ -9,7 +9,6 @@ Source: RocketMQ ``AdminBrokerProcessor.prepareRuntimeInfo``, ``StoreStatsServic
 from __future__ import annotations
 
 import shutil
-import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -66,7 +65,7 @@ class StatusHandlers:
     # ------------------------------------------------------------------ on the event loop
 
     def _of_times(self) -> dict[str, Any]:
-        now, times = time.monotonic(), self.sends.times
+        now, times = self.sends.clock(), self.sends.times
         minute = times.last_minute(now)
         since = times.began
         return {
