@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 
 import pytest
@@ -10,6 +11,8 @@ import reput
 from reput_server import LocalBroker, Ports, ServerConfig, serving
 
 ANYWHERE = ("127.0.0.1", 0)
+OWN_HOST = f"127.78.{os.getpid() >> 8 & 255}.{os.getpid() & 255}"
+"""An address of loopback on which nobody else takes a port that was free a moment ago."""
 
 
 def test_a_store_that_is_opened_with_the_ports_names_them_in_its_records(tmp_path):
@@ -41,7 +44,7 @@ def test_a_broker_of_tests_is_named_in_its_records_also_after_a_new_beginning():
 
 
 def test_one_address_that_is_taken_leaves_the_others_free():
-    with socket.create_server(ANYWHERE) as taken, socket.create_server(ANYWHERE) as other:
+    with socket.create_server(ANYWHERE) as taken, socket.create_server((OWN_HOST, 0)) as other:
         free = other.getsockname()
         other.close()
         config = ServerConfig(listen=free, name_server=taken.getsockname())
