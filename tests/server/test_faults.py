@@ -220,10 +220,12 @@ def test_the_largest_of_unfinished_frames_is_cut_and_not_who_comes_next(serve):
     greedy.socket.sendall(struct.pack(">iI", 8 << 20, 2) + bytes(900_000))
     wait_until(served, lambda: served.server.service.held_bytes > 900_000)
 
-    answer = small.ask(SEND, message("orders"), body=bytes(300_000))
-
-    assert answer.code == ResponseCode.SUCCESS
+    frame = encode_frame(Command.request(SEND, message("orders"), body=bytes(300_000)))
+    small.socket.sendall(frame[:250_000])
     assert greedy.is_closed()
+    small.socket.sendall(frame[250_000:])
+
+    assert small.receive().code == ResponseCode.SUCCESS
 
 
 def test_headers_count_for_what_they_take_and_long_ones_close_their_connection(serve, caplog):
