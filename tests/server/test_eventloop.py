@@ -55,6 +55,7 @@ def test_what_is_sent_is_taken_plain_and_encrypted_and_the_end_is_in_order(
     with WirePeer(served.server.address) as plain, WirePeer(served.server.address) as secret:
         secret.socket = files.context().wrap_socket(secret.socket, server_hostname="127.0.0.1")
         plain.ask(RequestCode.SEND_MESSAGE_V2, message("orders"), body=b"makes the topic")
+        served.store.wait_dispatched()
         waiting = secret.send(Command.request(RequestCode.PULL_MESSAGE, pull_of(1)))
         sent = plain.ask(RequestCode.SEND_MESSAGE_V2, message("orders"), body=body)
         taken = secret.receive()
