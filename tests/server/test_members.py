@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 from wirepeer import message
 
 import reput
+from reput_consumer.port.embedded import EmbeddedPort
 from reput_remoting import (
+    Command,
     ConsumerData,
     GroupNamed,
     GroupOf,
@@ -206,6 +210,28 @@ def test_how_far_a_group_is_is_kept(served):
 
     update = UpdateGroupOffset(consumer_group=GROUP, topic="orders", queue_id=0, commit_offset=2)
     assert peer.ask(RequestCode.UPDATE_CONSUMER_OFFSET, update).code == 0
+
+    assert peer.ask(RequestCode.QUERY_CONSUMER_OFFSET, asked).fields == {"offset": "2"}
+
+
+def test_no_offset_overtakes_a_newer_one(served, monkeypatch):
+    peer, commit, has_second_come = served.peer(), EmbeddedPort.commit, threading.Event()
+    asked = GroupOffset(consumer_group=GROUP, topic="orders", queue_id=0)
+    peer.ask(RequestCode.SEND_MESSAGE_V2, message("orders"), body=b"x")
+    peer.ask(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, GroupNamed(group=GROUP))
+
+    def slow_at_first(port, group, offsets, **options):
+        if 1 in offsets.values():
+            has_second_come.wait(0.5)  # in vain, as it has to come after
+        commit(port, group, offsets, **options)
+        has_second_come.set()
+
+    monkeypatch.setattr(EmbeddedPort, "commit", slow_at_first)
+    for offset in (1, 2):
+        update = UpdateGroupOffset(
+            consumer_group=GROUP, topic="orders", queue_id=0, commit_offset=offset
+        )
+        peer.send(Command.request(RequestCode.UPDATE_CONSUMER_OFFSET, update, one_way=True))
 
     assert peer.ask(RequestCode.QUERY_CONSUMER_OFFSET, asked).fields == {"offset": "2"}
 

@@ -79,11 +79,11 @@ class PullHandlers:
         pull: Pull = request.command.header(Pull)
         await self._check(pull)
         selector = self.filters.selector(pull)
+        if pull.sys_flag & PullFlag.COMMIT_OFFSET and self.context.is_writable:
+            self._commit(pull)
         answer, result = await self._read(request.command, pull, selector)
         if result.status is ReadStatus.OFFSET_RESET:
             return answer  # what the client has counted until now is over
-        if pull.sys_flag & PullFlag.COMMIT_OFFSET and self.context.is_writable:
-            self._commit(pull)  # noted in memory: another thread would take longer to be woken
         if not pull.sys_flag & PullFlag.SUSPEND:
             return answer
         seconds = min(max(pull.suspend_timeout_millis, 0), _HOLD_MS_MAX) / 1000
@@ -196,7 +196,10 @@ class PullHandlers:
         )
 
     def _commit(self, pull: Pull) -> None:
-        if pull.commit_offset >= 0:
+        """Note how far the group is: in memory, and before the read, which newer ones overtake."""
+        place = pull.topic, pull.queue_id
+        # After a reset by an operator, what the client has counted until now is over.
+        if pull.commit_offset >= 0 and not self.marks.has(pull.consumer_group, *place):
             queue = self.context.queue(pull.topic, pull.queue_id)
             self.context.port.commit(pull.consumer_group, {queue: pull.commit_offset})
 
