@@ -64,6 +64,27 @@ def test_messages_are_found_by_key_and_by_their_own_id(served):
     assert header.index_last_update_timestamp == max(e.store_timestamp for e in views(both))
 
 
+@pytest.mark.parametrize(("size", "count"), [(10, 100), (200_000, 41)])
+def test_many_messages_with_one_key_are_searched_a_few_at_a_time(served, monkeypatch, size, count):
+    limits, original = [], reput.Store.query
+
+    def noted(store, topic, key, begin, end, limit, **options):
+        limits.append(limit)
+        return original(store, topic, key, begin, end, limit, **options)
+
+    monkeypatch.setattr(reput.Store, "query", noted)
+    served.store.put_many(
+        [reput.Message("orders", b"%03d" % at + bytes(size), keys="k") for at in range(100)]
+    )
+    served.store.wait_dispatched()
+
+    answer = served.peer().ask(RequestCode.QUERY_MESSAGE, query("k", max_num=1_000))
+
+    newest = [b"%03d" % at for at in range(100 - count, 100)]
+    assert [each.body[:3] for each in views(answer)] == newest
+    assert max(limits) <= 16
+
+
 def test_a_key_that_nobody_has_is_told_so(served):
     answer = served.peer().ask(RequestCode.QUERY_MESSAGE, query("none"))
 

@@ -5,7 +5,7 @@ Source: RocketMQ ``QueryMessageProcessor``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -15,7 +15,6 @@ from reput_remoting import Command, Query, QueryAnswer, RequestCode, ResponseCod
 from reput_server.errors import Refusal
 
 if TYPE_CHECKING:
-    from reput import QueryResult
     from reput.record import MessageView
     from reput_server.broker.context import BrokerContext
     from reput_server.wire.answering import Handler
@@ -27,6 +26,19 @@ _UNIQUE: Final = "_UNIQUE_KEY_QUERY"
 _UNIQUE_COUNT: Final = 32
 _COUNT_MAX: Final = 1_000
 _BYTES_MAX: Final = 8 << 20
+_PAGE: Final = 16
+
+
+@attrs.frozen(eq=False)
+class _Found:
+    """What a search by key has found."""
+
+    records: Sequence[bytes]
+    """The newest first."""
+    newest: int
+    """Store time of the newest, ms."""
+    indexed_to: int
+    """Physical offset below which every message was searched."""
 
 
 @attrs.frozen(eq=False)
@@ -53,25 +65,37 @@ class QueryHandlers:
             found = await self.context.run(self._find, asked, count)
         except NoReaderError:
             raise self.context.missing("index", "queries by key") from None
-        records: list[bytes] = []
-        size = 0
-        for message in found:
-            size += len(message.record)
-            if records and size > _BYTES_MAX:
-                break
-            records.append(message.record)
-        if not records:
+        if not found.records:
             raise _nothing_found()
-        records.reverse()  # they were found from the newest one on
         header = QueryAnswer(
-            index_last_update_timestamp=max(each.store_timestamp for each in found),
+            index_last_update_timestamp=found.newest,
             index_last_update_phyoffset=found.indexed_to,
         )
-        return request.command.answer(ResponseCode.SUCCESS, header, body=b"".join(records))
+        # They were found from the newest one on.
+        body = b"".join(reversed(found.records))
+        return request.command.answer(ResponseCode.SUCCESS, header, body=body)
 
-    def _find(self, asked: Query, count: int) -> QueryResult:
+    def _find(self, asked: Query, count: int) -> _Found:
+        """Search, a few messages at a time: many large ones would take the server's memory."""
         begin, end = asked.begin_timestamp, asked.end_timestamp
-        return self.context.store.query(asked.topic, asked.key, begin, end, count)
+        records: list[bytes] = []
+        size = newest = indexed_to = 0
+        after: int | None = None
+        while len(records) < count:
+            found = self.context.store.query(
+                asked.topic, asked.key, begin, end, min(count - len(records), _PAGE), after=after
+            )
+            indexed_to = indexed_to or found.indexed_to
+            for message in found:
+                size += len(message.record)
+                if records and size > _BYTES_MAX:
+                    return _Found(records, newest, indexed_to)
+                records.append(message.record)
+                newest = max(newest, message.store_timestamp)
+            after = found.after
+            if after is None:
+                break
+        return _Found(records, newest, indexed_to)
 
     async def view(self, request: Request) -> Command:
         """Answer with the message at a physical offset."""
