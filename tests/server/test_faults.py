@@ -264,9 +264,12 @@ def test_pulls_that_wait_keep_neither_bodies_nor_more_than_their_share(serve):
     served = serve(limits=Limits(held_bytes=3_000))
     waiting, broker = served.peer(), served.server.broker
     waiting.ask(SEND, message("orders", 1), body=b"x")
-    for _ in range(3):
-        wanted = wirescript.pull(hold_ms=20_000, subscription="a" * 1_000)
-        waiting.send(Command.request(RequestCode.PULL_MESSAGE, wanted, body=bytes(100_000)))
+    wanted = wirescript.pull(hold_ms=20_000, subscription="a" * 1_000)
+    command = Command.request(RequestCode.PULL_MESSAGE, wanted, body=bytes(100_000))
+    for _ in range(2):
+        waiting.send(command)
+    wait_until(served, lambda: len(broker.held) == 2)  # reads of pulls overtake each other
+    waiting.send(command)
 
     first = waiting.receive()
 

@@ -296,7 +296,7 @@ def test_a_slow_disk_refuses_only_what_others_were_taken_before(
     while sends.waiting_count < 2 or sends.head_wait_ms < 20:
         other.ask(RequestCode.GET_MIN_OFFSET, QueueOf(topic="orders", queue_id=0))
     goes_on.set()
-    answers = [peer.receive() for _ in codes]
+    answers = sorted((peer.receive() for _ in codes), key=lambda answer: answer.opaque)
 
     assert [answer.code for answer in answers] == codes
     if 2 in codes:

@@ -193,7 +193,8 @@ class SendsTogether:
             ended = self.clock()
             if ended - now > _SLOW_SECONDS:
                 self._slow_until = ended + _SPARED_SECONDS
-            self._end_round(taken, results)
+            self._answer(taken, results)
+            self._count(taken, results)
             if self._waiting:
                 self.loop.call_soon(self._begin_round)
             else:
@@ -228,18 +229,22 @@ class SendsTogether:
             ended: list[Result] = [raised or ConnectionResetError("the server stops")] * len(taken)
         else:
             ended = found.result()
-        self._end_round(taken, ended)
-        self._begin_round()
+        self._count(taken, ended)
+        try:
+            self._begin_round()  # first: the disk works while these are answered
+        finally:
+            self._answer(taken, ended)
 
-    def _end_round(self, taken: list[Send], results: Sequence[Result]) -> None:
-        failed_count = 0
+    def _count(self, taken: list[Send], results: Sequence[Result]) -> None:
+        failed_count = sum(isinstance(each, Exception) for each in results)
+        self.times.end([each.since for each in taken], self.clock(), failed_count)
+
+    def _answer(self, taken: list[Send], results: Sequence[Result]) -> None:
         for each, result in zip(taken, results, strict=True):
             if isinstance(result, Exception):
                 each.failed(result)
-                failed_count += 1
             else:
                 each.stored(*result)
-        self.times.end([each.since for each in taken], self.clock(), failed_count)
         self._tell_round_over()
 
     def _tell_round_over(self) -> None:
