@@ -22,6 +22,7 @@ from reput_consumer import (
     retry_topic,
 )
 from reput_remoting import (
+    MASTER_ID,
     BodyObject,
     Command,
     GroupOf,
@@ -191,7 +192,7 @@ class RemotePort:
     async def _committed(self, group: str, queue: MessageQueue) -> int | None:
         header = GroupOffset(consumer_group=group, topic=queue.topic, queue_id=queue.queue_id)
         command = Command.request(RequestCode.QUERY_CONSUMER_OFFSET, header)
-        address = await self._runtime.routes.master(queue)
+        address = await self._runtime.routes.broker(queue, MASTER_ID)
         answer = await self._runtime.ask(address, command, ResponseCode.QUERY_NOT_FOUND)
         if answer.code == ResponseCode.QUERY_NOT_FOUND:
             return None
@@ -212,7 +213,8 @@ class RemotePort:
                 queue_id=queue.queue_id,
                 commit_offset=offset,
             )
-            address = await self._runtime.routes.master(queue)
+            # A slave keeps it, too, until its master is back.
+            address = await self._runtime.routes.broker(queue, MASTER_ID)
             command = Command.request(RequestCode.UPDATE_CONSUMER_OFFSET, header)
             await self._runtime.ask(address, command)
 
