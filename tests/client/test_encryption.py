@@ -8,15 +8,12 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from certificates import Certificates, make_certificates
 
 import reput
 from reput.record import Message
 from reput_client import Client, ClientError
 from reput_server import ServerConfig, TlsConfig, serving
-
-pytest.importorskip("trustme", reason="no trustme: `make dev` installs it")
-
-from certificates import Certificates, make_certificates
 
 _SMALL = {"commitlog": {"file_size": 1 << 20}, "consumequeue": {"units_per_file": 1_000}}
 

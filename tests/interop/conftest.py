@@ -30,7 +30,17 @@ def java(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 )
 def rocketmq(request: pytest.FixtureRequest) -> realbroker.RocketMQ:
     """RocketMQ's name server, broker, admin tool and client, in each version."""
+    return _fetched(request.param)
+
+
+@pytest.fixture(scope="session")
+def newest() -> realbroker.RocketMQ:
+    """The version whose answers ours are compared with."""
+    return _fetched("5.3.3")
+
+
+def _fetched(version: str) -> realbroker.RocketMQ:
     try:
-        return realbroker.fetch(request.param)
-    except JavaUnavailableError as error:
+        return realbroker.fetch(version)
+    except JavaUnavailableError as error:  # no Java or no Maven: the tests say so, and go on
         pytest.skip(str(error))

@@ -52,14 +52,12 @@ UNSET = "not set any response code"
 
 
 @pytest.fixture
-def both(rocketmq: RocketMQ, tmp_path: Path) -> Iterator[tuple[WirePeer, WirePeer]]:
+def both(newest: RocketMQ, tmp_path: Path) -> Iterator[tuple[WirePeer, WirePeer]]:
     """Connections to a real broker and to our server, both without a topic."""
-    if rocketmq.version.startswith("4."):
-        pytest.skip("ours speaks 5.3.3")
     config = ServerConfig(listen=("127.0.0.1", 0), name_server=("127.0.0.1", 0))
     with (
-        rocketmq.name_server(tmp_path / "names") as names,
-        rocketmq.broker(tmp_path / "broker", names.address) as broker,
+        newest.name_server(tmp_path / "names") as names,
+        newest.broker(tmp_path / "broker", names.address) as broker,
         reput.open(tmp_path / "store", plugins=PLUGINS, config=SMALL) as store,
         serving(store, config) as server,
         WirePeer(("127.0.0.1", broker.port), 60) as real,

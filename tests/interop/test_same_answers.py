@@ -12,7 +12,7 @@ from pathlib import Path
 import attrs
 import pytest
 import realbroker
-from mavenparts import JavaUnavailableError
+from realbroker import RocketMQ
 from sameanswers import allowed, script
 from sameanswers.comparing import Difference, compare
 from sameanswers.run import Exchange, Run
@@ -21,7 +21,6 @@ from sameanswers.stores import differing_files, differing_records
 import reput
 from reput_server import ServerConfig, serving
 
-RELEASE = "5.3.3"
 CLUSTER = "reput"
 PLUGINS = frozenset({"consumequeue", "consumer", "filter", "index", "schedule", "transaction"})
 HOST = "127.0.0.1"
@@ -48,11 +47,7 @@ class Ports:
             yield run
 
 
-def play_with_java(ports: Ports, home: Path) -> Played:
-    try:
-        rocketmq = realbroker.fetch(RELEASE)
-    except JavaUnavailableError as error:
-        pytest.skip(str(error))
+def play_with_java(rocketmq: RocketMQ, ports: Ports, home: Path) -> Played:
     options = {"store": home / "store", "port": ports.broker, "enablePropertyFilter": "true"}
     with (
         rocketmq.name_server(home / "names", ports.names) as names,
@@ -79,11 +74,11 @@ def play_with_ours(ports: Ports, home: Path) -> Played:
 
 
 @pytest.fixture(scope="module")
-def played(tmp_path_factory: pytest.TempPathFactory) -> tuple[Played, Played]:
+def played(newest: RocketMQ, tmp_path_factory: pytest.TempPathFactory) -> tuple[Played, Played]:
     """What became of the script there, and here."""
     ports = Ports(realbroker.free_ports(), realbroker.free_ports(1, -2))
     return (
-        play_with_java(ports, tmp_path_factory.mktemp("theirs")),
+        play_with_java(newest, ports, tmp_path_factory.mktemp("theirs")),
         play_with_ours(ports, tmp_path_factory.mktemp("ours")),
     )
 

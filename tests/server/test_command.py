@@ -311,7 +311,6 @@ def test_certificates_are_files_and_who_encrypts_is_answered(small, tmp_path):
 
 
 def test_metrics_are_where_the_command_says(small):
-    pytest.importorskip("reput_metrics")
     import urllib.request
 
     with serving(small, *ANYWHERE, "--metrics", "127.0.0.1:0") as process:

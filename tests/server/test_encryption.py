@@ -8,14 +8,11 @@ import threading
 from pathlib import Path
 
 import pytest
+from certificates import Certificates, make_certificates
 from wirepeer import WirePeer, message
 
 from reput_remoting import Command, Pull, PullFlag, QueueOf, RequestCode, TopicRouteOf, encode_frame
 from reput_server import CertificateError, Limits
-
-pytest.importorskip("trustme", reason="no trustme: `make dev` installs it")
-
-from certificates import Certificates, make_certificates
 
 QUEUE = QueueOf(topic="orders", queue_id=0)
 

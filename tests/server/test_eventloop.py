@@ -24,7 +24,6 @@ def event_loop_name(request, monkeypatch):
 
 @pytest.fixture
 def files(tmp_path_factory):
-    pytest.importorskip("trustme", reason="no trustme: `make dev` installs it")
     from certificates import make_certificates
 
     return make_certificates(tmp_path_factory.mktemp("certificates"))

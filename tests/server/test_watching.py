@@ -25,7 +25,6 @@ from reput_remoting import (
 from reput_server.watching.figures import health_of
 from reput_server.watching.pages import Page, Pages
 
-pytest.importorskip("reput_metrics")
 ANYWHERE = ("127.0.0.1", 0)
 
 

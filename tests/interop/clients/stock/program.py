@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Self
 
-Row = dict[str, Any]
-_TRIES = 5
-_END_SECONDS = 60
+from lineprocess import LineProcess, Row
 
 
 class UnavailableError(Exception):
@@ -22,39 +16,14 @@ class ProgramFailedError(Exception):
     """The work failed; its text is what the client said."""
 
 
-class Program:
+class Program(LineProcess):
     """A process in which producers and consumers of a stock client run."""
 
+    failed = ProgramFailedError
+
     def __init__(self, command: Sequence[str], directory: Path) -> None:
-        directory.mkdir(parents=True, exist_ok=True)
-        self._log = (directory / "program.log").open("w", encoding="utf-8")
-        self._process = subprocess.Popen(
-            list(command),
-            cwd=directory,
-            # Clients keep the offsets of broadcasts at home.
-            env={**os.environ, "HOME": str(directory)},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._log,
-            text=True,
-            encoding="utf-8",
-        )
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """End it, and everything in it."""
-        try:
-            self._process.communicate(timeout=_END_SECONDS)
-        except subprocess.TimeoutExpired:
-            self.kill()
-        self._log.close()
-
-    def kill(self) -> None:
-        """End it as a crash does."""
-        self._process.kill()
-        self._process.communicate()
+        # Clients keep the offsets of broadcasts at home.
+        super().__init__(command, directory, {"HOME": str(directory)})
 
     # ------------------------------------------------------------------ sending
 
@@ -127,37 +96,3 @@ class Program:
     def stop(self, name: str) -> None:
         """End a producer or a consumer in order: the broker knows its offsets then."""
         self.ask(do="stop", name=name)
-
-    def admin(self, *arguments: str) -> str:
-        """What ``mqadmin`` with these arguments prints; the name server is added. Java alone.
-
-        The tool waits for answers for a few seconds only: where that is over, it is asked again.
-        """
-        for _ in range(_TRIES - 1):
-            try:
-                return str(self.ask(do="admin", arguments=arguments)["text"])
-            except ProgramFailedError as error:
-                if "Timeout" not in str(error):
-                    raise
-        return str(self.ask(do="admin", arguments=arguments)["text"])
-
-    def ask(self, **work: object) -> Row:
-        """Hand over one line, and return the answer.
-
-        Raises:
-            ProgramFailedError: the work failed, or the program has ended.
-        """
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        try:
-            self._process.stdin.write(json.dumps(work) + "\n")
-            self._process.stdin.flush()
-        except BrokenPipeError:
-            raise ProgramFailedError(f"it has ended with {self._process.wait()}") from None
-        line = self._process.stdout.readline()
-        if not line:
-            raise ProgramFailedError(f"it has ended with {self._process.wait()}")
-        answer: Row = json.loads(line)
-        if "error" in answer:
-            raise ProgramFailedError(str(answer["error"]))
-        return answer
