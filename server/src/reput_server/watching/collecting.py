@@ -17,7 +17,7 @@ from prometheus_client.registry import Collector, CollectorRegistry
 
 import reput_metrics
 from reput_server.broker.statistics.times import BOUNDS
-from reput_server.watching.listed import METRICS, ServerMetric
+from reput_server.watching.listed import METRICS
 
 if TYPE_CHECKING:
     from reput import Store
@@ -115,7 +115,7 @@ def _bounded(values: _Values) -> _Values:
     return {**kept, rest: sum(values[key] for key in largest[LABELS_MAX:])}
 
 
-def _family(metric: ServerMetric, values: _Values) -> Metric:
+def _family(metric: reput_metrics.Metric, values: _Values) -> Metric:
     kind: Any = CounterMetricFamily if metric.kind == "counter" else GaugeMetricFamily
     family = kind(metric.name, metric.text, labels=metric.labels)
     for labels, value in values.items():
@@ -124,7 +124,7 @@ def _family(metric: ServerMetric, values: _Values) -> Metric:
     return found
 
 
-def _histogram(metric: ServerMetric, times: TimesFigures) -> Metric:
+def _histogram(metric: reput_metrics.Metric, times: TimesFigures) -> Metric:
     family = HistogramMetricFamily(metric.name, metric.text)
     below, buckets = 0, []
     for bound, count in zip((*map(str, BOUNDS), "+Inf"), times.counts, strict=True):

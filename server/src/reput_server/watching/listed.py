@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal, NamedTuple
+from typing import Final
 
-__all__ = ["METRICS", "ServerMetric"]
+from reput_metrics import Metric
 
-
-class ServerMetric(NamedTuple):
-    """One metric, as Prometheus has it."""
-
-    name: str
-    kind: Literal["gauge", "counter", "histogram"]
-    text: str
-    """What it means, in one line."""
-    labels: tuple[str, ...] = ()
+__all__ = ["METRICS"]
 
 
 _PORT: Final = ("port",)
@@ -22,46 +14,42 @@ _TOPIC: Final = ("topic",)
 _GROUP: Final = ("group",)
 _BOTH: Final = ("topic", "group")
 _LISTED: Final = (
-    ServerMetric("reput_server_info", "gauge", "Always 1.", ("broker", "cluster", "address")),
-    ServerMetric("reput_server_up", "gauge", "1 if messages come in and out, 0 if not."),
-    ServerMetric("reput_server_start_seconds", "gauge", "When it started, since the epoch."),
+    Metric("reput_server_info", "gauge", "Always 1.", ("broker", "cluster", "address")),
+    Metric("reput_server_up", "gauge", "1 if messages come in and out, 0 if not."),
+    Metric("reput_server_start_seconds", "gauge", "When it started, since the epoch."),
     # ------------------------------------------------------------------ connections
-    ServerMetric("reput_server_connections", "gauge", "Connections.", _PORT),
-    ServerMetric("reput_server_requests_total", "counter", "Requests.", _PORT),
-    ServerMetric(
-        "reput_server_working_bytes", "gauge", "Bytes of requests that are worked on.", _PORT
-    ),
-    ServerMetric(
+    Metric("reput_server_connections", "gauge", "Connections.", _PORT),
+    Metric("reput_server_requests_total", "counter", "Requests.", _PORT),
+    Metric("reput_server_working_bytes", "gauge", "Bytes of requests that are worked on.", _PORT),
+    Metric(
         "reput_server_unread_bytes", "gauge", "Bytes of answers that peers leave unread.", _PORT
     ),
-    ServerMetric("reput_server_producers", "gauge", "Clients of a producer group.", _GROUP),
+    Metric("reput_server_producers", "gauge", "Clients of a producer group.", _GROUP),
     # ------------------------------------------------------------------ what waits
-    ServerMetric("reput_server_held_pulls", "gauge", "Pulls that wait for a message."),
-    ServerMetric("reput_server_waiting_sends", "gauge", "Sends that wait for a put."),
-    ServerMetric("reput_server_waiting_send_seconds", "gauge", "How long the first has waited."),
-    ServerMetric("reput_server_waiting_reads", "gauge", "Reads that wait for a thread."),
-    ServerMetric("reput_server_waiting_read_seconds", "gauge", "How long the first has waited."),
+    Metric("reput_server_held_pulls", "gauge", "Pulls that wait for a message."),
+    Metric("reput_server_waiting_sends", "gauge", "Sends that wait for a put."),
+    Metric("reput_server_waiting_send_seconds", "gauge", "How long the first has waited."),
+    Metric("reput_server_waiting_reads", "gauge", "Reads that wait for a thread."),
+    Metric("reput_server_waiting_read_seconds", "gauge", "How long the first has waited."),
     # ------------------------------------------------------------------ times
-    ServerMetric("reput_server_send_seconds", "histogram", "From a send's arrival to its answer."),
-    ServerMetric(
-        "reput_server_put_seconds", "histogram", "Time of a put of all sends that had come."
-    ),
-    ServerMetric("reput_server_read_seconds", "histogram", "Time of a read for a pull."),
-    ServerMetric("reput_server_failed_sends_total", "counter", "Sends that were not stored."),
+    Metric("reput_server_send_seconds", "histogram", "From a send's arrival to its answer."),
+    Metric("reput_server_put_seconds", "histogram", "Time of a put of all sends that had come."),
+    Metric("reput_server_read_seconds", "histogram", "Time of a read for a pull."),
+    Metric("reput_server_failed_sends_total", "counter", "Sends that were not stored."),
     # ------------------------------------------------------------------ messages
-    ServerMetric("reput_server_put_messages_total", "counter", "Messages that came.", _TOPIC),
-    ServerMetric("reput_server_put_bytes_total", "counter", "Bytes of their records.", _TOPIC),
-    ServerMetric("reput_server_got_messages_total", "counter", "Messages handed out.", _BOTH),
-    ServerMetric("reput_server_got_bytes_total", "counter", "Bytes of their records.", _BOTH),
-    ServerMetric("reput_server_sent_back_total", "counter", "Messages given back.", _BOTH),
+    Metric("reput_server_put_messages_total", "counter", "Messages that came.", _TOPIC),
+    Metric("reput_server_put_bytes_total", "counter", "Bytes of their records.", _TOPIC),
+    Metric("reput_server_got_messages_total", "counter", "Messages handed out.", _BOTH),
+    Metric("reput_server_got_bytes_total", "counter", "Bytes of their records.", _BOTH),
+    Metric("reput_server_sent_back_total", "counter", "Messages given back.", _BOTH),
     # ------------------------------------------------------------------ groups
-    ServerMetric(
+    Metric(
         "reput_server_group_lag_messages",
         "gauge",
         "Messages that a group has not consumed, retries included.",
         _GROUP,
     ),
-    ServerMetric("reput_server_group_members", "gauge", "Members of a consumer group.", _GROUP),
+    Metric("reput_server_group_members", "gauge", "Members of a consumer group.", _GROUP),
 )
 METRICS: Final = {each.name: each for each in _LISTED}
 """All metrics by name."""
