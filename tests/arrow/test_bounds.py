@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 import reput
 from reput.errors import ConfigError
+from reput.record.layout import HEADER_DTYPE
 from reput_arrow import schema_of
 from reput_arrow.logs.finding import find_logs
 from reput_arrow.reading.bounds import QueueBounds
@@ -78,3 +79,17 @@ def test_a_store_without_offsets_of_groups_is_told(tmp_path):
 
     with pytest.raises(ConfigError, match=r"consumerOffset.json, nor of any other group"):
         rows_of(tmp_path, group="shop")
+
+
+def test_a_negative_queue_id_of_a_damaged_header_is_in_no_other_queue(tmp_path):
+    config = {"commitlog": {"file_size": 4_096, "preallocate": False}}
+    with reput.open(tmp_path, plugins=(), config=config) as opened:
+        places = [opened.put(reput.Message(topic, b"x")) for topic in ("a", "a", "b")]
+    with open(tmp_path / "commitlog" / f"{0:020d}", "r+b") as file:
+        file.seek(places[1].physical_offset + HEADER_DTYPE.fields["queue_id"][1])
+        file.write((-1).to_bytes(4, signed=True))
+
+    assert rows_of(tmp_path, bounds=QueueBounds(starts={"a": {-1: 1}, "b": {0: 1}})) == [
+        ("a", 0, 0),
+        ("a", -1, 1),
+    ]

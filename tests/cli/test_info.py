@@ -8,6 +8,7 @@ import sys
 import pytest
 
 import reput
+from reput.record.layout import HEADER_DTYPE
 from reput_cli.kit.exitcodes import ExitCode
 
 
@@ -62,6 +63,25 @@ def test_people_see_facts_and_topics(run, plain_store) -> None:
     assert "damage" in outcome.out
     topic = next(line for line in outcome.out.splitlines() if line.startswith("orders"))
     assert topic.split()[1:5] == ["2", "2", "0", "1"]
+
+
+def test_a_scan_shows_a_negative_queue_id_as_it_stands_and_credits_no_other_topic(
+    run, plain_store
+) -> None:
+    path = plain_store(*(reput.Message(topic, b"x") for topic in ("orders", "paid", "sent")))
+    with reput.open(path, mode="r") as store:
+        paid = next(store.scan()).message(1).physical_offset
+    with open(path / "commitlog" / f"{0:020d}", "r+b") as file:
+        file.seek(paid + HEADER_DTYPE.fields["queue_id"][1])
+        file.write((-2).to_bytes(4, signed=True))
+
+    document = run("info", path, "--scan", "--json").json
+
+    assert by_queue(document) == {
+        ("orders", 0): (0, 1),
+        ("paid", -2): (0, 1),
+        ("sent", 0): (0, 1),
+    }
 
 
 def test_every_queue_is_shown_when_asked_for(run, plain_store) -> None:

@@ -400,6 +400,48 @@ def test_progress_that_cannot_be_written_stops_nobody_and_is_written_later(tmp_p
         assert notes_of(store).state == "running"
 
 
+@pytest.mark.parametrize("threads", [True, False])
+def test_a_plugin_that_the_manifest_cannot_name_is_closed_and_not_added(tmp_path, threads):
+    class Closing(NotesPlugin):
+        closed = 0
+
+        @reput.hookimpl
+        def reput_close(self):
+            self.closed += 1
+
+    disk, plugin = FaultyDisk(operations={"rename"}, below="manifest"), Closing()
+    with open_with(tmp_path, disk=disk, threads=threads) as store:
+        offsets = put(store, 3)
+        disk.fail_at, disk.lasting = 1, True
+        disk.calls.clear()
+        with pytest.raises(OSError, match="No space"):
+            store.add_plugin(plugin, {})
+        assert plugin.closed == 1
+        assert store.plugins() == []
+
+        disk.mend()
+        store.add_plugin(plugin)
+        assert store.wait_dispatched(10)
+        assert plugin.offsets == offsets
+
+
+@pytest.mark.parametrize("threads", [True, False])
+def test_a_plugin_that_the_manifest_still_names_is_not_removed_and_goes_on(tmp_path, threads):
+    disk, plugin = FaultyDisk(operations={"rename"}, below="manifest"), NotesPlugin()
+    with open_with(tmp_path, plugin, disk=disk, threads=threads) as store:
+        offsets = put(store, 3)
+        assert store.wait_dispatched(10)
+        disk.fail_at, disk.lasting = 1, True
+        disk.calls.clear()
+        with pytest.raises(OSError, match="No space"):
+            store.remove_plugin("notes")
+
+        offsets += put(store, 2)
+        assert store.wait_dispatched(10)
+        assert notes_of(store).state == "running"
+        assert plugin.offsets == offsets
+
+
 # --------------------------------------------------------------------------- progress
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import reput
+from reput import errors
 from reput.errors import PluginError
 
 SMALL = {"commitlog": {"file_size": 1 << 16}}
@@ -132,3 +133,16 @@ def test_a_store_stays_open_where_it_is_not_told_how_long_to_wait(store):
 
 def test_numbers_of_other_classes_are_numbers(store):
     assert store.get(np.int64(0)).body == b"one"
+
+
+def test_every_error_that_is_raised_is_public():
+    own = {
+        name
+        for name, value in vars(errors).items()
+        if isinstance(value, type)
+        and issubclass(value, errors.ReputError)
+        and value.__module__ == errors.__name__
+    }
+
+    assert own
+    assert own <= set(errors.__all__)

@@ -32,6 +32,7 @@ __all__ = [
     "NoReaderError",
     "OffsetOutOfRangeError",
     "PluginError",
+    "PluginFlushError",
     "PluginMethodError",
     "PluginNotFoundError",
     "PluginOrderError",

@@ -75,6 +75,7 @@ class Members:
         Raises:
             PluginError: it cannot be found, ordered or opened; the store is unchanged.
             ConfigError: a wrong option.
+            OSError: the manifest cannot be written; the store is unchanged.
         """
         with self._lock:
             name, plugin = load_plugin(item, {**self.sections.get(_name_of(item), {}), **options})
@@ -92,9 +93,14 @@ class Members:
             if opened.error is not None:
                 self._close(wider, name)
                 raise PluginError(name, f"it cannot be opened: {opened.error}")
-            # The manifest before the first message, as the plugin now belongs to the store.
-            self.sections = {**self.sections, name: dict(options)} if options else self.sections
-            self._save_manifest(wider)
+            sections = {**self.sections, name: dict(options)} if options else self.sections
+            try:
+                # The manifest before the first message, as the plugin now belongs to the store.
+                self._save_manifest(wider, sections)
+            except BaseException:
+                self._close(wider, name)
+                raise
+            self.sections = sections
             if file is not None:
                 self.progress_files[name] = file
             self.plugin_flusher.forget(name)
@@ -109,6 +115,7 @@ class Members:
         Raises:
             PluginError: the store does not use it, another plugin requires it, or it does not
                 return from a call.
+            OSError: the manifest cannot be written; the plugin stays and goes on.
         """
         with self._lock:
             each = self._runner(name)
@@ -130,7 +137,14 @@ class Members:
             if was_running:
                 self.plugin_flusher.flush_plugin(each)
             wider, narrower = self.plugins, self.plugins.without(name)
-            self._save_manifest(narrower)
+            try:
+                self._save_manifest(narrower, self.sections)
+            except BaseException:
+                if was_running and each.cut_to is None:
+                    self.loop.resume(name, each.position)
+                elif was_running:
+                    each.suspend(Stopped.BY_USER)  # its flush failed just now
+                raise
             self.loop.remove(name)
             self.plugin_flusher.forget(name)
             self._use(narrower)
@@ -283,13 +297,13 @@ class Members:
         self.after_change(plugins)
         self.workers.use()
 
-    def _save_manifest(self, plugins: PluginSet) -> None:
-        sections = {
+    def _save_manifest(self, plugins: PluginSet, sections: Mapping[str, Mapping[str, Any]]) -> None:
+        kept = {
             name: section
-            for name, section in self.sections.items()
+            for name, section in sections.items()
             if name in plugins.plugins or name in CORE_SECTIONS
         }
-        Manifest(tuple(sorted(plugins.plugins)), sections).save(self.root, self.disk)
+        Manifest(tuple(sorted(plugins.plugins)), kept).save(self.root, self.disk)
 
     def _progress_path(self, name: str) -> str:
         return os.path.join(self.root, OWN_DIRECTORY, "progress", name)

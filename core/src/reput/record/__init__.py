@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from reput.record.messages.message import Host as Host
     from reput.record.messages.message import Message as Message
     from reput.record.messages.message import encode_property_text as encode_property_text
+    from reput.record.queuekeys import queue_keys as queue_keys
+    from reput.record.queuekeys import queue_of_key as queue_of_key
     from reput.record.sound import sound_messages as sound_messages
     from reput.record.text.gather import fixed_rows as fixed_rows
     from reput.record.text.gather import rows_by_width as rows_by_width
@@ -84,6 +86,8 @@ _HOMES = {
     "parse_message_id": "ids",
     "parse_properties": "text.properties",
     "prepare_columns": "encoding.many",
+    "queue_keys": "queuekeys",
+    "queue_of_key": "queuekeys",
     "rows_by_width": "text.gather",
     "sound_messages": "sound",
     "unpack_body": "unpacking",

@@ -15,6 +15,7 @@ from reput.record.layout import (
     PROPERTY_LIGHT_QUEUES,
     TRANSACTION_COMMIT,
 )
+from reput.record.queuekeys import queue_keys, queue_of_key
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -58,16 +59,19 @@ def after_lost_ones(
 
 
 def _count(batch: DispatchBatch, found: dict[tuple[str, int], int]) -> None:
-    counted = np.flatnonzero((batch.transaction == 0) | (batch.transaction == TRANSACTION_COMMIT))
+    is_queued = (batch.transaction == 0) | (batch.transaction == TRANSACTION_COMMIT)
+    # No checksum covers the queue id; a negative one belongs to no queue.
+    counted = np.flatnonzero(is_queued & (batch.queue_id >= 0))
     if len(counted) == 0:
         return
-    queue = batch.topic_code[counted].astype(np.int64) << 32 | batch.queue_id[counted]
+    queue = queue_keys(batch.topic_code[counted], batch.queue_id[counted])
     following = batch.queue_offset[counted] + _inner_counts(batch)[counted]
     distinct, group = np.unique(queue, return_inverse=True)
     highest = np.zeros(len(distinct), np.int64)
     np.maximum.at(highest, group, following)
     for value, offset in zip(distinct.tolist(), highest.tolist(), strict=True):
-        key = batch.topics[value >> 32], value & 0xFFFFFFFF
+        code, queue_id = queue_of_key(value)
+        key = batch.topics[code], queue_id
         found[key] = max(found.get(key, 0), offset)
     listed = batch.text(PROPERTY_LIGHT_QUEUE_OFFSETS)
     for row in np.flatnonzero(listed.present).tolist():  # light queues, which few stores have

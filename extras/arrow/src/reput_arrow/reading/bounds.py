@@ -11,6 +11,7 @@ import numpy as np
 
 from reput.errors import ConfigError
 from reput.offline import read_consumer_offsets
+from reput.record import queue_keys, queue_of_key
 from reput_arrow.logs.arrowdisk import disk_of
 from reput_arrow.logs.place import LEDGER
 
@@ -46,9 +47,10 @@ class QueueBounds:
 
     def rows(self, batch: DispatchBatch) -> npt.NDArray[np.bool_]:
         """Return which rows of a batch are wanted, ``(n,)``."""
-        keys = (batch.topic_code.astype(np.int64) << 32) | batch.queue_id
+        keys = queue_keys(batch.topic_code, batch.queue_id)
         known, numbers = np.unique(keys, return_inverse=True)
-        bounds = [self._range(batch.topics[key >> 32], key & 0xFFFFFFFF) for key in known.tolist()]
+        queues = [queue_of_key(key) for key in known.tolist()]
+        bounds = [self._range(batch.topics[code], queue_id) for code, queue_id in queues]
         low, high = np.array(bounds or [_EVERYTHING], np.int64).T
         found: npt.NDArray[np.bool_] = (batch.queue_offset >= low[numbers]) & (
             batch.queue_offset < high[numbers]

@@ -15,6 +15,7 @@ import attrs
 import numpy as np
 
 from reput.errors import ReputError
+from reput.record import queue_keys
 from reput.record.layout import TRANSACTION_COMMIT, TRANSACTION_MASK
 from reput_arrow.logs.arrowdisk import disk_of
 from reput_arrow.logs.opening import open_log
@@ -110,7 +111,7 @@ class Survey:
     def _add(self, batch: DispatchBatch) -> None:
         transaction = batch.sys_flag & TRANSACTION_MASK
         rows = np.flatnonzero((transaction == 0) | (transaction == TRANSACTION_COMMIT))
-        keys = (batch.topic_code.astype(np.int64) << 32) | batch.queue_id
+        keys = queue_keys(batch.topic_code, batch.queue_id)
         order = rows[np.argsort(keys[rows], kind="stable")]
         borders = np.flatnonzero(np.diff(keys[order])) + 1
         for part in np.split(order, borders) if len(order) else ():

@@ -10,6 +10,7 @@ import numpy as np
 
 from reput.log import DamageCollector
 from reput.plugin import QueueInfo
+from reput.record import queue_keys, queue_of_key
 from reput.record.layout import TRANSACTION_COMMIT, TRANSACTION_MASK
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def _count(batch: DispatchBatch, queues: dict[tuple[str, int], CountedQueue]) ->
     transaction = batch.sys_flag & TRANSACTION_MASK
     rows = np.flatnonzero((transaction == 0) | (transaction == TRANSACTION_COMMIT))
     # One number for each (topic, queue id), so that sorting puts the rows of a queue together.
-    group = (batch.topic_code[rows].astype(np.int64) << 32) + batch.queue_id[rows]
+    group = queue_keys(batch.topic_code[rows], batch.queue_id[rows])
     order = np.argsort(group, kind="stable")
     names, starts, counts = np.unique(group[order], return_index=True, return_counts=True)
     offsets = batch.queue_offset[rows][order]
@@ -80,7 +81,8 @@ def _count(batch: DispatchBatch, queues: dict[tuple[str, int], CountedQueue]) ->
         np.maximum.reduceat(times, starts).tolist() if len(starts) else [],
         strict=True,
     ):
-        key = batch.topics[name >> 32], name & 0xFFFFFFFF
+        code, queue_id = queue_of_key(name)
+        key = batch.topics[code], queue_id
         known = queues.get(key)
         queues[key] = CountedQueue(
             *key,

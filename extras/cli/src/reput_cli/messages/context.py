@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from reput.record import queue_keys
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -115,7 +117,7 @@ def _by_queue(
     batch: DispatchBatch, rows: npt.NDArray[np.int64]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Sort rows by queue; return them, and where each queue begins."""
-    number = (batch.topic_code[rows].astype(np.int64) << 32) + batch.queue_id[rows]
+    number = queue_keys(batch.topic_code[rows], batch.queue_id[rows])
     order = np.argsort(number, kind="stable")
     _, starts = np.unique(number[order], return_index=True)
     return rows[order], starts.astype(np.int64)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 import numpy as np
 
+from reput.record import queue_keys, queue_of_key
 from reput.record.layout import TRANSACTION_COMMIT, TRANSACTION_MASK
 from reput_doctor.grouping import Groups
 
@@ -65,15 +66,12 @@ class RowMaker:
         rows = np.empty((len(batch), 4), np.int64)
         transaction = batch.sys_flag & TRANSACTION_MASK
         in_queue = (transaction == 0) | (transaction == TRANSACTION_COMMIT)
-        key = (
-            (batch.topic_code.astype(np.int64) << 33)
-            | ((batch.queue_id.astype(np.int64) & 0xFFFFFFFF) << 1)
-            | in_queue
-        )
+        key = (queue_keys(batch.topic_code, batch.queue_id) << 1) | in_queue
         distinct, inverse = np.unique(key, return_inverse=True)
+        kinds = [(*queue_of_key(each >> 1), bool(each & 1)) for each in distinct.tolist()]
         numbers = [
-            self.codes.number(batch.topics[each >> 33], _signed(each >> 1), bool(each & 1))
-            for each in distinct.tolist()
+            self.codes.number(batch.topics[topic], queue_id, is_queued)
+            for topic, queue_id, is_queued in kinds
         ]
         rows[:, CODE] = np.array(numbers, np.int64)[inverse]
         rows[:, OFFSET] = batch.queue_offset
@@ -143,8 +141,3 @@ def _ranks(rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     ranks = np.empty(len(rows), np.int64)
     ranks[order] = np.arange(len(rows)) - starts[np.cumsum(is_first) - 1]
     return ranks
-
-
-def _signed(key: int) -> int:
-    queue_id = key & 0xFFFFFFFF
-    return queue_id - (1 << 32 if queue_id >> 31 else 0)

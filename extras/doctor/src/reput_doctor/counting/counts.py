@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 import numpy as np
 
+from reput.record import queue_keys, queue_of_key
 from reput.record.layout import TRANSACTION_COMMIT, TRANSACTION_MASK
 from reput_doctor.counting.halves import HALF_TOPIC, OP_TOPIC, Halves
 from reput_doctor.counting.marks import Mark, MarkFinder
@@ -117,7 +118,7 @@ class Counts:
         numbers = np.zeros(len(batch.topics), np.int64)
         numbers[codes] = [self._number(batch.topics[code]) for code in codes.tolist()]
         topic = numbers[batch.topic_code]
-        key = (topic << 32) | (batch.queue_id.astype(np.int64) & 0xFFFFFFFF)
+        key = queue_keys(topic, batch.queue_id)
         transaction = batch.sys_flag & TRANSACTION_MASK
         is_queued = (transaction == 0) | (transaction == TRANSACTION_COMMIT)
         self._add_extents(batch, key, is_queued)
@@ -214,8 +215,8 @@ class Counts:
 
     def queue_of(self, key: int) -> tuple[str, int]:
         """Return topic and queue id of a key of `queues`."""
-        queue_id = key & 0xFFFFFFFF
-        return self.topics[key >> 32], queue_id - (1 << 32 if queue_id >> 31 else 0)
+        topic, queue_id = queue_of_key(key)
+        return self.topics[topic], queue_id
 
     def hour_of(self, key: int) -> tuple[str, int]:
         """Return topic and hour, as ms since the epoch, of a key of `hours`."""

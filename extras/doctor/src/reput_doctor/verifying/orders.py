@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 import numpy as np
 
+from reput.record import queue_keys, queue_of_key
 from reput.record.layout import INNER_BATCH, TRANSACTION_COMMIT
 
 if TYPE_CHECKING:
@@ -94,8 +95,7 @@ class Orders:
         rows = np.flatnonzero((transaction == 0) | (transaction == TRANSACTION_COMMIT))
         if not len(rows):
             return
-        queue_ids = batch.queue_id[rows].astype(np.int64) & 0xFFFFFFFF
-        group = (batch.topic_code[rows].astype(np.int64) << 32) | queue_ids
+        group = queue_keys(batch.topic_code[rows], batch.queue_id[rows])
         order = np.argsort(group, kind="stable")
         group, places = group[order], batch.physical_offset[rows][order]
         offsets = batch.queue_offset[rows][order]
@@ -110,9 +110,9 @@ class Orders:
         for code, first, last, high in zip(
             group[starts].tolist(), starts.tolist(), ends.tolist(), highest.tolist(), strict=True
         ):
-            queue_id = (code & 0xFFFFFFFF) - ((code & 0x80000000) << 1)
+            topic, queue_id = queue_of_key(code)
             self._add_run(
-                (batch.topics[code >> 32], queue_id),
+                (batch.topics[topic], queue_id),
                 QueueRun(
                     int(offsets[first]),
                     int(places[first]),
@@ -126,9 +126,9 @@ class Orders:
         for at in np.flatnonzero(same & (np.diff(offsets) != 1)).tolist():
             code = int(group[at])
             if code not in batched:
-                queue_id = (code & 0xFFFFFFFF) - ((code & 0x80000000) << 1)
+                topic, queue_id = queue_of_key(code)
                 self._break(
-                    (batch.topics[code >> 32], queue_id),
+                    (batch.topics[topic], queue_id),
                     int(offsets[at]) + 1,
                     int(offsets[at + 1]),
                     int(places[at]),

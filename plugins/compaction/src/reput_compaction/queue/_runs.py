@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from reput.record import queue_keys, queue_of_key
 from reput.record.layout import PROPERTY_KEYS, TRANSACTION_COMMIT
 
 if TYPE_CHECKING:
@@ -47,13 +48,13 @@ def runs(batch: DispatchBatch, topics: Collection[str]) -> Iterator[Run]:
     rows = keyed_rows(batch.text(PROPERTY_KEYS), rows)
     if len(rows) == 0:
         return
-    queue = batch.topic_code[rows].astype(np.int64) << 32 | batch.queue_id[rows]
+    queue = queue_keys(batch.topic_code[rows], batch.queue_id[rows])
     order = np.argsort(queue, kind="stable")
     queue, rows = queue[order], rows[order]
     borders = np.flatnonzero(queue[1:] != queue[:-1]) + 1
     for part in np.split(np.arange(len(rows)), borders):
-        key = int(queue[part[0]])
-        yield Run(batch.topics[key >> 32], key & 0xFFFFFFFF, rows[part])
+        code, queue_id = queue_of_key(int(queue[part[0]]))
+        yield Run(batch.topics[code], queue_id, rows[part])
 
 
 def keyed_rows(keys: TextColumn, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

@@ -11,6 +11,7 @@ import numpy as np
 
 from reput import ReadResult, ReadStatus
 from reput.errors import ReadOnlyStoreError, ServiceNotAvailableError
+from reput.record import queue_keys, queue_of_key
 from reput_consumer.errors import GroupDisabledError
 from reput_consumer.names import dead_letter_topic
 from reput_consumer.port.arrivals import Arrivals, QueueKey
@@ -333,12 +334,9 @@ def _queues_in(batch: DispatchBatch) -> list[QueueKey]:
     if len(batch) <= _FEW:
         pairs = set(zip(batch.topic_code.tolist(), batch.queue_id.tolist(), strict=True))
         return [(batch.topics[code], queue_id) for code, queue_id in pairs if queue_id >= 0]
-    packed = batch.topic_code.astype(np.int64) << 32 | batch.queue_id.astype(np.int64)
-    return [
-        (batch.topics[pair >> 32], pair & 0xFFFFFFFF)
-        for pair in np.unique(packed).tolist()
-        if pair & 0xFFFFFFFF < 1 << 31
-    ]
+    keys = np.unique(queue_keys(batch.topic_code, batch.queue_id)).tolist()
+    queues = [queue_of_key(key) for key in keys]
+    return [(batch.topics[code], queue_id) for code, queue_id in queues if queue_id >= 0]
 
 
 def fetched_of(result: ReadResult, queue_offset: int) -> Fetched:
