@@ -33,11 +33,11 @@ def _bodies(path):
     "options",
     [
         ("--property", "KEYS=abc", "--key", "d"),
-        ("--property", "TAGS=abc", "--tags", "d"),
+        ("--property", "TAGS=abc", "--tag", "d"),
         ("--property", "a=1", "--property", "a=2"),
         ("--property", "a="),
         ("--property", "=a"),
-        ("--tags", ""),
+        ("--tag", ""),
         ("--key", ""),
         ("--key", " "),
     ],

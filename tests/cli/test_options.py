@@ -6,7 +6,6 @@ import re
 from pathlib import Path
 
 import click
-import pytest
 
 from reput_cli.commands.pluginscheck import check
 from reput_cli.commands.pluginsnew import new
@@ -40,9 +39,8 @@ def shown(command):
     """Long form and letter of each option that ``--help`` shows."""
     for option in command.params:
         if isinstance(option, click.Option) and not option.hidden:
-            forms = [form for form in option.opts if form not in getattr(option, "former", ())]
-            letters = [form for form in forms if not form.startswith("--")]
-            yield next(form for form in forms if form.startswith("--")), "".join(letters)
+            letters = [form for form in option.opts if not form.startswith("--")]
+            yield next(form for form in option.opts if form.startswith("--")), "".join(letters)
 
 
 def listed():
@@ -86,27 +84,6 @@ def test_no_letter_means_two_things() -> None:
         for long, letter in shown(command):
             if letter:
                 assert meanings.setdefault(letter, long) == long, f"{name} {letter}"
-
-
-@pytest.mark.parametrize(
-    ("former", "now"),
-    [
-        (("put", "-f"), "file"),
-        (("put", "--tags"), "tags"),
-        (("cat", "--tags"), "tag"),
-        (("grep", "--tags"), "tag"),
-        (("clean", "-n"), "dry_run"),
-    ],
-)
-def test_former_forms_work_and_are_not_shown(former, now) -> None:
-    name, form = former
-    command = own_commands()[name]
-    option = next(each for each in command.params if form in each.opts)
-
-    text = command.get_help(click.Context(command))
-
-    assert option.name == now
-    assert not re.search(rf"(^|[\s,]){form}([\s,]|$)", text)
 
 
 def test_texts_of_all_commands_read_as_by_one_hand() -> None:

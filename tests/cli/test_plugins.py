@@ -100,22 +100,6 @@ def test_installed_plugins_are_listed_with_what_they_do(run, offered, monkeypatc
     assert "book_count  7 " in people.out
 
 
-def test_a_hook_that_is_not_called_any_more_is_told(run, offered, monkeypatch) -> None:
-    class FormerPlugin(ShelfPlugin):
-        @reput.hookimpl
-        def reput_commands(self, group):
-            pass
-
-    monkeypatch.setattr(metadata.EntryPoint, "load", lambda self: FormerPlugin)
-    offered.append(metadata.EntryPoint("former", f"{__name__}:FormerPlugin", "reput.plugins"))
-
-    people = run("plugins")
-    (document,) = run("plugins", "--json").json["installed"]
-
-    assert "reput_commands is not called any more: name" in people.out
-    assert list(document["former_hooks"]) == ["reput_commands"]
-
-
 def test_a_plugin_that_cannot_be_loaded_is_listed_with_the_reason(run, offered) -> None:
     offered.append(metadata.EntryPoint("gone", "no_such_module_here:Plugin", "reput.plugins"))
 

@@ -27,7 +27,7 @@ def test_lines_become_messages_with_what_the_options_say(run, plain_store) -> No
     path = plain_store()
 
     outcome = run(
-        *("put", path, "orders", "--tags", "paid", "--key", "a", "--key", "b", "--queue", 3),
+        *("put", path, "orders", "--tag", "paid", "--key", "a", "--key", "b", "--queue", 3),
         *("--property", "region=eu", "--property", "formula=x=y"),
         stdin=b"one\n\ntwo \xff",
     )
@@ -76,7 +76,7 @@ def test_a_file_is_read_in_the_place_of_standard_input(run, plain_store, tmp_pat
     lines = tmp_path / "lines"
     lines.write_bytes(b"".join(b"line %d\n" % number for number in range(5000)))
 
-    outcome = run("put", path, "orders", "-f", lines, "--json")
+    outcome = run("put", path, "orders", "--file", lines, "--json")
 
     assert outcome.json["message_count"] == 5000
     assert [message.body for message in messages(path)] == lines.read_bytes().splitlines()

@@ -155,8 +155,8 @@ def test_what_was_not_consumed_is_printed_and_consumed(run, path):
 
 
 def test_consuming_may_stop_early_and_select(run, path):
-    lines = run("consume", path, "new", "orders", "--tags", "paid", "--max", "1", "--json").lines
-    rest = run("consume", path, "new", "orders", "--tags", "paid", "--json").lines
+    lines = run("consume", path, "new", "orders", "--tag", "paid", "--max", "1", "--json").lines
+    rest = run("consume", path, "new", "orders", "--tag", "paid", "--json").lines
 
     assert [base64.b64decode(each["body_base64"]) for each in lines] == [b"order 0"]
     assert sorted(base64.b64decode(each["body_base64"]) for each in rest) == [
@@ -170,8 +170,8 @@ def test_consuming_may_stop_early_and_select(run, path):
     [
         (("a/b", "orders"), 2),
         (("g", "a/b"), 2),
-        (("g", "orders", "--tags", "a", "--where", "b > 1"), 2),
-        (("g", "orders", "--tags", "||"), 2),
+        (("g", "orders", "--tag", "a", "--where", "b > 1"), 2),
+        (("g", "orders", "--tag", "||"), 2),
         (("g", "orders", "--where", "b >"), 5),
         (("g", "nothing"), 3),
     ],

@@ -33,9 +33,6 @@ class BookPlugin(ShelfPlugin):
 class MisspelledPlugin(reput.Plugin):
     def reput_dispach(self, batch):
         pass
-
-class FormerPlugin(ShelfPlugin):
-    default = True
 """
 
 
@@ -134,14 +131,3 @@ def test_a_distribution_speaks_for_its_own_plugins_only(offer):
 
     assert {"zz_other", "zz_shelf"}.isdisjoint(default_plugins())
     assert not any(found.is_default for found in installed() if found.name.startswith("zz_"))
-
-
-def test_a_class_that_calls_itself_a_default_is_told_where_to_say_so(offer, tmp_path):
-    module = offer("zz_former", "FormerPlugin", is_default=False)
-
-    with new_store(tmp_path) as store:
-        assert "zz_former" not in store.plugin_objects
-        assert module not in sys.modules
-        with pytest.warns(DeprecationWarning, match=r"'zz_former': .* reput\.defaults"):
-            store.add_plugin("zz_former")
-        assert "zz_former" in store.plugin_objects

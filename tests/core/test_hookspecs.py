@@ -51,7 +51,6 @@ def test_the_life_of_a_plugin_is_this():
         "reput_trim",
         "reput_hold",
         "reput_report",
-        "reput_methods",
         "reput_close",
     ]
 

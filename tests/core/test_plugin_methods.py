@@ -1,11 +1,11 @@
-"""What plugins offer beside the store: `reput.Store.plugin`, and how they were called before."""
+"""What plugins offer beside the store: `reput.Store.plugin`, and its own methods on the store."""
 
 from __future__ import annotations
 
 import pytest
 
 import reput
-from reput.errors import PluginError, PluginMethodError, StoreClosedError
+from reput.errors import PluginError, StoreClosedError
 from reput_testing import QuickDisk
 
 
@@ -19,10 +19,6 @@ class Greeting(reput.Plugin):
 
     def greet(self, name):
         return f"hi {name}"
-
-    @reput.hookimpl
-    def reput_methods(self):
-        return {"greet": self.greet}
 
 
 class Broken(Greeting):
@@ -112,68 +108,6 @@ def test_a_plugin_that_cannot_report_leaves_the_other_facts_as_they_are(tmp_path
     assert facts["sound"]["count"] == 5
 
 
-# --------------------------------------------------------------------------- the names before 0.2
-
-
-def test_a_name_that_a_plugin_offers_on_the_store_works_and_says_where_it_is_now(tmp_path):
-    with open_with(tmp_path, Greeting()) as store:
-        with pytest.warns(DeprecationWarning, match=r"store\.plugin\('greeting'\)\.greet") as told:
-            greet = store.greet
-        store.remove_plugin("greeting")
-        with pytest.raises(AttributeError, match="neither the store"):
-            store.greet("you")
-
-    assert greet("you") == "hi you"
-    assert told[0].filename == __file__
-
-
-def test_opening_a_store_asks_no_plugin_for_its_methods(tmp_path):
-    asked = []
-    asking = plugin("asking", reput_methods=lambda self: asked.append(1) or {})
-    with open_with(tmp_path, asking) as store:
-        store.put(reput.Message("T", b"a"))
-        during = list(asked)
-        with pytest.raises(AttributeError):
-            store.greet("you")
-
-    assert (during, asked) == ([], [1])
-
-
-@pytest.mark.parametrize("name", ["put", "close", "root"])
-def test_what_the_store_has_stays_its_own(tmp_path, name):
-    thief = plugin("thief", reput_methods=lambda self: {name: lambda: "stolen"})
-    with open_with(tmp_path, thief) as store:
-        assert getattr(store, name) != "stolen"
-        assert not callable(store.root)
-
-
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_of_two_with_one_name_the_first_in_dispatch_order_is_called(tmp_path):
-    one = plugin("alpha", reput_methods=lambda self: {"greet": lambda: "one"})
-    two = plugin("beta", reput_methods=lambda self: {"greet": lambda: "two", "leave": 5})
-    with open_with(tmp_path, two, one) as store:
-        assert store.greet() == "one"
-        with pytest.raises(AttributeError, match="leave"):
-            store.leave()
-
-
-@pytest.mark.parametrize("error", [PluginError("x", "broken"), SystemExit(3)])
-def test_methods_that_cannot_be_asked_for_cost_nobody_the_store(tmp_path, error):
-    def broken(self):
-        raise error
-
-    with open_with(tmp_path, plugin("bad", reput_methods=broken)) as store:
-        store.put(reput.Message("T", b"a"))
-        with pytest.raises(AttributeError, match="neither the store"):
-            store.greet()
-
-
-def test_a_name_of_a_plugin_that_could_not_be_opened_says_so(tmp_path):
-    with open_with(tmp_path, Broken()) as store:
-        with pytest.raises(PluginMethodError, match="'greet' included, for it could not be opened"):
-            store.greet("you")
-
-
 # --------------------------------------------------------------------------- Plugin.store_methods
 
 
@@ -191,6 +125,8 @@ def test_a_method_that_a_plugin_is_installed_for_is_the_stores_without_a_warning
     with open_with(tmp_path, Named(), Greeting()) as store:  # warnings are errors here
         assert store.greet("you") == "hi you"
         assert store.put(reput.Message("T", b"1")).queue_offset == 0
+        with pytest.raises(AttributeError, match="neither the store nor one of its plugins"):
+            store.leave("you")
 
 
 def test_the_method_of_a_plugin_that_could_not_be_opened_says_so(tmp_path):

@@ -155,16 +155,6 @@ def test_a_hook_that_does_not_exist_is_an_error_when_the_store_opens(tmp_path, m
     open_with(tmp_path).close()
 
 
-def test_a_hook_that_is_not_called_any_more_is_a_warning_that_says_what_to_do(tmp_path):
-    former = other("former", reput_commands=lambda self, group: None)
-
-    with pytest.warns(DeprecationWarning, match=r"'former': reput_commands .* reput\.commands"):
-        store = open_with(tmp_path, former)
-
-    assert list(store.plugin_objects) == ["former"]
-    store.close()
-
-
 def test_a_hook_that_is_not_marked_is_an_error(tmp_path):
     class ForgetfulPlugin(reput.Plugin):
         def reput_dispatch(self, batch):

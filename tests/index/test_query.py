@@ -278,23 +278,16 @@ class TestInAStore:
         with self.open(tmp_path / "store") as store:
             with pytest.raises(ValueError, match="limit must be 1 or more, not 0"):
                 store.query("T", "k", limit=0)
-            with pytest.raises(ValueError, match="compat goes with neither"):
-                store.query("T", "k", oldest_first=True, compat=True)
-            with pytest.raises(ValueError, match="compat goes with neither"):
-                store.query("T", "k", after=7, compat=True)
 
-    def test_the_former_way_to_ask_for_the_answer_of_rocketmq_warns_and_works(self, tmp_path):
+    def test_the_answer_of_rocketmq_goes_by_the_hash_alone(self, tmp_path):
         with self.open(tmp_path / "store") as store:
             store.put(reput.Message("T", b"", keys="AaAa"))
             store.put(reput.Message("T", b"", keys="BBBB"))
             store.wait_dispatched()
             exact = store.query("T", "AaAa")
             theirs = store.plugin(IndexPlugin).query_as_rocketmq("T", "AaAa")
-            with pytest.warns(DeprecationWarning, match="query_as_rocketmq"):
-                formerly = store.query("T", "AaAa", compat=True)
 
             assert (len(exact), len(theirs)) == (1, 2)
-            assert offsets(formerly) == offsets(theirs)
 
     def test_without_the_plugin_the_error_says_what_to_install(self, tmp_path):
         with self.open(tmp_path / "store", plugins=()) as store:

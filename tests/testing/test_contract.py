@@ -642,25 +642,6 @@ def test_the_contract_looks_at_the_commands_beside_the_plugin(
             contract.test_its_commands_say_what_they_do()
 
 
-def test_the_contract_tells_of_a_default_that_only_the_class_speaks_of(tmp_path, monkeypatch):
-    module = f"default_{tmp_path.name}"
-    (tmp_path / f"{module}.py").write_text(
-        "import reput\n\nclass ShelfPlugin(reput.Plugin):\n    default = True\n"
-    )
-    about = tmp_path / "shelves-1.5.dist-info"
-    about.mkdir()
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: shelves\nVersion: 1.5\n")
-    (about / "entry_points.txt").write_text(f"[reput.plugins]\nshelf = {module}:ShelfPlugin\n")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    contract = type("Contract", (PluginContract,), {"plugin_name": "shelf"})()
-
-    with (
-        pytest.warns(DeprecationWarning, match=r"reput\.defaults"),
-        pytest.raises(AssertionError, match=r"reput\.defaults"),
-    ):
-        contract.test_whether_it_is_a_default_is_said_where_it_is_looked_for()
-
-
 def test_the_state_that_is_compared_is_a_copy(tmp_path):
     contract = type("Contract", (LedgerContract,), {"plugin_type": LedgerPlugin})()
     log = contract.log()

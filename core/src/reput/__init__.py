@@ -77,6 +77,5 @@ if not TYPE_CHECKING:  # a name that is not listed is an error for mypy, too
     __getattr__, __dir__ = door(
         __name__,
         _HOMES | {"open": "store.opening.open:open_store"},
-        former={"Finding": "Corruption", "Hole": "MissingMessage"},
         elsewhere={"arrow": "reput.arrow:", "scan": "reput_arrow"},
     )

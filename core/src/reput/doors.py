@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import importlib
 import sys
-import warnings
 from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any
@@ -20,7 +19,6 @@ __all__ = ["door"]
 def door(
     package: str,
     homes: Mapping[str, str],
-    former: Mapping[str, str] | None = None,
     elsewhere: Mapping[str, str] | None = None,
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return ``__getattr__`` and ``__dir__`` for a package that is a door.
@@ -29,18 +27,13 @@ def door(
         package: the package's full name.
         homes: for each name its module, relative to the package; ``module:name`` if the name there
             is another one.
-        former: old names with their new ones; using an old name is a warning.
         elsewhere: names that another distribution brings, with its package; ``package:`` if the
             name is that package itself. They are not in ``__all__``, and a type checker finds them
             in that package alone.
     """
-    renamed, brought = former or {}, elsewhere or {}
+    brought = elsewhere or {}
 
     def get(name: str) -> Any:
-        if name in renamed:
-            message = f"{package}.{name} is called {package}.{renamed[name]} now"
-            warnings.warn(message, DeprecationWarning, stacklevel=2)
-            return getattr(sys.modules[package], renamed[name])
         if name in brought:
             other, is_itself, _ = brought[name].partition(":")
             found = _other_package(other, f"{package}.{name}")

@@ -33,7 +33,6 @@ __all__ = [
     "OffsetOutOfRangeError",
     "PluginError",
     "PluginFlushError",
-    "PluginMethodError",
     "PluginNotFoundError",
     "PluginOrderError",
     "PropertiesSizeError",
@@ -92,11 +91,6 @@ class PluginNotFoundError(PluginError):
 @attrs.define(eq=False, slots=False)
 class PluginOrderError(PluginError):
     """The declared order of plugins has a cycle, or a required plugin is not active."""
-
-
-@attrs.define(eq=False, slots=False)
-class PluginMethodError(PluginError, AttributeError):
-    """A store has no such method, perhaps because a plugin could not be opened."""
 
 
 @attrs.define(eq=False, slots=False)

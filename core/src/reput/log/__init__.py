@@ -78,4 +78,4 @@ _HOMES = {
 __all__ = [*_HOMES]
 
 if not TYPE_CHECKING:  # a name that is not listed is an error for mypy, too
-    __getattr__, __dir__ = door(__name__, _HOMES, former={"CommitLogReader": "LogReader"})
+    __getattr__, __dir__ = door(__name__, _HOMES)

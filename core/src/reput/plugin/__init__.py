@@ -85,6 +85,5 @@ if not TYPE_CHECKING:  # a name that is not listed is an error for mypy, too
     __getattr__, __dir__ = door(
         __name__,
         _HOMES,
-        former={"Hole": "MissingMessage"},
         elsewhere={"TablePlugin": "reput_table"},
     )

@@ -17,7 +17,7 @@ failed `reput_flush` must never be. Exceptions of `reput_put` and of reads go to
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pluggy
@@ -38,11 +38,6 @@ PROJECT = "reput"
 hookspec = pluggy.HookspecMarker(PROJECT)
 hookimpl = pluggy.HookimplMarker(PROJECT)
 """Marks a plugin's method as the implementation of the hook of the same name."""
-
-FORMER_HOOKS = {
-    "reput_commands": "name the plugin's commands as entry points of the group reput.commands",
-}
-"""Hooks that stores no longer call, and what a plugin does instead."""
 
 
 # --------------------------------------------------------------------------- opening
@@ -244,15 +239,7 @@ def reput_offset_by_time(topic: str, queue_id: int, timestamp: int, boundary: st
     """
 
 
-@hookspec(
-    firstresult=True,
-    warn_on_impl_args={
-        "compat": DeprecationWarning(
-            "reput_query is not asked for RocketMQ's answer any more; offer a method "
-            "query_as_rocketmq(topic, key, begin, end, limit), as the plugin index does"
-        )
-    },
-)
+@hookspec(firstresult=True)
 def reput_query(
     topic: str,
     key: str,
@@ -261,7 +248,6 @@ def reput_query(
     limit: int | None,
     oldest_first: bool,
     after: int | None,
-    compat: bool,
 ) -> QueryResult | None:
     """Find the messages of a topic by key.
 
@@ -276,7 +262,6 @@ def reput_query(
         limit: most messages to return, 1 or more; None for all.
         oldest_first: whether the oldest message comes first, and not the newest.
         after: ``after`` of the previous answer: continue after its messages; None to begin.
-        compat: of former releases; true if `reput.Store.query` was called in the former way.
     """
 
 
@@ -309,16 +294,6 @@ def reput_hold() -> int | None:
 @hookspec
 def reput_report() -> Mapping[str, object] | None:
     """Return facts about the plugin for ``reput info``: JSON-like values by name."""
-
-
-@hookspec
-def reput_methods() -> Mapping[str, Callable[..., Any]]:  # type: ignore[empty-body]
-    """Return methods that users may call on the open store itself, by name.
-
-    Deprecated: `reput.Store.plugin` gives users the plugin's object, with all of its methods. Asked
-    when a program uses a name that `reput.Store` does not have, in read-only stores too; if two
-    plugins offer one name, the first in dispatch order is called.
-    """
 
 
 # --------------------------------------------------------------------------- closing

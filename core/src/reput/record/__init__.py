@@ -97,6 +97,4 @@ _HOMES = {
 __all__ = [*_HOMES]
 
 if not TYPE_CHECKING:  # a name that is not listed is an error for mypy, too
-    __getattr__, __dir__ = door(
-        __name__, _HOMES, former={"Finding": "Corruption", "FindingReason": "CorruptionKind"}
-    )
+    __getattr__, __dir__ = door(__name__, _HOMES)

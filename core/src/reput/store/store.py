@@ -8,7 +8,6 @@ do the work: `reput.store.calls.writes` and `reput.store.calls.reads` put and re
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar, overload
 
@@ -26,7 +25,6 @@ from reput.store.calls.arguments import (
 from reput.store.calls.reporting import log_facts, plugin_facts, recovery_facts
 from reput.store.ending.exiting import do_not_close_at_exit
 from reput.store.ending.forked import is_forked
-from reput.store.oldnames import method_of_plugin, query_as_rocketmq
 
 if TYPE_CHECKING:
     from reput.dispatch.members import Members
@@ -372,7 +370,6 @@ class Store:
         *,
         oldest_first: bool = False,
         after: int | None = None,
-        compat: bool = False,
     ) -> QueryResult:
         """Find messages of a topic whose ``UNIQ_KEY``, or a word of whose ``KEYS``, is ``key``.
 
@@ -386,11 +383,10 @@ class Store:
             limit: most messages to return; all when left out.
             oldest_first: whether the oldest message comes first, and not the newest.
             after: ``after`` of the previous answer, to continue after its messages.
-            compat: what ``store.plugin("index").query_as_rocketmq`` answers. Deprecated: call that.
 
         Raises:
             NoReaderError: no active plugin keeps keys.
-            ValueError: a limit below 1, or ``compat`` together with an order or a place to go on.
+            ValueError: a limit below 1.
         """
         self._check_open()
         topic, key = text_argument("topic", topic), text_argument("key", key)
@@ -407,13 +403,7 @@ class Store:
             "end": _LATEST if end is None else end,
             "limit": limit,
         }
-        if compat:
-            if oldest_first or after is not None:
-                raise ValueError("compat goes with neither oldest_first nor after")
-            as_rocketmq = query_as_rocketmq(self._active)
-            if as_rocketmq is not None:
-                return as_rocketmq(**asked)
-        return self._reads.query(**asked, oldest_first=oldest_first, after=after, compat=compat)
+        return self._reads.query(**asked, oldest_first=oldest_first, after=after)
 
     # ------------------------------------------------------------------ plugins
 
@@ -607,14 +597,6 @@ class Store:
             self._writing()
         return self._expiry.clean(config, dry_run=dry_run)
 
-    def clean_log(
-        self, *, dry_run: bool = False, config: RetentionConfig | None = None
-    ) -> ExpiryReport:
-        """Call `expire_log`, which had this name before 0.2."""
-        message = "Store.clean_log is called Store.expire_log now"
-        warnings.warn(message, DeprecationWarning, stacklevel=2)
-        return self.expire_log(dry_run=dry_run, config=config)
-
     # ------------------------------------------------------------------ reporting, closing
 
     def report(self) -> dict[str, Any]:
@@ -678,7 +660,7 @@ class Store:
     if not TYPE_CHECKING:  # a type checker must not know these names
 
         def __getattr__(self, name: str) -> Callable[..., Any]:
-            """Return a plugin's method by the name that it had in this class before 0.2."""
+            """Return a method that a plugin offers here; see `reput.Plugin.store_methods`."""
             if name.startswith("_"):
                 raise AttributeError(name)  # also while the store is not made yet
-            return method_of_plugin(self._active, name)
+            return self._active.method(name)

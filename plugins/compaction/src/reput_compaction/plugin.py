@@ -6,7 +6,7 @@ import functools
 import json
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import attrs
 from attrs.validators import deep_iterable, ge, instance_of
@@ -347,11 +347,6 @@ class CompactionPlugin(reput.Plugin):
                 for (topic, queue), text in sorted(self.worker.failures.items())
             },
         }
-
-    @reput.hookimpl
-    def reput_methods(self) -> Mapping[str, Callable[..., Any]]:
-        """``store.compact``, as it was called before 0.2."""
-        return {"compact": self.compact}
 
     @reput.hookimpl
     def reput_close(self) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import attrs
 
@@ -191,11 +191,6 @@ class SchedulePlugin(reput.Plugin):
         return min((each for each in times if each is not None), default=None)
 
     # ------------------------------------------------------------------ what users call
-
-    @reput.hookimpl
-    def reput_methods(self) -> Mapping[str, Callable[..., Any]]:
-        """``store.cancel`` and ``store.scheduled``, as they were called before 0.2."""
-        return {"cancel": self.cancel, "scheduled": self.scheduled}
 
     def cancel(
         self,

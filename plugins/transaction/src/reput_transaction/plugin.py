@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar
 
 import attrs
 
@@ -198,19 +198,6 @@ class TransactionPlugin(reput.Plugin):
             engine.tracker.trim(min_physical_offset)
 
     # ------------------------------------------------------------------ for callers
-
-    @reput.hookimpl
-    def reput_methods(self) -> Mapping[str, Callable[..., Any]]:
-        """``store.transaction`` and so on, as they were called before 0.2."""
-        return {
-            "transaction": self.transaction,
-            "prepare": self.prepare,
-            "commit": self.commit,
-            "rollback": self.rollback,
-            "dangling": self.dangling,
-            "on_check": self.on_check,
-            "settle": self.settle,
-        }
 
     def transaction(self, group: str = DEFAULT_GROUP) -> Transaction:
         """Begin a transaction, whose messages become visible together.

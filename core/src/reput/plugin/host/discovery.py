@@ -8,7 +8,6 @@ group ``reput.defaults``.
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Iterable, Mapping
 from importlib import metadata
 from typing import Any
@@ -77,10 +76,6 @@ class InstalledPlugin:
             raise PluginError(self.name, reason) from error
         if not (isinstance(found, type) and issubclass(found, Plugin)):
             raise PluginError(self.name, f"{self.value} is no subclass of reput.Plugin")
-        if getattr(found, "default", False) and not self.is_default:
-            text = f"`default = True` in {self.value} is not looked at any more"
-            step = f"name the plugin in the entry-point group {DEFAULTS_GROUP}"
-            warnings.warn(f"plugin {self.name!r}: {text}: {step}", DeprecationWarning, stacklevel=2)
         return found
 
 

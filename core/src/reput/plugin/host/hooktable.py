@@ -8,7 +8,6 @@ the host checks before using it returns ``object`` here.
 from __future__ import annotations
 
 import functools
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
@@ -120,7 +119,6 @@ class QueryHook(Protocol):
         limit: int | None,
         oldest_first: bool,
         after: int | None,
-        compat: bool,
     ) -> object: ...
 
 
@@ -155,7 +153,6 @@ class PluginHooks:
     trim: TrimHook | None = None
     hold: Answered | None = None
     report: Callable[[], Any] | None = None
-    methods: Callable[[], Any] | None = None
     close: Answered | None = None
     takes: Mapping[str, frozenset[str]] = attrs.field(factory=dict)
     """Arguments that the plugin's function takes, by hook."""
@@ -172,9 +169,7 @@ class PluginHooks:
             PluginError: a hook that is not marked, unknown, has unknown arguments, or is marked
                 with an option that reput ignores.
         """
-        found = {
-            hook: _checked(name, plugin, PREFIX + hook) for hook in _hooks_of(name, type(plugin))
-        }
+        found = {hook: _checked(name, plugin, PREFIX + hook) for hook in _hooks_of(type(plugin))}
         takes = {hook: accepted for hook, (_, accepted) in found.items()}
         return cls(takes=takes, **{hook: function for hook, (function, _) in found.items()})
 
@@ -189,13 +184,9 @@ def hook_names() -> tuple[str, ...]:
     return tuple(field.name for field in attrs.fields(PluginHooks) if field.name != "takes")
 
 
-def _hooks_of(name: str, kind: type) -> list[str]:
+def _hooks_of(kind: type) -> list[str]:
     """Return the methods of class ``kind`` that have a hook's prefix, without the prefix."""
-    found = [each for each in dir(kind) if each.startswith(PREFIX)]
-    for former in hookspecs.FORMER_HOOKS.keys() & set(found):
-        found.remove(former)
-        reason = f"{former} is not called any more: {hookspecs.FORMER_HOOKS[former]}"
-        warnings.warn(f"plugin {name!r}: {reason}", DeprecationWarning, stacklevel=2)
+    found = (each for each in dir(kind) if each.startswith(PREFIX))
     return [each.removeprefix(PREFIX) for each in found if callable(getattr(kind, each))]
 
 
@@ -244,9 +235,6 @@ def _checked(name: str, plugin: Plugin, hook: str) -> tuple[Any, frozenset[str]]
             f"{hook} takes {', '.join(sorted(accepted - offered))}; the hook has "
             f"{', '.join(sorted(offered)) or 'no arguments'}",
         )
-    for former, warning in (caller.spec.warn_on_impl_args or {}).items():
-        if former in accepted:
-            warnings.warn(f"plugin {name!r}: {warning}", DeprecationWarning, stacklevel=2)
     if accepted == offered:
         return method, accepted
     return _by_accepted_arguments(method, accepted), accepted

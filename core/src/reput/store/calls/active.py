@@ -96,6 +96,19 @@ class ActivePlugins:
             raise PluginError(name, reason)
         return plugin
 
+    def method(self, name: str) -> Callable[..., Any]:
+        """Return the method that a plugin offers on the store itself, as ``store_methods`` says.
+
+        Raises:
+            AttributeError: no plugin offers it.
+            PluginError: the plugin that offers it could not be opened.
+        """
+        for plugin, found in self.objects.items():
+            if name in found.store_methods:
+                return getattr(self.plugin(plugin), name)  # type: ignore[no-any-return]
+        known = ", ".join(self.objects) or "none"
+        raise AttributeError(f"neither the store nor one of its plugins ({known}) has {name!r}")
+
     def _name_of(self, which: Any) -> str:
         if isinstance(which, type) and issubclass(which, Plugin):
             of_class = (name for name, each in self.objects.items() if isinstance(each, which))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import heapq
-import shlex
 import sys
 import time
 from collections.abc import Iterator
@@ -117,9 +116,6 @@ def cat(
     stderr, with --json an object with "hole": true; the command ends with code 1 then. What of the
     store cannot be used is told first, on stderr and with --json as objects {"problem": "..."}.
     """
-    if topic is not None and topic_named is not None and tag is None:
-        warn(f"-t is --topic; taken for --tag {shlex.quote(topic_named)}, which it was before")
-        tag, topic_named = topic_named, None
     topic = one_topic(topic, topic_named)
     _check(no_newline, template, follow, scan, until, last, count)
     render = renderer(template, body, as_json, "" if no_newline else "\n", bodies(raw=raw))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reput_cli.kit.opening import look_at, open_to_read, open_to_write
-from reput_cli.kit.options import OptionWithFormer, json_option, path_argument, with_debug
+from reput_cli.kit.options import json_option, path_argument, with_debug
 from reput_cli.kit.quantities import read_duration, read_size
 
 if TYPE_CHECKING:
@@ -31,8 +31,6 @@ _SHOWN = {"age": "older than is kept", "size": "more than is kept", "space": "th
 @path_argument
 @click.option(
     "--dry-run",
-    former=["-n"],
-    cls=OptionWithFormer,
     is_flag=True,
     help="Only show what would go; change nothing.",
 )

@@ -197,7 +197,7 @@ def _installed() -> list[InstalledPlugin]:
 
 def _document(found: InstalledPlugin) -> dict[str, Any]:
     from reput.errors import PluginError
-    from reput_cli.plugins.docs import former_hooks_of, hooks_of, options_of, summary_of
+    from reput_cli.plugins.docs import hooks_of, options_of, summary_of
 
     document: dict[str, Any] = {
         "name": found.name,
@@ -217,7 +217,6 @@ def _document(found: InstalledPlugin) -> dict[str, Any]:
         "runs_after": sorted(kind.runs_after),
         "requires": sorted(kind.requires),
         "hooks": hooks_of(kind),
-        "former_hooks": former_hooks_of(kind),
         "options": [option._asdict() for option in options_of(kind)],
     }
 
@@ -248,8 +247,6 @@ def _print_one(document: dict[str, Any]) -> None:
     if document["runs_after"]:
         facts.append(("runs after", ", ".join(document["runs_after"])))
     facts.append(("hooks", ", ".join(name.removeprefix("reput_") for name in document["hooks"])))
-    for name, step in document["former_hooks"].items():
-        facts.append(("outdated", f"{name} is not called any more: {step}"))
     print_facts(facts)
     if document["options"]:
         click.echo()

@@ -17,7 +17,6 @@ from reput_cli.kit.exitcodes import ExitCode
 from reput_cli.kit.failures import Failure, warn
 from reput_cli.kit.opening import holds_a_store, open_to_write
 from reput_cli.kit.options import (
-    OptionWithFormer,
     json_option,
     not_empty,
     path_argument,
@@ -70,8 +69,6 @@ Examples:
 @topic_arguments
 @click.option(
     "--file",
-    former=["-f"],
-    cls=OptionWithFormer,
     metavar="FILE",
     type=click.File("rb"),
     default="-",
@@ -92,8 +89,6 @@ Examples:
 @click.option(
     "--tag",
     "tags",
-    former=["--tags"],
-    cls=OptionWithFormer,
     metavar="TAGS",
     callback=not_empty,
     help="Tags of every message, mostly one.",

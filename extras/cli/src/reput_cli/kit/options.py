@@ -9,7 +9,6 @@ import click
 
 __all__ = [
     "STORE_PATH",
-    "OptionWithFormer",
     "follow_links_option",
     "jobs_option",
     "json_option",
@@ -24,29 +23,6 @@ STORE_PATH = click.Path(readable=False)
 """A store's directory. Opening reports what is wrong with it, in better words than click's."""
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
-
-
-class OptionWithFormer(click.Option):
-    """An option whose former spellings still work, and are not shown.
-
-    Args:
-        param_decls: as of `click.Option`.
-        former: the former spellings.
-        attrs: as of `click.Option`.
-    """
-
-    def __init__(self, param_decls: Sequence[str], former: Sequence[str] = (), **attrs: Any):
-        super().__init__([*param_decls, *former], **attrs)
-        self.former = frozenset(former)
-
-    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
-        """Return how ``--help`` shows the option."""
-        every = self.opts
-        try:
-            self.opts = [spelling for spelling in every if spelling not in self.former]
-            return super().get_help_record(ctx)
-        finally:
-            self.opts = every
 
 
 def path_argument(command: _Command) -> _Command:

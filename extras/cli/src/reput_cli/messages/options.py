@@ -10,7 +10,7 @@ import click
 
 from reput_cli.kit.completing import complete_queue, complete_topic
 from reput_cli.kit.escape import BODY_FORMS
-from reput_cli.kit.options import OptionWithFormer, not_empty
+from reput_cli.kit.options import not_empty
 from reput_cli.kit.times import parse_start
 
 __all__ = [
@@ -77,8 +77,6 @@ def _checked_tags(
 
 tag_option: Final = click.option(
     "--tag",
-    former=["--tags"],
-    cls=OptionWithFormer,
     metavar="TAGS",
     callback=_checked_tags,
     help="Only messages with this tag, or with one of: A || B.",

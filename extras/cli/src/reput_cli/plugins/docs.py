@@ -12,7 +12,7 @@ import attrs
 
 from reput.plugin import Plugin, hookspecs
 
-__all__ = ["OptionFacts", "former_hooks_of", "hooks_of", "options_of", "summary_of"]
+__all__ = ["OptionFacts", "hooks_of", "options_of", "summary_of"]
 
 
 class OptionFacts(NamedTuple):
@@ -35,11 +35,6 @@ def hooks_of(kind: type[Plugin]) -> list[str]:
     marker = f"{hookspecs.PROJECT}_impl"
     known = [name for name in vars(hookspecs) if name.startswith("reput_")]
     return [name for name in known if hasattr(getattr(kind, name, None), marker)]
-
-
-def former_hooks_of(kind: type[Plugin]) -> dict[str, str]:
-    """Return methods of the class that are no longer called, and what to do instead."""
-    return {name: step for name, step in hookspecs.FORMER_HOOKS.items() if hasattr(kind, name)}
 
 
 def options_of(kind: type[Plugin]) -> list[OptionFacts]:

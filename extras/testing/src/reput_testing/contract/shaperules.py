@@ -30,14 +30,6 @@ class ShapeRules(ContractRules):
         assert issubclass(self.plugin_class, Plugin)
         assert self.name.isidentifier(), "the name is a directory, a section and an entry point"
 
-    def test_whether_it_is_a_default_is_said_where_it_is_looked_for(self) -> None:
-        """The entry-point group ``reput.defaults`` says whether it is a default, not the class."""
-        named = {found.name: found.is_default for found in installed()}
-        if self.plugin_name not in named or not getattr(self.plugin_class, "default", False):
-            return
-
-        assert named[self.plugin_name], "name it in the entry-point group reput.defaults"
-
     def test_every_hook_is_marked_and_known(self) -> None:
         """A method ``reput_…`` that is not marked, or that is no hook, would never be called."""
         known = {
@@ -49,7 +41,7 @@ class ShapeRules(ContractRules):
 
         for name in found:
             method = getattr(self.plugin_class, name)
-            assert name in known, hookspecs.FORMER_HOOKS.get(name, f"{name} is no hook of reput")
+            assert name in known, f"{name} is not a hook of reput"
             assert hasattr(method, f"{hookspecs.PROJECT}_impl"), f"{name} lacks @reput.hookimpl"
             arguments = set(list(inspect.signature(method).parameters)[1:])
             assert arguments <= known[name], f"{name} has arguments that the hook does not have"

@@ -16,7 +16,7 @@ __all__ = ["consume"]
 _EXAMPLES = """\b
 Examples:
   reput consume STORE billing orders --start earliest
-  reput consume STORE billing orders --tags 'paid || refunded' --max 100 --json
+  reput consume STORE billing orders --tag 'paid || refunded' --max 100 --json
 """
 
 
@@ -24,7 +24,9 @@ Examples:
 @path_argument
 @click.argument("group")
 @click.argument("topic")
-@click.option("--tags", metavar="TAGS", help="Only messages of these tags, with || between them.")
+@click.option(
+    "--tag", "tags", metavar="TAGS", help="Only messages of these tags, with || between them."
+)
 @click.option("--where", metavar="CONDITION", help="Only messages that this SQL condition selects.")
 @click.option(
     "--start",
@@ -61,7 +63,7 @@ def consume(
 
     check_store(path)
     if tags is not None and where is not None:
-        raise click.UsageError("--tags and --where: one of the two")
+        raise click.UsageError("--tag and --where: one of the two")
     try:
         checked_group(group)
         selector = Selector.of(tags) if where is None else sql(where)
