@@ -79,6 +79,19 @@ def test_offsets_that_members_commit_late_do_not_bring_a_topic_back(at):
     assert at.plugin.port.offsets.groups_of("orders") == []
 
 
+def test_the_start_of_a_member_in_a_topic_that_came_back_is_saved(at):
+    at.put("old 1", "old 2")
+    with at.consumer(start="latest", explicit=True) as consumer:
+        at.plugin.delete_topic("orders")
+        at.put("new 1", "new 2")
+        at.store.work()
+        assert consumer.next(0).body == b"new 1"  # and is not finished
+
+        found = at.plugin.port.committed("g", MessageQueue("orders", "broker-a", 0))
+        assert found is not None
+        assert found <= 2
+
+
 def test_a_running_member_goes_on_with_what_comes_later(at):
     at.put("old 1", "old 2")
     with at.consumer(explicit=True, until=None) as consumer:
@@ -147,6 +160,14 @@ def test_notes_of_topics_that_the_log_has_lost_are_dropped(at):
     assert at.plugin.forget_gone_topics() == ["gone"]
     assert at.plugin.deleted.names() == ["orders"]
     assert at.plugin.forget_gone_topics() == []
+
+
+def test_the_note_of_a_topic_whose_queue_offsets_go_on_is_kept(at):
+    at.plugin.deleted.note("gone", {0: 5})
+    at.plugin.port.context.queue_floors.keep({("gone", 0): 5})
+
+    assert at.plugin.forget_gone_topics() == []
+    assert at.plugin.deleted.floor("gone", 0) == 5
 
 
 def test_a_store_for_reading_is_not_changed(at):

@@ -212,6 +212,62 @@ def test_a_kill_between_any_two_file_operations_loses_nothing(tmp_path, ordered,
     record_property("kill points", count)
 
 
+class Beginning:
+    """A group that begins at the end, and is handed messages that it does not finish."""
+
+    def __init__(self) -> None:
+        self.handed_out: list[str] = []
+        self.finished: list[str] = []
+
+    def note(self) -> list[str]:
+        """What the group has to get again."""
+        return [each for each in self.handed_out if each not in self.finished]
+
+    def tell(self, store: reput.Store, clock: ManualClock) -> None:
+        """Begin at the end of one queue, and at the beginning of one that comes later."""
+        put_all(store, 0, "before 1", "before 2")
+        with store.consumer("g", "orders", start="latest", idle=0, explicit=True) as consumer:
+            put_all(store, 0, "1", "2", "3")
+            put_all(store, 1, "4", "5")
+            for number in range(5):
+                message = consumer.next(0)
+                self.handed_out.append(message.body.decode())
+                if number == 1:
+                    message.ack()
+                    self.finished.append(message.body.decode())
+                clock.now += 2_000
+                store.work()
+
+
+def put_all(store: reput.Store, queue_id: int, *bodies: str) -> None:
+    for body in bodies:
+        store.put(reput.Message("orders", body.encode(), queue_id))
+    store.wait_dispatched()
+    store.work()
+
+
+def test_a_new_group_that_is_killed_anywhere_gets_again_what_it_had_not_finished(tmp_path):
+    root = tmp_path / "store"
+    root.mkdir()
+    story, clock = Beginning(), ManualClock()
+    disk = KillPoints(root, tmp_path / "killed", story.note)
+
+    with disk.watching(), opened(root, disk, clock) as store:
+        story.tell(store, clock)
+    assert len(story.handed_out) == 5
+
+    def check_beginning(path: Path, note: list[str]) -> None:
+        with opened(path, QuickDisk(), ManualClock()) as store:
+            store.wait_dispatched()
+            with store.consumer("g", "orders", start="latest", idle=0) as consumer:
+                received = [message.body.decode() for message in consumer]
+        assert set(note) <= set(received), "lost"
+        assert not {"before 1", "before 2"} & set(received)
+
+    count = disk.check_each(lambda path, point: check_beginning(path, point.note), 40)
+    assert count
+
+
 # ------------------------------------------------------------------ disks that fail
 
 

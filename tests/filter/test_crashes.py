@@ -10,7 +10,14 @@ from fixed_filters import FixedFilters, extend_units, with_bit_maps
 import reput
 import reput_filter
 from reput_filter import RegisteredFilter
-from reput_testing import CrashContract, KillContract, PowerCuts, QuickDisk, Witness
+from reput_testing import (
+    CrashContract,
+    KillContract,
+    PowerCuts,
+    QuickDisk,
+    SimulatedDisk,
+    Witness,
+)
 from reput_testing.crashes.killplan import PluginSource
 
 pytest.importorskip("reput_consumequeue")
@@ -148,3 +155,16 @@ def test_whatever_a_power_cut_leaves_registered_filters_lose_no_message(
     cuts.live(Witness(OPTIONS), changing, check, again=again)
 
     record_property("crash states", cuts.tried_count)
+
+
+def test_a_filter_is_registered_durably_in_a_store_without_a_directory_config(tmp_path):
+    root = tmp_path / "disk"
+    root.mkdir()
+    disk = SimulatedDisk(root)
+    with reput.open(
+        root / "store", plugins=["consumequeue", "filter"], disk=disk, threads=False
+    ) as store:
+        store.plugin("filter").register_group("g", {"orders": "a > 1"})
+        _, everything_lost, *_ = disk.crash_states(most=0, random_count=0)
+
+    assert "store/config/consumerFilter.json" in everything_lost.image()

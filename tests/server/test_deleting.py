@@ -98,6 +98,23 @@ def test_what_is_sent_later_makes_the_topic_anew(served):
     assert (found["minOffset"], found["maxOffset"]) == (2, 3)
 
 
+def test_a_new_group_begins_at_the_first_message_of_a_topic_that_came_back(served):
+    put(served, b"old 1", b"old 2")
+    peer = served.peer()
+    peer.ask(RequestCode.DELETE_TOPIC_IN_BROKER, TopicOf(topic="orders"))
+    asked = GroupOffset(consumer_group="new", topic="orders", queue_id=0)
+    strict = GroupOffset(
+        consumer_group="new", topic="orders", queue_id=0, set_zero_if_not_found=False
+    )
+    assert peer.ask(RequestCode.QUERY_CONSUMER_OFFSET, asked).code == 22  # the end is the beginning
+
+    put(served, b"new 1", b"new 2")
+
+    assert peer.ask(RequestCode.QUERY_CONSUMER_OFFSET, asked).fields == {"offset": "2"}
+    assert peer.ask(RequestCode.QUERY_CONSUMER_OFFSET, strict).code == 22
+    assert pull(peer, 2, group="new") == (ResponseCode.SUCCESS, 4)
+
+
 def test_members_that_commit_late_do_not_bring_a_topic_back(served):
     put(served, b"1")
     peer = served.peer()

@@ -6,6 +6,7 @@ import pytest
 
 import reput
 from reput.errors import CorruptFileError
+from reput_testing import SimulatedDisk
 from reput_transaction.offsets._offsetfile import (
     HALF_KEY,
     OP_KEY,
@@ -14,6 +15,7 @@ from reput_transaction.offsets._offsetfile import (
     parse_offsets,
     with_offsets,
 )
+from reput_transaction.offsets._offsets import SystemOffsets
 from reput_transaction.offsets._optail import OpTail
 
 # As fastjson writes it: number keys without quotes, all entries on one line, then a line end.
@@ -181,3 +183,15 @@ def test_offsets_of_another_log_are_not_believed(steps):
     at.open()
 
     assert [half.body for half in at.store.plugin("transaction").dangling()] == [b"a"]
+
+
+def test_the_directory_of_the_file_survives_a_power_cut(tmp_path):
+    """Other plugins make files in it durable, and rely on its name."""
+    root = tmp_path / "disk"
+    root.mkdir()
+    disk = SimulatedDisk(root)
+
+    SystemOffsets(str(root / "config"), disk).save(1, 2, 0)
+
+    left = [state.image() for state in disk.crash_states()]
+    assert all("config/consumerOffset.json" in image for image in left)

@@ -18,7 +18,8 @@ class ConsumerConfig:
     """Name of the broker that the store's queues belong to (`brokerName`), by which some strategies
     share queues out, ``room@name`` for those that know machine rooms."""
     save_interval_ms: int = attrs.field(default=5_000, validator=[instance_of(int), ge(10)])
-    """How long a committed offset may wait until it is saved (`flushConsumerOffsetInterval`)."""
+    """How long what a consumer has finished, or a client has committed, may wait until it is saved
+    (`flushConsumerOffsetInterval`)."""
     local_offsets: str | None = attrs.field(default=None, validator=optional(instance_of(str)))
     """Directory in which broadcasting consumers keep ``.rocketmq_offsets``, such as the home
     directory of a user, where the Java client keeps it. The store's directory ``reput/consumer``

@@ -71,12 +71,16 @@ def delete_group(port: EmbeddedPort, group: str, *, with_offsets: bool) -> bool:
 def forget_gone_topics(port: EmbeddedPort) -> list[str]:
     """Drop notes of deleted topics of which the store has no queue any more; return their names.
 
+    A queue that goes on after offsets that were given keeps its note, which tells that the first
+    message to come is the first of a new topic.
+
     Raises:
         ReputError: the store is read-only, or its queues cannot be read.
         OSError: the note cannot be written.
     """
     port.check_writable()
     there = {each.topic for each in port.context.store.queues()}
+    there |= {topic for topic, _ in port.context.queue_floors.known}
     gone = set(port.deleted.names()) - there
     if gone:
         port.deleted.forget(gone)

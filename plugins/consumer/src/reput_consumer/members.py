@@ -56,6 +56,8 @@ class Members:
     queues_changed: Callable[[], None] = lambda: None
     """Called when a member has taken queues or given some up; must not wait."""
     _engines: set[Engine] = attrs.field(init=False, factory=set)
+    _saves_by: int | None = attrs.field(init=False, default=None)
+    """The first `Engine.saves_by` of members that were closed since the last save."""
     _lock: threading.Lock = attrs.field(init=False, factory=threading.Lock)
 
     def open(
@@ -133,6 +135,7 @@ class Members:
     def _engine_closed(self, engine: Engine) -> None:
         with self._lock:
             self._engines.discard(engine)
+            self._saves_by = _earlier(self._saves_by, engine.saves_by)
 
     # ------------------------------------------------------------------ what all of them do
 
@@ -187,11 +190,30 @@ class Members:
             if each.settings.auto_commit:
                 each.save()
 
+    def is_save_due(self, now: int) -> bool:
+        """Whether a member has to have saved by now how far it is, or was when it was closed."""
+        with self._lock:
+            if self._saves_by is not None and self._saves_by <= now:
+                return True
+            engines = list(self._engines)
+        return any(each.is_save_due(now) for each in engines)
+
     def work(self, now: int) -> int | None:
-        """Do what is due; return when to be called again, ms, or None."""
+        """Do what is due; return when to be called again, ms, or None.
+
+        When one member has to save how far it is, all do that have something to save: their port
+        may write one file for all of them.
+        """
+        saves = self.is_save_due(now)
         with self._lock:
             engines = list(self._engines)
-        return min((at for each in engines if (at := each.work(now)) is not None), default=None)
+            if saves:
+                self._saves_by = None
+        due = None
+        for each in engines:
+            due = _earlier(due, each.work(now, saves=saves))
+        with self._lock:
+            return _earlier(due, self._saves_by)
 
     def close(self) -> None:
         """Close all members; those whose offsets cannot be saved, with a warning."""
@@ -204,3 +226,9 @@ class Members:
                 each.close()
             except (ReputError, OSError) as error:
                 logger.warning("consumer closed without saving its offsets: %s", error)
+
+
+def _earlier(one: int | None, other: int | None) -> int | None:
+    if one is None or other is None:
+        return other if one is None else one
+    return min(one, other)

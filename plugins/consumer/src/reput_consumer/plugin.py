@@ -142,11 +142,13 @@ class ConsumerPlugin(OpensConsumers, reput.Plugin):
         """Save offsets, and do what the consumers of this process have to do by now."""
         port = self._of_store
         port.tell_growth()
+        # Members have waited before they commit, so the file does not wait once more.
+        saves = self._of_process.is_save_due(now)
         due = [self._of_process.work(now)]
         if self._roster_file is not None:
             due.append(self._roster_file.work(now, self._members_now))
         with self._lock:
-            saves = self._save_at is not None and self._save_at <= now
+            saves |= self._save_at is not None and self._save_at <= now
             if saves:
                 self._save_at = None
         if saves:
@@ -208,11 +210,12 @@ class ConsumerPlugin(OpensConsumers, reput.Plugin):
         return f"{_HOST}@{_BROADCASTER if is_broadcasting else f'{os.getpid()}#{number}'}"
 
     def _local_offsets(self, settings: MemberSettings) -> LocalOffsets:
-        assert self._context is not None
+        context, flush = self._of_store.context, self._of_store.flush_log
+        names = settings.member, settings.group
         if self.config.local_offsets is not None:
-            return LocalOffsets(self.config.local_offsets, settings.member, settings.group)
-        home = self._context.directory("reput", "consumer")
-        return LocalOffsets(home, settings.member, settings.group, self._context.disk)
+            return LocalOffsets(self.config.local_offsets, *names, flush_messages=flush)
+        home = context.directory("reput", "consumer")
+        return LocalOffsets(home, *names, context.disk, flush)
 
     # ------------------------------------------------------------------ groups
 

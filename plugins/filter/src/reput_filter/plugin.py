@@ -164,7 +164,7 @@ class FilterPlugin(reput.Plugin):
         data = encode(consumers)
         if data == self._written or (self._written is None and not consumers):
             return
-        context.disk.make_directory(context.directory(DIRECTORY))
+        context.disk.make_directory(context.directory(DIRECTORY), durable=True)
         context.disk.replace(context.directory(DIRECTORY, FILE_NAME), data)
         self._written = data
 

@@ -65,6 +65,8 @@ class Engine(Fetching):
         super().__init__(port, settings, offsets, wake_at, queues_changed)
         self.is_stopped = False
         """Whether `take` returns nothing more; what was taken can still be finished."""
+        self.saves_by: int | None = None
+        """Of a member that is closed: until when the file has to hold what it has committed, ms."""
         self.handle_now: Callable[[MessageView, MessageQueue], Handled] | None = None
         """Handles one message that is in no queue of the member, while a function handles all."""
         line = InOrder if settings.ordered else Concurrently
@@ -219,12 +221,25 @@ class Engine(Fetching):
 
     # ------------------------------------------------------------------ timed work, the end
 
-    def work(self, now: int) -> int | None:
-        """Do what is due; return when to be called again, ms, or None."""
+    def is_save_due(self, now: int) -> bool:
+        """Whether `work` is going to commit how far the member is."""
+        with self.lock:
+            return self.timers.is_due(SAVE, now)
+
+    def work(self, now: int, *, saves: bool = False) -> int | None:
+        """Do what is due; return when to be called again, ms, or None.
+
+        Args:
+            now: the time, ms.
+            saves: whether others commit how far they are now, so that this member does so, too.
+        """
         with self.lock:
             if self.is_closed:
                 return None
-            rebalances, saves = self.timers.take(REBALANCE, now), self.timers.take(SAVE, now)
+            rebalances = self.timers.take(REBALANCE, now)
+            saves = self.timers.is_armed(SAVE) if saves else self.timers.is_due(SAVE, now)
+            if saves:
+                self.timers.drop(SAVE)
             self._watch()
             if self.timers.take(RESUME, now):
                 later = [each.suspended_until for each in self.assignments.values()]
@@ -257,6 +272,7 @@ class Engine(Fetching):
                 return
             self.is_closed = True
             self.recall(self.assignments.values())
+            self.saves_by = self.timers.due_of(SAVE)
             self.timers.disarm()
             self.wake_all()
         with contextlib.ExitStack() as ending:  # all of it, whatever fails; the last one first

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from reput.errors import ReputError
@@ -60,6 +60,8 @@ class Holdings(Results):
         may call other members."""
         self._is_member = False
         self._topics_seen: set[str] = set()
+        self._starts_unsaved: set[MessageQueue] = set()
+        """Queues where the group begins at a place that could not be saved."""
 
     def join(self) -> None:
         """Become a member of the group, and take the queues that fall to this member.
@@ -184,11 +186,12 @@ class Holdings(Results):
                 self._try_again(error)
                 continue
             selector = self._selectors.get(queue.topic, Selector())
-            # A start that is not stored is saved soon: messages that come while the group is away
-            # would be behind a new start at the end.
+            is_new = stored is None or queue in self._starts_unsaved
             taken[queue] = Assignment(
-                queue, selector, offset, offset, is_changed=stored is None, locked_at=now
+                queue, selector, offset, offset, is_changed=is_new, locked_at=now
             )
+        if not self._keep_starts(taken.values()):
+            return
         with self.lock:
             self.assignments.update(taken)
             for each in taken.values():
@@ -198,6 +201,26 @@ class Holdings(Results):
             self.wake()
         self._queues_changed()
         logger.info("took queues group=%s queues=%s", self.settings.group, shown(taken))
+
+    def _keep_starts(self, taken: Collection[Assignment]) -> bool:
+        """Save where the group begins, durably, before a message is handed out; return success.
+
+        The next life of a group that was killed before would begin at an end that has moved, and
+        not get again what this one had not finished.
+        """
+        starts = {each.queue: each.offset for each in taken if each.is_changed}
+        if not starts or not (self._is_member or self.settings.auto_commit):
+            return True  # who assigns queues and saves by hand has no group to begin for
+        try:
+            self._offsets.save(starts, durable=True)
+        except (ReputError, OSError) as error:
+            self._starts_unsaved.update(starts)
+            self._try_again(error)
+            return False
+        self._starts_unsaved.difference_update(starts)
+        for each in taken:
+            each.is_changed = False
+        return True
 
     def _try_again(self, error: Exception) -> None:
         """Take queues over later, of which nothing can be said now."""

@@ -27,12 +27,24 @@ class Timers:
         """Return whether some work is to be done at some time."""
         return name in self._due
 
+    def due_of(self, name: str) -> int | None:
+        """Return when some work is to be done, ms; None if it is not to be done."""
+        return self._due.get(name)
+
+    def is_due(self, name: str, now: int) -> bool:
+        """Return whether some work is due."""
+        return self._due.get(name, now + 1) <= now
+
+    def drop(self, name: str) -> None:
+        """Forget some work, as it is being done."""
+        self._due.pop(name, None)
+
     def take(self, name: str, now: int) -> bool:
         """Return whether some work is due, and count it as done."""
-        if self._due.get(name, now + 1) > now:
-            return False
-        del self._due[name]
-        return True
+        is_due = self.is_due(name, now)
+        if is_due:
+            self.drop(name)
+        return is_due
 
     def disarm(self) -> None:
         """Forget all work."""

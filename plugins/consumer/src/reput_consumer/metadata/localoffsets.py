@@ -20,7 +20,8 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Mapping
+import threading
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import attrs
@@ -42,14 +43,18 @@ _SPACE: Final = " \t\r\n"
 
 @attrs.define(eq=False)
 class LocalOffsets:
-    """The file of one consumer. Not thread-safe."""
+    """The file of one consumer. Saves are thread-safe."""
 
     home: str
     """Directory in which `DIRECTORY` is."""
     client_id: str
     group: str
     disk: Disk = attrs.field(factory=Disk)
+    flush_messages: Callable[[], object] = lambda: None
+    """Called before each write: makes the messages durable that the offsets count. Nothing where
+    the messages are at a broker, which tells nobody when they are on its disk."""
     _saved: dict[MessageQueue, int] = attrs.field(init=False, factory=dict)
+    _saving: threading.RLock = attrs.field(init=False, factory=threading.RLock)
 
     def __attrs_post_init__(self) -> None:
         for name in (self.client_id, self.group):
@@ -78,17 +83,20 @@ class LocalOffsets:
         """Write ``offsets``, and those of other queues that the file had; return whether changed.
 
         Raises:
+            ReputError: the messages that they count are not on disk; the file is as it was.
             OSError: the file cannot be written; it is as it was.
         """
-        merged = {**self._saved, **offsets}
-        if merged == self._saved:
-            return False
-        self.disk.make_directory(os.path.dirname(self.path), durable=True)
-        if self._saved:
-            self.disk.replace(f"{self.path}.bak", encode(self._saved))
-        self.disk.replace(self.path, encode(merged))
-        self._saved = merged
-        return True
+        with self._saving:
+            merged = {**self._saved, **offsets}
+            if merged == self._saved:
+                return False
+            self.flush_messages()
+            self.disk.make_directory(os.path.dirname(self.path), durable=True)
+            if self._saved:
+                self.disk.replace(f"{self.path}.bak", encode(self._saved))
+            self.disk.replace(self.path, encode(merged))
+            self._saved = merged
+            return True
 
 
 def encode(offsets: Mapping[MessageQueue, int]) -> bytes:

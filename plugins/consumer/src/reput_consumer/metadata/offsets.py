@@ -62,6 +62,8 @@ class ConsumerOffsets:
     _offsets: dict[Key, dict[int, int]] = attrs.field(init=False, factory=dict)
     _changed: dict[Key, int] = attrs.field(init=False, factory=dict)
     """What was committed, or forgotten, and not saved yet, with the largest of its queue ids."""
+    _taken: dict[Key, int] = attrs.field(init=False, factory=dict)
+    """The same of what a save is writing now."""
     _lock: threading.RLock = attrs.field(init=False, factory=threading.RLock)
     _saving: threading.RLock = attrs.field(init=False, factory=threading.RLock)
     """Held during a save, so that two do not overtake each other."""
@@ -167,10 +169,18 @@ class ConsumerOffsets:
     def is_saved(self) -> bool:
         """Whether the file holds everything that was committed."""
         with self._lock:
-            return not self._changed
+            return not (self._changed or self._taken)
 
-    def save(self) -> bool:
+    def save(self, flush_messages: Callable[[], object] = lambda: None) -> bool:
         """Write what was committed since the last save; durable when this returns.
+
+        A save that is under way on another thread ends first, so that what it writes is durable,
+        too.
+
+        Args:
+            flush_messages: makes all messages durable that are there when it is called. It is
+                called after the offsets to write are taken, and before they are written: what is
+                committed meanwhile is left to the next save.
 
         Returns:
             Whether there was anything to write.
@@ -180,18 +190,29 @@ class ConsumerOffsets:
         """
         with self._saving:
             with self._lock:
-                moved, self._changed = self._changed, {}
-                changed = {key: dict(self._offsets.get(key, {})) for key in moved}
-            if not changed:
+                taken = self._taken = _joined(self._taken, self._changed)
+                self._changed = {}
+                offsets = {key: dict(self._offsets.get(key, {})) for key in taken}
+            if not taken:
                 return False
             try:
-                self.cover(_queue_counts(changed, moved))
-                self.document.change(lambda document: _merge(document, changed))
+                flush_messages()
+                if self._taken is not taken:
+                    return True  # a signal handler came in between, and saved all of it
+                self.cover(_queue_counts(offsets, taken))
+                self.document.change(lambda document: _merge(document, offsets))
             except BaseException:
                 with self._lock:
-                    self._changed = {**moved, **self._changed}
+                    self._changed = _joined(self._taken, self._changed)
                 raise
+            finally:
+                self._taken = {}
             return True
+
+
+def _joined(taken: Mapping[Key, int], changed: Mapping[Key, int]) -> dict[Key, int]:
+    """Return the keys of both, each with its larger queue id."""
+    return {**taken, **{key: max(changed[key], taken.get(key, -1)) for key in changed}}
 
 
 def _queue_counts(

@@ -210,25 +210,26 @@ class EmbeddedPort:
     def _is_of_deleted(self, queue: MessageQueue, offset: int) -> bool:
         """Whether an offset counts nothing that came since its topic was deleted.
 
-        Members commit for a while what they had; the topic would come back with that.
+        Members commit for a while what they had; the topic would come back with that. A topic that
+        is back counts, whatever the offset: a group may begin there.
         """
         topic, queue_id = queue.topic, queue.queue_id
         is_gone = topic in self.deleted and self.topics.get(topic) is None
-        return is_gone and offset <= self.deleted.floor(topic, queue_id)
+        if not is_gone or offset > self.deleted.floor(topic, queue_id):
+            return False
+        return self.deleted.hides(topic, queue_id, self.bounds(queue)[1])
 
     def save(self) -> bool:
         """Save all offsets durably, after the messages that they count; return whether any were.
 
-        If offsets outlived messages, other messages would get these offsets and never be read.
+        If offsets outlived messages, other messages would get these offsets and never be read. So
+        the offsets are taken first, then the log is flushed, then just those offsets are written.
 
         Raises:
             ServiceNotAvailableError: the log could not be flushed.
             OSError: the file could not be written.
         """
-        if self.offsets.is_saved:
-            return False
-        self.flush_log()
-        return self.offsets.save()
+        return self.offsets.save(self.flush_log)
 
     def flush_log(self) -> None:
         """Wait until every message is on disk that there is now.

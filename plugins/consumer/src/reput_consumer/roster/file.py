@@ -116,7 +116,8 @@ class RosterFile:
 
     def _write(self, data: bytes) -> None:
         disk, path = self.context.disk, self.path
-        disk.make_directory(os.path.dirname(path))
+        # Durable, unlike the file: other files of the plugin are in it, and survive a power cut.
+        disk.make_directory(os.path.dirname(path), durable=True)
         fresh = f"{path}.new"
         descriptor = disk.create_fresh(fresh)
         try:

@@ -91,7 +91,7 @@ class SystemOffsets:
             data = self.disk.read_file(self.path) if self.disk.exists(self.path) else b""
             document = parse_offsets(data, self.path) if data.strip() else {}
             changed = with_offsets(document, {HALF_KEY: half_offset, OP_KEY: op_offset}, now)
-            self.disk.make_directory(self.directory)
+            self.disk.make_directory(self.directory, durable=True)  # others rely on its name
             self.disk.replace(self.path, encode_offsets(changed))
         self.half_offset, self.op_offset = half_offset, op_offset
         return True

@@ -67,8 +67,10 @@ class OffsetHandlers:
         if found is not None:
             return found
         first, following = self.context.port.bounds(queue)
-        is_young = first <= 0 < following
-        return 0 if is_young and asked.set_zero_if_not_found is not False else None
+        # A topic that was deleted and made again goes on at the next queue offset: there it begins.
+        begin = self.context.plugin.deleted.floor(asked.topic, asked.queue_id)
+        is_young = first <= begin < following
+        return begin if is_young and asked.set_zero_if_not_found is not False else None
 
     async def commit(self, request: Request) -> Command:
         """Note how far a group is."""
