@@ -21,8 +21,10 @@ use pyo3::prelude::*;
 /// Raised with every change of a kernel's arguments, answer or meaning; see `reput.engine`.
 const INTERFACE: u32 = 7;
 
-#[pymodule]
+// Free-threaded builds are refused by `__init__.py`: kernels rely on the interpreter lock.
+#[pymodule(gil_used = true)]
 fn _kernels(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    shared::arrays::load_numpy(module.py())?;
     module.add("INTERFACE", INTERFACE)?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<put::appender::Appender>()?;

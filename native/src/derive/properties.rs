@@ -1,5 +1,7 @@
 //! Finds properties by name in a column of property texts; see `reput.record.text.properties`.
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 use numpy::{PyArray1, PyArrayMethods};
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
@@ -26,13 +28,13 @@ fn common(name: &[u8]) -> Option<usize> {
 type Places = (Vec<i64>, Vec<i64>);
 
 /// Where the values of properties stand in a column of property texts.
-#[pyclass(module = "reput_native")]
+#[pyclass(frozen, module = "reput_native")]
 pub struct PropertyPlaces {
     window: Py<PyArray1<u8>>,
     starts: Py<PyArray1<i64>>,
     sizes: Py<PyArray1<i64>>,
-    /// Of the `common` names; each is handed out once.
-    found: [Option<Places>; 3],
+    /// Of the `common` names; each is handed out once. Nobody calls Python while it is locked.
+    found: Mutex<[Option<Places>; 3]>,
 }
 
 /// See `reput.record.text.properties.property_places`.
@@ -58,7 +60,7 @@ pub fn property_places<'py>(
             window: window.cast::<PyArray1<u8>>()?.clone().unbind(),
             starts: starts.cast::<PyArray1<i64>>()?.clone().unbind(),
             sizes: sizes.cast::<PyArray1<i64>>()?.clone().unbind(),
-            found: [None, None, None],
+            found: Mutex::default(),
         };
         Ok(Some(Bound::new(py, places)?.into_any()))
     })
@@ -67,15 +69,17 @@ pub fn property_places<'py>(
 #[pymethods]
 impl PropertyPlaces {
     /// Starts and sizes of the values of `name`: 0 and -1 where a text has none.
-    fn find<'py>(&mut self, py: Python<'py>, name: &[u8]) -> PyResult<Bound<'py, PyAny>> {
+    fn find<'py>(&self, py: Python<'py>, name: &[u8]) -> PyResult<Bound<'py, PyAny>> {
         guarded(py, "PropertyPlaces.find", || {
             let number = common(name);
-            let known = number.and_then(|number| self.found[number].take());
+            let known = number.and_then(|number| self.found()[number].take());
             let (starts, sizes) = match (known, number) {
                 (Some(known), _) => known,
                 (None, Some(number)) => {
-                    self.found = self.look(py, common)?.map(Some);
-                    self.found[number].take().unwrap_or_default()
+                    let mut found = self.look(py, common)?.map(Some);
+                    let wanted = found[number].take().unwrap_or_default();
+                    *self.found() = found;
+                    wanted
                 }
                 (None, None) => {
                     let [found] = self.look(py, |found| (found == name).then_some(0))?;
@@ -92,6 +96,10 @@ impl PropertyPlaces {
 }
 
 impl PropertyPlaces {
+    fn found(&self) -> MutexGuard<'_, [Option<Places>; 3]> {
+        self.found.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn look<const COUNT: usize>(
         &self,
         py: Python<'_>,

@@ -2,6 +2,8 @@
 
 use pyo3::prelude::*;
 
+use crate::encode::message::load_class;
+
 /// Host and limits of a `reput.record.encoding.one.Encoder`.
 #[derive(Clone, Copy)]
 pub struct Limits {
@@ -12,7 +14,10 @@ pub struct Limits {
 
 impl Limits {
     /// `None` for a store whose records hold more: an IPv6 host, or a record checksum.
+    ///
+    /// Whoever encodes asks for them first, so this is where Python code runs that may raise.
     pub fn of(encoder: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
+        load_class(encoder.py())?;
         let has_crc: bool = encoder.getattr("record_crc")?.extract()?;
         let host: Vec<u8> = encoder.getattr("store_host")?.extract()?;
         let body_max: usize = encoder.getattr("max_message_size")?.extract()?;

@@ -43,8 +43,7 @@ impl<'a, 'py> Fields<'a, 'py> {
     #[inline]
     pub fn of(message: &'a Bound<'py, PyAny>) -> Option<Self> {
         let py = message.py();
-        let known = MESSAGE.get_or_init(py, || MessageClass::find(py).ok().flatten());
-        let known = known.as_ref()?;
+        let known = MESSAGE.get(py)?.as_ref()?;
         if message.get_type_ptr().cast() != known.class.as_ptr() {
             return None;
         }
@@ -122,6 +121,12 @@ impl<'a, 'py> Fields<'a, 'py> {
             prepared_transaction_offset: integer(self.0[11])?,
         })
     }
+}
+
+/// Find the fields of the class, before a message is looked at: it is Python code that finds them.
+pub fn load_class(py: Python<'_>) -> PyResult<()> {
+    MESSAGE.get_or_try_init(py, || MessageClass::find(py))?;
+    Ok(())
 }
 
 impl MessageClass {

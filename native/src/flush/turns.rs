@@ -12,7 +12,7 @@
 //! Signal handlers run on the main thread, and only after it has left the list of sleepers: a turn
 //! is never given to a thread that is in a handler, which may take long or wait for other threads.
 
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -45,13 +45,17 @@ struct Waiting {
     /// The thread whose turn it is, and how many turns it has: a signal handler that interrupted a
     /// flush on its thread cannot wait for it.
     turn: Option<(ThreadId, usize)>,
-    /// In the order in which they came.
-    asleep: VecDeque<Arc<Sleeper>>,
+    /// The number of the next one that sleeps.
+    number: u64,
+    /// By number, so in the order in which they came.
+    asleep: Sleepers,
     /// Asleep too, but their bytes are on disk.
-    covered: VecDeque<Arc<Sleeper>>,
+    covered: Sleepers,
     /// The only file with bytes that are not on disk; `None` if Python has to flush.
     file: Option<Arc<Flushed>>,
 }
+
+type Sleepers = BTreeMap<u64, Arc<Sleeper>>;
 
 /// A file of the log that is flushed here.
 struct Flushed {
@@ -79,12 +83,12 @@ struct Sleeper {
 }
 
 /// Why a thread does not sleep, or sleeps no longer.
-enum Awake {
+enum Awake<'a> {
     OnDisk,
     Failed,
-    ItsTurn,
+    ItsTurn(Turn<'a>),
     /// A flush on its turn failed with this error of the system.
-    FlushFailed(i32),
+    FlushFailed(Turn<'a>, i32),
     /// It has slept as long as it may.
     Slept,
 }
@@ -105,8 +109,11 @@ impl FlushTurns {
     }
 
     fn use_file(&self, descriptor: i32, base_offset: i64, size: u64) {
-        // SAFETY: the caller keeps the file open during this call. It is duplicated, so that no
-        // flush meets another file that has got its number.
+        if descriptor < 0 {
+            return self.use_calls(); // no file has such a number
+        }
+        // SAFETY: it is no -1, and the caller keeps the file open during this call. It is
+        // duplicated, so that no flush meets another file that has got its number.
         let file = unsafe { BorrowedFd::borrow_raw(descriptor) };
         let Ok(file) = file.try_clone_to_owned() else {
             return self.use_calls(); // no number is free: the caller's flush needs none
@@ -137,7 +144,7 @@ impl FlushTurns {
     fn fail(&self) {
         let mut waiting = self.lock();
         waiting.failed = true;
-        for sleeper in waiting.asleep.drain(..) {
+        for sleeper in std::mem::take(&mut waiting.asleep).into_values() {
             sleeper.awake.notify_one();
         }
     }
@@ -177,13 +184,11 @@ impl FlushTurns {
             match py.detach(|| self.pass(physical_offset, deadline, longest)) {
                 Awake::OnDisk => return Ok(true),
                 Awake::Failed => return Ok(false),
-                Awake::ItsTurn => {
-                    let turn = Turn(self);
+                Awake::ItsTurn(turn) => {
                     flush.call0()?;
                     drop(turn);
                 }
-                Awake::FlushFailed(error) => {
-                    let turn = Turn(self);
+                Awake::FlushFailed(turn, error) => {
                     flush.call1((error,))?;
                     drop(turn);
                 }
@@ -201,18 +206,23 @@ impl FlushTurns {
     }
 
     /// Wait, and flush here where that can be; needs no interpreter lock.
-    fn pass(&self, physical_offset: i64, deadline: Option<Instant>, longest: Duration) -> Awake {
+    fn pass(
+        &self,
+        physical_offset: i64,
+        deadline: Option<Instant>,
+        longest: Duration,
+    ) -> Awake<'_> {
         loop {
             let awake = self.look(physical_offset);
             let awake = awake.unwrap_or_else(|| self.sleep(physical_offset, deadline, longest));
-            if !matches!(awake, Awake::ItsTurn) {
+            let Awake::ItsTurn(turn) = awake else {
                 return awake;
-            }
+            };
             match self.flush_here(physical_offset) {
-                Ok(false) => return Awake::ItsTurn,
-                Ok(true) => drop(Turn(self)),
+                Ok(false) => return Awake::ItsTurn(turn),
+                Ok(true) => drop(turn),
                 Err(error) => {
-                    return Awake::FlushFailed(error.raw_os_error().unwrap_or(0));
+                    return Awake::FlushFailed(turn, error.raw_os_error().unwrap_or(0));
                 }
             }
         }
@@ -225,7 +235,8 @@ impl FlushTurns {
             let Some(file) = &waiting.file else {
                 return Ok(false);
             };
-            let asleep = waiting.asleep.iter().map(|sleeper| sleeper.physical_offset);
+            let asleep = waiting.asleep.values();
+            let asleep = asleep.map(|sleeper| sleeper.physical_offset);
             let target = asleep.fold(physical_offset, i64::max);
             (Arc::clone(file), target)
         };
@@ -246,14 +257,14 @@ impl FlushTurns {
     }
 
     /// What a thread finds without sleeping; `None` if it has to.
-    fn look(&self, physical_offset: i64) -> Option<Awake> {
+    fn look(&self, physical_offset: i64) -> Option<Awake<'_>> {
         if self.flushed_offset() >= physical_offset {
             return Some(Awake::OnDisk);
         }
         self.found(&mut self.lock(), physical_offset)
     }
 
-    fn found(&self, waiting: &mut Waiting, physical_offset: i64) -> Option<Awake> {
+    fn found(&self, waiting: &mut Waiting, physical_offset: i64) -> Option<Awake<'_>> {
         if self.flushed_offset() >= physical_offset {
             return Some(Awake::OnDisk);
         }
@@ -267,11 +278,16 @@ impl FlushTurns {
             Some(_) => return None,
         };
         waiting.turn = Some((me, turns + 1));
-        Some(Awake::ItsTurn)
+        Some(Awake::ItsTurn(Turn(self)))
     }
 
     /// Sleep until there is something to do, at most until `deadline` and no longer than `longest`.
-    fn sleep(&self, physical_offset: i64, deadline: Option<Instant>, longest: Duration) -> Awake {
+    fn sleep(
+        &self,
+        physical_offset: i64,
+        deadline: Option<Instant>,
+        longest: Duration,
+    ) -> Awake<'_> {
         let until = Instant::now() + longest;
         let until = deadline.map_or(until, |deadline| deadline.min(until));
         let mut waiting = self.lock();
@@ -284,25 +300,25 @@ impl FlushTurns {
             physical_offset,
             awake: Condvar::new(),
         });
-        waiting.asleep.push_back(Arc::clone(&me));
+        let number = waiting.number;
+        waiting.number += 1;
+        waiting.asleep.insert(number, Arc::clone(&me));
         loop {
             let left = until.saturating_duration_since(Instant::now());
             (waiting, _) = me
                 .awake
                 .wait_timeout(waiting, left)
                 .unwrap_or_else(PoisonError::into_inner);
-            if let Some(place) = place_of(&me, &waiting.asleep) {
+            if waiting.asleep.contains_key(&number) {
                 if Instant::now() >= until {
-                    waiting.asleep.remove(place);
+                    waiting.asleep.remove(&number);
                     return Awake::Slept;
                 }
             } else if waiting.turn.is_some_and(|(thread, _)| thread == me.thread) {
-                return Awake::ItsTurn;
+                return Awake::ItsTurn(Turn(self));
             } else if self.flushed_offset() >= physical_offset {
                 // It may have woken by itself, before it was woken.
-                if let Some(place) = place_of(&me, &waiting.covered) {
-                    waiting.covered.remove(place);
-                }
+                waiting.covered.remove(&number);
                 waiting.wake_covered();
                 return Awake::OnDisk;
             } else {
@@ -316,10 +332,10 @@ impl Waiting {
     /// Take those off the list of sleepers who wait for nothing at or above `flushed_offset`.
     fn cover(&mut self, flushed_offset: i64) {
         let covered = &mut self.covered;
-        self.asleep.retain(|sleeper| {
+        self.asleep.retain(|number, sleeper| {
             let stays = sleeper.physical_offset > flushed_offset;
             if !stays {
-                covered.push_back(Arc::clone(sleeper));
+                covered.insert(*number, Arc::clone(sleeper));
             }
             stays
         });
@@ -327,7 +343,7 @@ impl Waiting {
 
     /// Wake one of those whose bytes are on disk; it wakes the next.
     fn wake_covered(&mut self) {
-        if let Some(sleeper) = self.covered.pop_front() {
+        if let Some((_, sleeper)) = self.covered.pop_first() {
             sleeper.awake.notify_one();
         }
     }
@@ -336,7 +352,7 @@ impl Waiting {
         self.turn = match self.turn {
             Some((thread, turns)) if turns > 1 => Some((thread, turns - 1)),
             // First of all, as the disk does nothing until then.
-            _ => self.asleep.pop_front().map(|next| {
+            _ => self.asleep.pop_first().map(|(_, next)| {
                 next.awake.notify_one();
                 (next.thread, 1)
             }),
@@ -352,12 +368,6 @@ impl Drop for Turn<'_> {
     fn drop(&mut self) {
         self.0.lock().end_turn();
     }
-}
-
-fn place_of(sleeper: &Arc<Sleeper>, sleepers: &VecDeque<Arc<Sleeper>>) -> Option<usize> {
-    sleepers
-        .iter()
-        .position(|other| Arc::ptr_eq(other, sleeper))
 }
 
 fn is_main_thread(py: Python<'_>) -> PyResult<bool> {

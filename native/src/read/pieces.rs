@@ -8,6 +8,7 @@ use std::ops::Range;
 use std::os::fd::FromRawFd;
 use std::os::unix::fs::FileExt;
 
+use pyo3::exceptions::PyMemoryError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 
@@ -74,6 +75,9 @@ pub fn read_pieces<'py>(
                     .map(|piece| PyBytes::new(py, &buffer[piece.clone()]))
                     .collect();
                 Some(PyList::new(py, pieces)?.into_any())
+            }
+            Err(error) if error.kind() == ErrorKind::OutOfMemory => {
+                return Err(PyMemoryError::new_err(()));
             }
             Err(_) => None, // Python meets the same error, and says it in its words
         };
@@ -164,6 +168,9 @@ impl Plan {
         // borrows it here is never dropped, so it is not closed.
         let file = ManuallyDrop::new(unsafe { File::from_raw_fd(descriptor) });
         if buffer.len() < self.size {
+            buffer
+                .try_reserve_exact(self.size - buffer.len())
+                .map_err(|_| ErrorKind::OutOfMemory)?;
             buffer.resize(self.size, 0);
         }
         let mut first = 0;

@@ -4,14 +4,18 @@
 //! `reput.engine.compiled`, from the class in Python. What is wrong with a record, that class
 //! says, too: it is asked for its error.
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBytes, PyString, PyTuple};
+use pyo3::types::{PyBool, PyBytes, PyString, PyTuple};
 
 use crate::derive::text::java_text;
 use crate::derive::window::{
     BORN_HOST_V6, HEADER_SIZE, HOST_EXTRA_V6, Parts, STORE_HOST_V6, is_record,
 };
+use crate::shared::border::{guarded, shielded};
 use crate::shared::bytes::{be_i32, be_i64};
 
 static REFERENCE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
@@ -25,7 +29,8 @@ pub struct MessageView {
     physical_offset: i64,
     /// `None` where lengths inside of the record lead out of it.
     places: Option<Places>,
-    properties: PyOnceLock<Py<PyAny>>,
+    /// Nobody calls Python while it is locked.
+    properties: Mutex<Option<Py<PyAny>>>,
 }
 
 /// Records have fewer than 2**31 bytes.
@@ -57,7 +62,7 @@ impl MessageView {
             record: record.unbind(),
             physical_offset,
             places: Some(Places::of(parts)),
-            properties: PyOnceLock::new(),
+            properties: Mutex::default(),
         }
     }
 
@@ -65,9 +70,15 @@ impl MessageView {
         self.record.bind(py).as_bytes()
     }
 
-    /// Bytes by which the hosts that a flag tells of are longer than those of IPv4.
-    fn extra(&self, py: Python<'_>, bits: i32) -> usize {
-        longer(be_i32(self.bytes(py), 36) & bits)
+    /// A field of the header.
+    fn field<T>(&self, py: Python<'_>, read: impl FnOnce(&[u8]) -> T) -> PyResult<T> {
+        shielded(py, "MessageView", || Ok(read(self.bytes(py))))
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Option<Py<PyAny>>> {
+        self.properties
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Where the parts stand; the error of the class in Python where they stand nowhere.
@@ -82,8 +93,17 @@ impl MessageView {
         }
     }
 
-    fn part<'py>(&self, py: Python<'py>, start: u32, end: u32) -> Bound<'py, PyBytes> {
-        PyBytes::new(py, &self.bytes(py)[start as usize..end as usize])
+    /// A part of the record, by its first byte and the one behind its last.
+    fn part<'py>(
+        &self,
+        py: Python<'py>,
+        place: impl FnOnce(Places, usize) -> (u32, usize),
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        shielded(py, "MessageView", || {
+            let (found, bytes) = (self.found(py)?, self.bytes(py));
+            let (start, end) = place(found, bytes.len());
+            Ok(PyBytes::new(py, &bytes[start as usize..end]))
+        })
     }
 }
 
@@ -110,6 +130,11 @@ fn unexpected(answer: PyResult<Bound<'_, PyAny>>) -> PyErr {
     }
 }
 
+/// Bytes by which the hosts that a record's flag tells of are longer than those of IPv4.
+fn extra(record: &[u8], bits: i32) -> usize {
+    longer(be_i32(record, 36) & bits)
+}
+
 #[pymethods]
 impl MessageView {
     #[new]
@@ -119,25 +144,27 @@ impl MessageView {
         record: &Bound<'_, PyAny>,
         physical_offset: Option<i64>,
     ) -> PyResult<Self> {
-        let record = match record.cast::<PyBytes>() {
-            Ok(bytes) => bytes.clone(),
-            Err(_) => py
-                .get_type::<PyBytes>()
-                .call1((record,))?
-                .cast_into::<PyBytes>()?,
-        };
-        let bytes = record.as_bytes();
-        if !is_record(bytes) || HEADER_SIZE + longer(be_i32(bytes, 36)) > bytes.len() {
-            let answer = reference(py)?.call1((record, physical_offset));
-            return Err(unexpected(answer));
-        }
-        let stated = be_i64(bytes, 28);
-        let places = Parts::of(bytes).as_ref().map(Places::of);
-        Ok(Self {
-            record: record.unbind(),
-            physical_offset: physical_offset.unwrap_or(stated),
-            places,
-            properties: PyOnceLock::new(),
+        shielded(py, "MessageView", || {
+            let record = match record.cast::<PyBytes>() {
+                Ok(bytes) => bytes.clone(),
+                Err(_) => py
+                    .get_type::<PyBytes>()
+                    .call1((record,))?
+                    .cast_into::<PyBytes>()?,
+            };
+            let bytes = record.as_bytes();
+            if !is_record(bytes) || HEADER_SIZE + extra(bytes, -1) > bytes.len() {
+                let answer = reference(py)?.call1((record, physical_offset));
+                return Err(unexpected(answer));
+            }
+            let stated = be_i64(bytes, 28);
+            let places = Parts::of(bytes).as_ref().map(Places::of);
+            Ok(Self {
+                record: record.unbind(),
+                physical_offset: physical_offset.unwrap_or(stated),
+                places,
+                properties: Mutex::default(),
+            })
         })
     }
 
@@ -152,6 +179,16 @@ impl MessageView {
         Self::new(py, record, Some(physical_offset))
     }
 
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.record)?;
+        visit.call(&*self.kept())
+    }
+
+    fn __clear__(&self) {
+        let properties = self.kept().take();
+        drop(properties); // whose finalizers may ask this view
+    }
+
     #[getter]
     fn record(&self, py: Python<'_>) -> Py<PyBytes> {
         self.record.clone_ref(py)
@@ -163,117 +200,125 @@ impl MessageView {
     }
 
     #[getter]
-    fn size(&self, py: Python<'_>) -> usize {
-        self.bytes(py).len()
+    fn size(&self, py: Python<'_>) -> PyResult<usize> {
+        self.field(py, <[u8]>::len)
     }
 
     #[getter]
-    fn body_crc(&self, py: Python<'_>) -> i32 {
-        be_i32(self.bytes(py), 8)
+    fn body_crc(&self, py: Python<'_>) -> PyResult<i32> {
+        self.field(py, |record| be_i32(record, 8))
     }
 
     #[getter]
-    fn queue_id(&self, py: Python<'_>) -> i32 {
-        be_i32(self.bytes(py), 12)
+    fn queue_id(&self, py: Python<'_>) -> PyResult<i32> {
+        self.field(py, |record| be_i32(record, 12))
     }
 
     #[getter]
-    fn flag(&self, py: Python<'_>) -> i32 {
-        be_i32(self.bytes(py), 16)
+    fn flag(&self, py: Python<'_>) -> PyResult<i32> {
+        self.field(py, |record| be_i32(record, 16))
     }
 
     #[getter]
-    fn queue_offset(&self, py: Python<'_>) -> i64 {
-        be_i64(self.bytes(py), 20)
+    fn queue_offset(&self, py: Python<'_>) -> PyResult<i64> {
+        self.field(py, |record| be_i64(record, 20))
     }
 
     #[getter]
-    fn stated_offset(&self, py: Python<'_>) -> i64 {
-        be_i64(self.bytes(py), 28)
+    fn stated_offset(&self, py: Python<'_>) -> PyResult<i64> {
+        self.field(py, |record| be_i64(record, 28))
     }
 
     #[getter]
-    fn sys_flag(&self, py: Python<'_>) -> i32 {
-        be_i32(self.bytes(py), 36)
+    fn sys_flag(&self, py: Python<'_>) -> PyResult<i32> {
+        self.field(py, |record| be_i32(record, 36))
     }
 
     #[getter]
-    fn born_timestamp(&self, py: Python<'_>) -> i64 {
-        be_i64(self.bytes(py), 40)
+    fn born_timestamp(&self, py: Python<'_>) -> PyResult<i64> {
+        self.field(py, |record| be_i64(record, 40))
     }
 
     #[getter]
-    fn store_timestamp(&self, py: Python<'_>) -> i64 {
-        be_i64(self.bytes(py), 56 + self.extra(py, BORN_HOST_V6))
+    fn store_timestamp(&self, py: Python<'_>) -> PyResult<i64> {
+        self.field(py, |record| {
+            be_i64(record, 56 + extra(record, BORN_HOST_V6))
+        })
     }
 
     #[getter]
-    fn reconsume_times(&self, py: Python<'_>) -> i32 {
-        be_i32(self.bytes(py), 72 + self.extra(py, -1))
+    fn reconsume_times(&self, py: Python<'_>) -> PyResult<i32> {
+        self.field(py, |record| be_i32(record, 72 + extra(record, -1)))
     }
 
     #[getter]
-    fn prepared_transaction_offset(&self, py: Python<'_>) -> i64 {
-        be_i64(self.bytes(py), 76 + self.extra(py, -1))
+    fn prepared_transaction_offset(&self, py: Python<'_>) -> PyResult<i64> {
+        self.field(py, |record| be_i64(record, 76 + extra(record, -1)))
     }
 
     fn places<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        let found = self.found(py)?;
-        (found.body, found.topic, found.topic_end, found.properties).into_pyobject(py)
+        shielded(py, "MessageView", || {
+            let found = self.found(py)?;
+            (found.body, found.topic, found.topic_end, found.properties).into_pyobject(py)
+        })
     }
 
     #[getter]
     fn body<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        let found = self.found(py)?;
-        Ok(self.part(py, found.body, found.body_end))
+        self.part(py, |found, _| (found.body, found.body_end as usize))
     }
 
     #[getter]
     fn topic<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyString>> {
-        let found = self.found(py)?;
-        let name = &self.bytes(py)[found.topic as usize..found.topic_end as usize];
-        Ok(PyString::new(py, &java_text(name)))
+        shielded(py, "MessageView", || {
+            let found = self.found(py)?;
+            let name = &self.bytes(py)[found.topic as usize..found.topic_end as usize];
+            Ok(PyString::new(py, &java_text(name)))
+        })
     }
 
     #[getter]
     fn topic_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        let found = self.found(py)?;
-        Ok(self.part(py, found.topic, found.topic_end))
+        self.part(py, |found, _| (found.topic, found.topic_end as usize))
     }
 
     #[getter]
     fn properties_text<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        let found = self.found(py)?;
-        let end = self.bytes(py).len() as u32;
-        Ok(self.part(py, found.properties, end))
+        self.part(py, |found, size| (found.properties, size))
     }
 
     #[getter]
     fn properties(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        let found = self.properties.get_or_try_init(py, || {
+        shielded(py, "MessageView", || {
+            if let Some(found) = &*self.kept() {
+                return Ok(found.clone_ref(py));
+            }
             let parse = PARSE.import(py, "reput.record.text.properties", "parse_properties")?;
-            Ok::<_, PyErr>(parse.call1((self.properties_text(py)?,))?.unbind())
-        })?;
-        Ok(found.clone_ref(py))
+            let parsed = parse.call1((self.properties_text(py)?,))?.unbind();
+            // Where another thread came first, this one answers with the same object.
+            Ok(self.kept().get_or_insert(parsed).clone_ref(py))
+        })
     }
 
     fn body_matches(&self, py: Python<'_>) -> PyResult<bool> {
-        self.found(py)?;
-        let bytes = self.bytes(py);
-        Ok(Parts::of(bytes).is_some_and(|parts| parts.body_matches(bytes)))
+        shielded(py, "MessageView", || {
+            self.found(py)?;
+            let bytes = self.bytes(py);
+            Ok(Parts::of(bytes).is_some_and(|parts| parts.body_matches(bytes)))
+        })
     }
 
-    fn __eq__(&self, py: Python<'_>, other: &Bound<'_, PyAny>) -> Py<PyAny> {
-        let Ok(other) = other.cast::<Self>() else {
-            return py.NotImplemented();
-        };
-        let other = other.get();
-        let is_same =
-            self.physical_offset == other.physical_offset && self.bytes(py) == other.bytes(py);
-        pyo3::types::PyBool::new(py, is_same)
-            .to_owned()
-            .into_any()
-            .unbind()
+    fn __eq__<'py>(&self, other: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        let py = other.py();
+        guarded(py, "MessageView", || {
+            let Ok(other) = other.cast::<Self>() else {
+                return Ok(None);
+            };
+            let other = other.get();
+            let is_same =
+                self.physical_offset == other.physical_offset && self.bytes(py) == other.bytes(py);
+            Ok(Some(PyBool::new(py, is_same).to_owned().into_any()))
+        })
     }
 
     fn __hash__(&self, py: Python<'_>) -> PyResult<isize> {

@@ -5,7 +5,11 @@ Each has the name of the Python function that says what it does.
 
 from __future__ import annotations
 
-from reput_native._kernels import (
+from reput_native._fits import check
+
+check()
+
+from reput_native._kernels import (  # noqa: E402 - an interpreter that does not fit loads none
     INTERFACE,
     Appender,
     FlushTurns,

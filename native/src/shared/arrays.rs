@@ -1,6 +1,7 @@
 //! Arrays as slices: taken only where each element is where a slice has it.
 
-use numpy::{Element, PyArray1, PyReadonlyArray1};
+use numpy::{Element, PyArray1, PyArrayMethods, PyReadonlyArray1};
+use pyo3::exceptions::PyImportError;
 use pyo3::prelude::*;
 
 /// An array that is one-dimensional, of this type, contiguous and aligned.
@@ -69,6 +70,23 @@ impl<'a> Stretches<'a> {
             (start as usize, start as usize + size as usize)
         }
     }
+}
+
+/// Load what the crate `numpy` looks up when it is first used: it panics where that fails.
+///
+/// A signal handler may raise in any Python code, and this is some. It runs on the main thread only,
+/// so another thread loads it.
+pub fn load_numpy(py: Python<'_>) -> PyResult<()> {
+    let load = || {
+        Python::attach(|py| {
+            PyArray1::<u8>::zeros(py, 1, false).readwrite();
+            PyArray1::<i32>::zeros(py, 1, false).readonly();
+            PyArray1::<i64>::zeros(py, 1, false).readonly();
+            PyArray1::<isize>::zeros(py, 1, false).readonly();
+        });
+    };
+    py.detach(|| std::thread::spawn(load).join())
+        .map_err(|_| PyImportError::new_err("the C functions of numpy cannot be loaded"))
 }
 
 /// An array that takes over the memory of `values`.

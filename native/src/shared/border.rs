@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use pyo3::exceptions::PyRuntimeError;
+use pyo3::exceptions::{PyException, PyRuntimeError};
 use pyo3::marker::Ungil;
 use pyo3::prelude::*;
 
@@ -16,12 +16,19 @@ pub fn guarded<'py>(
     kernel: &'static str,
     work: impl FnOnce() -> Answer<'py>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    match catch_unwind(AssertUnwindSafe(work)) {
-        Ok(Ok(Some(answer))) => Ok(answer),
-        Ok(Ok(None)) => Ok(py.NotImplemented().into_bound(py)),
-        Ok(Err(error)) => Err(error),
-        Err(payload) => Err(kernel_error(py, kernel, &said(payload.as_ref()))),
-    }
+    let answer = shielded(py, kernel, work)?;
+    Ok(answer.unwrap_or_else(|| py.NotImplemented().into_bound(py)))
+}
+
+/// The same for a method, whose answer has a type: a panic becomes a `KernelError`.
+#[inline]
+pub fn shielded<T>(
+    py: Python<'_>,
+    kernel: &'static str,
+    work: impl FnOnce() -> PyResult<T>,
+) -> PyResult<T> {
+    catch_unwind(AssertUnwindSafe(work))
+        .unwrap_or_else(|payload| Err(kernel_error(py, kernel, &said(payload.as_ref()))))
 }
 
 /// Work without the interpreter lock, where it is so long that others should go on meanwhile.
@@ -50,6 +57,8 @@ fn kernel_error(py: Python<'_>, kernel: &str, reason: &str) -> PyErr {
         .and_then(|class| class.call1((kernel, reason)));
     match made {
         Ok(error) => PyErr::from_value(error),
+        // A signal handler raised in between, which nobody may miss.
+        Err(error) if !error.is_instance_of::<PyException>(py) => error,
         Err(_) => PyRuntimeError::new_err(format!("kernel {kernel}: {reason}")),
     }
 }

@@ -35,15 +35,21 @@ impl Log {
             match awake {
                 Awake::OnDisk => return true,
                 Awake::Failed => return false,
-                Awake::ItsTurn => {
-                    let turn = Turn(turns);
+                Awake::ItsTurn(turn) => {
                     self.flush(turns);
                     drop(turn);
                 }
-                Awake::FlushFailed(error) => unreachable!("no file is flushed here: {error}"),
+                Awake::FlushFailed(_, error) => unreachable!("no file is flushed here: {error}"),
                 Awake::Slept => {}
             }
         }
+    }
+}
+
+fn turn_at(turns: &FlushTurns, physical_offset: i64) -> Turn<'_> {
+    match turns.look(physical_offset) {
+        Some(Awake::ItsTurn(turn)) => turn,
+        _ => panic!("it is not this thread's turn"),
     }
 }
 
@@ -97,8 +103,7 @@ fn who_wakes_by_itself_goes_on_and_forgets_nobody() {
 fn the_end_of_a_turn_wakes_the_next_and_all_whose_bytes_are_on_disk() {
     let (turns, log) = (FlushTurns::new(0), Log::default());
     log.end.store(9, Ordering::SeqCst);
-    assert!(matches!(turns.look(5), Some(Awake::ItsTurn)));
-    let turn = Turn(&turns);
+    let turn = turn_at(&turns, 5);
 
     thread::scope(|scope| {
         for offset in [3, 9, 4, 8, 5] {
@@ -118,8 +123,7 @@ fn the_end_of_a_turn_wakes_the_next_and_all_whose_bytes_are_on_disk() {
 #[test]
 fn a_failure_wakes_everybody_and_gives_no_turn() {
     let (turns, log) = (FlushTurns::new(5), Log::default());
-    assert!(matches!(turns.look(6), Some(Awake::ItsTurn)));
-    let turn = Turn(&turns);
+    let turn = turn_at(&turns, 6);
 
     thread::scope(|scope| {
         for _ in 0..3 {
@@ -138,14 +142,28 @@ fn a_failure_wakes_everybody_and_gives_no_turn() {
 #[test]
 fn a_turn_in_a_turn_of_its_thread_ends_alone() {
     let turns = FlushTurns::new(0);
-    assert!(matches!(turns.look(1), Some(Awake::ItsTurn)));
-    let outer = Turn(&turns);
-    assert!(matches!(turns.look(1), Some(Awake::ItsTurn)));
-    drop(Turn(&turns));
+    let outer = turn_at(&turns, 1);
+    drop(turn_at(&turns, 1));
 
     let other = thread::scope(|scope| scope.spawn(|| turns.look(1).is_none()).join());
     assert!(other.is_ok_and(|sleeps| sleeps));
     drop(outer);
 
+    assert!(turns.lock().turn.is_none());
+}
+
+#[test]
+fn a_turn_ends_where_a_panic_leaves_it() {
+    let turns = FlushTurns::new(0);
+
+    let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        let awake = turns.look(1);
+        assert!(
+            awake.is_none(),
+            "before anybody has done anything with the turn"
+        );
+    }));
+
+    assert!(panic.is_err());
     assert!(turns.lock().turn.is_none());
 }

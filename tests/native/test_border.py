@@ -1,0 +1,183 @@
+"""At the border to Python a panic becomes an error, and nothing ends the process."""
+
+from __future__ import annotations
+
+import gc
+import re
+import subprocess
+import sys
+import weakref
+from pathlib import Path
+
+import pytest
+
+import reput
+from reput.log.writing.turns import FlushTurns
+from reput.record import Encoder, Message
+from reput.record.view import MessageView
+
+SOURCES = Path(__file__).parents[2] / "native" / "src"
+
+CANNOT_PANIC = {
+    # Those that answer with a field, take or give a lock, or count.
+    "MessageView.__clear__",
+    "MessageView.__hash__",
+    "MessageView.__traverse__",
+    "MessageView._checked",
+    "MessageView.physical_offset",
+    "MessageView.record",
+    "FlushTurns.fail",
+    "FlushTurns.flushed_offset",
+    "FlushTurns.new",
+    "FlushTurns.reached",
+    "FlushTurns.use_calls",
+    "FlushTurns.use_file",
+    "TopicTable.names",
+    "topic_table",
+}
+
+
+def run(program, *arguments):
+    command = [sys.executable, "-c", program, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+
+def functions_without_a_guard():
+    """Name of each function that Python calls, and that has no guard; those of ``put`` aside."""
+    for path in SOURCES.rglob("*.rs"):
+        text = path.read_text()
+        if path.is_relative_to(SOURCES / "put"):
+            continue
+        for name, body in re.findall(r"^#\[pyfunction\].*?fn (\w+)(.*?)^}", text, re.M | re.S):
+            yield name, body
+        for owner, block in re.findall(r"^#\[pymethods\]\nimpl (\w+) {(.*?)^}", text, re.M | re.S):
+            for name, body in re.findall(r"^    fn (\w+)(.*?)^    }", block, re.M | re.S):
+                yield f"{owner}.{name}", body
+
+
+def test_each_function_that_python_calls_turns_a_panic_into_an_error():
+    guards = ("guarded(", "shielded(", "self.field(", "self.part(")
+    bare = {
+        name
+        for name, body in functions_without_a_guard()
+        if not any(guard in body for guard in guards)
+    }
+
+    assert bare == CANNOT_PANIC
+
+
+@pytest.mark.parametrize("descriptor", [-1, -2, -(2**31), 2**31 - 1])
+def test_a_descriptor_that_is_none_leaves_flushes_to_the_caller(descriptor):
+    turns, flushed = FlushTurns(0), []
+
+    turns.use_file(descriptor, 0, 100)
+
+    def flush():
+        flushed.append(1)
+        turns.reached(10)
+
+    assert turns.wait(10, None, flush)
+    assert flushed == [1]
+
+
+def test_a_cycle_through_the_properties_of_a_message_is_collected():
+    class Owner:
+        pass
+
+    record = Encoder().encode(Message("T", b"x", properties={"a": "1"}), 0, 0, 1)
+    view, owner = MessageView(record), Owner()
+    view.properties["owner"] = owner
+    owner.view = view
+    gone = weakref.ref(owner)
+
+    del view, owner
+    gc.collect()
+
+    assert gone() is None
+
+
+def test_a_receipt_hashes_as_the_tuple_that_it_is(tmp_path):
+    with reput.open(tmp_path, plugins=()) as store:
+        receipts = [store.put(reput.Message("T", b"x")) for _ in range(3)]
+
+    assert [hash(receipt) for receipt in receipts] == [hash(tuple(each)) for each in receipts]
+
+
+NO_MEMORY = """
+import os, resource, struct, sys
+from reput.files.system.pieces import read_pieces
+
+with open(sys.argv[1], "w+b") as file:
+    file.truncate(2**31)
+    places = struct.pack(">qi", 0, 2**31 - 1)
+    size = int(open("/proc/self/statm").read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    resource.setrlimit(resource.RLIMIT_AS, (size + 2**28,) * 2)
+    try:
+        read_pieces(file.fileno(), 0, 2**31, places, 12, 2**31 - 1, 1, 0)
+    except MemoryError:
+        print("MemoryError")
+    print(len(read_pieces(file.fileno(), 0, 2**31, struct.pack(">qi", 0, 99), 12, 99, 1, 0)[0]))
+"""
+
+
+def test_a_piece_that_memory_does_not_hold_is_a_memory_error(tmp_path):
+    done = run(NO_MEMORY, str(tmp_path / "file"))
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, "MemoryError\n99\n", "")
+
+
+FREE_THREADED = """
+import sysconfig
+sysconfig.get_config_vars()["Py_GIL_DISABLED"] = 1
+import reput.engine
+print(reput.engine.ENGINE)
+"""
+
+
+def test_a_free_threaded_build_runs_the_kernels_in_python(monkeypatch):
+    monkeypatch.delenv("REPUT_ENGINE", raising=False)
+
+    done = run(FREE_THREADED)
+
+    assert done.stdout == (
+        "python (reput-native cannot be loaded: its kernels need the interpreter lock, "
+        "which this build of CPython does not have)\n"
+    )
+
+
+IN_A_SUBINTERPRETER = """
+import sys
+try:
+    import _interpreters as interpreters
+    new = lambda: interpreters.create("legacy")
+except ImportError:
+    import _xxsubinterpreters as interpreters
+    new = lambda: interpreters.create(isolated=False)
+if sys.argv[1] == "main first":
+    import reput.engine
+inside = new()
+text = '''
+import warnings
+warnings.simplefilter("ignore")
+import reput.engine
+print(reput.engine.ENGINE, flush=True)
+'''
+failed = interpreters.run_string(inside, text)
+assert failed is None, failed
+import reput.engine
+print(reput.engine.ENGINE)
+"""
+
+
+@pytest.mark.parametrize("order", ["main first", "main last"])
+def test_a_second_interpreter_of_a_process_runs_the_kernels_in_python(monkeypatch, order):
+    monkeypatch.delenv("REPUT_ENGINE", raising=False)
+
+    done = run(IN_A_SUBINTERPRETER, order)
+
+    inside, outside = done.stdout.splitlines()
+    assert inside == (
+        "python (reput-native cannot be loaded: its kernels run in the first interpreter of a "
+        "process only)"
+    )
+    assert outside.startswith("native")
