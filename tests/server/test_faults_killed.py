@@ -8,19 +8,12 @@ missing with either flush; what a power cut takes is shown by ``tests/core/test_
 
 from __future__ import annotations
 
-import contextlib
-import json
-import os
 import random
-import select
-import signal
-import socket
-import subprocess
-import sys
 from collections import Counter, defaultdict
 
 import brokerwitness
 import pytest
+from serverlives import ServerLives, kill_count
 
 import reput
 from reput_consumer import ConsumerPlugin
@@ -28,27 +21,13 @@ from reput_testing.effort import is_soak
 
 SMALL = {"commitlog": {"file_size": 1 << 20}, "consumequeue": {"units_per_file": 1_000}}
 PLUGINS = {"consumequeue", "consumer", "index", "schedule"}
-SILENCE_SECONDS = 60.0
-_SOAK_KILLS = 200
 
 
-def kill_count(usual):
-    return int(os.environ.get("REPUT_KILLS") or (_SOAK_KILLS if is_soak() else usual))
-
-
-def free_address():
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return f"127.0.0.1:{found.getsockname()[1]}"
-
-
-class Lives:
-    """The lives of a server, and what witnesses have said."""
+class Lives(ServerLives):
+    """What producers and consumers beside the server have reported."""
 
     def __init__(self, store, flush):
-        self.store = store
-        self.flush = flush
-        self.broker, self.names = free_address(), free_address()
+        super().__init__(store, flush, brokerwitness.__file__)
         self.acked = {}
         """Queue and offset by body."""
         self.tried = Counter()
@@ -58,71 +37,15 @@ class Lives:
         self.readers = Counter()
         """How many messages each consumer has got."""
         self.refused = Counter()
-        self.ended = set()
-        self._witnesses = {}
-        self._reads, self._writes = os.pipe()
-        self._log = open(f"{store}.log", "wb")  # noqa: SIM115
-        self._rest = b""
 
-    def begin(self, kind, name):
-        """Have one more witness."""
-        address = self.broker if kind == "producer" else self.names
-        command = [sys.executable, brokerwitness.__file__, kind, name, address]
-        options = {"stdin": subprocess.PIPE, "stdout": self._writes, "stderr": self._log}
-        self._witnesses[name] = subprocess.Popen(command, **options)
-
-    def end(self, *names):
-        """Hear what these witnesses have still to say, to their end."""
-        for name in names:
-            self._witnesses[name].stdin.close()
-        self.hear(lambda: self.ended.issuperset(names))
-        assert [self._witnesses[name].wait(SILENCE_SECONDS) for name in names] == [0] * len(names)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        for process in self._witnesses.values():
-            process.kill()
-            process.wait()
-        self._log.close()
-        os.close(self._reads)
-        os.close(self._writes)
-
-    @contextlib.contextmanager
-    def life(self):
-        """Have a server for the time of a block, at whose end it is killed if it lives."""
-        options = ["--listen", self.broker, "--namesrv", self.names, "--flush", self.flush]
-        command = [sys.executable, "-m", "reput", "serve", str(self.store), *options, "--json"]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-            line = process.stdout.readline()
-            assert line, process.communicate()[1].decode()
-            assert json.loads(line)["broker"] == self.broker
-            try:
-                yield process
-            finally:
-                process.kill()
-                said = process.communicate()[1].decode()
-        assert "Traceback" not in said
-        assert "error" not in said.lower()
-
-    def hear(self, holds):
-        """Listen to witnesses until something holds."""
-        while not holds():
-            assert select.select([self._reads], [], [], SILENCE_SECONDS)[0], "witnesses are silent"
-            *lines, self._rest = (self._rest + os.read(self._reads, 1 << 16)).split(b"\n")
-            for line in lines:
-                self._note(*line.decode().split())
-
-    def _note(self, word, name, *rest):
+    def note(self, word, name, *rest):
+        """See `ServerLives.note`."""
         if word == "acked":
             body = f"{name}-{rest[0]}"
             assert body not in self.acked
             self.acked[body] = int(rest[1]), int(rest[2])
         elif word == "tried":
             self.tried[f"{name}-{rest[0]}"] += 1
-        elif word == "ended":
-            self.ended.add(name)
         elif word == "refused":
             self.refused[int(rest[1])] += 1
         else:
@@ -140,10 +63,10 @@ def run(store, flush, kills, chance):
     reput.open(store, plugins=PLUGINS, config=SMALL).close()
     with Lives(store, flush) as lives:
         with lives.life():
-            for kind, name in ("producer", "a"), ("producer", "b"), ("client", "c"):
+            for name in ("a", "b"):
+                lives.begin("producer", name, lives.broker)
+            for kind, name in ("client", "c"), ("consumer", "d"), ("consumer", "e"):
                 lives.begin(kind, name)
-            for name in ("d", "e"):
-                lives.begin("consumer", name)
             lives.hear_more(chance.randrange(50, 200))
             lives.hear(lambda: len(lives.readers) == 2)
         for _ in range(kills - 1):
@@ -156,8 +79,7 @@ def run(store, flush, kills, chance):
             lives.end("a", "b", "c")
             lives.hear(lambda: set(lives.acked.values()) <= lives.got.keys())
             lives.end("d", "e")
-            last.send_signal(signal.SIGTERM)
-            assert last.wait(SILENCE_SECONDS) == 0
+            lives.stop(last)
     return lives
 
 

@@ -1,6 +1,6 @@
 """Witnesses of a broker that is killed: processes that note what it has told them.
 
-    python brokerwitness.py producer NAME BROKER
+    python brokerwitness.py producer NAME BROKER [SECONDS]
     python brokerwitness.py client NAME NAME_SERVER
     python brokerwitness.py consumer NAME NAME_SERVER
 
@@ -12,7 +12,8 @@ Not a test module. Notes go to stdout, a line each and at once, in one write tha
 * ``got NAME BODY QUEUE OFFSET`` when a consumer has received a message,
 * ``ended NAME`` when nothing more comes.
 
-A ``producer`` speaks to the broker itself and so knows each try; a ``client`` is a producer of
+A ``producer`` speaks to the broker itself and so knows each try, and pauses for SECONDS after each
+message; a ``client`` is a producer of
 `reput_client`, which tries again by itself. All go on while the broker is away, until their input
 ends.
 """
@@ -40,7 +41,7 @@ def address_of(text: str) -> tuple[str, int]:
     return host, int(port)
 
 
-def produce(name: str, broker: str, ended: threading.Event) -> None:
+def produce(name: str, broker: str, ended: threading.Event, pause: float = 0.0) -> None:
     """Send numbers, each until it is acknowledged."""
     from wirepeer import WirePeer, message
 
@@ -67,6 +68,7 @@ def produce(name: str, broker: str, ended: threading.Event) -> None:
         if answer.code == 0:
             say("acked", name, number, queue_id, answer.fields["queueOffset"])
             number += 1
+            ended.wait(pause)
         else:
             say("refused", name, number, answer.code)
             ended.wait(_PAUSE_SECONDS)
@@ -106,7 +108,7 @@ def consume(name: str, name_server: str, ended: threading.Event) -> None:
                     say("got", name, body, message.queue.queue_id, message.queue_offset)
 
 
-def main(kind: str, name: str, address: str) -> None:
+def main(kind: str, name: str, address: str, *options: str) -> None:
     """Witness until the input ends."""
     ended = threading.Event()
 
@@ -116,10 +118,10 @@ def main(kind: str, name: str, address: str) -> None:
 
     threading.Thread(target=wait, daemon=True).start()
     witness = {"producer": produce, "client": produce_by_client, "consumer": consume}[kind]
-    witness(name, address, ended)
+    witness(name, address, ended, *map(float, options))
     say("ended", name)
 
 
 if __name__ == "__main__":
     sys.path.append(os.path.dirname(os.path.abspath(__file__)))
-    main(sys.argv[1], sys.argv[2], sys.argv[3])
+    main(*sys.argv[1:])
