@@ -22,6 +22,7 @@ ALWAYS = (
     "checkpoint",
     "lock",
     "reput/flushed",
+    "reput/head",
     "reput/manifest.json",
     "reput/progress/offsets",
 )

@@ -107,7 +107,7 @@ def test_a_second_writer_waits_for_the_thread_that_a_closed_store_left_behind(tm
     assert not (tmp_path / "stuck.2").exists()
     assert not stuck.is_closed  # no hook is called beside another one
     with reput.open(tmp_path, plugins=[], forget=["stuck"]) as store:
-        assert (tmp_path / "lock").read_bytes().startswith(b"lock")
+        assert (tmp_path / "lock").read_bytes().startswith(b"LOCK")
         assert b"stuck" not in (tmp_path / "lock").read_bytes()
         assert store.get(offsets[-1]).body == b"2"
     os.close(stuck.descriptor)

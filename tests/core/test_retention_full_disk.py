@@ -42,7 +42,7 @@ def crowded(path, capacity, others=0):
 
 def test_a_disk_that_fills_takes_the_oldest_files(tmp_path):
     clock = ManualClock()
-    disk = crowded(tmp_path, 100 * SIZE, others=80 * SIZE)
+    disk = crowded(tmp_path, 100 * SIZE, others=78 * SIZE)
     with open_with(tmp_path, Notes(), clock=clock, disk=disk, disk_force_ratio=0.9) as store:
         fill(store, 13)
         store.work()

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from reput.log.reading.view import LogView as LogView
     from reput.log.recovery.checkpoint import Checkpoint as Checkpoint
     from reput.log.recovery.closed import CloseRecord as CloseRecord
+    from reput.log.recovery.loghead import LogHead as LogHead
     from reput.log.recovery.padding import fill as fill
     from reput.log.writing.queuefloors import QueueFloors as QueueFloors
     from reput.log.writing.queuereaches import QueueReach as QueueReach
@@ -55,6 +56,7 @@ _HOMES = {
     "GONE": "losses",
     "LOG_SECTION": "config",
     "LogEnd": "reading.reader",
+    "LogHead": "recovery.loghead",
     "LogReader": "reading.reader",
     "LogView": "reading.view",
     "Loss": "losses",

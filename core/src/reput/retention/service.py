@@ -4,7 +4,8 @@ The order of the steps, with the reasons:
 
 1. log and plugins are flushed: what is derived from a file must be on disk before its removal;
 2. the next queue offsets are written: a queue that loses all its messages continues its offsets;
-3. the mark ``reput/trimming`` is written: from here on plugins may know of messages that are gone;
+3. the note ``reput/head`` is written: a log that begins later than the note says has lost files;
+   then the mark ``reput/trimming``: from here on plugins may know of messages that are gone;
 4. files of the log are removed, the oldest first, each durably before the next: a crash leaves no
    gap;
 5. plugins are notified (`reput_trim`), one by one, and the mark is removed after the last.
@@ -39,6 +40,7 @@ from reput.retention.plan import CleanPlan, ExpiryReport, Hold, LogFiles, Remova
 
 if TYPE_CHECKING:
     from reput.files.system.disk import Disk
+    from reput.log.recovery.loghead import LogHead
     from reput.log.writing.commitlog import CommitLog
     from reput.log.writing.queuefloors import QueueFloors
     from reput.record.messages.message import Message
@@ -74,6 +76,8 @@ class RetentionService:
     """The store's own options."""
     holds: LiveHolds | RecordedHolds
     """Which parts of the log are needed: by running plugins, or by the last writer's records."""
+    head: LogHead
+    """Keeps where the log begins."""
     floors: QueueFloors
     """Keeps next offsets of queues that lose all their messages."""
     puts: GuardedPuts
@@ -245,6 +249,7 @@ class RetentionService:
             logger.warning("progress not written error=%s", error)
 
     def _write_down(self, offsets: Mapping[tuple[str, int], int], end: int) -> None:
+        self.head.note(end)  # first: it needs no space
         self.floors.keep(offsets)
         self.disk.replace(self._mark_path, b"%d\n" % end)
 

@@ -123,7 +123,7 @@ class _Queue:
             size -= size % UNIT_SIZE
             own, other = self._units(root, base, size), self._units(built, base, size)
             skipped = min(max(first - base // UNIT_SIZE, 0), len(own))
-            place = self._in_gone(own[:skipped])
+            place = self._in_gone(own[:skipped], base // UNIT_SIZE)
             if place is not None:
                 yield Difference(self._name(base), place, _TOO_MUCH, kind="unit", size=UNIT_SIZE)
                 continue
@@ -167,9 +167,19 @@ class _Queue:
         rows &= units["physical_offset"] >= self.comparison.log.min_physical_offset
         return rows
 
-    def _in_gone(self, units: Units) -> int | None:
-        """Find a unit before the first determined one that claims a message in the log."""
-        self.skipped["gone"] += int(np.count_nonzero(units["size"]))
+    def _in_gone(self, units: Units, number: int) -> int | None:
+        """Find a unit before the first determined one that claims a message in the log.
+
+        Args:
+            units: those before it, in one file.
+            number: queue offset of the first.
+        """
+        offsets = units["physical_offset"].astype(np.int64)
+        lost = np.zeros(len(units), np.bool_)
+        for start, end in self.comparison.damaged:  # files that no retention removed, perhaps
+            lost |= (units["size"] > 0) & (offsets >= start) & (offsets < end)
+        self._note_lost(units, np.flatnonzero(lost), number)
+        self.skipped["gone"] += int(np.count_nonzero(units["size"])) - int(lost.sum())
         self.leads_to_extend |= bool(is_address(units["tags_code"].astype(np.int64)).any())
         wrong = np.flatnonzero(self._is_there(units))
         return int(wrong[0]) * UNIT_SIZE if len(wrong) else None

@@ -5,10 +5,15 @@ lock, too. It belongs to the open file and not to the process (`Disk.lock`), so 
 file in the writer's process, to copy the store, does not release it. The system does not tell which
 process holds such a lock, so the holder writes this into the file, after RocketMQ's four letters:
 
-    lock <process id> <when the process began>\n
+    LOCK <process id> <when the process began>\n
 
 The text counts only while the lock is held and such a process exists. A second line says why the
 lock is still held after the store was closed (`StoreLock.keep`).
+
+RocketMQ writes its letters in lower case, over whatever stands there, each time that it opens a
+store. A writer of reput writes them in upper case once its own notes describe the store
+(`StoreLock.sign`). So letters in upper case say that reput was the last to write the store, also
+after a crash; a program that copies, rebuilds or inspects a store leaves them as they are.
 
 Source: RocketMQ ``DefaultMessageStore#start``, which takes the lock and writes the letters.
 """
@@ -30,9 +35,11 @@ if TYPE_CHECKING:
 
 __all__ = ["StoreLock"]
 
-_TEXT: Final = "lock {pid:>10} {began:>20}\n"  # always of one size, to overwrite an older text
-_TEXT_SIZE: Final = len(_TEXT.format(pid=0, began=0))
-_PATTERN: Final = re.compile(rb"lock +(\d+) +(\d+)\n(.*)", re.DOTALL)
+_LETTERS: Final = b"lock"
+_SIGNED: Final = b"LOCK"
+_TEXT: Final = " {pid:>10} {began:>20}\n"  # always of one size, to overwrite an older text
+_TEXT_SIZE: Final = len(_LETTERS) + len(_TEXT.format(pid=0, began=0))
+_PATTERN: Final = re.compile(rb"(?:lock|LOCK) +(\d+) +(\d+)\n(.*)", re.DOTALL)
 _REASON_SIZE: Final = 1_000  # bytes, at most
 
 # On a system whose locks belong to processes, a second opener in the same process would get the
@@ -75,7 +82,8 @@ class StoreLock:
                 if writes:
                     pid = os.getpid()
                     text = _TEXT.format(pid=pid, began=_began(pid) or 0)
-                    self.disk.write(descriptor, text.encode(), 0)
+                    letters = _SIGNED if self._is_signed(descriptor) else _LETTERS
+                    self.disk.write(descriptor, letters + text.encode(), 0)
                     if self.disk.size(descriptor) > _TEXT_SIZE:
                         self.disk.truncate(descriptor, _TEXT_SIZE)  # an older holder's reason
             except BaseException:
@@ -83,6 +91,32 @@ class StoreLock:
                 raise
             _held_here[identity] = self
             self._descriptor, self._identity = descriptor, identity
+
+    @property
+    def is_signed(self) -> bool:
+        """Whether reput was the last to write the store, as far as the file shows."""
+        if self._descriptor >= 0:
+            return self._is_signed(self._descriptor)
+        with _held_lock:
+            if self.disk.identity(self.root) in _held_here:
+                held = _held_here[self.disk.identity(self.root)]
+                return held._descriptor >= 0 and held._is_signed(held._descriptor)
+            if not self.disk.exists(self.path):
+                return False
+            descriptor = self.disk.open(self.path)
+            try:
+                return self._is_signed(descriptor)
+            finally:
+                self.disk.close(descriptor)
+
+    def sign(self) -> None:
+        """Write that reput writes the store, whose notes describe it; on disk when this returns."""
+        if not self._is_signed(self._descriptor):
+            self.disk.write(self._descriptor, _SIGNED, 0)
+            self.disk.flush(self._descriptor)
+
+    def _is_signed(self, descriptor: int) -> bool:
+        return self.disk.read(descriptor, len(_SIGNED), 0) == _SIGNED
 
     def is_taken(self) -> bool:
         """Whether a writer has the store, in this process or another; changes nothing."""

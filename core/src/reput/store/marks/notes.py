@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from reput.log.recovery.checkpoint import Checkpoint
 from reput.log.recovery.closed import CloseRecord
+from reput.log.recovery.loghead import LogHead
 
 if TYPE_CHECKING:
     from reput.dispatch.records.states import PluginRecords
@@ -42,10 +43,12 @@ def notes_of(
         places: progress files.
     """
     checkpoint = os.path.join(root, "checkpoint")
+    head = LogHead.of(root, disk)
     return [
         (checkpoint, lambda: len(disk.read_file(checkpoint)) >= Checkpoint.SIZE_MIN),
         (CloseRecord.path(root), lambda: CloseRecord.is_sound(root, disk)),
         (ledger.path, lambda: not ledger.damaged_count),
+        (head.path, lambda: head.is_whole),
         *((place.path, _says_where(place)) for place in places),
         *((records.path(name), _is_record(records, name)) for name in plugins),
     ]

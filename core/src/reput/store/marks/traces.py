@@ -97,6 +97,14 @@ class Traces:
         return None if record is None else record.end_offset
 
     @property
+    def reput_wrote_last(self) -> bool:
+        """Whether no other program has opened the store for writing since reput did.
+
+        False also if this is not known: the store has no file ``lock``, as a copy may have none.
+        """
+        return self._lock().is_signed
+
+    @property
     def writer_pid(self) -> int | None:
         """The process that has the store open to write, as its lock or else ``abort`` names it.
 

@@ -47,6 +47,7 @@ from reput.store.opening.stages import (
     examine,
     find_files,
     hold,
+    note_head,
     open_log,
     repair_log,
 )
@@ -147,6 +148,7 @@ def _open(asked: Asked, undoing: Undoing) -> Store:
         found = examine(asked, held, settings, files)
         undoing.keep(begun.take_back)
         report = repair_log(asked, held, settings, files, found)
+        note_head(asked, held, files, found)
         found = attrs.evolve(found, report=report)
         log = open_log(asked, settings, files, found, begun.allocator, undoing)
     else:

@@ -31,6 +31,7 @@ from reput.log.reading.reader import LogEnd, LogReader, skipped
 from reput.log.recovery.checkpoint import Checkpoint
 from reput.log.recovery.closed import CloseRecord
 from reput.log.recovery.end import RecoveryReport, find_end
+from reput.log.recovery.loghead import LogHead
 from reput.log.recovery.repair import reflush, repair
 from reput.log.writing.commitlog import CommitLog
 from reput.plugin.base import Plugin, build_config
@@ -50,6 +51,7 @@ from reput.store.marks.unfinished import refuse_unfinished
 
 if TYPE_CHECKING:
     from reput.files.system.disk import Disk
+    from reput.log.losses import Loss
     from reput.store.opening.undoing import Undoing
 
     Sections = Mapping[str, Mapping[str, Any]]
@@ -67,6 +69,7 @@ __all__ = [
     "examine",
     "find_files",
     "hold",
+    "note_head",
     "open_log",
     "repair_log",
 ]
@@ -332,6 +335,11 @@ def examine(asked: Asked, held: Held, settings: Settings, files: MappedFileQueue
     if not asked.writable:
         noting = (flushed, *places.values())
         problems.look_for_damaged_notes(root, disk, ledger, held.records, noting)
+        lost = problems.noted(lambda: _lost_head(asked, held, files), None)
+        if lost is not None and ledger.note(lost):
+            problems.tell(
+                f"the log begins at {lost.end_offset} instead of {lost.start_offset}: {lost.detail}"
+            )
     keeps = settings.log.recovery == "reput"
     report = find_end(
         LogReader(files, settings.log.window_size, ledger=ledger, keeps_records_after_damage=keeps),
@@ -372,6 +380,30 @@ def repair_log(
     if not held.clean:
         reflush(log, report.start_offset, report.end_offset, asked.disk)
     return report
+
+
+def note_head(asked: Asked, held: Held, files: MappedFileQueue, found: Examined) -> None:
+    """Note where the log begins, for a writer, and as a loss what no retention has removed.
+
+    The order of the steps, with the reasons: the ledger has the loss before the note hides it, and
+    the note is right before the lock's letters make it count.
+    """
+    lost = _lost_head(asked, held, files)
+    if lost is not None:
+        logger.error(
+            "log lost its head noted=%d found=%d; no retention removed these files",
+            lost.start_offset,
+            lost.end_offset,
+        )
+        found.ledger.note(lost)
+    LogHead.of(asked.root, asked.disk).note(files.min_offset)
+    held.lock.sign()
+
+
+def _lost_head(asked: Asked, held: Held, files: MappedFileQueue) -> Loss | None:
+    if not files.bases or not held.lock.is_signed:
+        return None  # a program that leaves no note may have removed files
+    return LogHead.of(asked.root, asked.disk).loss(files.min_offset)
 
 
 def open_log(

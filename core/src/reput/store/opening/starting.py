@@ -16,6 +16,7 @@ from reput.dispatch.status import live_state, recorded_state
 from reput.dispatch.threads.flusher import PluginFlusher
 from reput.dispatch.threads.loop import ReputLoop
 from reput.dispatch.threads.workers import Workers
+from reput.log.recovery.loghead import LogHead
 from reput.log.writing.queuefloors import QueueFloors
 from reput.log.writing.queueoffsets import after_lost_ones, count_queue_offsets
 from reput.retention.holds import LiveHolds, RecordedHolds
@@ -179,7 +180,15 @@ def _retention(
     writes: Writes,
 ) -> RetentionService:
     return RetentionService(
-        asked.root, log, asked.disk, asked.now, settings.retention, holds, floors, writes
+        asked.root,
+        log,
+        asked.disk,
+        asked.now,
+        settings.retention,
+        holds,
+        LogHead.of(asked.root, asked.disk),
+        floors,
+        writes,
     )
 
 

@@ -180,7 +180,7 @@ def _show_plan(plan: Plan, *, in_place: bool, limit: int, as_json: bool) -> None
         print_json(plan_document(plan) | {"needed_size": needed})
     else:
         print_plan(plan, needed, limit=limit)
-    if plan.lost_message_count or plan.lost or plan.cut:
+    if plan.has_losses:
         raise click.exceptions.Exit(Severity.LOSS.exit_code)
     if plan.is_needed:
         raise click.exceptions.Exit(ExitCode.DAMAGED)
@@ -197,5 +197,5 @@ def _show_done(done: Repaired, *, limit: int, as_json: bool) -> None:
     else:
         print_repaired(done, limit=limit)
     plan = done.plan
-    if plan.lost_message_count or plan.lost or plan.cut:
+    if plan.has_losses:
         raise click.exceptions.Exit(Severity.LOSS.exit_code)

@@ -78,9 +78,8 @@ def print_repaired(done: Repaired, *, limit: int) -> None:
     _print_notices("Look at these", done.built.notices, limit)
     click.echo()
     place = shlex.quote(done.target)
-    lost = bool(plan.lost_message_count or plan.lost or plan.cut)
     click.echo(styled(f"Done: {escape_text(done.target)} is sound. ", fg="green") + _summary(plan))
-    if lost:
+    if plan.has_losses:
         click.echo(f"reput losses {place} lists what is lost.")
     if done.backup:
         backup = shlex.quote(done.backup)
@@ -110,8 +109,9 @@ def _summary(plan: Plan) -> str:
     if plan.lost_message_count:
         verb = "is" if plan.lost_message_count == 1 else "are"
         parts.append(f"{format_count(plan.lost_message_count, 'message')} {verb} lost")
-    elif plan.lost or plan.cut:
+    elif plan.has_losses:
         size = sum(part.size for part in (*plan.lost, *plan.cut))
+        size += 0 if plan.head is None else plan.head.size
         parts.append(f"{format_size(size)} of the log are lost")
     else:
         parts.append("No message is lost")
@@ -149,6 +149,9 @@ def _print_lists(plan: Plan, limit: int) -> None:
 
 def _print_lost(plan: Plan, limit: int) -> None:
     rows = [*_lost_rows(plan.lost, "filled"), *_lost_rows(plan.cut, "cut")]
+    if plan.head is not None:
+        size = format_size(plan.head.size)
+        rows.append((str(plan.head.start_offset), size, plan.head.reason, "?", "-", "noted"))
     rows += [
         (
             str(each.start_offset),

@@ -40,6 +40,9 @@ def plan_document(plan: Plan) -> dict[str, Any]:
             }
             for each in plan.gone
         ],
+        "head": None
+        if plan.head is None
+        else {"start_offset": plan.head.start_offset, "end_offset": plan.head.end_offset},
         "mended": [_mend(mend) for mend in plan.mends],
         "files": [attrs.asdict(notice) for notice in plan.notices],
         "plugins": list(plan.plugins.plugins),

@@ -97,6 +97,8 @@ class LogMending:
         filled = [loss_of(part, is_filled=True, kept=kept.get(part, "")) for part in plan.lost]
         cut = [loss_of(part, is_filled=False, kept=kept.get(part, "")) for part in plan.cut]
         self._noted = self._ledger.begin([*filled, *cut, *plan.gone])
+        if plan.head is not None:
+            self._ledger.note(plan.head)
 
     def write(self) -> None:
         """Mend the files below the store's root; on disk when this returns."""

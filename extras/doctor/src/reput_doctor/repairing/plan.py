@@ -36,6 +36,8 @@ class Plan:
     """What stood after the log's end, or queues led to there; ``kept`` copies have its bytes."""
     gone: tuple[Loss, ...]
     """Messages that only queues know, whose bytes the log does not have."""
+    head: Loss | None
+    """What the log has lost before its first file; None if nothing is known to be."""
     mends: tuple[Mend, ...]
     notices: tuple[Notice, ...]
     """Files that are not taken over as they are, but for the log's content."""
@@ -49,7 +51,13 @@ class Plan:
     @property
     def is_log_sound(self) -> bool:
         """Whether nothing of the log and its files changes."""
-        return not (self.lost or self.cut or self.gone or self.mends) and self.layout.is_tidy
+        changes = self.lost or self.cut or self.gone or self.mends or self.head
+        return not changes and self.layout.is_tidy
+
+    @property
+    def has_losses(self) -> bool:
+        """Whether bytes of the log, or messages that only queues know, are lost."""
+        return bool(self.lost_message_count or self.lost or self.cut or self.head)
 
     @property
     def is_needed(self) -> bool:

@@ -45,6 +45,7 @@ from reput_doctor.repairing.plan import Plan
 from reput_doctor.repairing.search import Searched, search
 from reput_doctor.repairing.sequences import QueueSequences
 from reput_doctor.repairing.storeplugins import StorePlugins, plugins_of
+from reput_doctor.verifying.head import lost_head
 
 if TYPE_CHECKING:
     from reput.offline import Traces
@@ -162,6 +163,7 @@ class _Planning:
             lost=tuple(parts),
             cut=tuple(cut),
             gone=tuple(gone),
+            head=lost_head(self.traces, found.start_offset, ledger.entries),
             mends=mends,
             notices=tuple(notices),
             config=config,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -20,7 +21,7 @@ from reput_doctor.findings import Finding, Findings, Severity
 if TYPE_CHECKING:
     from reput.files import Disk, Entry
 
-__all__ = ["COMMIT_LOG", "LogFile", "Survey", "survey"]
+__all__ = ["COMMIT_LOG", "LogFile", "Survey", "missing_files", "survey"]
 
 COMMIT_LOG: Final = "commitlog"
 _MISSING_MAX: Final = 100  # missing files of one gap that are named
@@ -295,22 +296,43 @@ def _check_gaps(found: Survey, findings: Findings) -> None:
         if start >= after.base:
             continue
         found.lost.append((start, after.base))
-        count = -(-(after.base - start) // found.file_size)
-        for number in range(min(count, _MISSING_MAX)):
-            base = start + number * found.file_size
-            found.gaps.append(
-                Finding(
-                    severity=Severity.LOSS,
-                    kind="log.missing-file",
-                    part="log",
-                    file=f"{COMMIT_LOG}/{file_name(base)}",
-                    size=min(found.file_size, after.base - base),
-                    physical_offset=base,
-                    found="no file, though there are files on both sides of it",
-                    expected=f"{found.file_size} bytes",
-                    advice="put the file back from a copy; else reput repair",
-                )
-            )
-        if count > _MISSING_MAX:
-            findings.add_count("log.missing-file", Severity.LOSS, count - _MISSING_MAX)
+        found.gaps += missing_files(
+            start,
+            after.base,
+            found.file_size,
+            findings,
+            kind="log.missing-file",
+            found="no file, though there are files on both sides of it",
+        )
     found.lost.sort()
+
+
+def missing_files(
+    start: int, end: int, file_size: int, findings: Findings, *, kind: str, found: str
+) -> Iterator[Finding]:
+    """Yield a finding for each missing file of a range; those after the first ones are counted.
+
+    Args:
+        start: physical offset at which the first missing file begins.
+        end: physical offset at which the log goes on.
+        file_size: bytes of a file.
+        findings: the files that are not yielded are counted there.
+        kind: of the findings.
+        found: text for people.
+    """
+    count = -(-(end - start) // file_size)
+    for number in range(min(count, _MISSING_MAX)):
+        base = start + number * file_size
+        yield Finding(
+            severity=Severity.LOSS,
+            kind=kind,
+            part="log",
+            file=f"{COMMIT_LOG}/{file_name(base)}",
+            size=min(file_size, end - base),
+            physical_offset=base,
+            found=found,
+            expected=f"{file_size} bytes",
+            advice="put the file back from a copy; else reput repair",
+        )
+    if count > _MISSING_MAX:
+        findings.add_count(kind, Severity.LOSS, count - _MISSING_MAX)

@@ -18,6 +18,7 @@ from reput.plugin import installed
 from reput_doctor.findings import Checked, Finding, Findings, NotChecked, Report, Severity
 from reput_doctor.verifying.brokernotes import check_checkpoint, check_state
 from reput_doctor.verifying.derived import DerivedChecked, check_derived, usable_plugins
+from reput_doctor.verifying.head import check_head
 from reput_doctor.verifying.logcheck import check_log
 from reput_doctor.verifying.logfindings import add_log_findings, damaged_ranges
 from reput_doctor.verifying.mirror import mirror_of
@@ -124,6 +125,11 @@ class _Check:
         surveyed = survey(
             self.root, self.disk, self.findings, file_size=_file_size(traces), plugins=names
         )
+        recorded = _recorded(self.root, self.disk)
+        self._count(
+            "reput",
+            lambda: check_head(surveyed, traces, recorded, self.findings, self.not_checked),
+        )
         usable = usable_plugins(traces, self.not_checked)
         mirror = opened.enter_context(
             mirror_of(
@@ -172,7 +178,7 @@ class _Check:
             store,
             surveyed,
             named=derived.lost,
-            recorded=_recorded(self.root, self.disk),
+            recorded=recorded,
             root=self.root,
             is_written=not is_held,
         )
