@@ -259,6 +259,7 @@ def test_a_closed_store_has_the_files_of_the_page_and_no_other(tmp_path):
         "lock",
         "reput/closed",
         "reput/flushed",
+        "reput/head",
         "reput/manifest.json",
         "reput/plugins/consumequeue.json",
         "reput/progress/consumequeue",

@@ -13,6 +13,7 @@ from typing import Any, Final
 import attrs
 
 from reput.plugin import TouchedMessage
+from reput_doctor.coverage import coverage_of
 
 __all__ = [
     "FINDINGS_PER_KIND",
@@ -94,6 +95,8 @@ class Finding:
     """Messages that are touched: the first `MESSAGES_PER_FINDING` of them."""
     message_count: int | None = None
     """Messages that are touched in all; None where this cannot be known."""
+    suspects: tuple[str, ...] = ()
+    """Files that contradict each other where nothing says which of them is wrong."""
     advice: str
     """What to do next; names a command where there is one."""
 
@@ -186,6 +189,10 @@ class Checked:
     files: int = 0
     plugins: list[str] = attrs.field(factory=list)
     """Plugins whose files were compared with the log."""
+    checksummed: int = 0
+    """Messages with a checksum of all bytes of their records, which matched."""
+    has_sums: bool = False
+    """Whether the sums of the plugin ``integrity`` cover every record, and matched."""
 
 
 @attrs.frozen
@@ -225,6 +232,12 @@ class Report:
         return self.worst is None or self.worst is Severity.NOTICE
 
     @property
+    def not_covered(self) -> str:
+        """Which bytes no checksum covers, as a sentence."""
+        checked = self.checked
+        return coverage_of(checked.messages, checked.checksummed, has_sums=checked.has_sums)
+
+    @property
     def exit_code(self) -> int:
         """What the shell is told; see `Severity.exit_code`."""
         return 0 if self.worst is None else self.worst.exit_code
@@ -235,6 +248,7 @@ class Report:
             "path": self.path,
             "healthy": self.is_healthy,
             "worst": None if self.worst is None else self.worst.word,
+            "not_covered": self.not_covered,
             "counts": dict(self.counts),
             "findings": [each.as_json() for each in self.findings],
             "checked": attrs.asdict(self.checked),

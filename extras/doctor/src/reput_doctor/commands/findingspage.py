@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from reput_cli.kit import format_count, format_duration, format_size
-from reput_doctor.commands.printing import summary_of
 from reput_doctor.pages import facts, page, section, tiles, verdicts
+from reput_doctor.verdict import verdict_of
 
 if TYPE_CHECKING:
     from reput_doctor.findings import Finding, Report
@@ -27,7 +27,7 @@ def findings_page(report: Report) -> str:
 
 def _sections(report: Report) -> Iterator[str]:
     word = "good" if report.worst is None else report.worst.word
-    yield verdicts([(word, summary_of(report), "")])
+    yield verdicts([(word, verdict_of(report), report.not_covered)])
     checked = report.checked
     yield tiles(
         [

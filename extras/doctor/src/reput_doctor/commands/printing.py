@@ -18,13 +18,14 @@ from reput_cli.kit import (
     styled,
 )
 from reput_doctor.findings import Severity
+from reput_doctor.verdict import verdict_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from reput_doctor.findings import Finding, Report
 
-__all__ = ["print_report", "summary_of"]
+__all__ = ["print_report"]
 
 _NAMED: Final = 3  # messages of a finding that are named
 _STYLES: Final[dict[Severity, dict[str, Any]]] = {
@@ -32,13 +33,6 @@ _STYLES: Final[dict[Severity, dict[str, Any]]] = {
     Severity.WARNING: {"fg": "yellow"},
     Severity.DAMAGE: {"fg": "red"},
     Severity.LOSS: {"fg": "red", "bold": True},
-}
-_SUMMARIES: Final = {
-    None: "healthy: nothing was found",
-    Severity.NOTICE: "healthy; what is worth knowing stands above",
-    Severity.WARNING: "no damage is known, but look at the warnings",
-    Severity.DAMAGE: "damaged; no message is lost, and everything can be made again",
-    Severity.LOSS: "messages of the log cannot be read",
 }
 
 
@@ -51,7 +45,7 @@ def print_report(report: Report, *, limit: int, as_json: bool) -> None:
         as_json: whether to print all of it, for programs.
     """
     if as_json:
-        print_json(report.as_json())
+        print_json({**report.as_json(), "verdict": verdict_of(report)})
         return
     print_heading(f"Store {report.path}", space=False)
     print_facts(_facts(report))
@@ -70,12 +64,8 @@ def print_report(report: Report, *, limit: int, as_json: bool) -> None:
         print_facts([(each.part, each.reason) for each in report.not_checked])
     click.echo()
     style = {"fg": "green"} if report.is_healthy else _STYLES[report.worst or Severity.NOTICE]
-    click.echo(styled(summary_of(report), **style))
-
-
-def summary_of(report: Report) -> str:
-    """Return the outcome in one sentence."""
-    return _SUMMARIES[report.worst]
+    click.echo(styled(verdict_of(report), **style))
+    click.echo(report.not_covered)
 
 
 def _facts(report: Report) -> Iterator[tuple[str, str]]:

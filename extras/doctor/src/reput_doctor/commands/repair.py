@@ -82,8 +82,9 @@ def repair(
     directory that nothing opens as a store: give the same command again, or, after --in-place,
     --undo.
 
-    Exit code 0: nothing is lost; 8: done, but messages are lost; with --dry-run also 1: something
-    is to be done, and nothing is lost.
+    Exit code 0: nothing is known to be lost; 7: done, but the log and derived files contradict each
+    other, or a file of config/ was left out or comes from its backup; 8: done, but messages are
+    lost; with --dry-run also 1: something is to be done, and no message is known to be lost.
     """
     from reput_doctor.commands.verify import quiet
 
@@ -199,3 +200,5 @@ def _show_done(done: Repaired, *, limit: int, as_json: bool) -> None:
     plan = done.plan
     if plan.has_losses:
         raise click.exceptions.Exit(Severity.LOSS.exit_code)
+    if done.doubts or (plan.lost_config and done.built is not None):
+        raise click.exceptions.Exit(Severity.WARNING.exit_code)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,8 @@ from reput_cli.kit import (
     print_table,
     styled,
 )
+from reput_doctor.repairing.evidence import DIRECTORY
+from reput_doctor.verdict import places_lost
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -42,14 +45,17 @@ def print_plan(plan: Plan, needed: int, *, limit: int) -> None:
     click.echo()
     if not plan.is_needed:
         click.echo(
-            "The log and the files beside it are sound. Derived files were not compared; "
-            f"reput verify {shlex.quote(plan.root)} compares them, and so does a repair."
+            "Every checksum of the log matches, and the files beside it can be read. Derived files "
+            f"were not compared; reput verify {shlex.quote(plan.root)} compares them, and so does "
+            "a repair."
         )
+        click.echo(plan.not_covered)
         return
     click.echo(
         f"Nothing was changed. {_summary(plan)} A repair needs {format_size(needed)} at most; then:"
     )
     click.echo(f"  reput repair {shlex.quote(plan.root)} NEW_DIRECTORY")
+    click.echo(plan.not_covered)
 
 
 def print_repaired(done: Repaired, *, limit: int) -> None:
@@ -63,8 +69,12 @@ def print_repaired(done: Repaired, *, limit: int) -> None:
     _print_store(plan)
     if done.built is None:
         click.echo()
-        text = "Nothing to do: the log, all derived files and the files beside them are sound."
-        click.echo(styled(text, fg="green"))
+        derived = "derived files agree with it"
+        if plan.plugins.missing:
+            derived = "derived files were not compared, as a plugin is missing"
+        text = f"Nothing to do: every checksum of the log matches, {derived}, and the files beside "
+        click.echo(styled(f"{text}it can be read.", fg="green"))
+        click.echo(plan.not_covered)
         return
     _print_lists(plan, limit)
     if done.differences:
@@ -72,13 +82,21 @@ def print_repaired(done: Repaired, *, limit: int) -> None:
         rows = [(each.path, str(each.position)) for each in done.differences[:limit]]
         print_table([Column("FILE", shrink=True), Column("FROM BYTE", right=True)], rows)
         _more(len(done.differences), limit)
-    print_heading("Made again")
+    _print_doubts(done, limit)
+    print_heading("Rebuilt")
     facts = [(each.plugin, f"all files, in {each.seconds:.1f} s") for each in done.built.rebuilt]
     print_facts([*facts, ("checkpoint", "and the other small files beside the log")])
     _print_notices("Look at these", done.built.notices, limit)
     click.echo()
     place = shlex.quote(done.target)
-    click.echo(styled(f"Done: {escape_text(done.target)} is sound. ", fg="green") + _summary(plan))
+    text = f"Done: every checksum of the log of {escape_text(done.target)} matches. "
+    click.echo(styled(text, fg="green") + _summary(plan, doubts=len(done.doubts)))
+    if not done.was_compared and done.built.rebuilt:
+        place_of_old = escape_text(done.backup or plan.root)
+        click.echo(
+            f"Derived files follow from the log now. They were not compared with those of "
+            f"{place_of_old}, which may say more of what is wrong: keep these until you know."
+        )
     if plan.has_losses:
         click.echo(f"reput losses {place} lists what is lost.")
     if done.backup:
@@ -87,6 +105,7 @@ def print_repaired(done: Repaired, *, limit: int) -> None:
         click.echo(f"  reput repair {place} --undo --backup {backup}")
     else:
         click.echo(f"{escape_text(plan.root)} is as it was; use the new directory in its place.")
+    click.echo(plan.not_covered)
 
 
 def _print_store(plan: Plan) -> None:
@@ -104,7 +123,7 @@ def _print_store(plan: Plan) -> None:
     )
 
 
-def _summary(plan: Plan) -> str:
+def _summary(plan: Plan, doubts: int = 0) -> str:
     parts = []
     if plan.lost_message_count:
         verb = "is" if plan.lost_message_count == 1 else "are"
@@ -113,12 +132,44 @@ def _summary(plan: Plan) -> str:
         size = sum(part.size for part in (*plan.lost, *plan.cut))
         size += 0 if plan.head is None else plan.head.size
         parts.append(f"{format_size(size)} of the log are lost")
-    else:
-        parts.append("No message is lost")
+    elif not doubts:
+        parts.append("No message is known to be lost")
+    if doubts:
+        parts.append(
+            f"in {format_count(doubts, 'place')} the log and derived files contradict each other, "
+            "and no checksum says which of them is wrong"
+        )
+    parts += [places_lost(each.name) for each in plan.lost_config if each.data is None]
     if plan.mends:
         records = len({mend.physical_offset for mend in plan.mends})
         parts.append(f"{format_count(records, 'message')} mended")
-    return "; ".join(parts) + "."
+    text = "; ".join(parts)
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+def _print_doubts(done: Repaired, limit: int) -> None:
+    if not done.doubts:
+        return
+    print_heading("In doubt: the log or the derived file is wrong")
+    columns = [
+        Column("FILE", shrink=True),
+        Column("BYTE", right=True),
+        Column("FOUND THERE", shrink=True),
+        Column("BY THE LOG", shrink=True),
+    ]
+    rows = [
+        (
+            each.difference.path,
+            str(each.difference.position),
+            each.difference.found or each.difference.reason,
+            each.difference.expected or "-",
+        )
+        for each in done.doubts[:limit]
+    ]
+    print_table(columns, rows)
+    _more(len(done.doubts), limit)
+    kept = done.backup or os.path.join(done.target, DIRECTORY, "derived")
+    click.echo(f"The old files are in {escape_text(kept)}; compare both with the producers' data.")
 
 
 def _print_lists(plan: Plan, limit: int) -> None:

@@ -15,6 +15,7 @@ import attrs
 
 from reput.files import brokerjson
 from reput_doctor.repairing.logfiles import Notice
+from reput_doctor.verdict import places_lost
 
 if TYPE_CHECKING:
     from reput.files import Disk
@@ -34,6 +35,8 @@ class ConfigFile:
     data: bytes | None
     """What it holds afterwards; None if it is left out."""
     notice: Notice
+    is_readable: bool = True
+    """Whether the file itself could be read; if not, its backup is used, or it is left out."""
 
 
 def plan_config(
@@ -80,16 +83,17 @@ def _planned(
 ) -> ConfigFile | None:
     path, shown = os.path.join(directory, name), f"config/{name}"
     document = _read(disk, path)
-    data, notice = None, None
+    data, notice, is_readable = None, None, document is not None
     if document is None:
         backup = brokerjson.backup_of(path)
         document = _read(disk, backup)
-        what = "holds no JSON" if is_there else "is missing"
+        what = "is not valid JSON" if is_there else "is missing"
         if document is None:
-            text = f"it {what}, and neither does its backup; it is left out, RocketMQ makes it anew"
-            return ConfigFile(name, None, Notice(shown, "config.lost", text))
+            text = f"it {what}, and its backup cannot be read; it is left out: {places_lost(name)}"
+            return ConfigFile(name, None, Notice(shown, "config.lost", text), is_readable=False)
         data = disk.read_file(backup, _SIZE_MAX)
-        notice = Notice(shown, "config.backup", f"it {what}; its backup {name}.bak takes its place")
+        text = f"it {what}; its backup {name}.bak takes its place, which may be older"
+        notice = Notice(shown, "config.backup", text)
     clamped = _clamp(name, document, queue_ends)
     if clamped:
         data = brokerjson.encode(document).encode()
@@ -98,7 +102,9 @@ def _planned(
         text += "; they are put to the end"
         before = f"{notice.text}; " if notice is not None else ""
         notice = Notice(shown, "config.offset-beyond", before + text)
-    return None if notice is None else ConfigFile(name, data, notice)
+    if notice is None:
+        return None
+    return ConfigFile(name, data, notice, is_readable=is_readable)
 
 
 def _read(disk: Disk, path: str) -> dict[str, Any] | None:

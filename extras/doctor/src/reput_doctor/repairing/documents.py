@@ -45,6 +45,7 @@ def plan_document(plan: Plan) -> dict[str, Any]:
         else {"start_offset": plan.head.start_offset, "end_offset": plan.head.end_offset},
         "mended": [_mend(mend) for mend in plan.mends],
         "files": [attrs.asdict(notice) for notice in plan.notices],
+        "not_covered": plan.not_covered,
         "plugins": list(plan.plugins.plugins),
         "plugins_missing": dict(plan.plugins.missing),
     }
@@ -62,6 +63,17 @@ def repaired_document(done: Repaired) -> dict[str, Any]:
             {"path": each.path, "position": each.position, "reason": each.reason}
             for each in done.differences
         ],
+        "doubts": [
+            {
+                "plugin": each.plugin,
+                "path": each.difference.path,
+                "position": each.difference.position,
+                "found": each.difference.found or each.difference.reason,
+                "expected": each.difference.expected,
+            }
+            for each in done.doubts
+        ],
+        "was_compared": done.was_compared,
         "rebuilt": [
             {"plugin": each.plugin, "message_count": each.message_count, "seconds": each.seconds}
             for each in (built.rebuilt if built is not None else ())

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from reput.log import CUT, FILLED, Loss
+from reput_doctor.coverage import coverage_of
 
 if TYPE_CHECKING:
     from reput_doctor.repairing.brokerconfig import ConfigFile
@@ -47,6 +48,18 @@ class Plan:
     known_losses: tuple[Loss, ...]
     """The ledger of the store, as far as it can be read."""
     was_closed: bool
+    checksummed: int
+    """Messages with a checksum of all bytes of their records."""
+
+    @property
+    def not_covered(self) -> str:
+        """Which bytes of the log no checksum covers, as a sentence."""
+        return coverage_of(self.searched.message_count, self.checksummed, has_sums=False)
+
+    @property
+    def lost_config(self) -> tuple[ConfigFile, ...]:
+        """Files of ``config/`` that cannot be read, and are left out or come from a backup."""
+        return tuple(each for each in self.config if not each.is_readable)
 
     @property
     def is_log_sound(self) -> bool:

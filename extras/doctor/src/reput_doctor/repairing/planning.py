@@ -26,6 +26,7 @@ from reput.log import (
 )
 from reput.offline import look
 from reput.record import Corruption, CorruptionKind
+from reput_doctor.coverage import checksummed_count
 from reput_doctor.repairing.brokerconfig import plan_config
 from reput_doctor.repairing.fillers import FilledLosses
 from reput_doctor.repairing.foreign import foreign_files, without
@@ -103,6 +104,7 @@ class _Planning:
         self.traces, self.plugins, self.layout, self.step = traces, plugins, layout, step
         self.was_closed = _was_closed(traces)
         self.filled = FilledLosses()
+        self.checksummed = 0
         self.placed = PlacedDisk()
         self.disk = self.placed.at(traces.root, follow_links=traces.disk.follows_links)
         self.pool = FilePool(self.disk, _FILES_OPEN)
@@ -170,6 +172,7 @@ class _Planning:
             queue_floors=floors,
             known_losses=(*ledger.entries, *untold),
             was_closed=self.was_closed,
+            checksummed=self.checksummed,
         )
 
     # ------------------------------------------------------------------ the log
@@ -180,10 +183,12 @@ class _Planning:
         files.load(writable=False, damaged=lambda text: None)
         log = LogReader(files, WINDOW_SIZE)
         sequences, fillers = QueueSequences(), FilledLosses()
+        self.checksummed = 0
 
         def watch(batch: DispatchBatch) -> None:
             sequences.add(batch)
             fillers.add(batch)
+            self.checksummed += checksummed_count(batch)
 
         found = search(
             log,

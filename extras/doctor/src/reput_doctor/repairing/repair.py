@@ -15,13 +15,15 @@ from reput.files import Disk, system_clock
 from reput.offline import UNFINISHED, hold
 from reput_doctor.repairing.backup import Backup, back_up, bring_in_place, move_aside
 from reput_doctor.repairing.building import Built, Source, build, copied_log
+from reput_doctor.repairing.evidence import Doubt, doubts_of, keep_evidence
 from reput_doctor.repairing.mendlog import overwritten
 from reput_doctor.repairing.plan import Plan
 from reput_doctor.repairing.planning import make_plan
 from reput_doctor.repairing.publishing import STAGING, Mark, publish, read_mark, remove, start
 from reput_doctor.repairing.putback import put_back
 from reput_doctor.repairing.space import check_space
-from reput_rebuild.local import rebuild
+from reput_rebuild.driver import run_rebuild
+from reput_rebuild.engine import LocalEngine
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,6 +68,10 @@ class Repaired:
     """None if nothing was to be done."""
     differences: tuple[Difference, ...] = ()
     """Derived files that differed from what the log gives, where only these were damaged."""
+    doubts: tuple[Doubt, ...] = ()
+    """Those of them of which nothing says whether the log or the derived file was wrong."""
+    was_compared: bool = True
+    """Whether derived files were compared with the log, and not just rebuilt."""
     backup: str = ""
     """Directory with the original bytes, after a repair in place."""
 
@@ -118,13 +124,13 @@ def repair(
     with look() as plan:
         making.check_empty(plan)
         if plan.is_needed:
-            return making.make(plan)
+            return attrs.evolve(making.make(plan), was_compared=False)
     # A comparison takes the store's lock itself.
-    differences = derived_differences(plan, making.jobs(plan), follow_links, step)
+    differences, doubts = derived_differences(plan, making.jobs(plan), follow_links, step)
     if not differences:
         return Repaired(plan=plan, target=plan.root, built=None)
     with look() as plan:  # a writer may have come meanwhile
-        return attrs.evolve(making.make(plan), differences=differences)
+        return attrs.evolve(making.make(plan, doubts), differences=differences)
 
 
 @attrs.frozen(eq=False)
@@ -151,8 +157,8 @@ class _Making:
         if names:
             raise NotEmptyError(self.root, min(names))
 
-    def make(self, plan: Plan) -> Repaired:
-        """Make the store."""
+    def make(self, plan: Plan, doubts: tuple[Doubt, ...] = ()) -> Repaired:
+        """Make the store; keep what the log and derived files contradict each other about."""
         root = self.root
         check_space(plan, os.path.dirname(root), has_log=False)
         Disk().make_directory(root, durable=True)
@@ -174,9 +180,10 @@ class _Making:
             jobs=self.jobs(plan),
             step=self.step,
         )
+        keep_evidence(plan, doubts, source.disk, staging, disk)
         start(root, disk, attrs.evolve(mark, is_complete=True))
         publish(root, disk)
-        return Repaired(plan=plan, target=root, built=built)
+        return Repaired(plan=plan, target=root, built=built, doubts=doubts)
 
 
 def repair_in_place(
@@ -229,13 +236,14 @@ def repair_in_place(
     with look() as plan:
         wanted = jobs or (1 if plan.size < _SMALL else None)
         if plan.is_needed:
-            return _in_place(plan, kept, wanted, follow_links, clock(), step)
-    differences = derived_differences(plan, wanted, follow_links, step)
+            done = _in_place(plan, kept, wanted, follow_links, clock(), step)
+            return attrs.evolve(done, was_compared=False)
+    differences, doubts = derived_differences(plan, wanted, follow_links, step)
     if not differences:
         return Repaired(plan=plan, target=plan.root, built=None)
     with look() as plan:
         done = _in_place(plan, kept, wanted, follow_links, clock(), step)
-        return attrs.evolve(done, differences=differences)
+        return attrs.evolve(done, differences=differences, doubts=doubts)
 
 
 def _in_place(
@@ -311,19 +319,23 @@ def look_and_plan(
 
 def derived_differences(
     plan: Plan, jobs: int | None, follow_links: bool, step: Step
-) -> tuple[Difference, ...]:
-    """Return where derived files differ from what a sound log gives.
+) -> tuple[tuple[Difference, ...], tuple[Doubt, ...]]:
+    """Return where derived files differ from what a log gives, and which of these are doubts.
 
     None are found where a plugin is missing, without which none is made.
     """
     if plan.plugins.missing or not plan.layout.parts:
-        return ()
-    found = rebuild(
-        plan.root,
-        jobs=jobs,
-        progress=step("comparing"),
-        check=True,
-        follow_links=follow_links,
-        config=plan.plugins.sections,
-    )
-    return tuple(each for built in found for each in built.differences or ())
+        return (), ()
+    with LocalEngine(jobs) as engine:
+        found = run_rebuild(
+            plan.root,
+            (),
+            engine,
+            progress=step("comparing"),
+            check=True,
+            follow_links=follow_links,
+            config=plan.plugins.sections,
+            explains=True,
+        )
+    differences = tuple(each for built in found for each in built.differences or ())
+    return differences, doubts_of(plan, found)

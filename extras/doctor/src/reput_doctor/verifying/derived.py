@@ -13,6 +13,7 @@ from reput.errors import ConfigError, CorruptFileError, PluginError, ReputError,
 from reput.files import OWN_DIRECTORY
 from reput.offline import look
 from reput.plugin import PluginSet, default_plugins, how_to_install, installed
+from reput_doctor.coverage import SUMS
 from reput_doctor.findings import Finding, Findings, NotChecked, Severity
 from reput_doctor.verifying.survey import COMMIT_LOG
 from reput_rebuild.driver import run_rebuild
@@ -128,6 +129,7 @@ def check_derived(
     was_closed: bool,
     progress: Callable[[int, int], None],
     config: Mapping[str, Mapping[str, Any]],
+    is_vouched: bool,
 ) -> DerivedChecked:
     """Build derived files aside, compare them, and add what differs to ``findings``.
 
@@ -144,6 +146,8 @@ def check_derived(
             missing, and the next opening adds it.
         progress: called with bytes done and bytes in all.
         config: options of plugins, on top of those that the store remembers.
+        is_vouched: whether checksums cover every byte of every record, and match: then it is not
+            the log that is wrong where derived files differ.
     """
     checked = DerivedChecked()
 
@@ -181,7 +185,8 @@ def check_derived(
         for each in checked.built
         for difference in each.differences or ()
     )
-    judged = _Judged(surveyed.root, end, was_closed, is_changed or bool(damaged))
+    is_vouched = is_vouched or any(each.plugin == SUMS and vouches(each) for each in checked.built)
+    judged = _Judged(surveyed.root, end, was_closed, is_changed or bool(damaged), is_vouched)
     for each in checked.built:
         _add(each, traces, findings, not_checked, judged)
         checked.lost += each.lost
@@ -267,6 +272,8 @@ class _Judged:
     was_closed: bool
     is_log_damaged: bool
     """Whether records cannot be read, or are known to have changed since they were written."""
+    is_log_vouched: bool
+    """Whether checksums cover every byte of every record that was read, and match."""
 
 
 def _add(
@@ -283,6 +290,7 @@ def _add(
     findings.add_count(f"{name}.more", Severity.DAMAGE, built.more_count)
     for each in built.differences or ():
         severity, kind, advice = Severity.DAMAGE, each.kind, rebuild
+        suspects: tuple[str, ...] = ()
         if _is_unfinished(each, reached, was_closed=judged.was_closed):
             severity, kind = Severity.NOTICE, "unfinished"
             advice = "nothing: the next opening for writing completes it"
@@ -297,9 +305,19 @@ def _add(
             severity, kind = Severity.LOSS, "beyond-log"
             advice = f"look for a copy of the log's end; else {rebuild} forgets these messages"
         elif judged.is_log_damaged:
+            if contradicts(each) and not judged.is_log_vouched:
+                suspects = (COMMIT_LOG, each.path)
             advice = (
                 f"mend the log first, as {rebuild} follows it: reput repair "
                 f"{shlex.quote(judged.root)} NEW_DIRECTORY does both"
+            )
+        elif contradicts(each) and not judged.is_log_vouched:
+            suspects = (COMMIT_LOG, each.path)
+            advice = (
+                f"find out which is wrong, the log or {each.path}: no checksum says it. Compare "
+                "the messages with their producer, or with a copy of the store, and keep both "
+                f"files until then. Only if the log is right: {rebuild}, which forgets what "
+                f"{each.path} says"
             )
         findings.add(
             Finding(
@@ -313,9 +331,23 @@ def _add(
                 expected=each.expected or "what follows from the log",
                 messages=each.messages,
                 message_count=each.message_count,
+                suspects=suspects,
                 advice=advice,
             )
         )
+
+
+def contradicts(difference: Difference) -> bool:
+    """Whether a derived file says other than the log, so that either may be wrong.
+
+    A file that lacks something, or that is there as a whole though nothing leads to it, is wrong.
+    """
+    return not difference.is_absent and difference.kind not in ("missing", "extra")
+
+
+def vouches(built: Rebuilt) -> bool:
+    """Whether sums of all records were compared, and match the log."""
+    return not (built.differences or built.not_compared or built.more_count)
 
 
 def _is_beyond(difference: Difference, end: int) -> bool:

@@ -21,6 +21,7 @@ from reput.log import (
     plan_splits,
     read_split,
 )
+from reput_doctor.coverage import checksummed_count
 from reput_doctor.torn import torn_damages
 from reput_doctor.verifying.deep import Deep, Oddity
 from reput_doctor.verifying.orders import Orders, join
@@ -73,6 +74,8 @@ class LogPart:
     oddities: tuple[Oddity, ...] = ()
     oddity_count: int = 0
     missing_codecs: tuple[str, ...] = ()
+    checksummed: int = 0
+    """Records with a checksum of all of their bytes."""
     is_sound: bool = True
 
 
@@ -83,6 +86,8 @@ class LogChecked:
     size: int
     """Bytes read."""
     orders: Orders
+    checksummed: int
+    """Records with a checksum of all of their bytes."""
     damages: list[Damage]
     """In the log's order."""
     oddities: list[Oddity]
@@ -125,6 +130,7 @@ def check_log(
     return LogChecked(
         end - first,
         join([part.orders for part in parts]),
+        sum(part.checksummed for part in parts),
         sorted(damages, key=lambda each: each.start_offset),
         [each for part in parts for each in part.oddities],
         sum(part.oddity_count for part in parts),
@@ -134,39 +140,43 @@ def check_log(
 
 def _check(task: LogTask, report: Callable[[int], None]) -> LogPart:
     """Read one split, which most often is sound."""
-    orders, deep = Orders(), Deep() if task.deep else None
+    orders, deep, checksummed = Orders(), Deep() if task.deep else None, 0
     with _open(task) as log:
         try:
             for batch in read_split(log, task.split, check_crc=True):
                 orders.add(batch)
+                checksummed += checksummed_count(batch)
                 if deep is not None:
                     deep.add(batch)
                 report(batch.end_offset - task.split.start_offset)
         except CorruptFileError:
             return LogPart(is_sound=False)
-    return _part(orders, deep, ())
+    return _part(orders, deep, (), checksummed)
 
 
 def _search(task: LogTask, report: Callable[[int], None]) -> LogPart:
     """Read a stretch that is not sound, in one piece, and name each damage."""
-    orders, deep = Orders(), Deep() if task.deep else None
+    orders, deep, checksummed = Orders(), Deep() if task.deep else None, 0
     split = task.split
     with _open(task) as log:
         collector = DamageCollector(log)
         for batch in log.scan(split.start_offset, split.end_offset, check_crc=True):
             orders.add(batch)
+            checksummed += checksummed_count(batch)
             if deep is not None:
                 deep.add(batch)
             collector.add(batch)
             report(min(batch.end_offset, split.end_offset) - split.start_offset)
-    return _part(orders, deep, tuple(collector.damages))
+    return _part(orders, deep, tuple(collector.damages), checksummed)
 
 
-def _part(orders: Orders, deep: Deep | None, damages: tuple[Damage, ...]) -> LogPart:
+def _part(
+    orders: Orders, deep: Deep | None, damages: tuple[Damage, ...], checksummed: int
+) -> LogPart:
     if deep is None:
-        return LogPart(orders, damages)
+        return LogPart(orders, damages, checksummed=checksummed)
     codecs = tuple(sorted(deep.missing_codecs))
-    return LogPart(orders, damages, tuple(deep.found), deep.count, codecs)
+    return LogPart(orders, damages, tuple(deep.found), deep.count, codecs, checksummed)
 
 
 @contextlib.contextmanager

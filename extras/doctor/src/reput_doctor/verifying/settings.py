@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from reput.errors import UnsafePathError
 from reput.files import brokerjson
 from reput_doctor.findings import Finding, Findings, Severity
+from reput_doctor.verdict import places_lost
 
 if TYPE_CHECKING:
     from reput.files import Disk
@@ -72,9 +73,10 @@ def _damaged(name: str, error: str, *, has_backup: bool) -> Finding:
         advice=(
             "nothing, as long as the file itself can be read"
             if is_backup
-            else f"copy {name}.bak over it: the broker reads that instead"
+            else f"copy {name}.bak over it, which the broker reads instead, and which is older"
             if has_backup
-            else "restore it from another broker of the same name"
+            else f"restore it from a copy, or from another broker of the same name; else "
+            f"{places_lost(name)}"
         ),
     )
 
@@ -95,7 +97,7 @@ def _wrong_shape(name: str, what: str) -> Finding:
 def _check_consumers(
     document: Mapping[str, Any], ends: Ends, findings: Findings, root: str
 ) -> None:
-    table = document.get("offsetTable", {})
+    table = document.get("offsetTable", None if document else {})
     if not isinstance(table, Mapping):
         findings.add(_wrong_shape("consumerOffset.json", "no table of offsets"))
         return
@@ -120,7 +122,7 @@ def _check_consumers(
 
 
 def _check_delays(document: Mapping[str, Any], ends: Ends, findings: Findings) -> None:
-    table = document.get("offsetTable", {})
+    table = document.get("offsetTable", None if document else {})
     if not isinstance(table, Mapping):
         findings.add(_wrong_shape("delayOffset.json", "no table of offsets"))
         return

@@ -15,9 +15,15 @@ from reput.files import Disk, system_clock
 from reput.log import LossLedger
 from reput.offline import hold, look
 from reput.plugin import installed
+from reput_doctor.coverage import SUMS
 from reput_doctor.findings import Checked, Finding, Findings, NotChecked, Report, Severity
 from reput_doctor.verifying.brokernotes import check_checkpoint, check_state
-from reput_doctor.verifying.derived import DerivedChecked, check_derived, usable_plugins
+from reput_doctor.verifying.derived import (
+    DerivedChecked,
+    check_derived,
+    usable_plugins,
+    vouches,
+)
 from reput_doctor.verifying.head import check_head
 from reput_doctor.verifying.logcheck import check_log
 from reput_doctor.verifying.logfindings import add_log_findings, damaged_ranges
@@ -167,6 +173,7 @@ class _Check:
                 was_closed=traces.was_closed,
                 progress=lambda done, total: self.progress("derived files", done, total),
                 config=self.config,
+                is_vouched=found.checksummed == found.orders.message_count,
             )
             self._count_derived(derived, surveyed)
         else:
@@ -218,6 +225,7 @@ class _Check:
         )
         self.checked.log_bytes = found.size
         self.checked.messages = found.orders.message_count
+        self.checked.checksummed = found.checksummed
         for codec in found.missing_codecs:
             reason = f"bodies compressed with {codec}: pip install 'reput[compression]'"
             self.not_checked.append(NotChecked("log", reason))
@@ -228,6 +236,8 @@ class _Check:
             self.checked.plugins.append(each.plugin)
             self.checked.derived_bytes += each.compared_size
             self.checked.files += each.compared_count
+            if each.plugin == SUMS:
+                self.checked.has_sums = vouches(each)
 
 
 @contextlib.contextmanager

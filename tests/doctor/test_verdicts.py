@@ -1,0 +1,253 @@
+"""Verdicts claim no more than was checked: who is suspect, and what no checksum covers."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+from click.testing import CliRunner
+from verifiedstores import START, bad, checked, flip, flip_log, log_file, own_store, places
+
+import reput
+from reput import Message
+from reput_cli.root import reput as command
+from reput_doctor.findings import Severity
+from reput_doctor.verdict import verdict_of
+
+RECORD = 19, 51, 70, 75  # flag, born host, store host, count of retries
+
+
+def run(*arguments):
+    return CliRunner().invoke(command, [str(each) for each in arguments])
+
+
+def files_of(directory):
+    files = (path for path in directory.rglob("*") if path.is_file())
+    return {str(path.relative_to(directory)): path.read_bytes() for path in files}
+
+
+def last_line(result):
+    return result.stdout.rstrip().rpartition("\n")[2]
+
+
+def change_keys(root, row=50):
+    """Change a letter of a message's KEYS in the log; no checksum covers it."""
+    place = places(root)[row][0]
+    path = log_file(root, place)
+    data = bytearray(path.read_bytes())
+    at = data.index(b"KEYS\x01k", place % len(data)) + 5
+    data[at] ^= 4
+    path.write_bytes(data)
+
+
+def change_header(root):
+    for row, byte in enumerate(RECORD, 10):
+        flip_log(root, places(root)[row][0] + byte)
+
+
+@pytest.mark.parametrize("change", ["log", "index"])
+def test_a_contradiction_names_both_suspects_and_does_not_advise_to_rebuild_first(change, root):
+    if change == "log":
+        change_keys(root)
+    else:
+        path = min((root / "index").iterdir())
+        flip(path, 40 + 4 * 11 + 20 * 5)
+
+    report = checked(root)
+
+    assert report.worst is Severity.DAMAGE
+    assert report.exit_code == 1
+    for found in bad(report):
+        assert found.suspects == ("commitlog", found.file)
+        assert found.advice.startswith("find out which is wrong, the log or index/")
+        assert "no checksum says it" in found.advice
+    assert verdict_of(report) == (
+        "damaged; no checksum of the log is wrong; the log and the files of index contradict each "
+        "other, and no checksum says which of them is wrong"
+    )
+
+
+def test_a_file_that_lacks_something_is_itself_wrong(root):
+    for path in (root / "consumequeue" / "t0" / "0").iterdir():
+        path.unlink()
+
+    report = checked(root)
+
+    assert [each.suspects for each in bad(report)] == [()]
+    assert verdict_of(report) == (
+        "damaged; no checksum of the log is wrong; files of consumequeue are damaged, and can be "
+        "rebuilt from the log"
+    )
+
+
+def checksummed_store(root, plugins=("consumequeue", "index"), **options):
+    with reput.open(
+        root, plugins=list(plugins), config={"commitlog": options}, threads=False
+    ) as store:
+        for number in range(30):
+            store.put(Message("t", b"x", keys=f"k{number}", born_timestamp=START))
+    return root
+
+
+@pytest.mark.parametrize("how", ["record_crc", "integrity"])
+def test_where_checksums_cover_the_log_the_derived_file_is_wrong(how, tmp_path):
+    if how == "record_crc":
+        root = checksummed_store(tmp_path / "store", record_crc=True)
+    else:
+        root = checksummed_store(tmp_path / "store", ("consumequeue", "index", "integrity"))
+    path = min((root / "index").iterdir())
+    with reput.open(root, mode="r") as store:
+        slots = store.plugin("index").config.slots_per_file
+    flip(path, 40 + 4 * slots + 20 * 5)
+
+    report = checked(root)
+
+    assert [each.suspects for each in bad(report)] == [()] * len(bad(report))
+    assert bad(report)[0].advice == f"reput rebuild {root} index"
+    assert "every byte of every record" in report.not_covered
+
+
+def test_the_last_line_says_what_no_checksum_covers(root, tmp_path):
+    change_header(root)
+
+    result = run("verify", root)
+
+    assert result.exit_code == 0  # nothing can know it
+    assert last_line(result) == (
+        "No checksum covers the header, topic and properties of any record, or the files in "
+        "config/: a change there can go unnoticed."
+    )
+    assert json.loads(run("verify", root, "--json").stdout)["not_covered"] == last_line(result)
+    assert last_line(run("repair", root, tmp_path / "mended")) == last_line(result)
+
+
+def test_records_without_a_checksum_among_others_are_counted(tmp_path):
+    root = checksummed_store(tmp_path / "store", record_crc=True)
+    checksummed_store(root, record_crc=False)
+
+    assert "of 30 of 60 records" in checked(root).not_covered
+
+
+def test_a_log_without_messages_is_not_called_healthy(tmp_path):
+    with reput.open(tmp_path / "store", plugins=()):
+        pass
+
+    report = checked(tmp_path / "store")
+
+    assert report.is_healthy
+    assert "no message that could be checked" in verdict_of(report)
+
+
+# --------------------------------------------------------------------------- repair
+
+
+def test_a_repair_repeats_the_doubt_and_keeps_what_the_index_said(root, tmp_path):
+    change_keys(root)
+    said = min((root / "index").iterdir())
+    before = said.read_bytes()
+
+    result = run("repair", root, tmp_path / "mended")
+
+    assert result.exit_code == 7
+    assert "In doubt" in result.stdout
+    assert f"index/{said.name}" in result.stdout
+    assert "no checksum says which of them is wrong" in result.stdout
+    assert "No message is lost" not in result.stdout
+    kept = tmp_path / "mended" / "reput" / "lost+found" / "derived" / "index" / said.name
+    assert kept.read_bytes() == before
+    assert bad(checked(tmp_path / "mended")) == []
+
+
+def test_a_repair_in_place_repeats_the_doubt_and_names_the_backup(root, tmp_path):
+    change_keys(root)
+    said = min((root / "index").iterdir())
+    before = said.read_bytes()
+
+    result = run("repair", root, "--in-place", "--backup", tmp_path / "kept")
+
+    assert result.exit_code == 7
+    assert "In doubt" in result.stdout
+    assert before in [path.read_bytes() for path in (tmp_path / "kept").rglob(said.name)]
+
+
+def test_sums_that_contradict_the_log_are_kept_by_a_repair(tmp_path):
+    root = checksummed_store(tmp_path / "store", ("consumequeue", "integrity"))
+    path = min((root / "commitlog").iterdir())
+    flip(path, 60)
+    sums = files_of(root / "integrity")
+
+    result = run("repair", root, tmp_path / "mended")
+
+    assert result.exit_code == 7
+    kept = tmp_path / "mended" / "reput" / "lost+found" / "derived" / "integrity"
+    assert files_of(kept) == sums
+
+
+def test_a_repair_of_a_log_says_that_derived_files_were_not_compared(root, tmp_path):
+    flip_log(root, places(root)[5][0] + 100)
+
+    result = run("repair", root, tmp_path / "mended")
+
+    assert result.exit_code == 8
+    assert f"were not compared with those of {root}" in result.stdout
+
+
+# --------------------------------------------------------------------------- offsets of groups
+
+
+def with_offsets(root, text, backup=None):
+    directory = root / "config"
+    directory.mkdir(exist_ok=True)
+    (directory / "consumerOffset.json").write_bytes(text)
+    if backup is not None:
+        (directory / "consumerOffset.json.bak").write_bytes(backup)
+    return root
+
+
+SOUND = b'{"offsetTable":{"t0@group":{0:7}}}'
+
+
+@pytest.mark.parametrize(
+    "text", [b"{garbled", SOUND.replace(b"offsetTable", b"offsetTabld"), b"", b"\0" * 30]
+)
+def test_groups_that_lose_their_place_are_in_the_verdict(text, root):
+    with_offsets(root, text)
+
+    report = checked(root)
+
+    assert report.worst is Severity.DAMAGE
+    assert "consumer groups lose their place, unless config/consumerOffset.json is restored" in (
+        verdict_of(report)
+    )
+
+
+def test_a_repair_that_leaves_offsets_out_says_that_groups_lose_their_place(root, tmp_path):
+    with_offsets(root, b"{garbled")
+
+    result = run("repair", root, tmp_path / "mended")
+
+    assert result.exit_code == 7
+    assert "consumer groups lose their place" in result.stdout
+    kept = tmp_path / "mended" / "reput" / "lost+found" / "config" / "consumerOffset.json"
+    assert kept.read_bytes() == b"{garbled"
+
+
+def test_a_repair_that_takes_a_backup_says_that_it_is_older(root, tmp_path):
+    with_offsets(root, b"{garbled", SOUND)
+
+    result = run("repair", root, tmp_path / "mended")
+
+    assert result.exit_code == 7
+    assert "which may be older" in " ".join(result.stdout.split())
+    assert (tmp_path / "mended" / "config" / "consumerOffset.json").read_bytes() == SOUND
+
+
+def test_a_copy_of_a_sound_store_is_not_changed_by_a_repair(root, tmp_path):
+    shutil.rmtree(root)
+    own_store(root)
+
+    result = run("repair", root, tmp_path / "mended")
+
+    assert result.exit_code == 0
+    assert "every checksum of the log matches" in result.stdout
