@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from reput.files import OWN_DIRECTORY
+from reput_doctor.contradictions import contradicts, vouches
 from reput_doctor.coverage import SUMS
 from reput_doctor.repairing.copying import copy_tree
-from reput_doctor.verifying.derived import contradicts, vouches
 
 if TYPE_CHECKING:
     from reput.files import Disk

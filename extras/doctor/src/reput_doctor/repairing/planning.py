@@ -27,6 +27,7 @@ from reput.log import (
 from reput.offline import look
 from reput.record import Corruption, CorruptionKind
 from reput_doctor.coverage import checksummed_count
+from reput_doctor.losthead import lost_head
 from reput_doctor.repairing.brokerconfig import plan_config
 from reput_doctor.repairing.fillers import FilledLosses
 from reput_doctor.repairing.foreign import foreign_files, without
@@ -46,7 +47,6 @@ from reput_doctor.repairing.plan import Plan
 from reput_doctor.repairing.search import Searched, search
 from reput_doctor.repairing.sequences import QueueSequences
 from reput_doctor.repairing.storeplugins import StorePlugins, plugins_of
-from reput_doctor.verifying.head import lost_head
 
 if TYPE_CHECKING:
     from reput.offline import Traces

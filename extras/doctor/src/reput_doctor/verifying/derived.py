@@ -13,6 +13,7 @@ from reput.errors import ConfigError, CorruptFileError, PluginError, ReputError,
 from reput.files import OWN_DIRECTORY
 from reput.offline import look
 from reput.plugin import PluginSet, default_plugins, how_to_install, installed
+from reput_doctor.contradictions import contradicts, vouches
 from reput_doctor.coverage import SUMS
 from reput_doctor.findings import Finding, Findings, NotChecked, Severity
 from reput_doctor.verifying.survey import COMMIT_LOG
@@ -335,19 +336,6 @@ def _add(
                 advice=advice,
             )
         )
-
-
-def contradicts(difference: Difference) -> bool:
-    """Whether a derived file says other than the log, so that either may be wrong.
-
-    A file that lacks something, or that is there as a whole though nothing leads to it, is wrong.
-    """
-    return not difference.is_absent and difference.kind not in ("missing", "extra")
-
-
-def vouches(built: Rebuilt) -> bool:
-    """Whether sums of all records were compared, and match the log."""
-    return not (built.differences or built.not_compared or built.more_count)
 
 
 def _is_beyond(difference: Difference, end: int) -> bool:

@@ -11,36 +11,16 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from reput.log import GONE, LogHead, Loss
+from reput.log import LogHead, Loss
 from reput_doctor.findings import Findings, NotChecked, Severity, finding_of_file
+from reput_doctor.losthead import lost_head
 from reput_doctor.verifying.survey import missing_files
 
 if TYPE_CHECKING:
     from reput.offline import Traces
     from reput_doctor.verifying.survey import Survey
 
-__all__ = ["check_head", "lost_head"]
-
-
-def lost_head(traces: Traces, min_physical_offset: int, recorded: Sequence[Loss]) -> Loss | None:
-    """Return what the log has lost before its first file; None if nothing, or if it is not known.
-
-    Args:
-        traces: of the store.
-        min_physical_offset: where the log begins, read before the note is.
-        recorded: losses that the ledger has, of which none is returned again.
-    """
-    if not traces.reput_wrote_last:
-        return None
-    loss = LogHead.of(traces.root, traces.disk).loss(min_physical_offset)
-    if loss is None or any(
-        each.reason == GONE
-        and each.start_offset <= loss.start_offset
-        and loss.end_offset <= each.end_offset
-        for each in recorded
-    ):
-        return None
-    return loss
+__all__ = ["check_head"]
 
 
 def check_head(

@@ -15,15 +15,11 @@ from reput.files import Disk, system_clock
 from reput.log import LossLedger
 from reput.offline import hold, look
 from reput.plugin import installed
+from reput_doctor.contradictions import vouches
 from reput_doctor.coverage import SUMS
 from reput_doctor.findings import Checked, Finding, Findings, NotChecked, Report, Severity
 from reput_doctor.verifying.brokernotes import check_checkpoint, check_state
-from reput_doctor.verifying.derived import (
-    DerivedChecked,
-    check_derived,
-    usable_plugins,
-    vouches,
-)
+from reput_doctor.verifying.derived import DerivedChecked, check_derived, usable_plugins
 from reput_doctor.verifying.head import check_head
 from reput_doctor.verifying.logcheck import check_log
 from reput_doctor.verifying.logfindings import add_log_findings, damaged_ranges
