@@ -3,7 +3,7 @@
 //! Between what a method does to the log and to its counts no Python code runs, and the interpreter
 //! lock is held: what Python's `Appender` calls one step is one step here.
 
-use pyo3::exceptions::{PyAttributeError, PyTypeError, PyValueError};
+use pyo3::exceptions::{PyAttributeError, PyOverflowError, PyTypeError, PyValueError};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyFrozenSet, PyString, PyTuple};
@@ -197,8 +197,12 @@ impl Appender {
     }
 
     fn next_queue_offset(slf: &Bound<'_, Self>, key: &Bound<'_, PyTuple>) -> PyResult<u64> {
-        let (name, queue_id) = key_of(key)?;
-        Ok(slf.try_borrow()?.queues.next_of(&name, queue_id))
+        match key_of(key) {
+            Ok((name, queue_id)) => Ok(slf.try_borrow()?.queues.next_of(&name, queue_id)),
+            // No queue has such a number; who encodes the message says so.
+            Err(error) if error.is_instance_of::<PyOverflowError>(slf.py()) => Ok(0),
+            Err(error) => Err(error),
+        }
     }
 
     fn queue_offsets<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyDict>> {
