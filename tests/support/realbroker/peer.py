@@ -21,6 +21,23 @@ class Peer(LineProcess):
         sent: list[Row] = self.ask(do="send", messages=messages)["sent"]
         return sent
 
+    def load(self, topic: str, count: int, producers: int = 2) -> None:
+        """Start producers that send so many messages as fast as the broker takes them.
+
+        A message's body is its number and the size of its property ``big``; its property ``last``
+        is the number again. One in 16 has properties of 28 KB.
+        """
+        self.ask(do="load", topic=topic, count=count, producers=producers)
+
+    def loaded(self, seconds: float) -> int:
+        """How many messages of `load` the broker has taken; waits for all of them, but not longer.
+
+        Raises:
+            JavaFailedError: a message was refused.
+        """
+        sent: int = self.ask(do="loaded", ms=int(seconds * 1000))["sent"]
+        return sent
+
     def listen(self, name: str, group: str, topic: str, **options: object) -> None:
         """Start a push consumer under a name of the test.
 

@@ -156,7 +156,8 @@ class PluginOpener:
         )
 
     def _note_loss(self, loss: Loss) -> None:
-        if self.log.ledger is not None:
+        # A queue may know a record that a reader does not show yet: it is not lost.
+        if self.log.ledger is not None and not self.log.holds_back(loss.start_offset):
             self.log.ledger.note(loss)
 
 

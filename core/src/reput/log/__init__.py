@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from reput.log.reading.splits import Split as Split
     from reput.log.reading.splits import plan_splits as plan_splits
     from reput.log.reading.splits import read_split as read_split
+    from reput.log.reading.tail import Tail as Tail
+    from reput.log.reading.tail import Writer as Writer
     from reput.log.reading.view import LogView as LogView
     from reput.log.recovery.checkpoint import Checkpoint as Checkpoint
     from reput.log.recovery.closed import CloseRecord as CloseRecord
@@ -70,6 +72,8 @@ _HOMES = {
     "SKIPPED": "losses",
     "SPLIT_SIZE": "reading.splits",
     "Split": "reading.splits",
+    "Tail": "reading.tail",
+    "Writer": "reading.tail",
     "fill": "recovery.padding",
     "find_damages": "reading.damages",
     "fingerprint_of": "progress",

@@ -396,6 +396,10 @@ class Disk:
         """Whether another open file or process holds the lock; False if the system cannot tell."""
         return lock_owner(descriptor) is not None
 
+    def lock_owner(self, descriptor: int) -> int | None:
+        """Return the owner of the lock, as `reput.files.system.locking.lock_owner` does."""
+        return lock_owner(descriptor)
+
     def lock_holder(self, descriptor: int) -> int | None:
         """Return the process that holds the lock; None if it is free or the system cannot tell.
 
@@ -462,8 +466,12 @@ class Disk:
         side_by_side(work, items, self.flushes_at_once)
 
     def monotonic(self) -> float:
-        """Return `time.monotonic`, by which a store judges whether a call hangs."""
+        """Return `time.monotonic`, by which a store judges whether something takes too long."""
         return time.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        """Return after so many seconds by `monotonic`."""
+        time.sleep(seconds)
 
     def _is_link(self, path: str) -> bool:
         with self._root.parent(path) as (directory, name):

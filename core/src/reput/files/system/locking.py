@@ -11,8 +11,10 @@ import os
 import struct
 from typing import Final
 
-__all__ = ["lock_owner", "take_lock"]
+__all__ = ["OPEN_FILE", "lock_owner", "take_lock"]
 
+OPEN_FILE: Final = -1
+"""Owner of a lock that belongs to an open file."""
 _FLOCK: Final = struct.Struct("hhqqi")  # type, whence, start, len, pid
 # Locks of open files if the system has them; the same query also reports locks of processes.
 _SET_LOCK: Final[int] = getattr(fcntl, "F_OFD_SETLK", fcntl.F_SETLK)
@@ -47,7 +49,8 @@ def lock_owner(descriptor: int) -> int | None:
     """Return the owner of the lock of the first byte; changes nothing.
 
     Returns:
-        The process, -1 for an open file; None if the lock is free or the system cannot tell.
+        The process, 0 if it is in a container of its own, `OPEN_FILE` for an open file; None if the
+        lock is free or the system cannot tell.
     """
     for command in dict.fromkeys((_GET_LOCK, fcntl.F_GETLK)):
         try:

@@ -17,6 +17,7 @@ from reput.files.mapping.mapped import MappedFileQueue
 from reput.files.names import file_name
 from reput.locks import new_lock
 from reput.log.reading.holes import DamagedRange, SoundRecordFinder
+from reput.log.reading.tail import Tail
 from reput.log.reading.windows import BatchReader, PrefetchingReader
 from reput.record.batch import Corruption, CorruptionKind
 from reput.record.decode import RECORD_SIZE_MAX, Decoder, DecodeResult, End
@@ -94,6 +95,7 @@ class LogReader:
         keeps_records_after_damage: bool = True,
         follows: bool = False,
         extent: Extent | None = None,
+        tail: Tail | None = None,
     ) -> None:
         """Read the log in ``files``.
 
@@ -107,6 +109,8 @@ class LogReader:
                 false, the log ends at the damage.
             follows: whether another process may be writing, so that the end must be searched for.
             extent: owns the end, for whoever appends; None for an own one.
+            tail: judges the last record while another process may be writing; None if every record
+                is whole as soon as its size is there.
         """
         self.files = files
         self.follows = follows
@@ -118,6 +122,10 @@ class LogReader:
         self._last_timestamp = 0
         self._damage = b""
         """Bytes at the end when it was set, if damaged: no record as long as they stay the same."""
+        self._damage_at = 0
+        self._tail = tail
+        self._found_end = 0
+        """The end, with a last record that is not known to be whole."""
         self._follow_lock = new_lock()
         if end is not None:
             self.set_end(
@@ -169,41 +177,93 @@ class LogReader:
                 records after the end are remainders of a log that was cut.
         """
         self._extent.move_end(end_offset)
+        self._found_end = end_offset
         self._last_timestamp = last_store_timestamp
         self._damage = self.files.read(end_offset, _DAMAGE_SIZE) if damaged else b""
+        self._damage_at = end_offset
+
+    def holds_back(self, physical_offset: int) -> bool:
+        """Whether the log has a record there that is not known to be whole yet."""
+        return self._extent.end_offset <= physical_offset < self._found_end
+
+    def doubt_last(self, last_record_offset: int) -> None:
+        """Hold back the last record again until it is known to be whole; wait for this.
+
+        The wait ends after a second: a record that still changes then stays held back.
+
+        Args:
+            last_record_offset: where the last record before the end begins; -1 if there is none.
+        """
+        if 0 <= last_record_offset < self._extent.end_offset:
+            self._extent.move_end(last_record_offset)
+        self.settle()
+
+    def settle(self) -> None:
+        """Wait until the record that is the last one now is known to be whole, or for a second."""
+        end = self.max_physical_offset
+        found_end = self._found_end
+        if self._tail is None or end >= found_end:
+            return
+        for _ in self._tail.moments():
+            if self.max_physical_offset >= found_end:
+                return
 
     def _follow(self) -> None:
         """Look for records that another process wrote after the known end."""
-        if not self._anything_at(self._extent.end_offset):
-            return
-        if self._damage and self.files.read(self._extent.end_offset, _DAMAGE_SIZE) == self._damage:
+        end = self._extent.end_offset
+        if not self._anything_at(end) or self._is_damage(end):
             return
         with self._follow_lock:
-            reader = self.window_reader(check_crc=True)
-            while True:
-                if self._extent.end_offset < self.files.min_offset:
-                    # All known files are gone; every file begins with a record or with nothing.
-                    self._extent.move_end(self.files.min_offset)
-                result = reader.read(self._extent.end_offset)
-                end_offset = result.batch.end_offset
-                if len(result.batch):
-                    self._last_timestamp = int(result.batch.store_timestamp[-1])
-                if result.end == End.BLANK and self.files.base_of(end_offset) is None:
+            last = -1
+            for end, last in self._ends_behind(self._extent.end_offset):
+                self._extent.move_end(end if last < 0 else last)
+            self._found_end = end
+            if last >= 0 and (self._tail is None or self._tail.is_whole(last, end)):
+                self._extent.move_end(end)
+
+    def _ends_behind(self, end: int) -> Iterator[tuple[int, int]]:
+        """Read window after window from the known ``end`` on.
+
+        Yields:
+            The end that was found so far, and where the record before it begins; -1 if it is
+            certainly whole, as something follows it.
+        """
+        reader, last = self.window_reader(check_crc=True), -1
+        while True:
+            if end < self.files.min_offset:
+                # All known files are gone; every file begins with a record or with nothing.
+                end, last = self.files.min_offset, -1
+            limit = self._damage_at if end < self._damage_at and self._is_damage() else None
+            result = reader.read(end, limit)
+            batch, end_offset = result.batch, result.batch.end_offset
+            if len(batch):
+                self._last_timestamp = int(batch.store_timestamp[-1])
+                last = int(batch.physical_offset[-1])
+            if result.end == End.BLANK:
+                last = -1
+                if self.files.base_of(end_offset) is None:
                     self.files.refresh()
                     if end_offset < self.files.min_offset:
-                        self._extent.move_end(self.files.min_offset)
+                        end = self.files.min_offset
                         continue
                     if self.files.base_of(end_offset) is None:
                         # The next file does not exist yet: the log ends before the blank.
-                        self._extent.move_end(max(self._extent.end_offset, _last_end(result.batch)))
+                        yield max(end, _last_end(batch)), -1
                         return
-                if result.end == End.BAD:
-                    end_offset = self._follow_behind(result, reader)
-                if end_offset == self._extent.end_offset:
-                    return
-                self._extent.move_end(end_offset)
-                if result.end == End.EMPTY:
-                    return
+            if result.end == End.BAD:
+                behind = self._follow_behind(result, reader)
+                last = last if behind == end_offset else -1
+                end_offset = behind
+            yield end_offset, last
+            if end_offset in (end, limit) or result.end == End.EMPTY:
+                return
+            end = end_offset
+
+    def _is_damage(self, offset: int | None = None) -> bool:
+        """Whether the bytes at ``offset``, if given, are the damage that was at the end."""
+        if not self._damage or offset not in (None, self._damage_at):
+            return False
+        return self.files.read(self._damage_at, _DAMAGE_SIZE) == self._damage
 
     def _follow_behind(self, result: DecodeResult, reader: BatchReader) -> int:
         """Return where another process's log continues after damage; the damage's start if not."""

@@ -105,7 +105,9 @@ def find_end(
     if clean and closed is not None:
         return _without_changed_record(found, closed, search.record_before)
     is_new = known is None or found.last_record_offset > known.record_offset
-    is_torn = not clean and end_kind == End.EMPTY and keeps_records_after_damage and is_new
+    # Beside a writer `Tail` judges the last record: it may be whole in a moment.
+    is_left = not clean and not being_written
+    is_torn = is_left and end_kind == End.EMPTY and keeps_records_after_damage and is_new
     return _without_torn_record(log, found, search.record_before) if is_torn else found
 
 

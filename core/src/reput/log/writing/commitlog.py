@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from reput.log.losses import LossLedger
     from reput.log.reading.holes import DamagedRange
     from reput.log.reading.reader import LogEnd
+    from reput.log.reading.tail import Tail
     from reput.log.writing.appender import PutAtOnce, QueueKey
     from reput.record.encoding.many import PreparedMany
 
@@ -74,6 +75,7 @@ class CommitLog(LogReader):
         allocator: FileAllocator | None = None,
         clock: Callable[[], int] | None = None,
         follows: bool = False,
+        tail: Tail | None = None,
         threads: bool = True,
     ) -> None:
         """Open a log whose end is known, and below which everything counts as on disk.
@@ -88,6 +90,7 @@ class CommitLog(LogReader):
             allocator: makes new files; None for a log that is only read.
             clock: returns now, ms; the system's when left out.
             follows: whether another process may be writing.
+            tail: judges the last record meanwhile.
             threads: whether the log may start threads.
         """
         encoder = encoder_of(config)
@@ -101,6 +104,7 @@ class CommitLog(LogReader):
             keeps_records_after_damage=config.recovery == "reput",
             follows=follows,
             extent=self._appender,
+            tail=tail,
         )
         self.config = config
         self.encoder = encoder

@@ -28,7 +28,9 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from reput.errors import StoreLockedError
+from reput.files.system.locking import OPEN_FILE
 from reput.locks import new_lock
+from reput.log.reading.tail import Writer
 
 if TYPE_CHECKING:
     from reput.files.system.disk import Disk
@@ -131,6 +133,31 @@ class StoreLock:
             finally:
                 self.disk.close(descriptor)
 
+    def writer(self) -> Writer:
+        """Return which program has the store open to write; changes nothing.
+
+        RocketMQ's lock belongs to its process, and the system knows which. reput's belongs to an
+        open file; if the system has no such locks, the text in the file names the process.
+        """
+        with _held_lock:
+            if self.disk.identity(self.root) in _held_here:
+                return Writer.REPUT  # without opening the file, as in `is_taken`
+            try:
+                descriptor = self.disk.open(self.path)
+            except FileNotFoundError:
+                return Writer.NONE
+            except OSError:
+                return Writer.OTHER  # not known
+            try:
+                owner = self.disk.lock_owner(descriptor)
+                if owner is None:
+                    return Writer.NONE
+                if owner == OPEN_FILE or (owner > 0 and self._named(descriptor) == owner):
+                    return Writer.REPUT
+                return Writer.OTHER
+            finally:
+                self.disk.close(descriptor)
+
     def holder(self) -> int | None:
         """Return the process that holds the lock; None if there is none, or it is not known."""
         with _held_lock:
@@ -163,12 +190,19 @@ class StoreLock:
     def _holder(self, descriptor: int) -> tuple[int | None, str]:
         """Return the process that holds the lock, None if not known, and the reason in the file."""
         pid = self.disk.lock_holder(descriptor)
-        said = _PATTERN.match(self.disk.read(descriptor, _TEXT_SIZE + _REASON_SIZE, 0))
-        if said is None or _began(int(said[1])) != int(said[2]):
-            return pid, ""
-        if pid not in (None, int(said[1])):
+        said = self._said(descriptor)
+        if said is None or pid not in (None, int(said[1])):
             return pid, ""  # the text is an older holder's
         return int(said[1]), said[3].decode(errors="replace")
+
+    def _named(self, descriptor: int) -> int | None:
+        """Return the process that the file names, if there is such a process."""
+        said = self._said(descriptor)
+        return None if said is None else int(said[1])
+
+    def _said(self, descriptor: int) -> re.Match[bytes] | None:
+        said = _PATTERN.match(self.disk.read(descriptor, _TEXT_SIZE + _REASON_SIZE, 0))
+        return said if said is not None and _began(int(said[1])) == int(said[2]) else None
 
     def _leave_to_parent(self) -> None:
         # Closed by the system's own call, and not unlocked: parent and child share the open file,

@@ -25,6 +25,7 @@ from reput.store.marks.lock import StoreLock
 
 if TYPE_CHECKING:
     from reput.files.system.root import Entry
+    from reput.log.reading.tail import Writer
 
     Sections = Mapping[str, Mapping[str, Any]]
 
@@ -78,6 +79,11 @@ class Traces:
     def is_open(self) -> bool:
         """Whether a process, which may be this one, holds the store's lock."""
         return self._lock().is_taken()
+
+    @property
+    def writer(self) -> Writer:
+        """Which program has the store open to write, as its lock says."""
+        return self._lock().writer()
 
     @property
     def has_abort(self) -> bool:

@@ -150,10 +150,13 @@ def _open(asked: Asked, undoing: Undoing) -> Store:
         report = repair_log(asked, held, settings, files, found)
         note_head(asked, held, files, found)
         found = attrs.evolve(found, report=report)
-        log = open_log(asked, settings, files, found, begun.allocator, undoing)
+        log = open_log(asked, held, settings, files, found, begun.allocator, undoing)
     else:
         found = examine(asked, held, settings, files)
-        log = open_log(asked, settings, files, found, None, undoing)
+        log = open_log(asked, held, settings, files, found, None, undoing)
+        if log.max_physical_offset > found.report.end_offset:
+            # What looked like damage at the end was a record that another process was writing.
+            found = attrs.evolve(found, report=attrs.evolve(found.report, finding=None))
     undoing.in_any_case(held.calls.refuse)  # undone first, so that no hook is called after it
     start = start_writing if asked.writable else start_reading
     store = start(asked, held, settings, found, log, undoing)

@@ -28,6 +28,7 @@ from reput.log.config import LOG_SECTION, CommitLogConfig
 from reput.log.losses import LossLedger
 from reput.log.progress import FLUSHED, ProgressFile
 from reput.log.reading.reader import LogEnd, LogReader, skipped
+from reput.log.reading.tail import Tail, Writer
 from reput.log.recovery.checkpoint import Checkpoint
 from reput.log.recovery.closed import CloseRecord
 from reput.log.recovery.end import RecoveryReport, find_end
@@ -408,6 +409,7 @@ def _lost_head(asked: Asked, held: Held, files: MappedFileQueue) -> Loss | None:
 
 def open_log(
     asked: Asked,
+    held: Held,
     settings: Settings,
     files: MappedFileQueue,
     found: Examined,
@@ -435,7 +437,10 @@ def open_log(
         allocator=allocator,
         clock=asked.clock,
         follows=not asked.writable,
+        tail=None if asked.writable else Tail(files, held.lock.writer, asked.disk),
         threads=asked.threads,
     )
     undoing.in_any_case(log.close)
+    if not asked.writable and held.lock.writer() is Writer.OTHER:
+        log.doubt_last(report.last_record_offset)
     return log

@@ -167,7 +167,8 @@ class ArrowDisk(Disk):
 
     # One by one and not through `__getattr__`: each is there in `Disk`, and would be found.
     allocate = truncate = flush = map = rename = remove = remove_directory = write_some
-    remove_tree = identity = status = usage = lock = is_locked = lock_holder = write_some
+    remove_tree = identity = status = usage = lock = write_some
+    is_locked = lock_holder = lock_owner = write_some
     make_one_directory = make_directory = flush_directory = replace = write_some
     finish_replacing = write_some
 

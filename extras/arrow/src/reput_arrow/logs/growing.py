@@ -1,7 +1,7 @@
 """How far a log goes that grows, for readers that come back: each message once, and none half.
 
 An end is always after a sound record: of the right size, with the magic, its own offset, whole in
-its file to the last byte, with a body that matches its checksum.
+its file to the last byte (`reput.log.Tail`), with a body that matches its checksum.
 """
 
 from __future__ import annotations
@@ -47,13 +47,7 @@ def end_behind(log: OpenLog, position: int) -> int:
     _refuse_cut(log, position)
     # What is older than the record before it was left there when the log was cut.
     before = log.timestamp_before(start) if log.size_at(start) else 0
-    log.set_end(start, last_store_timestamp=before)
-    log.follows = True
-    end = log.max_physical_offset
-    log.follows = False
-    log.set_end(end)
-    if end > start and log.files.read(end - 1, 1) == b"\0":
-        log.set_end(_before_unfinished(log, start, end))
+    log.find_end_behind(start, before)
     return log.max_physical_offset
 
 
@@ -68,18 +62,3 @@ def _refuse_cut(log: OpenLog, position: int) -> None:
         is_cut = size > 0 and not log.files.read(position - size, size).strip(b"\0")
     if is_cut:
         raise LogCutError(log.files.directory, position)
-
-
-def _before_unfinished(log: OpenLog, start: int, end: int) -> int:
-    """Return ``end``, or the place of the last record before it whose properties are still zeros.
-
-    A broker copies a record from its first byte, the sizes, to its last one, and the checksum says
-    nothing of what stands after the body. No properties end in a zero of their own.
-    """
-    for batch in log.scan(start, end):
-        if batch.end_offset == end and len(batch):
-            texts = batch.properties_text
-            text_end = int(texts.starts[-1] + texts.sizes[-1])
-            if texts.sizes[-1] > 0 and texts.window[text_end - 1] == 0:
-                return int(batch.physical_offset[-1])
-    return end

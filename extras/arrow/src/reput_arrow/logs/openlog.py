@@ -10,8 +10,9 @@ import os
 from typing import TYPE_CHECKING, Self
 
 from reput.files import FilePool, MappedFileQueue, file_name, system_clock
-from reput.log import LogReader
-from reput_arrow.logs.arrowdisk import disk_of
+from reput.log import LogReader, Tail, Writer
+from reput.offline import Traces, look
+from reput_arrow.logs.arrowdisk import LocalDisk, disk_of
 
 if TYPE_CHECKING:
     from reput_arrow.logs.place import LogPlace
@@ -52,7 +53,9 @@ class OpenLog(LogReader):
         self._open_files = FilePool(disk, _FILES_OPEN)
         files = MappedFileQueue(directory, place.file_size, disk, self._open_files)
         files.load(writable=False)
-        super().__init__(files, _WINDOW_SIZE)
+        self._root = os.path.dirname(directory) if isinstance(disk, LocalDisk) else ""
+        self._traces: Traces | None = None
+        super().__init__(files, _WINDOW_SIZE, tail=Tail(files, self._writer, disk))
         self._is_closed = disk.exists(f"{os.path.dirname(directory)}/{_CLOSED}")
 
     def __enter__(self) -> Self:
@@ -64,6 +67,16 @@ class OpenLog(LogReader):
     def close(self) -> None:
         """Close the files; batches that were taken stay as they are."""
         self._open_files.close()
+        if self._traces is not None:
+            self._traces.disk.let_go()
+
+    def _writer(self) -> Writer:
+        """Return which program writes the log; on other file systems, none can in place."""
+        if not self._root:
+            return Writer.NONE
+        if self._traces is None:
+            self._traces = look(self._root, follow_links=True)
+        return self._traces.writer
 
     def next_record(self, start: int, end: int) -> int:
         """See `LogReader.next_record`; looks near ``start`` first, as large logs have many cuts."""
@@ -89,13 +102,30 @@ class OpenLog(LogReader):
         if quickly and last is not None:
             start = self._border_before_end(last)
         self.set_end(start)
-        self.follows = last is not None
-        end = self.max_physical_offset
+        end = self._followed() if last is not None else start
         while last is not None and (after := self._after_zeros(end)) is not None:
             self.set_end(after)
-            end = self.max_physical_offset
-        self.follows = False
+            end = self._followed()
         self.set_end(end)
+
+    def find_end_behind(self, start: int, last_store_timestamp: int) -> None:
+        """Look how far the log goes behind ``start``, an end that was found before.
+
+        Args:
+            start: where to begin to look.
+            last_store_timestamp: store time of the record before it, ms; 0 for unknown.
+        """
+        self.set_end(start, last_store_timestamp=last_store_timestamp)
+        self.set_end(self._followed())
+
+    def _followed(self) -> int:
+        """Return where the log ends behind the known end; the last record there is whole."""
+        self.follows = True
+        try:
+            self.settle()
+            return self.max_physical_offset
+        finally:
+            self.follows = False
 
     def _after_zeros(self, end: int) -> int | None:
         """Return where the log goes on after zeros at ``end``; None where it does end there.

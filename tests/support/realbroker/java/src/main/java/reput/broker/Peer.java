@@ -31,6 +31,7 @@ public final class Peer {
     private final PrintStream answers;
     private final Map<String, Listening> consumers = new HashMap<>();
     private DefaultMQProducer producer;
+    private Load load;
 
     private Peer(String nameServer, PrintStream answers) {
         this.nameServer = nameServer;
@@ -72,6 +73,11 @@ public final class Peer {
                 return Map.of("text", admin((List<String>) asked.get("arguments")));
             case "send":
                 return Map.of("sent", send((List<Map<String, Object>>) asked.get("messages")));
+            case "load":
+                load = new Load(nameServer, text(asked, "topic", ""), number(asked, "count"), number(asked, "producers"));
+                return Map.of();
+            case "loaded":
+                return Map.of("sent", load.sent(number(asked, "ms")));
             case "listen":
                 consumers.put(name, new Listening(nameServer, asked));
                 return Map.of();
