@@ -34,6 +34,7 @@ fn _kernels(module: &Bound<'_, PyModule>) -> PyResult<()> {
         derive::hash::java_string_hash_column,
         module
     )?)?;
+    module.add_function(wrap_pyfunction!(encode::layout::layout, module)?)?;
     module.add_function(wrap_pyfunction!(put::interest::concerns_any, module)?)?;
     module.add_function(wrap_pyfunction!(derive::items::make_items, module)?)?;
     module.add_function(wrap_pyfunction!(derive::keys::keys_of_texts, module)?)?;

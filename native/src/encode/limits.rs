@@ -2,12 +2,13 @@
 
 use pyo3::prelude::*;
 
+use crate::encode::layout::HOST_SIZE;
 use crate::encode::message::load_class;
 
 /// Host and limits of a `reput.record.encoding.one.Encoder`.
 #[derive(Clone, Copy)]
 pub struct Limits {
-    pub store_host: [u8; 8],
+    pub store_host: [u8; HOST_SIZE],
     /// Bytes of a body.
     pub body_max: usize,
 }

@@ -10,8 +10,11 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyString, PyTuple, PyType};
 use pyo3::{Borrowed, ffi};
 
+use crate::encode::decline::Decline;
+use crate::encode::layout::{BORN_HOST_V6, HOST_SIZE, STORE_HOST_V6};
+
 const FIELDS: usize = 12;
-const BIT_V6: i64 = 0x30; // BORN_HOST_V6 | STORE_HOST_V6
+const HOSTS_V6: i32 = BORN_HOST_V6 | STORE_HOST_V6;
 
 /// Where the fields of an object of exactly this class are, in bytes from its beginning.
 struct MessageClass {
@@ -35,13 +38,27 @@ pub struct Numbers {
     /// The store time where it is `None`.
     pub born_timestamp: Option<i64>,
     /// The store's host where it is `None`.
-    pub born_host: Option<[u8; 8]>,
+    pub born_host: Option<[u8; HOST_SIZE]>,
+}
+
+impl Numbers {
+    /// Whether a record can have these numbers as they are.
+    #[inline]
+    pub fn checked(self) -> Result<Self, Decline> {
+        let is_usual = self.queue_id >= 0 && self.sys_flag & HOSTS_V6 == 0;
+        is_usual.then_some(self).ok_or(Decline::ToPython)
+    }
 }
 
 impl<'a, 'py> Fields<'a, 'py> {
-    /// The fields of `message`; `None` for an object of any other class, a derived one included.
+    /// The fields of `message`; not of an object of any other class, a derived one included.
     #[inline]
-    pub fn of(message: &'a Bound<'py, PyAny>) -> Option<Self> {
+    pub fn of(message: &'a Bound<'py, PyAny>) -> Result<Self, Decline> {
+        Self::read(message).ok_or(Decline::ToPython)
+    }
+
+    #[inline]
+    fn read(message: &'a Bound<'py, PyAny>) -> Option<Self> {
         let py = message.py();
         let known = MESSAGE.get(py)?.as_ref()?;
         if message.get_type_ptr().cast() != known.class.as_ptr() {
@@ -93,20 +110,14 @@ impl<'a, 'py> Fields<'a, 'py> {
         self.0[5]
     }
 
-    /// `None` where one is no plain number, does not fit, or has to be looked at.
+    /// The numbers, if each is a plain one and fits.
     #[inline]
-    pub fn numbers(&self) -> Option<Numbers> {
-        let queue_id = i32::try_from(integer(self.0[2])?).ok()?;
-        let sys_flag = integer(self.0[7])?;
-        if queue_id < 0 || sys_flag & BIT_V6 != 0 {
-            return None;
-        }
-        let born = self.0[8];
-        let host = self.0[9];
-        Some(Numbers {
-            queue_id,
-            flag: i32::try_from(integer(self.0[6])?).ok()?,
-            sys_flag: i32::try_from(sys_flag).ok()?,
+    pub fn numbers(&self) -> Result<Numbers, Decline> {
+        let (born, host) = (self.0[8], self.0[9]);
+        let numbers = Numbers {
+            queue_id: narrow(self.0[2])?,
+            flag: narrow(self.0[6])?,
+            sys_flag: narrow(self.0[7])?,
             born_timestamp: if born.is_none() {
                 None
             } else {
@@ -117,9 +128,10 @@ impl<'a, 'py> Fields<'a, 'py> {
             } else {
                 Some(packed_host(host)?)
             },
-            reconsume_times: i32::try_from(integer(self.0[10])?).ok()?,
+            reconsume_times: narrow(self.0[10])?,
             prepared_transaction_offset: integer(self.0[11])?,
-        })
+        };
+        numbers.checked()
     }
 }
 
@@ -170,26 +182,32 @@ impl MessageClass {
 
 /// An exact `int` of 64 bits.
 #[inline]
-pub fn integer(value: Borrowed<'_, '_, PyAny>) -> Option<i64> {
+pub fn integer(value: Borrowed<'_, '_, PyAny>) -> Result<i64, Decline> {
     // SAFETY: both take any object; the second does not run Python code for an exact int.
     unsafe {
         if ffi::PyLong_CheckExact(value.as_ptr()) == 0 {
-            return None;
+            return Err(Decline::ToPython);
         }
         let found = ffi::PyLong_AsLongLong(value.as_ptr());
         if found == -1 && !ffi::PyErr_Occurred().is_null() {
             ffi::PyErr_Clear();
-            return None;
+            return Err(Decline::ToPython);
         }
-        Some(found)
+        Ok(found)
     }
 }
 
-/// The UTF-8 of an exact `str`; `None` for another object, and for text that has no UTF-8.
+/// Likewise of 32 bits.
 #[inline]
-pub fn text<'a>(value: Borrowed<'a, '_, PyAny>) -> Option<&'a str> {
+fn narrow(value: Borrowed<'_, '_, PyAny>) -> Result<i32, Decline> {
+    i32::try_from(integer(value)?).map_err(|_| Decline::ToPython)
+}
+
+/// The UTF-8 of an exact `str`; not of text that has no UTF-8.
+#[inline]
+pub fn text<'a>(value: Borrowed<'a, '_, PyAny>) -> Result<&'a str, Decline> {
     if !value.is_exact_instance_of::<PyString>() {
-        return None;
+        return Err(Decline::ToPython);
     }
     let mut size = 0;
     // SAFETY: a text keeps its UTF-8, whose size is told, as long as it lives, which is `'a`.
@@ -197,38 +215,45 @@ pub fn text<'a>(value: Borrowed<'a, '_, PyAny>) -> Option<&'a str> {
         let begin = ffi::PyUnicode_AsUTF8AndSize(value.as_ptr(), &raw mut size);
         if begin.is_null() {
             ffi::PyErr_Clear();
-            return None;
+            return Err(Decline::ToPython);
         }
-        let utf8 = std::slice::from_raw_parts(begin.cast(), usize::try_from(size).ok()?);
-        Some(std::str::from_utf8_unchecked(utf8))
+        let size = usize::try_from(size).map_err(|_| Decline::ToPython)?;
+        let utf8 = std::slice::from_raw_parts(begin.cast(), size);
+        Ok(std::str::from_utf8_unchecked(utf8))
     }
 }
 
 /// The bytes of an exact `bytes`.
 #[inline]
-pub fn bytes<'a>(value: Borrowed<'a, '_, PyAny>) -> Option<&'a [u8]> {
+pub fn bytes<'a>(value: Borrowed<'a, '_, PyAny>) -> Result<&'a [u8], Decline> {
     if !value.is_exact_instance_of::<PyBytes>() {
-        return None;
+        return Err(Decline::ToPython);
     }
     // SAFETY: its bytes stay as they are as long as it lives, which is `'a`.
     unsafe {
         let begin = ffi::PyBytes_AsString(value.as_ptr());
-        let size = usize::try_from(ffi::PyBytes_Size(value.as_ptr())).ok()?;
-        Some(std::slice::from_raw_parts(begin.cast(), size))
+        let size = usize::try_from(ffi::PyBytes_Size(value.as_ptr()));
+        let size = size.map_err(|_| Decline::ToPython)?;
+        Ok(std::slice::from_raw_parts(begin.cast(), size))
     }
 }
 
-/// See `reput.record.ids.pack_host`; `None` for what is no pair of an IPv4 address and a port.
-fn packed_host(host: Borrowed<'_, '_, PyAny>) -> Option<[u8; 8]> {
-    let pair = host.cast_exact::<PyTuple>().ok()?;
+/// See `reput.record.ids.pack_host`; only of a pair of an IPv4 address and a port.
+fn packed_host(host: Borrowed<'_, '_, PyAny>) -> Result<[u8; HOST_SIZE], Decline> {
+    let pair = host.cast_exact::<PyTuple>();
+    let pair = pair.map_err(|_| Decline::ToPython)?;
+    let part = |place| {
+        let part = pair.get_borrowed_item(place);
+        part.map_err(|_| Decline::ToPython)
+    };
     if pair.len() != 2 {
-        return None;
+        return Err(Decline::ToPython);
     }
-    let address = pair.get_borrowed_item(0).ok()?;
-    let address: Ipv4Addr = text(address)?.parse().ok()?;
-    let port = u16::try_from(integer(pair.get_borrowed_item(1).ok()?)?).ok()?;
-    let mut packed = [0; 8];
+    let (address, port) = (part(0)?, part(1)?);
+    let address: Ipv4Addr = text(address)?.parse().map_err(|_| Decline::ToPython)?;
+    let port = u16::try_from(integer(port)?).map_err(|_| Decline::ToPython)?;
+    let mut packed = [0; HOST_SIZE];
     packed[..4].copy_from_slice(&address.octets());
     packed[4..].copy_from_slice(&i32::from(port).to_be_bytes());
-    Some(packed)
+    Ok(packed)
 }

@@ -1,19 +1,18 @@
-//! Property texts of messages; see `reput.record.messages.message.property_text`.
-//!
-//! `None` stands for a text that is wrong, or unusual: Python makes it, or says what is wrong.
+//! Property texts of messages; see `reput.record.messages.message.property_text`. A text that is
+//! wrong, or unusual, is declined: Python makes it, or says what is wrong.
 
 use pyo3::Borrowed;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 
+use crate::encode::decline::Decline;
+use crate::encode::layout::{
+    NAME_END, PROPERTIES_SIZE_MAX, PROPERTY_CRC, PROPERTY_INNER_NUM, PROPERTY_KEYS,
+    PROPERTY_LIGHT_QUEUES, PROPERTY_TAGS, SECTOR_SIZE, VALUE_END,
+};
 use crate::encode::message::{bytes, text};
 
-const NAME_END: u8 = 1;
-const VALUE_END: u8 = 2;
-const SIZE_MAX: usize = 32_767;
-const SECTOR_SIZE: usize = 512;
-const CRC_NAME: &[u8] = b"__CRC32#\x01";
-const CRC_SIZE: usize = CRC_NAME.len() + 11;
+const CRC_DIGITS: usize = 10;
 
 /// A property text that is being written at the end of a vector.
 pub struct PropertyText<'a> {
@@ -35,71 +34,86 @@ impl<'a> PropertyText<'a> {
 
     /// The property `KEYS`: a text, or a list or tuple of words.
     #[inline]
-    pub fn keys(&mut self, keys: Borrowed<'_, '_, PyAny>) -> Option<()> {
+    pub fn keys(&mut self, keys: Borrowed<'_, '_, PyAny>) -> Result<(), Decline> {
         if keys.is_none() {
-            return Some(());
+            return Ok(());
+        }
+        if keys.is_exact_instance_of::<PyString>() {
+            return self.keys_text(text(keys)?);
         }
         self.has_keys_or_tags = true;
-        if keys.is_exact_instance_of::<PyString>() {
-            let keys = text(keys)?;
-            return if keys.is_empty() {
-                Some(())
-            } else {
-                self.of_field(b"KEYS", keys)
-            };
-        }
-        let mut joined = String::new();
-        let mut add = |place: usize, word: Borrowed<'_, '_, PyAny>| {
-            let word = text(word)?;
-            if place > 0 {
-                joined.push(' ');
-            }
-            joined.push_str(word);
-            (!word.contains(' ')).then_some(())
-        };
+        let begin = self.out.len();
         if let Ok(words) = keys.cast_exact::<PyList>() {
             for place in 0..words.len() {
-                add(place, words.get_item(place).ok()?.as_borrowed())?;
+                let word = words.get_item(place).map_err(|_| Decline::ToPython)?;
+                self.key(begin, text(word.as_borrowed())?)?;
             }
-        } else {
-            let words = keys.cast_exact::<PyTuple>().ok()?;
+        } else if let Ok(words) = keys.cast_exact::<PyTuple>() {
             for place in 0..words.len() {
-                add(place, words.get_borrowed_item(place).ok()?)?;
+                let word = words.get_borrowed_item(place);
+                self.key(begin, text(word.map_err(|_| Decline::ToPython)?)?)?;
             }
-        }
-        if joined.is_empty() {
-            Some(())
         } else {
-            self.of_field(b"KEYS", &joined)
+            return Err(Decline::ToPython);
         }
+        if self.out.len() > begin {
+            self.out.push(VALUE_END); // `key` has room for it
+        }
+        Ok(())
+    }
+
+    /// The property `KEYS`: a text of words.
+    #[inline]
+    pub fn keys_text(&mut self, keys: &str) -> Result<(), Decline> {
+        self.has_keys_or_tags = true;
+        if keys.is_empty() {
+            return Ok(());
+        }
+        self.add(PROPERTY_KEYS.as_bytes(), keys.as_bytes())
+    }
+
+    /// One word of the keys that begin at `begin`. An empty one that is not alone is Python's.
+    fn key(&mut self, begin: usize, word: &str) -> Result<(), Decline> {
+        if word.is_empty() || word.bytes().any(|byte| byte == b' ' || byte == VALUE_END) {
+            return Err(Decline::ToPython);
+        }
+        self.out.try_reserve(PROPERTY_KEYS.len() + word.len() + 2)?;
+        if self.out.len() == begin {
+            self.out.extend_from_slice(PROPERTY_KEYS.as_bytes());
+            self.out.push(NAME_END);
+        } else {
+            self.out.push(b' ');
+        }
+        self.out.extend_from_slice(word.as_bytes());
+        Ok(())
     }
 
     /// The property `TAGS`.
     #[inline]
-    pub fn tags(&mut self, tags: Borrowed<'_, '_, PyAny>) -> Option<()> {
+    pub fn tags(&mut self, tags: Borrowed<'_, '_, PyAny>) -> Result<(), Decline> {
         if tags.is_none() {
-            Some(())
-        } else {
-            self.of_field(b"TAGS", text(tags)?)
+            return Ok(());
         }
+        self.tags_text(text(tags)?)
     }
 
     #[inline]
-    pub fn of_field(&mut self, name: &[u8], value: &str) -> Option<()> {
+    pub fn tags_text(&mut self, tags: &str) -> Result<(), Decline> {
         self.has_keys_or_tags = true;
-        self.add(name, value.as_bytes())
+        self.add(PROPERTY_TAGS.as_bytes(), tags.as_bytes())
     }
 
     /// Further properties: a dict of texts, or one encoded text.
     #[inline]
-    pub fn properties(&mut self, given: Borrowed<'_, '_, PyAny>) -> Option<()> {
+    pub fn properties(&mut self, given: Borrowed<'_, '_, PyAny>) -> Result<(), Decline> {
         if given.is_none() {
-            return Some(());
+            return Ok(());
         }
-        if let Some(encoded) = bytes(given) {
-            return self.encoded(encoded);
+        if given.is_exact_instance_of::<PyBytes>() {
+            return self.encoded(bytes(given)?);
         }
-        for (name, value) in given.cast_exact::<PyDict>().ok()?.iter() {
+        let given = given.cast_exact::<PyDict>();
+        for (name, value) in given.map_err(|_| Decline::ToPython)?.iter() {
             let name = text(name.as_borrowed())?;
             if value.is_none() {
                 self.check_name(name)?;
@@ -107,64 +121,82 @@ impl<'a> PropertyText<'a> {
                 self.named(name, text(value.as_borrowed())?)?;
             }
         }
-        Some(())
+        Ok(())
     }
 
     /// One further property.
     #[inline]
-    pub fn named(&mut self, name: &str, value: &str) -> Option<()> {
+    pub fn named(&mut self, name: &str, value: &str) -> Result<(), Decline> {
         self.check_name(name)?;
         self.add(name.as_bytes(), value.as_bytes())
     }
 
-    /// `None` unless a property of that name is as good as any other.
+    /// Whether a property of that name is as good as any other.
     #[inline]
-    pub fn check_name(&self, name: &str) -> Option<()> {
+    pub fn check_name(&self, name: &str) -> Result<(), Decline> {
         let is_other = name.is_empty()
             || name
                 .bytes()
                 .any(|byte| byte == NAME_END || byte == VALUE_END)
-            || name == "INNER_MULTI_DISPATCH"
-            || name == "INNER_NUM"
-            || self.has_keys_or_tags && (name == "KEYS" || name == "TAGS");
-        (!is_other).then_some(())
+            || name == PROPERTY_LIGHT_QUEUES
+            || name == PROPERTY_INNER_NUM
+            || self.has_keys_or_tags && (name == PROPERTY_KEYS || name == PROPERTY_TAGS);
+        if is_other {
+            return Err(Decline::ToPython);
+        }
+        Ok(())
     }
 
     /// A whole property text. It holds keys and tags, so none may have been given.
     #[inline]
-    pub fn encoded(&mut self, text: &[u8]) -> Option<()> {
+    pub fn encoded(&mut self, text: &[u8]) -> Result<(), Decline> {
         const SPECIAL: &[u8] = b"INNER_";
         if self.has_keys_or_tags || text.windows(SPECIAL.len()).any(|part| part == SPECIAL) {
-            return None;
+            return Err(Decline::ToPython);
         }
+        self.out.try_reserve(text.len())?;
         self.out.extend_from_slice(text);
-        Some(())
+        Ok(())
     }
 
     #[inline]
-    fn add(&mut self, name: &[u8], value: &[u8]) -> Option<()> {
-        self.out.reserve(name.len() + value.len() + 2);
+    fn add(&mut self, name: &[u8], value: &[u8]) -> Result<(), Decline> {
+        // A value may hold the other separator.
+        if value.contains(&VALUE_END) {
+            return Err(Decline::ToPython);
+        }
+        self.out.try_reserve(name.len() + value.len() + 2)?;
         self.out.extend_from_slice(name);
         self.out.push(NAME_END);
         self.out.extend_from_slice(value);
         self.out.push(VALUE_END);
-        // A value may hold the other separator.
-        (!value.contains(&VALUE_END)).then_some(())
+        Ok(())
     }
 
     /// The size of the whole text, if a record can have it as it is.
     #[inline]
-    pub fn end(self) -> Option<usize> {
+    pub fn end(self) -> Result<usize, Decline> {
         let text = &self.out[self.begin..];
-        let tail = &text[text.len().saturating_sub(CRC_SIZE)..];
-        if text.len() > SIZE_MAX || text.last() == Some(&0) || tail.starts_with(CRC_NAME) {
-            return None;
+        let is_large = text.len() >= SECTOR_SIZE;
+        // Recovery would take one with so many zeros for a torn one.
+        if text.len() > PROPERTIES_SIZE_MAX
+            || text.last() == Some(&0)
+            || ends_in_checksum(text)
+            || is_large && has_zeros(text)
+        {
+            return Err(Decline::ToPython);
         }
-        if text.len() >= SECTOR_SIZE && has_zeros(text) {
-            return None; // recovery would take it for a torn one
-        }
-        Some(text.len())
+        Ok(text.len())
     }
+}
+
+/// Whether a text ends as that of a record with a checksum of all of it.
+#[inline]
+fn ends_in_checksum(text: &[u8]) -> bool {
+    let size = PROPERTY_CRC.len() + 1 + CRC_DIGITS + 1;
+    let tail = &text[text.len().saturating_sub(size)..];
+    tail.strip_prefix(PROPERTY_CRC.as_bytes())
+        .is_some_and(|rest| rest.first() == Some(&NAME_END))
 }
 
 fn has_zeros(text: &[u8]) -> bool {

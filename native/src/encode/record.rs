@@ -1,17 +1,10 @@
 //! Bytes of a record; see `reput.record.layout` and `reput.record.encoding.one`.
 
+use crate::encode::layout::{
+    HEADER_SIZE, MAGIC_V1, MAGIC_V2, RETRY_PREFIX, TOPIC_SIZE_MAX, TOPIC_SIZE_V1_MAX,
+    TRANSACTION_COMMIT, TRANSACTION_MASK,
+};
 use crate::encode::message::Numbers;
-
-pub const MAGIC_V1: u32 = 0xDAA3_20A7;
-pub const MAGIC_V2: u32 = 0xDAA3_20AB;
-pub const BLANK_MAGIC: u32 = 0xCBD4_3194;
-pub const BLANK_MIN_SIZE: i64 = 8;
-pub const HEADER_SIZE: usize = 88;
-const TOPIC_SIZE_V1_MAX: usize = 127;
-const TOPIC_SIZE_MAX: usize = 255;
-const RETRY_PREFIX: &[u8] = b"%RETRY%";
-const TRANSACTION_MASK: i32 = 0xC;
-const TRANSACTION_COMMIT: i32 = 0x8;
 
 /// A topic as a record holds it.
 pub struct NamedTopic {

@@ -1,44 +1,35 @@
 //! The growing end of the log; see `reput.log.writing.appender`, whose words are not repeated here.
 //!
-//! Between what a method does to the log and to its counts no Python code runs, and the interpreter
-//! lock is held: what Python's `Appender` calls one step is one step here.
+//! What happens is in `end`. Between what a method does to the log and to its counts no Python code
+//! runs, and the interpreter lock is held: what Python's `Appender` calls one step is one step here.
 
-use pyo3::exceptions::{PyAttributeError, PyOverflowError, PyTypeError, PyValueError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use pyo3::exceptions::PyTypeError;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyFrozenSet, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyFrozenSet, PyTuple};
 
 use crate::encode::limits::Limits;
-use crate::encode::message::{bytes, integer, text};
-use crate::encode::record::{BLANK_MAGIC, BLANK_MIN_SIZE};
+use crate::encode::message::bytes;
+use crate::put::end::{Active, LogEnd, Refusal, end_of};
+use crate::put::numbers::{int_of, key_of, name_of, whole};
 use crate::put::putter::Putter;
 use crate::put::queues::Queues;
-use crate::put::target::{Target, call_stores};
+use crate::put::receipt::ReceiptClass;
+use crate::put::region::{Region, SizeWord};
+use crate::put::shared::SharedEnd;
+use crate::put::target::{call_stores, region_of};
+use crate::shared::border::shielded;
 
-#[pyclass(module = "reput_native")]
+const SCRATCH_MAX: usize = 2 << 20; // bytes that are kept for the next chunk
+
+#[pyclass(module = "reput_native", frozen)]
 pub struct Appender {
-    #[pyo3(get)]
-    pub(super) end_offset: i64,
-    #[pyo3(get)]
-    pub(super) last_record_offset: i64,
-    #[pyo3(get)]
-    pub(super) base_offset: i64,
-    #[pyo3(get)]
-    pub(super) file_limit: i64,
-    #[pyo3(get)]
-    pub(super) record_limit: i64,
-    #[pyo3(get, set)]
-    pub(super) is_appending: bool,
-    #[pyo3(get)]
-    pub(super) file: Option<Py<PyAny>>,
-    pub(super) target: Option<Target>,
-    pub(super) file_size: i64,
-    pub(super) is_refused: bool,
-    pub(super) wake: Option<Py<PyAny>>,
-    pub(super) queues: Queues,
+    end: Arc<SharedEnd>,
     /// What messages that are put at once are encoded with; `None` where none is.
-    pub(super) at_once: Option<Limits>,
-    pub(super) scratch: Vec<u8>,
+    at_once: Option<Limits>,
+    scratch: Mutex<Vec<u8>>,
 }
 
 #[pymethods]
@@ -51,167 +42,170 @@ impl Appender {
         clock: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
         Ok(Self {
-            end_offset,
-            last_record_offset,
-            base_offset: 0,
-            file_limit: -1,
-            record_limit: -1,
-            is_appending: false,
-            file: None,
-            target: None,
-            file_size: 0,
-            is_refused: true,
-            wake: None,
-            queues: Queues::new(),
+            end: Arc::new(SharedEnd::new(LogEnd::new(end_offset, last_record_offset))),
             // A clock of the caller's is Python code, which cannot run in one step.
             at_once: if clock.is_some() {
                 None
             } else {
                 Limits::of(encoder)?
             },
-            scratch: vec![],
+            scratch: Mutex::default(),
         })
     }
 
+    #[allow(clippy::needless_pass_by_value)] // what the collector hands over
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        visit.call(&self.file)?;
-        visit.call(&self.wake)
+        self.end.traverse(&visit)
     }
 
-    fn __clear__(&mut self) {
-        self.target = None;
-        self.file = None;
-        self.wake = None;
+    fn __clear__(&self) {
+        let mut end = self.end();
+        let old = (end.let_go(), end.wake.take());
+        drop(end);
+        drop(old);
+    }
+
+    #[getter]
+    fn end_offset(&self) -> i64 {
+        self.end().end_offset
+    }
+
+    #[getter]
+    fn last_record_offset(&self) -> i64 {
+        self.end().last_record_offset
+    }
+
+    #[getter]
+    fn base_offset(&self) -> i64 {
+        self.end().base_offset()
+    }
+
+    #[getter]
+    fn file_limit<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let limit = self.end().file_limit();
+        int_of_limit(py, limit)
+    }
+
+    #[getter]
+    fn record_limit<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let limit = self.end().record_limit();
+        int_of_limit(py, limit)
+    }
+
+    #[getter]
+    fn is_appending(&self) -> bool {
+        self.end().is_appending
+    }
+
+    #[setter]
+    fn set_is_appending(&self, is_appending: bool) {
+        self.end().is_appending = is_appending;
+    }
+
+    #[getter]
+    fn file(&self, py: Python<'_>) -> Option<Py<PyAny>> {
+        self.end().active().map(|active| active.file.clone_ref(py))
     }
 
     // ------------------------------------------------------------------ the active file
 
-    fn begin_file(slf: &Bound<'_, Self>, file: &Bound<'_, PyAny>, end_offset: i64) -> PyResult<()> {
-        let base_offset: i64 = file.getattr("base_offset")?.extract()?;
-        let size: i64 = file.getattr("size")?.extract()?;
-        let target = Target::of(file)?;
-        let called = {
-            let this = slf.try_borrow()?;
-            if this.is_refused {
-                return Err(PyValueError::new_err("appends are refused"));
+    fn begin_file(&self, file: &Bound<'_, PyAny>, end_offset: i64) -> PyResult<()> {
+        let py = file.py();
+        shielded(py, "Appender.begin_file", || {
+            let base_offset: i64 = file.getattr("base_offset")?.extract()?;
+            let size: i64 = file.getattr("size")?.extract()?;
+            let active = Active {
+                region: region_of(file)?.map(Arc::new),
+                file: file.clone().unbind(),
+            };
+            let (old, (position, [a, b, c, d, magic @ ..])) = {
+                let end = self.end();
+                let called = end.active().filter(|active| active.region.is_none());
+                (called.map(|active| active.file.clone_ref(py)), end.blank()?)
+            };
+            if let Some(old) = old {
+                call_stores(old.bind(py), position, [a, b, c, d], &magic, true)?;
             }
-            let position = this.end_offset - this.base_offset;
-            let mut head = [0; 8];
-            let left = i32::try_from((this.file_size - position).max(0)).unwrap_or(i32::MAX);
-            head[..4].copy_from_slice(&left.to_be_bytes());
-            head[4..].copy_from_slice(&BLANK_MAGIC.to_be_bytes());
-            match &this.target {
-                Some(Target::Mapped { mapped, .. }) => {
-                    mapped.write_blank(usize::try_from(position)?, &head);
-                    None
-                }
-                Some(Target::Called(map)) => Some((map.clone_ref(slf.py()), position, head)),
-                None => None,
-            }
-        };
-        if let Some((map, position, head)) = called {
-            let map = map.bind(slf.py());
-            call_stores(
-                map,
-                usize::try_from(position)?,
-                &head[..4],
-                &head[4..],
-                true,
-            )?;
-        }
-        let mut this = slf.try_borrow_mut()?;
-        let old = (
-            this.target.replace(target),
-            this.file.replace(file.clone().unbind()),
-        );
-        this.base_offset = base_offset;
-        this.file_size = size;
-        this.file_limit = base_offset + size - BLANK_MIN_SIZE;
-        this.record_limit = -1;
-        this.end_offset = end_offset;
-        drop(this);
-        drop(old); // whose destructors may ask for what is borrowed above
-        Ok(())
+            let old = self
+                .end()
+                .begin_file(active, base_offset, size, end_offset)?;
+            drop(old); // whose destructors may ask for what was locked above
+            Ok(())
+        })
     }
 
-    fn allow(&mut self) {
-        self.is_refused = false;
+    fn allow(&self) {
+        self.end().allow();
     }
 
-    fn refuse(&mut self) {
-        self.is_refused = true;
-        self.record_limit = -1;
-        self.file_limit = -1;
+    fn refuse(&self) {
+        self.end().refuse();
     }
 
-    fn move_record_limit(&mut self, limit: i64) {
-        if !self.is_refused {
-            self.record_limit = limit;
-        }
+    fn move_record_limit(&self, limit: i128) {
+        self.end().move_record_limit(limit);
     }
 
-    fn let_go(slf: &Bound<'_, Self>) -> PyResult<()> {
-        let mut this = slf.try_borrow_mut()?;
-        let old = (this.target.take(), this.file.take());
-        drop(this);
+    fn let_go(&self) {
+        let old = self.end().let_go();
         drop(old);
-        Ok(())
     }
 
     // ------------------------------------------------------------------ the reader
 
-    fn move_end(&mut self, end_offset: i64) {
-        self.end_offset = end_offset;
+    fn move_end(&self, end_offset: i64) {
+        self.end().end_offset = end_offset;
     }
 
-    fn ask_to_wake(slf: &Bound<'_, Self>, wake: Py<PyAny>) -> PyResult<()> {
-        let old = slf.try_borrow_mut()?.wake.replace(wake);
+    fn ask_to_wake(&self, wake: Py<PyAny>) {
+        let old = self.end().wake.replace(wake);
         drop(old);
-        Ok(())
     }
 
-    pub(super) fn call_wake(slf: &Bound<'_, Self>) -> PyResult<()> {
-        let wake = slf.try_borrow_mut()?.wake.take();
-        let Some(wake) = wake else { return Ok(()) };
-        match wake.bind(slf.py()).call0() {
-            Ok(_) => Ok(()),
-            Err(error) => {
-                slf.try_borrow_mut()?.wake = Some(wake);
-                Err(error)
-            }
-        }
+    fn call_wake(&self, py: Python<'_>) -> PyResult<()> {
+        shielded(py, "Appender.call_wake", || {
+            let wake = self.end().wake.take();
+            self.end.call(py, wake)
+        })
     }
 
     // ------------------------------------------------------------------ queue offsets
 
-    fn start_queues(slf: &Bound<'_, Self>, queue_offsets: &Bound<'_, PyAny>) -> PyResult<()> {
-        let mut queues = Queues::new();
-        for item in queue_offsets.call_method0("items")?.try_iter()? {
-            let (key, next): (Bound<'_, PyTuple>, u64) = item?.extract()?;
-            let (name, queue_id) = key_of(&key)?;
-            let number = queues.number(&name);
-            queues.set(number, queue_id, next);
-        }
-        slf.try_borrow_mut()?.queues = queues;
-        Ok(())
+    fn start_queues(&self, queue_offsets: &Bound<'_, PyAny>) -> PyResult<()> {
+        shielded(queue_offsets.py(), "Appender.start_queues", || {
+            let mut queues = Queues::new();
+            for item in queue_offsets.call_method0("items")?.try_iter()? {
+                let (key, next): (Bound<'_, PyTuple>, Bound<'_, PyAny>) = item?.extract()?;
+                let (name, queue_id) = key_of(&key)?;
+                queues.set_of(&name, queue_id, whole(&next)?);
+            }
+            self.end().queues = queues;
+            Ok(())
+        })
     }
 
-    fn next_queue_offset(slf: &Bound<'_, Self>, key: &Bound<'_, PyTuple>) -> PyResult<u64> {
-        match key_of(key) {
-            Ok((name, queue_id)) => Ok(slf.try_borrow()?.queues.next_of(&name, queue_id)),
-            // No queue has such a number; who encodes the message says so.
-            Err(error) if error.is_instance_of::<PyOverflowError>(slf.py()) => Ok(0),
-            Err(error) => Err(error),
-        }
+    fn next_queue_offset<'py>(&self, key: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyAny>> {
+        shielded(key.py(), "Appender.next_queue_offset", || {
+            let (name, queue_id) = key_of(key)?;
+            let next = self.end().queues.next_of(&name, &queue_id);
+            int_of(key.py(), &next)
+        })
     }
 
-    fn queue_offsets<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyDict>> {
-        let found = PyDict::new(slf.py());
-        let this = slf.try_borrow()?;
-        for (name, queue_id, next) in this.queues.all() {
-            found.set_item((name_of(slf.py(), name)?, queue_id), next)?;
-        }
-        Ok(found)
+    fn queue_offsets<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        shielded(py, "Appender.queue_offsets", || {
+            let copied: Vec<_> = {
+                let end = self.end();
+                let copy = |(name, queue_id, next): (&[u8], _, _)| (name.to_vec(), queue_id, next);
+                end.queues.all().map(copy).collect()
+            };
+            let found = PyDict::new(py);
+            for (name, queue_id, next) in copied {
+                let key = (name_of(py, &name)?, int_of(py, &queue_id)?);
+                found.set_item(key, int_of(py, &next)?)?;
+            }
+            Ok(found)
+        })
     }
 
     // ------------------------------------------------------------------ records
@@ -222,115 +216,123 @@ impl Appender {
         topics: &Bound<'py, PyAny>,
         properties: &Bound<'py, PyAny>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        if slf.try_borrow()?.at_once.is_none() {
-            return Ok(None);
-        }
-        let putter = Putter {
-            appender: slf.clone().unbind(),
-            log: log.clone().unbind(),
-            topics: topics.cast_exact::<PyFrozenSet>()?.clone().unbind(),
-            properties: properties.cast_exact::<PyFrozenSet>()?.clone().unbind(),
-        };
-        Bound::new(slf.py(), putter)?.getattr("put").map(Some)
+        shielded(slf.py(), "Appender.put_at_once", || {
+            let this = slf.get();
+            let Some(limits) = this.at_once else {
+                return Ok(None);
+            };
+            ReceiptClass::load(slf.py())?;
+            let putter = Putter {
+                end: Arc::clone(&this.end),
+                limits,
+                owner: slf.clone().into_any().unbind(),
+                log: log.clone().unbind(),
+                topics: topics.cast_exact::<PyFrozenSet>()?.clone().unbind(),
+                properties: properties.cast_exact::<PyFrozenSet>()?.clone().unbind(),
+                scratch: Mutex::default(),
+            };
+            Bound::new(slf.py(), putter)?.getattr("put").map(Some)
+        })
     }
 
     fn publish(
-        slf: &Bound<'_, Self>,
+        &self,
         offset: i64,
         word: &Bound<'_, PyAny>,
         rest: &Bound<'_, PyAny>,
         last_record_offset: i64,
         following: &Bound<'_, PyDict>,
     ) -> PyResult<()> {
-        let rest = match rest.cast_exact::<PyBytes>() {
-            Ok(rest) => rest.clone(),
-            Err(_) => rest.call_method0("tobytes")?.cast_into()?,
-        };
-        let Some(word) = bytes(word.as_borrowed()) else {
-            return Err(PyTypeError::new_err("a word of four bytes expected"));
-        };
-        let rest = rest.as_bytes();
-        let following = following
-            .iter()
-            .map(|(key, next)| {
-                let (name, queue_id) = key_of(key.cast::<PyTuple>()?)?;
-                Ok((name, queue_id, next.extract::<u64>()?))
-            })
-            .collect::<PyResult<Vec<_>>>()?;
-        let is_alone = last_record_offset == offset;
-        Self::store(slf, offset, word, rest, is_alone)?;
-        let mut this = slf.try_borrow_mut()?;
-        this.end_offset = offset + (word.len() + rest.len()) as i64;
-        this.last_record_offset = last_record_offset;
-        for (name, queue_id, next) in following {
-            let number = this.queues.number(&name);
-            this.queues.set(number, queue_id, next);
-        }
-        Ok(())
+        let py = word.py();
+        shielded(py, "Appender.publish", || {
+            let rest = match rest.cast_exact::<PyBytes>() {
+                Ok(rest) => rest.clone(),
+                Err(_) => rest.call_method0("tobytes")?.cast_into()?,
+            };
+            let Some(word) = bytes(word.as_borrowed())
+                .ok()
+                .and_then(|word| SizeWord::try_from(word).ok())
+            else {
+                return Err(PyTypeError::new_err("a word of four bytes expected"));
+            };
+            let rest = rest.as_bytes();
+            let end_offset = end_of(offset, word.len() + rest.len())?;
+            let following = following
+                .iter()
+                .map(|(key, next)| {
+                    let (name, queue_id) = key_of(key.cast::<PyTuple>()?)?;
+                    Ok((name, queue_id, whole(&next)?))
+                })
+                .collect::<PyResult<Vec<_>>>()?;
+            let is_alone = last_record_offset == offset;
+            match self.region()? {
+                None => self.store(py, offset, word, rest, is_alone)?,
+                Some(region) => {
+                    let position = self.end().position_of(offset)?;
+                    let written = region.write_records(position, word, rest);
+                    written.map_err(Refusal::from)?;
+                }
+            }
+            let mut end = self.end();
+            end.count(end_offset, last_record_offset);
+            for (name, queue_id, next) in following {
+                end.queues.set_of(&name, queue_id, next);
+            }
+            Ok(())
+        })
     }
 }
 
 impl Appender {
-    /// Write whole records, without counting them.
+    /// The state, locked. Python objects are neither made nor dropped before it is released.
+    #[inline]
+    pub fn end(&self) -> MutexGuard<'_, LogEnd<Py<PyAny>>> {
+        self.end.lock()
+    }
+
+    /// The bytes of the active file; `None` where `store` has to be called.
+    pub fn region(&self) -> Result<Option<Arc<Region>>, Refusal> {
+        let end = self.end();
+        let active = end.active().ok_or(Refusal::NoFile)?;
+        Ok(active.region.clone())
+    }
+
+    /// Write whole records by setting items of the map, without counting them.
     ///
-    /// A called map is Python code, so the log's lock has to be held.
+    /// This runs Python code, so the log's lock has to be held.
     pub fn store(
-        slf: &Bound<'_, Self>,
+        &self,
+        py: Python<'_>,
         offset: i64,
-        word: &[u8],
+        word: SizeWord,
         rest: &[u8],
         is_alone: bool,
     ) -> PyResult<()> {
-        let this = slf.try_borrow()?;
-        let position = usize::try_from(offset - this.base_offset)?;
-        match &this.target {
-            None => Err(let_go_of()),
-            Some(Target::Mapped { mapped, .. }) => {
-                let whole = [word, rest].concat();
-                mapped
-                    .write_records(position, &whole)
-                    .then_some(())
-                    .ok_or_else(out_of_room)
-            }
-            Some(Target::Called(map)) => {
-                let map = map.clone_ref(slf.py());
-                drop(this);
-                call_stores(map.bind(slf.py()), position, word, rest, is_alone)
-            }
+        let (file, position) = {
+            let end = self.end();
+            let active = end.active().ok_or(Refusal::NoFile)?;
+            (active.file.clone_ref(py), end.position_of(offset)?)
+        };
+        call_stores(file.bind(py), position, word, rest, is_alone)
+    }
+
+    /// Memory for the bytes of a chunk; empty if another thread has it.
+    pub fn take_scratch(&self) -> Vec<u8> {
+        std::mem::take(&mut *self.scratch.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Keep that memory for the next chunk, unless it is large.
+    pub fn keep_scratch(&self, scratch: Vec<u8>) {
+        if scratch.capacity() <= SCRATCH_MAX {
+            *self.scratch.lock().unwrap_or_else(PoisonError::into_inner) = scratch;
         }
     }
+}
 
-    /// The position in the active file where the log ends.
-    pub fn position(&self) -> usize {
-        usize::try_from(self.end_offset - self.base_offset).unwrap_or(usize::MAX)
+/// Most limits take the short way.
+fn int_of_limit(py: Python<'_>, limit: i128) -> PyResult<Bound<'_, PyAny>> {
+    match i64::try_from(limit) {
+        Ok(limit) => Ok(limit.into_pyobject(py)?.into_any()),
+        Err(_) => Ok(limit.into_pyobject(py)?.into_any()),
     }
-}
-
-/// Topic and queue id of a key. Names of directories may hold what is no UTF-8.
-fn key_of(key: &Bound<'_, PyTuple>) -> PyResult<(Vec<u8>, i64)> {
-    let (name, queue_id) = (key.get_item(0)?, key.get_item(1)?);
-    let queue_id = match integer(queue_id.as_borrowed()) {
-        Some(found) => found,
-        None => queue_id.extract()?,
-    };
-    if let Some(name) = text(name.as_borrowed()) {
-        return Ok((name.as_bytes().to_vec(), queue_id));
-    }
-    let encoded = name.call_method1("encode", ("utf-8", "surrogatepass"))?;
-    Ok((encoded.extract()?, queue_id))
-}
-
-fn name_of<'py>(py: Python<'py>, name: &[u8]) -> PyResult<Bound<'py, PyAny>> {
-    match std::str::from_utf8(name) {
-        Ok(name) => Ok(PyString::new(py, name).into_any()),
-        Err(_) => PyBytes::new(py, name).call_method1("decode", ("utf-8", "surrogatepass")),
-    }
-}
-
-pub fn let_go_of() -> PyErr {
-    PyAttributeError::new_err("there is no active file")
-}
-
-pub fn out_of_room() -> PyErr {
-    PyValueError::new_err("records do not fit into the active file")
 }

@@ -1,15 +1,14 @@
-//! Columns of a `reput.Columns`, row by row; see `reput.record.encoding.many`.
-//!
-//! `None` stands for what Python has to look at: columns of other kinds, and wrong values.
+//! Columns of a `reput.Columns`, row by row; see `reput.record.encoding.many`. Columns of other
+//! kinds, and wrong values, are declined.
 
-use numpy::PyReadonlyArray1;
-use pyo3::buffer::PyBuffer;
+use numpy::{Element, PyReadonlyArray1};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 
-use crate::encode::message::{Numbers, bytes, integer, text};
+use crate::encode::decline::{Decline, Stop};
+use crate::encode::message::{Numbers, integer, text};
 use crate::encode::propertytext::PropertyText;
-use crate::put::rows::Held;
+use crate::put::body::{Body, bytes_of_part};
 
 /// Messages as columns of one length.
 pub struct Columns<'py> {
@@ -28,182 +27,144 @@ pub struct Columns<'py> {
 }
 
 impl<'py> Columns<'py> {
-    pub fn of(columns: &Bound<'py, PyAny>) -> PyResult<Option<Self>> {
+    pub fn of(columns: &Bound<'py, PyAny>) -> Result<Self, Stop> {
         let column = |name: &str| columns.getattr(name);
-        let Some(body) = Bodies::of(&column("body")?) else {
-            return Ok(None);
-        };
+        let body = Bodies::of(&column("body")?)?;
         let count = body.count();
-        let texts = |name: &str| column(name).map(|found| Texts::of(&found, count));
-        let integers = |name: &str| column(name).map(|found| Integers::of(&found, count));
-        let (topic, tags, keys) = (texts("topic")?, texts("tags")?, texts("keys")?);
-        let properties = Properties::of(&column("properties")?, count);
-        let (queue_id, flag) = (integers("queue_id")?, integers("flag")?);
-        let (sys_flag, born_timestamp) = (integers("sys_flag")?, integers("born_timestamp")?);
-        let reconsume_times = integers("reconsume_times")?;
-        let prepared_transaction_offset = integers("prepared_transaction_offset")?;
-        let whole = || {
-            Some(Self {
-                count,
-                topic: topic?,
-                body,
-                tags: tags?,
-                keys: keys?,
-                properties: properties?,
-                queue_id: queue_id?,
-                flag: flag?,
-                sys_flag: sys_flag?,
-                born_timestamp: born_timestamp?,
-                reconsume_times: reconsume_times?,
-                prepared_transaction_offset: prepared_transaction_offset?,
-            })
-        };
-        Ok(if count == 0 { None } else { whole() })
-    }
-
-    /// Hand a row to `add`: its topic, its body, its numbers, and what writes its properties.
-    pub fn row(
-        &self,
-        row: usize,
-        held: &mut Held,
-        add: impl FnOnce(
-            &Bound<'py, PyAny>,
-            &[u8],
-            Numbers,
-            &dyn Fn(&mut PropertyText<'_>) -> Option<()>,
-        ) -> Option<()>,
-    ) -> Option<()> {
-        let numbers = self.numbers(row)?;
-        let topic = self.topic.object(row)?;
-        let write_text = |text: &mut PropertyText<'_>| {
-            match self.keys.cell(row)? {
-                Cell::Object(keys) => text.keys(keys.as_borrowed())?,
-                Cell::Text("") => {}
-                Cell::Text(keys) => text.of_field(b"KEYS", keys)?,
-            }
-            match self.tags.cell(row)? {
-                Cell::Object(tags) => text.tags(tags.as_borrowed())?,
-                Cell::Text(tags) => text.of_field(b"TAGS", tags)?,
-            }
-            self.properties.write(row, text)
-        };
-        match &self.body {
-            Bodies::List(bodies) => {
-                let body = bodies.get_item(row).ok()?;
-                held.objects.push(body.clone().unbind());
-                add(&topic, bytes(body.as_borrowed())?, numbers, &write_text)
-            }
-            Bodies::Pair(pair) => add(&topic, pair.bytes(row)?, numbers, &write_text),
+        let texts = |name: &str| Texts::of(&column(name)?, count);
+        let integers = |name: &str| Integers::of(&column(name)?, count);
+        if count == 0 {
+            return Err(Decline::ToPython.into());
         }
-    }
-
-    fn numbers(&self, row: usize) -> Option<Numbers> {
-        const BITS_V6: i32 = 0x30;
-        let queue_id = i32::try_from(self.queue_id.number(row)??).ok()?;
-        let sys_flag = i32::try_from(self.sys_flag.number(row)??).ok()?;
-        if queue_id < 0 || sys_flag & BITS_V6 != 0 {
-            return None;
-        }
-        Some(Numbers {
-            queue_id,
-            flag: i32::try_from(self.flag.number(row)??).ok()?,
-            sys_flag,
-            reconsume_times: i32::try_from(self.reconsume_times.number(row)??).ok()?,
-            prepared_transaction_offset: self.prepared_transaction_offset.number(row)??,
-            born_timestamp: self.born_timestamp.number(row)?,
-            born_host: None,
+        Ok(Self {
+            count,
+            topic: texts("topic")?,
+            body,
+            tags: texts("tags")?,
+            keys: texts("keys")?,
+            properties: Properties::of(&column("properties")?, count)?,
+            queue_id: integers("queue_id")?,
+            flag: integers("flag")?,
+            sys_flag: integers("sys_flag")?,
+            born_timestamp: integers("born_timestamp")?,
+            reconsume_times: integers("reconsume_times")?,
+            prepared_transaction_offset: integers("prepared_transaction_offset")?,
         })
     }
 
-    /// Buffers that bodies point into.
-    pub fn into_held(self, held: &mut Held) {
-        if let Bodies::Pair(pair) = self.body {
-            match pair.data {
-                Data::Bytes(data) => held.objects.push(data.into_any().unbind()),
-                Data::Buffer(data) => held.buffers.push(data),
-            }
+    /// The topic of a row; of pairs Python makes it.
+    #[inline]
+    pub fn topic(&self, row: usize) -> Result<Bound<'py, PyAny>, Decline> {
+        self.topic.object(row)
+    }
+
+    #[inline]
+    pub fn body(&self, row: usize) -> Result<Body, Decline> {
+        match &self.body {
+            Bodies::List(bodies) => Body::whole(&item(bodies, row)?),
+            Bodies::Pair(pair) => Body::part(&pair.data, pair.ends[row]..pair.ends[row + 1]),
         }
+    }
+
+    #[inline]
+    pub fn numbers(&self, row: usize) -> Result<Numbers, Decline> {
+        let numbers = Numbers {
+            queue_id: self.queue_id.narrow(row)?,
+            flag: self.flag.narrow(row)?,
+            sys_flag: self.sys_flag.narrow(row)?,
+            reconsume_times: self.reconsume_times.narrow(row)?,
+            prepared_transaction_offset: self
+                .prepared_transaction_offset
+                .number(row)?
+                .ok_or(Decline::ToPython)?,
+            born_timestamp: self.born_timestamp.number(row)?,
+            born_host: None,
+        };
+        numbers.checked()
+    }
+
+    #[inline]
+    pub fn write_text(&self, row: usize, text: &mut PropertyText<'_>) -> Result<(), Decline> {
+        match self.keys.cell(row)? {
+            Cell::Object(keys) => text.keys(keys.as_borrowed())?,
+            Cell::Text(keys) => text.keys_text(keys)?,
+        }
+        match self.tags.cell(row)? {
+            Cell::Object(tags) => text.tags(tags.as_borrowed())?,
+            Cell::Text(tags) => text.tags_text(tags)?,
+        }
+        self.properties.write(row, text)
     }
 }
 
-/// `(offsets, data)` as Arrow has them.
+#[inline]
+fn item<'py>(list: &Bound<'py, PyList>, row: usize) -> Result<Bound<'py, PyAny>, Decline> {
+    list.get_item(row).map_err(|_| Decline::ToPython)
+}
+
+fn declined_unless(is_usual: bool) -> Result<(), Decline> {
+    is_usual.then_some(()).ok_or(Decline::ToPython)
+}
+
+/// `(offsets, data)` as Arrow has them, copied where others could change them.
 struct Pair<'py> {
-    offsets: Offsets<'py>,
-    data: Data<'py>,
-}
-
-enum Offsets<'py> {
-    Narrow(PyReadonlyArray1<'py, i32>),
-    Wide(PyReadonlyArray1<'py, i64>),
-}
-
-enum Data<'py> {
-    Bytes(Bound<'py, PyBytes>),
-    Buffer(PyBuffer<u8>),
+    /// Where rows begin in `data`; one more than there are rows, none before another.
+    ends: Vec<usize>,
+    data: Bound<'py, PyBytes>,
 }
 
 impl<'py> Pair<'py> {
-    fn of(column: &Bound<'py, PyAny>) -> Option<Self> {
-        let pair = column.cast_exact::<PyTuple>().ok()?;
-        if pair.len() != 2 {
-            return None;
-        }
-        let (offsets, data) = (pair.get_item(0).ok()?, pair.get_item(1).ok()?);
-        let offsets = if let Ok(narrow) = offsets.extract::<PyReadonlyArray1<'py, i32>>() {
-            narrow.as_slice().ok()?;
-            Offsets::Narrow(narrow)
-        } else {
-            let wide = offsets.extract::<PyReadonlyArray1<'py, i64>>().ok()?;
-            wide.as_slice().ok()?;
-            Offsets::Wide(wide)
-        };
-        let data = match data.cast_into_exact::<PyBytes>() {
-            Ok(data) => Data::Bytes(data),
-            Err(other) => {
-                let data = PyBuffer::<u8>::get(&other.into_inner()).ok()?;
-                if !(data.readonly() && data.is_c_contiguous()) {
-                    return None; // it could change while it is read
-                }
-                Data::Buffer(data)
+    fn of(column: &Bound<'py, PyAny>) -> Result<Self, Stop> {
+        let pair = column.cast_exact::<PyTuple>();
+        let pair = pair.map_err(|_| Decline::ToPython)?;
+        declined_unless(pair.len() == 2)?;
+        let (offsets, data) = (pair.get_item(0)?, pair.get_item(1)?);
+        let mut ends = match offsets.extract::<PyReadonlyArray1<'py, i32>>() {
+            Ok(narrow) => copied(&narrow, |end| usize::try_from(end).ok())?,
+            Err(_) => {
+                let wide = offsets.extract::<PyReadonlyArray1<'py, i64>>();
+                let wide = wide.map_err(|_| Decline::ToPython)?;
+                copied(&wide, |end| usize::try_from(end).ok())?
             }
         };
-        Some(Self { offsets, data })
+        declined_unless(ends.is_sorted())?;
+        let (first, last) = (ends.first().copied(), ends.last().copied());
+        let part = first.unwrap_or(0)..last.unwrap_or(0);
+        let (data, begin) = bytes_of_part(&data, part.clone())?;
+        declined_unless(part.end - begin <= data.as_bytes().len())?;
+        for end in &mut ends {
+            *end -= begin;
+        }
+        Ok(Self { ends, data })
     }
 
     fn count(&self) -> usize {
-        let offsets = match &self.offsets {
-            Offsets::Narrow(offsets) => offsets.as_slice().map_or(0, <[i32]>::len),
-            Offsets::Wide(offsets) => offsets.as_slice().map_or(0, <[i64]>::len),
-        };
-        offsets.saturating_sub(1)
-    }
-
-    fn data(&self) -> &[u8] {
-        match &self.data {
-            Data::Bytes(data) => data.as_bytes(),
-            // SAFETY: contiguous and read-only, as `of` has asked, and held by the buffer.
-            Data::Buffer(data) => unsafe {
-                match data.len_bytes() {
-                    0 => &[],
-                    size => std::slice::from_raw_parts(data.buf_ptr().cast(), size),
-                }
-            },
-        }
+        self.ends.len().saturating_sub(1)
     }
 
     #[inline]
-    fn bytes(&self, row: usize) -> Option<&[u8]> {
-        let offset = |place: usize| match &self.offsets {
-            Offsets::Narrow(offsets) => usize::try_from(*offsets.as_slice().ok()?.get(place)?).ok(),
-            Offsets::Wide(offsets) => usize::try_from(*offsets.as_slice().ok()?.get(place)?).ok(),
-        };
-        self.data().get(offset(row)?..offset(row + 1)?)
+    fn bytes(&self, row: usize) -> &[u8] {
+        &self.data.as_bytes()[self.ends[row]..self.ends[row + 1]]
     }
 
     #[inline]
-    fn text(&self, row: usize) -> Option<&str> {
-        std::str::from_utf8(self.bytes(row)?).ok()
+    fn text(&self, row: usize) -> Result<&str, Decline> {
+        std::str::from_utf8(self.bytes(row)).map_err(|_| Decline::ToPython)
     }
+}
+
+/// The elements of an array, each changed.
+fn copied<T: Element + Copy, U>(
+    array: &PyReadonlyArray1<'_, T>,
+    change: impl Fn(T) -> Option<U>,
+) -> Result<Vec<U>, Decline> {
+    let array = array.as_slice().map_err(|_| Decline::ToPython)?;
+    let mut found = vec![];
+    found.try_reserve_exact(array.len())?;
+    for &element in array {
+        found.push(change(element).ok_or(Decline::ToPython)?);
+    }
+    Ok(found)
 }
 
 enum Bodies<'py> {
@@ -212,9 +173,9 @@ enum Bodies<'py> {
 }
 
 impl<'py> Bodies<'py> {
-    fn of(column: &Bound<'py, PyAny>) -> Option<Self> {
+    fn of(column: &Bound<'py, PyAny>) -> Result<Self, Stop> {
         match column.cast_exact::<PyList>() {
-            Ok(list) => Some(Self::List(list.clone())),
+            Ok(list) => Ok(Self::List(list.clone())),
             Err(_) => Pair::of(column).map(Self::Pair),
         }
     }
@@ -241,35 +202,34 @@ enum Cell<'a, 'py> {
 }
 
 impl<'py> Texts<'py> {
-    fn of(column: &Bound<'py, PyAny>, count: usize) -> Option<Self> {
+    fn of(column: &Bound<'py, PyAny>, count: usize) -> Result<Self, Stop> {
         if column.is_none() || column.is_exact_instance_of::<PyString>() {
-            return Some(Self::Same(column.clone()));
+            return Ok(Self::Same(column.clone()));
         }
-        let found = match column.cast_exact::<PyList>() {
-            Ok(list) => (list.len(), Self::List(list.clone())),
-            Err(_) => {
-                let pair = Pair::of(column)?;
-                (pair.count(), Self::Pair(pair))
-            }
-        };
-        (found.0 == count).then_some(found.1)
+        if let Ok(list) = column.cast_exact::<PyList>() {
+            declined_unless(list.len() == count)?;
+            return Ok(Self::List(list.clone()));
+        }
+        let pair = Pair::of(column)?;
+        declined_unless(pair.count() == count)?;
+        Ok(Self::Pair(pair))
     }
 
     #[inline]
-    fn cell(&self, row: usize) -> Option<Cell<'_, 'py>> {
+    fn cell(&self, row: usize) -> Result<Cell<'_, 'py>, Decline> {
         match self {
-            Self::Same(value) => Some(Cell::Object(value.clone())),
-            Self::List(list) => Some(Cell::Object(list.get_item(row).ok()?)),
-            Self::Pair(pair) => Some(Cell::Text(pair.text(row)?)),
+            Self::Same(value) => Ok(Cell::Object(value.clone())),
+            Self::List(list) => Ok(Cell::Object(item(list, row)?)),
+            Self::Pair(pair) => Ok(Cell::Text(pair.text(row)?)),
         }
     }
 
     /// A row as an object; of pairs Python makes them.
     #[inline]
-    fn object(&self, row: usize) -> Option<Bound<'py, PyAny>> {
+    fn object(&self, row: usize) -> Result<Bound<'py, PyAny>, Decline> {
         match self.cell(row)? {
-            Cell::Object(value) => Some(value),
-            Cell::Text(_) => None,
+            Cell::Object(value) => Ok(value),
+            Cell::Text(_) => Err(Decline::ToPython),
         }
     }
 }
@@ -284,37 +244,34 @@ enum Properties<'py> {
 }
 
 impl<'py> Properties<'py> {
-    fn of(column: &Bound<'py, PyAny>, count: usize) -> Option<Self> {
+    fn of(column: &Bound<'py, PyAny>, count: usize) -> Result<Self, Stop> {
         if column.is_none() || column.is_exact_instance_of::<PyBytes>() {
-            return Some(Self::Same(column.clone()));
+            return Ok(Self::Same(column.clone()));
         }
         if let Ok(named) = column.cast_exact::<PyDict>() {
             let mut found = vec![];
             for (name, texts) in named.iter() {
                 let texts = Texts::of(&texts, count)?;
-                if matches!(texts, Texts::Pair(_)) {
-                    return None;
-                }
+                declined_unless(!matches!(texts, Texts::Pair(_)))?;
                 found.push((text(name.as_borrowed())?.to_owned(), texts));
             }
-            return Some(Self::Named(found));
+            return Ok(Self::Named(found));
         }
-        let found = match column.cast_exact::<PyList>() {
-            Ok(list) => (list.len(), Self::List(list.clone())),
-            Err(_) => {
-                let pair = Pair::of(column)?;
-                (pair.count(), Self::Pair(pair))
-            }
-        };
-        (found.0 == count).then_some(found.1)
+        if let Ok(list) = column.cast_exact::<PyList>() {
+            declined_unless(list.len() == count)?;
+            return Ok(Self::List(list.clone()));
+        }
+        let pair = Pair::of(column)?;
+        declined_unless(pair.count() == count)?;
+        Ok(Self::Pair(pair))
     }
 
     #[inline]
-    fn write(&self, row: usize, out: &mut PropertyText<'_>) -> Option<()> {
+    fn write(&self, row: usize, out: &mut PropertyText<'_>) -> Result<(), Decline> {
         match self {
             Self::Same(value) => out.properties(value.as_borrowed()),
-            Self::List(list) => out.properties(list.get_item(row).ok()?.as_borrowed()),
-            Self::Pair(pair) => out.encoded(pair.bytes(row)?),
+            Self::List(list) => out.properties(item(list, row)?.as_borrowed()),
+            Self::Pair(pair) => out.encoded(pair.bytes(row)),
             Self::Named(named) => {
                 for (name, texts) in named {
                     let value = texts.object(row)?;
@@ -324,7 +281,7 @@ impl<'py> Properties<'py> {
                         out.named(name, text(value.as_borrowed())?)?;
                     }
                 }
-                Some(())
+                Ok(())
             }
         }
     }
@@ -334,44 +291,52 @@ enum Integers<'py> {
     /// None, or one number for all rows.
     Same(Option<i64>),
     List(Bound<'py, PyList>),
-    Narrow(PyReadonlyArray1<'py, i32>),
-    Wide(PyReadonlyArray1<'py, i64>),
+    Array(Vec<i64>),
 }
 
 impl<'py> Integers<'py> {
-    fn of(column: &Bound<'py, PyAny>, count: usize) -> Option<Self> {
+    fn of(column: &Bound<'py, PyAny>, count: usize) -> Result<Self, Stop> {
         if column.is_none() {
-            return Some(Self::Same(None));
+            return Ok(Self::Same(None));
         }
-        if let Some(number) = integer(column.as_borrowed()) {
-            return Some(Self::Same(Some(number)));
+        if let Ok(number) = integer(column.as_borrowed()) {
+            return Ok(Self::Same(Some(number)));
         }
-        let (size, found) = if let Ok(list) = column.cast_exact::<PyList>() {
-            (list.len(), Self::List(list.clone()))
-        } else if let Ok(wide) = column.extract::<PyReadonlyArray1<'py, i64>>() {
-            (wide.as_slice().ok()?.len(), Self::Wide(wide))
-        } else {
-            let narrow = column.extract::<PyReadonlyArray1<'py, i32>>().ok()?;
-            (narrow.as_slice().ok()?.len(), Self::Narrow(narrow))
+        if let Ok(list) = column.cast_exact::<PyList>() {
+            declined_unless(list.len() == count)?;
+            return Ok(Self::List(list.clone()));
+        }
+        let numbers = match column.extract::<PyReadonlyArray1<'py, i64>>() {
+            Ok(wide) => copied(&wide, Some)?,
+            Err(_) => {
+                let narrow = column.extract::<PyReadonlyArray1<'py, i32>>();
+                let narrow = narrow.map_err(|_| Decline::ToPython)?;
+                copied(&narrow, |number| Some(i64::from(number)))?
+            }
         };
-        (size == count).then_some(found)
+        declined_unless(numbers.len() == count)?;
+        Ok(Self::Array(numbers))
     }
 
-    /// A row: a number, or that there is none; `None` where Python has to look.
+    /// A row: a number, or that there is none.
     #[inline]
-    fn number(&self, row: usize) -> Option<Option<i64>> {
+    fn number(&self, row: usize) -> Result<Option<i64>, Decline> {
         match self {
-            Self::Same(number) => Some(*number),
-            Self::Narrow(array) => Some(Some(i64::from(*array.as_slice().ok()?.get(row)?))),
-            Self::Wide(array) => Some(Some(*array.as_slice().ok()?.get(row)?)),
+            Self::Same(number) => Ok(*number),
+            Self::Array(numbers) => Ok(Some(numbers[row])),
             Self::List(list) => {
-                let value = list.get_item(row).ok()?;
+                let value = item(list, row)?;
                 if value.is_none() {
-                    Some(None)
-                } else {
-                    Some(Some(integer(value.as_borrowed())?))
+                    return Ok(None);
                 }
+                integer(value.as_borrowed()).map(Some)
             }
         }
+    }
+
+    #[inline]
+    fn narrow(&self, row: usize) -> Result<i32, Decline> {
+        let number = self.number(row)?.ok_or(Decline::ToPython)?;
+        i32::try_from(number).map_err(|_| Decline::ToPython)
     }
 }

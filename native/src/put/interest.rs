@@ -4,6 +4,7 @@ use pyo3::Borrowed;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyFrozenSet, PyList, PyString, PyTuple};
 
+use crate::encode::decline::Decline;
 use crate::encode::message::{Fields, text};
 use crate::shared::border::guarded;
 
@@ -26,9 +27,9 @@ pub fn concerns_any<'py>(
         let (topics, properties) = (topics.cast_exact()?, properties.cast_exact()?);
         for message in messages.iter() {
             match concerns(&message, topics, properties) {
-                None => return Ok(None),
-                Some(true) => return Ok(Some(true.into_pyobject(py)?.to_owned().into_any())),
-                Some(false) => {}
+                Err(_) => return Ok(None),
+                Ok(true) => return Ok(Some(true.into_pyobject(py)?.to_owned().into_any())),
+                Ok(false) => {}
             }
         }
         Ok(Some(false.into_pyobject(py)?.to_owned().into_any()))
@@ -39,35 +40,39 @@ fn concerns(
     message: &Bound<'_, PyAny>,
     topics: &Bound<'_, PyFrozenSet>,
     properties: &Bound<'_, PyFrozenSet>,
-) -> Option<bool> {
+) -> Result<bool, Decline> {
     let fields = Fields::of(message)?;
     let topic = fields.topic();
     text(topic)?;
-    Some(is_among(topics, topic)? || is_one_among(properties, fields.properties())?)
+    Ok(is_among(topics, topic)? || is_one_among(properties, fields.properties())?)
 }
 
 /// Whether a set of names holds this one, which is an exact `str`.
 #[inline]
-pub fn is_among(names: &Bound<'_, PyFrozenSet>, name: Borrowed<'_, '_, PyAny>) -> Option<bool> {
-    Some(!names.is_empty() && names.contains(name).ok()?)
+pub fn is_among(
+    names: &Bound<'_, PyFrozenSet>,
+    name: Borrowed<'_, '_, PyAny>,
+) -> Result<bool, Decline> {
+    Ok(!names.is_empty() && names.contains(name).map_err(|_| Decline::ToPython)?)
 }
 
-/// Whether a set of names holds one of a message's properties; `None` where Python has to look.
+/// Whether a set of names holds one of a message's properties.
 #[inline]
 pub fn is_one_among(
     names: &Bound<'_, PyFrozenSet>,
     given: Borrowed<'_, '_, PyAny>,
-) -> Option<bool> {
+) -> Result<bool, Decline> {
     if names.is_empty() || given.is_none() {
-        return Some(false);
+        return Ok(false);
     }
-    for (name, _) in given.cast_exact::<PyDict>().ok()?.iter() {
+    let given = given.cast_exact::<PyDict>();
+    for (name, _) in given.map_err(|_| Decline::ToPython)?.iter() {
         if !name.is_exact_instance_of::<PyString>() {
-            return None;
+            return Err(Decline::ToPython);
         }
-        if names.contains(name).ok()? {
-            return Some(true);
+        if is_among(names, name.as_borrowed())? {
+            return Ok(true);
         }
     }
-    Some(false)
+    Ok(false)
 }

@@ -1,10 +1,19 @@
-//! Messages are appended to the log.
+//! Messages are appended to the log. `end`, `queues`, `region` and `table` know no Python.
 
 pub mod appender;
+mod body;
 pub mod chunk;
-pub mod columns;
+mod columns;
+mod end;
 pub mod interest;
+mod numbers;
 mod putter;
-pub mod queues;
+mod queues;
+mod receipt;
+mod region;
 pub mod rows;
-pub mod target;
+mod shared;
+mod table;
+mod target;
+#[cfg(test)]
+mod tests;

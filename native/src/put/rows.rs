@@ -1,34 +1,25 @@
 //! Many messages at once; see `reput.log.writing.rows` and `reput.record.encoding.many`.
 
-use std::collections::HashMap;
-
 use numpy::PyArray1;
-use pyo3::buffer::PyBuffer;
-use pyo3::exceptions::PyOverflowError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 
+use crate::encode::decline::{Decline, Stop, answered};
 use crate::encode::limits::Limits;
-use crate::encode::message::{Fields, Numbers, bytes, text};
+use crate::encode::message::{Fields, Numbers, text};
 use crate::encode::propertytext::PropertyText;
-use crate::encode::record::{NamedTopic, Record, body_crc, takes_queue_offset};
 use crate::put::appender::Appender;
+use crate::put::body::Body;
 use crate::put::columns::Columns;
+use crate::put::table::{Table, TableBuilder};
 use crate::shared::arrays::array;
 use crate::shared::border::{guarded, unlocked};
-use crate::shared::folding::Folding;
 
 /// Messages that passed all checks, encoded except for their positions in the log.
 #[pyclass(module = "reput_native", frozen)]
 pub struct Rows {
-    pub(super) rows: Vec<Row>,
-    topics: Vec<NamedTopic>,
-    texts: Vec<u8>,
-    pub(super) queues: Vec<Queue>,
-    pub(super) store_host: [u8; 8],
-    /// What the bodies of `rows` point into.
-    _held: Held,
+    pub(super) table: Table<Body>,
     #[pyo3(get, name = "topics")]
     names: Py<PyList>,
     #[pyo3(get)]
@@ -37,71 +28,10 @@ pub struct Rows {
     size: Py<PyArray1<i64>>,
 }
 
-pub struct Row {
-    pub(super) numbers: Numbers,
-    pub(super) topic: u32,
-    pub(super) queue: u32,
-    pub(super) text: usize,
-    pub(super) text_size: usize,
-    body: Body,
-    pub(super) body_crc: u32,
-}
-
-/// Objects and buffers whose bytes must stay where they are.
-#[derive(Default)]
-pub struct Held {
-    pub objects: Vec<Py<PyAny>>,
-    pub buffers: Vec<PyBuffer<u8>>,
-}
-
-/// A queue of some of the rows.
-pub struct Queue {
-    pub(super) name: Box<[u8]>,
-    pub(super) queue_id: i64,
-}
-
-/// Bytes of an object that is held as long as its `Rows`.
-#[derive(Clone, Copy)]
-struct Body {
-    begin: *const u8,
-    size: usize,
-}
-
-// SAFETY: the bytes are those of an object that cannot change, and that is held.
-unsafe impl Send for Body {}
-// SAFETY: likewise.
-unsafe impl Sync for Body {}
-
-impl Body {
-    fn of(body: &[u8]) -> Self {
-        let (begin, size) = (body.as_ptr(), body.len());
-        Self { begin, size }
-    }
-
-    #[inline]
-    fn bytes(&self) -> &[u8] {
-        // SAFETY: see above.
-        unsafe { std::slice::from_raw_parts(self.begin, self.size) }
-    }
-}
-
-impl Row {
-    #[inline]
-    pub(super) fn record<'a>(&'a self, rows: &'a Rows) -> Record<'a> {
-        Record {
-            numbers: self.numbers,
-            topic: &rows.topics[self.topic as usize],
-            body: self.body.bytes(),
-            body_crc: self.body_crc,
-            properties: &rows.texts[self.text..self.text + self.text_size],
-        }
-    }
-}
-
 #[pymethods]
 impl Rows {
     fn __len__(&self) -> usize {
-        self.rows.len()
+        self.table.rows.len()
     }
 
     /// See `PreparedMany.mapped_size`: chunks are written through the file, mostly.
@@ -111,129 +41,57 @@ impl Rows {
 }
 
 /// Rows that are being made, one after the other.
-struct Making<'py> {
-    body_max: usize,
-    rows: Vec<Row>,
-    topics: Vec<NamedTopic>,
-    topic_of: HashMap<Box<[u8]>, u32, Folding>,
-    texts: Vec<u8>,
-    queues: Vec<Queue>,
-    queue_of: HashMap<(u32, i32), u32, Folding>,
+struct RowsBuilder<'py> {
+    table: TableBuilder<Body>,
     names: Bound<'py, PyList>,
     /// The topic's object of the row before, which `names` holds, and that topic's number.
     last: (*mut ffi::PyObject, u32),
 }
 
-impl<'py> Making<'py> {
-    fn begin(py: Python<'py>, body_max: usize, count: usize) -> Self {
-        Self {
-            body_max,
-            rows: Vec::with_capacity(count),
-            topics: vec![],
-            topic_of: HashMap::with_hasher(Folding::new()),
-            texts: Vec::with_capacity(count * 96),
-            queues: vec![],
-            queue_of: HashMap::with_hasher(Folding::new()),
+impl<'py> RowsBuilder<'py> {
+    fn new(py: Python<'py>, limits: &Limits, count: usize) -> Result<Self, Decline> {
+        Ok(Self {
+            table: TableBuilder::new(count, limits.body_max, limits.store_host)?,
             names: PyList::empty(py),
             last: (std::ptr::null_mut(), 0),
-        }
+        })
     }
 
-    /// Add a row; `None` where Python has to look at it.
     #[inline]
     fn add(
         &mut self,
         topic: &Bound<'py, PyAny>,
-        body: &[u8],
+        body: Body,
         numbers: Numbers,
-        write_text: impl FnOnce(&mut PropertyText<'_>) -> Option<()>,
-    ) -> Option<()> {
-        if body.len() > self.body_max {
-            return None;
+        write_text: impl FnOnce(&mut PropertyText<'_>) -> Result<(), Decline>,
+    ) -> Result<(), Stop> {
+        if topic.as_ptr() != self.last.0 {
+            let number = self.table.topic(text(topic.as_borrowed())?.as_bytes())?;
+            self.last = (topic.as_ptr(), number);
         }
-        let topic_number = self.topic(topic)?;
-        let queues = &mut self.queues;
-        let topics = &self.topics;
-        let queue_id = numbers.queue_id;
-        let queue = *self
-            .queue_of
-            .entry((topic_number, queue_id))
-            .or_insert_with(|| {
-                let name = topics[topic_number as usize].name().into();
-                queues.push(Queue {
-                    name,
-                    queue_id: queue_id.into(),
-                });
-                queues.len() as u32 - 1
-            });
-        let begin = self.texts.len();
-        let mut property_text = PropertyText::begin(&mut self.texts);
-        write_text(&mut property_text)?;
-        let text_size = property_text.end()?;
-        self.rows.push(Row {
-            numbers,
-            topic: topic_number,
-            queue,
-            text: begin,
-            text_size,
-            body: Body::of(body),
-            body_crc: 0,
-        });
-        self.names.append(topic).ok()
+        // Held from here on, so that no other topic gets this one's place in memory.
+        self.names.append(topic)?;
+        Ok(self.table.add(self.last.1, body, numbers, write_text)?)
     }
 
-    #[inline]
-    fn topic(&mut self, topic: &Bound<'py, PyAny>) -> Option<u32> {
-        if topic.as_ptr() == self.last.0 {
-            return Some(self.last.1);
-        }
-        let name = text(topic.as_borrowed())?.as_bytes();
-        let number = match self.topic_of.get(name) {
-            Some(&number) => number,
-            None => {
-                let number = u32::try_from(self.topics.len()).ok()?;
-                self.topics.push(NamedTopic::of(name)?);
-                self.topic_of.insert(name.into(), number);
-                number
-            }
-        };
-        self.last = (topic.as_ptr(), number);
-        Some(number)
-    }
-
-    /// All rows, with what they point into.
-    fn end(mut self, store_host: [u8; 8], held: Held) -> PyResult<Bound<'py, Rows>> {
+    fn end(self) -> Result<Bound<'py, PyAny>, Stop> {
         let py = self.names.py();
-        let size_of_bodies = self.rows.iter().map(|row| row.body.size).sum();
-        let rows = &mut self.rows;
-        unlocked(py, size_of_bodies, || {
-            for row in rows {
-                row.body_crc = body_crc(row.body.bytes());
-            }
-        });
-        let queue_id = self
-            .rows
-            .iter()
-            .map(|row| row.numbers.queue_id.into())
-            .collect();
-        let mut made = Rows {
-            rows: self.rows,
-            topics: self.topics,
-            texts: self.texts,
-            queues: self.queues,
-            store_host,
-            _held: held,
+        let mut table = self.table.end();
+        unlocked(py, table.size_of_bodies(), || table.check());
+        let (mut queue_id, mut size) = (vec![], vec![]);
+        queue_id.try_reserve_exact(table.rows.len())?;
+        size.try_reserve_exact(table.rows.len())?;
+        for row in &table.rows {
+            queue_id.push(i64::from(row.numbers.queue_id));
+            size.push(table.record(row).size() as i64);
+        }
+        let rows = Rows {
+            table,
             names: self.names.unbind(),
             queue_id: array(py, queue_id).unbind(),
-            size: array(py, vec![]).unbind(),
+            size: array(py, size).unbind(),
         };
-        let size = made
-            .rows
-            .iter()
-            .map(|row| row.record(&made).size() as i64)
-            .collect();
-        made.size = array(py, size).unbind();
-        Bound::new(py, made)
+        Ok(Bound::new(py, rows)?.into_any())
     }
 }
 
@@ -245,40 +103,36 @@ pub fn rows_of_messages<'py>(
     encoder: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyAny>> {
     guarded(py, "rows_of_messages", || {
-        let Some(limits) = Limits::of(encoder)? else {
-            return Ok(None);
-        };
-        let Some((making, held)) = made_of_messages(py, messages, limits.body_max) else {
-            return Ok(None);
-        };
-        Ok(Some(making.end(limits.store_host, held)?.into_any()))
+        answered(of_messages(messages, encoder))
     })
 }
 
-fn made_of_messages<'py>(
-    py: Python<'py>,
+fn of_messages<'py>(
     messages: &Bound<'py, PyAny>,
-    body_max: usize,
-) -> Option<(Making<'py>, Held)> {
+    encoder: &Bound<'py, PyAny>,
+) -> Result<Bound<'py, PyAny>, Stop> {
+    let limits = Limits::of(encoder)?.ok_or(Decline::ToPython)?;
     let messages = match messages.cast_exact::<PyList>() {
         Ok(messages) => messages.clone(),
-        Err(_) => messages.cast_exact::<PyTuple>().ok()?.to_list(),
+        Err(_) => match messages.cast_exact::<PyTuple>() {
+            Ok(messages) => messages.to_list(),
+            Err(_) => return Err(Decline::ToPython.into()),
+        },
     };
-    let mut making = Making::begin(py, body_max, messages.len());
-    let mut held = Held::default();
-    held.objects.reserve(messages.len());
+    if messages.is_empty() {
+        return Err(Decline::ToPython.into());
+    }
+    let mut rows = RowsBuilder::new(messages.py(), &limits, messages.len())?;
     for message in messages.iter() {
         let fields = Fields::of(&message)?;
-        let topic = fields.topic().to_owned();
-        let body = fields.body();
-        held.objects.push(body.to_owned().unbind());
-        making.add(&topic, bytes(body)?, fields.numbers()?, |text| {
+        let (topic, body) = (fields.topic().to_owned(), fields.body().to_owned());
+        rows.add(&topic, Body::whole(&body)?, fields.numbers()?, |text| {
             text.keys(fields.keys())?;
             text.tags(fields.tags())?;
             text.properties(fields.properties())
         })?;
     }
-    (!making.rows.is_empty()).then_some((making, held))
+    rows.end()
 }
 
 /// See `reput.log.writing.rows.rows_of_columns`.
@@ -289,25 +143,25 @@ pub fn rows_of_columns<'py>(
     encoder: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyAny>> {
     guarded(py, "rows_of_columns", || {
-        let Some(limits) = Limits::of(encoder)? else {
-            return Ok(None);
-        };
-        let Some(columns) = Columns::of(columns)? else {
-            return Ok(None);
-        };
-        let mut making = Making::begin(py, limits.body_max, columns.count);
-        let mut held = Held::default();
-        for row in 0..columns.count {
-            let added = columns.row(row, &mut held, |topic, body, numbers, write_text| {
-                making.add(topic, body, numbers, write_text)
-            });
-            if added.is_none() {
-                return Ok(None);
-            }
-        }
-        columns.into_held(&mut held);
-        Ok(Some(making.end(limits.store_host, held)?.into_any()))
+        answered(of_columns(columns, encoder))
     })
+}
+
+fn of_columns<'py>(
+    columns: &Bound<'py, PyAny>,
+    encoder: &Bound<'py, PyAny>,
+) -> Result<Bound<'py, PyAny>, Stop> {
+    let limits = Limits::of(encoder)?.ok_or(Decline::ToPython)?;
+    let py = columns.py();
+    let columns = Columns::of(columns)?;
+    let mut rows = RowsBuilder::new(py, &limits, columns.count)?;
+    for row in 0..columns.count {
+        let (topic, body) = (columns.topic(row)?, columns.body(row)?);
+        rows.add(&topic, body, columns.numbers(row)?, |text| {
+            columns.write_text(row, text)
+        })?;
+    }
+    rows.end()
 }
 
 /// See `reput.log.writing.rows.queue_offsets_of_rows`.
@@ -318,30 +172,11 @@ pub fn queue_offsets_of_rows<'py>(
     prepared: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyAny>> {
     guarded(py, "queue_offsets_of_rows", || {
-        let Ok(prepared) = prepared.cast_exact::<Rows>() else {
+        let Ok(rows) = prepared.cast_exact::<Rows>() else {
             return Ok(None);
         };
-        let rows = prepared.get();
-        let mut next: Vec<u64> = {
-            let appender = appender.cast_exact::<Appender>()?.try_borrow()?;
-            let next_of = |queue: &Queue| appender.queues.next_of(&queue.name, queue.queue_id);
-            rows.queues.iter().map(next_of).collect()
-        };
-        let offsets = rows.rows.iter().map(|row| {
-            if !takes_queue_offset(row.numbers.sys_flag) {
-                return Ok(0);
-            }
-            let next = &mut next[row.queue as usize];
-            let offset = i64::try_from(*next).map_err(|_| too_large())?;
-            *next += 1;
-            Ok(offset)
-        });
-        let offsets = offsets.collect::<PyResult<Vec<i64>>>()?;
+        let appender = appender.cast_exact::<Appender>()?.get();
+        let offsets = rows.get().table.queue_offsets(&appender.end())?;
         Ok(Some(array(py, offsets).into_any()))
     })
-}
-
-/// What numpy raises for a number that a column cannot hold.
-fn too_large() -> PyErr {
-    PyOverflowError::new_err("Python int too large to convert to C long")
 }

@@ -14,7 +14,7 @@ import logging
 import time
 from collections import ChainMap
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -320,9 +320,7 @@ class CommitLog(LogReader):
                 size = int(prepared.size[done])
                 left = int(ends[-1] - ends[done]) + size
                 self._make_room(size, prepared.mapped_size(done), left)
-                done = append_rows(
-                    self._appender, prepared, done, queue_offsets, physical_offsets, timestamp
-                )
+                done = self._append_rows(prepared, done, queue_offsets, physical_offsets, timestamp)
                 self._appender.call_wake()
                 self._prepare_next_file()
         return BatchReceipt(
@@ -334,6 +332,16 @@ class CommitLog(LogReader):
             sizes=prepared.size,
             store_timestamps=np.full(count, timestamp),
         )
+
+    def _append_rows(self, prepared: PreparedMany, done: int, *places: Any) -> int:
+        """See `append_rows`; a disk without room is the error that all puts raise."""
+        try:
+            return append_rows(self._appender, prepared, done, *places)
+        except OSError as error:
+            file = self._appender.file
+            if file is None:
+                raise
+            raise self._no_space(file, error) from error
 
     # ------------------------------------------------------------------ under the lock
 
@@ -401,10 +409,13 @@ class CommitLog(LogReader):
         try:
             file.reserve(min(end_offset + BLANK_MIN_SIZE - file.base_offset, file.size))
         except OSError as error:
-            position = self._appender.end_offset - file.base_offset
-            raise CreateMappedFileError(
-                "commit log", file.path, position, f"no space for more: {error}"
-            ) from error
+            raise self._no_space(file, error) from error
+
+    def _no_space(self, file: MappedFile, error: OSError) -> CreateMappedFileError:
+        position = self._appender.end_offset - file.base_offset
+        return CreateMappedFileError(
+            "commit log", file.path, position, f"no space for more: {error}"
+        )
 
     def _prepare_next_file(self) -> None:
         """Have the next file made if half of this file is written, or if files are small."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from reput.log.losses import FILLED
+from reput.record.encoding.lightqueues import stated_count, stated_offset
 from reput.record.layout import (
     FILLER_TOPIC,
     LIGHT_QUEUE_PREFIX,
@@ -77,14 +78,14 @@ def _count(batch: DispatchBatch, found: dict[tuple[str, int], int]) -> None:
     for row in np.flatnonzero(listed.present).tolist():  # light queues, which few stores have
         names = (batch.text(PROPERTY_LIGHT_QUEUES)[row] or "").split(",")
         for name, text in zip(names, (listed[row] or "").split(","), strict=False):
-            if name.startswith(LIGHT_QUEUE_PREFIX) and text.isdigit():
-                found[name, 0] = max(found.get((name, 0), 0), int(text) + 1)
+            stated = stated_offset(text) if name.startswith(LIGHT_QUEUE_PREFIX) else None
+            if stated is not None:
+                found[name, 0] = max(found.get((name, 0), 0), stated + 1)
 
 
 def _inner_counts(batch: DispatchBatch) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     counts = np.ones(len(batch), np.int64)
     stated = batch.text(PROPERTY_INNER_NUM)
     for row in np.flatnonzero(stated.present).tolist():
-        text = stated[row] or ""
-        counts[row] = max(int(text), 1) if text.isdigit() else 1
+        counts[row] = max(stated_count(stated[row]) or 1, 1)
     return counts

@@ -35,13 +35,16 @@ __all__ = [
     "in_queues",
     "inner_message_count",
     "light_queue_names",
+    "stated_count",
+    "stated_offset",
     "with_light_queue_offsets",
 ]
 
 _SYSTEM_PREFIX = "rmq_sys_"
 _SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
-_NUMBER = re.compile(r"[0-9]{1,10}")  # `str.isdigit` is true of digits that `int` does not take
+_NUMBER = re.compile(r"[0-9]{1,19}")  # `str.isdigit` is true of digits that `int` does not take
 _COUNT_MAX = (1 << 31) - 1
+_OFFSET_MAX = (1 << 63) - 1
 
 
 def light_queue_names(topic: str, properties: Mapping[str, str]) -> list[str]:
@@ -103,9 +106,27 @@ def inner_message_count(prepared: Prepared) -> int:
                 PROPERTY_INNER_NUM, count, None, "only inner batches (sys_flag 0x80) have it"
             )
         return 1
-    if count is None or _NUMBER.fullmatch(count) is None or int(count) > _COUNT_MAX:
+    stated = stated_count(count)
+    if stated is None:
         raise MessageIllegalError(PROPERTY_INNER_NUM, count, _COUNT_MAX, "a number expected")
-    return max(int(count), 1)
+    return max(stated, 1)
+
+
+def stated_count(text: str | None) -> int | None:
+    """Return the number of messages that a property states; None if it states no such number."""
+    return _stated(text, _COUNT_MAX)
+
+
+def stated_offset(text: str | None) -> int | None:
+    """Return the queue offset that a property states; None if it states none that a queue has."""
+    return _stated(text, _OFFSET_MAX)
+
+
+def _stated(text: str | None, largest: int) -> int | None:
+    # Bounded before it is converted, as a property is anybody's text.
+    if text is None or _NUMBER.fullmatch(text) is None or int(text) > largest:
+        return None
+    return int(text)
 
 
 class InQueues(NamedTuple):

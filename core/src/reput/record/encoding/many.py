@@ -131,8 +131,19 @@ class PreparedMany:
     def assign_queue_offsets(
         self, next_offsets: Mapping[tuple[str, int], int]
     ) -> npt.NDArray[np.int64]:
-        """Return ``(n,)`` queue offsets that follow ``next_offsets``; 0 for rows that take none."""
-        first = np.array([next_offsets.get(key, 0) for key in self.group_keys], np.int64)
+        """Return ``(n,)`` queue offsets that follow ``next_offsets``; 0 for rows that take none.
+
+        Raises:
+            OverflowError: a queue has no queue offset for one of the rows.
+        """
+        counts = np.bincount(self.group[self.counts], minlength=len(self.group_keys)).tolist()
+        first = np.array(
+            [
+                _first_offset(next_offsets.get(key, 0), count)
+                for key, count in zip(self.group_keys, counts, strict=True)
+            ],
+            np.int64,
+        )
         # numpy sorts two-byte numbers by counting, in a tenth of the time.
         narrow = self.group.astype(np.uint16) if len(self.group_keys) <= 1 << 16 else self.group
         order = np.argsort(narrow, kind="stable")
@@ -334,6 +345,12 @@ def _prepare(
         counts=(transaction == 0) | (transaction == TRANSACTION_COMMIT),
         chunk_count=max(1, int(_CHUNK_SIZE // max(float(size.mean()), 1.0))) if count else 1,
     )
+
+
+def _first_offset(following: int, count: int) -> int:
+    if count and following + count - 1 > _INT64_MAX:
+        raise OverflowError("a queue offset would be larger than 2**63 - 1")
+    return following if count else 0
 
 
 def _groups(

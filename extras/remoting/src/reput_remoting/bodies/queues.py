@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-from reput_remoting.bodies.loosevalues import integer_of, member_of, text_of
+from typing import Any, NamedTuple
 
 __all__ = ["QueueName", "queue_of"]
 
@@ -24,7 +22,7 @@ def queue_of(found: object) -> QueueName:
         ValueError: a member is missing or of another type.
     """
     if isinstance(found, dict):
-        topic, broker = (text_of(member_of(found, name)) for name in ("topic", "brokerName"))
-        if topic is not None and broker is not None:
-            return QueueName(topic, broker, integer_of(member_of(found, "queueId"), 32) or 0)
+        members: tuple[Any, ...] = tuple(map(found.get, ("topic", "brokerName", "queueId")))
+        if tuple(map(type, members)) == (str, str, int):
+            return QueueName(*members)
     raise ValueError("a queue with topic, brokerName and queueId expected")

@@ -1,0 +1,256 @@
+//! The end of the log: where it is, what may still be written there, what comes next in each queue.
+//! No Python is in here; `appender` shows it to Python.
+
+use std::collections::TryReserveError;
+use std::sync::Arc;
+
+use crate::encode::decline::Decline;
+use crate::encode::layout::{BLANK_MAGIC, BLANK_MIN_SIZE, SIZE_AND_MAGIC_SIZE};
+use crate::encode::message::Numbers;
+use crate::encode::record::{NamedTopic, Place, Record, body_crc, takes_queue_offset};
+use crate::put::queues::Queues;
+use crate::put::region::{Region, Unwritten};
+
+/// Why there is no append, and no change.
+#[derive(Debug)]
+pub enum Refusal {
+    /// Appends are refused.
+    Refused,
+    NoFile,
+    NoRoom,
+    NoMemory,
+    /// The log would end after the last offset that there is.
+    PastLastOffset,
+    /// A queue has no queue offset for a message.
+    QueueIsFull,
+    Disk(std::io::Error),
+}
+
+impl From<TryReserveError> for Refusal {
+    fn from(_: TryReserveError) -> Self {
+        Self::NoMemory
+    }
+}
+
+impl From<Unwritten> for Refusal {
+    fn from(unwritten: Unwritten) -> Self {
+        match unwritten {
+            Unwritten::NoRoom => Self::NoRoom,
+            Unwritten::Disk(error) => Self::Disk(error),
+        }
+    }
+}
+
+/// The active file; `F` is an object of those who own the log.
+pub struct Active<F> {
+    pub file: F,
+    /// The bytes of its map; `None` where each store is a call, which the owner makes.
+    pub region: Option<Arc<Region>>,
+}
+
+/// What `reput.log.writing.appender.Appender` keeps.
+pub struct LogEnd<F> {
+    pub end_offset: i64,
+    pub last_record_offset: i64,
+    base_offset: i64,
+    file_size: i64,
+    // Of a file that ends after the last offset, the limits are larger than any offset.
+    file_limit: i128,
+    record_limit: i128,
+    pub is_appending: bool,
+    is_refused: bool,
+    active: Option<Active<F>>,
+    /// What the next append calls.
+    pub wake: Option<F>,
+    pub queues: Queues,
+}
+
+/// A message, checked and encoded except for its place.
+pub struct Unplaced<'a> {
+    pub numbers: Numbers,
+    pub topic: &'a [u8],
+    pub body: &'a [u8],
+    pub properties: &'a [u8],
+}
+
+impl<F> LogEnd<F> {
+    /// See `Appender.__init__`.
+    pub fn new(end_offset: i64, last_record_offset: i64) -> Self {
+        Self {
+            end_offset,
+            last_record_offset,
+            base_offset: 0,
+            file_size: 0,
+            file_limit: -1,
+            record_limit: -1,
+            is_appending: false,
+            is_refused: true,
+            active: None,
+            wake: None,
+            queues: Queues::new(),
+        }
+    }
+
+    pub fn base_offset(&self) -> i64 {
+        self.base_offset
+    }
+
+    pub fn file_limit(&self) -> i128 {
+        self.file_limit
+    }
+
+    pub fn record_limit(&self) -> i128 {
+        self.record_limit
+    }
+
+    pub fn active(&self) -> Option<&Active<F>> {
+        self.active.as_ref()
+    }
+
+    /// The position in the active file of an offset.
+    pub fn position_of(&self, offset: i64) -> Result<usize, Refusal> {
+        let position = offset.checked_sub(self.base_offset);
+        let position = position.and_then(|position| usize::try_from(position).ok());
+        position.ok_or(Refusal::NoRoom)
+    }
+
+    /// The blank that ends the active file, and its position; for owners that write it by calls.
+    pub fn blank(&self) -> Result<(usize, [u8; SIZE_AND_MAGIC_SIZE]), Refusal> {
+        if self.is_refused {
+            return Err(Refusal::Refused);
+        }
+        let position = self.end_offset.saturating_sub(self.base_offset);
+        let left = i32::try_from(self.file_size.saturating_sub(position).max(0));
+        let mut blank = [0; SIZE_AND_MAGIC_SIZE];
+        blank[..4].copy_from_slice(&left.unwrap_or(i32::MAX).to_be_bytes());
+        blank[4..].copy_from_slice(&BLANK_MAGIC.to_be_bytes());
+        Ok((
+            self.position_of(self.end_offset).unwrap_or(usize::MAX),
+            blank,
+        ))
+    }
+
+    /// Go on in another file, and return the one before it. Its blank is written here if it has a
+    /// region.
+    pub fn begin_file(
+        &mut self,
+        active: Active<F>,
+        base_offset: i64,
+        file_size: i64,
+        end_offset: i64,
+    ) -> Result<Option<Active<F>>, Refusal> {
+        let (position, blank) = self.blank()?;
+        if let Some(region) = self.active.as_ref().and_then(|old| old.region.as_ref()) {
+            region.write_blank(position, &blank);
+        }
+        self.base_offset = base_offset;
+        self.file_size = file_size;
+        self.file_limit = i128::from(base_offset) + i128::from(file_size - BLANK_MIN_SIZE);
+        self.record_limit = -1;
+        self.end_offset = end_offset;
+        Ok(self.active.replace(active))
+    }
+
+    pub fn allow(&mut self) {
+        self.is_refused = false;
+    }
+
+    pub fn refuse(&mut self) {
+        self.is_refused = true;
+        self.record_limit = -1;
+        self.file_limit = -1;
+    }
+
+    pub fn move_record_limit(&mut self, limit: i128) {
+        if !self.is_refused {
+            self.record_limit = limit;
+        }
+    }
+
+    /// Return the active file, which can be closed then.
+    pub fn let_go(&mut self) -> Option<Active<F>> {
+        self.active.take()
+    }
+
+    /// Put a message where nothing has to be done first, in one step.
+    #[inline]
+    pub fn put(
+        &mut self,
+        message: &Unplaced<'_>,
+        store_timestamp: i64,
+        store_host: [u8; 8],
+    ) -> Result<(Place, usize), Decline> {
+        if self.is_appending {
+            return Err(Decline::ToPython);
+        }
+        let region = self.active.as_ref().and_then(|file| file.region.as_ref());
+        let region = region.ok_or(Decline::ToPython)?;
+        let known = self.queues.find(message.topic);
+        let queue_id = i64::from(message.numbers.queue_id);
+        let counts = takes_queue_offset(message.numbers.sys_flag);
+        if counts {
+            self.queues.reserve(known, queue_id)?;
+        }
+        let fresh;
+        let topic = match known {
+            Some(topic) => self.queues.named(topic),
+            None => {
+                fresh = NamedTopic::of(message.topic);
+                fresh.as_ref()
+            }
+        };
+        let record = Record {
+            numbers: message.numbers,
+            topic: topic.ok_or(Decline::ToPython)?,
+            body: message.body,
+            body_crc: body_crc(message.body),
+            properties: message.properties,
+        };
+        let size = record.size();
+        let offset = self.end_offset;
+        let end_offset = end_of(offset, size).map_err(|_| Decline::ToPython)?;
+        if i128::from(end_offset) > self.record_limit {
+            return Err(Decline::ToPython);
+        }
+        let next = match known {
+            Some(topic) if counts => self.queues.next(topic, queue_id),
+            _ => Some(0),
+        };
+        let next = next.and_then(|next| i64::try_from(next).ok());
+        let place = Place {
+            physical_offset: offset,
+            queue_offset: next.ok_or(Decline::ToPython)?,
+            store_timestamp,
+            store_host,
+        };
+        let position = self.position_of(offset).map_err(|_| Decline::ToPython)?;
+        let is_written = region.write_record(position, &record, &place);
+        if !is_written {
+            return Err(Decline::ToPython);
+        }
+        // Nothing fails from here on. Only now is a new topic remembered.
+        if counts {
+            let next = place.queue_offset as u64 + 1;
+            match known {
+                Some(topic) => self.queues.set(topic, queue_id, next),
+                None => self.queues.set_new(message.topic, queue_id, next),
+            }
+        }
+        self.end_offset = end_offset;
+        self.last_record_offset = offset;
+        Ok((place, size))
+    }
+
+    /// Count records that were written at the end.
+    pub fn count(&mut self, end_offset: i64, last_record_offset: i64) {
+        self.end_offset = end_offset;
+        self.last_record_offset = last_record_offset;
+    }
+}
+
+/// Where so many bytes from `offset` on end.
+pub fn end_of(offset: i64, size: usize) -> Result<i64, Refusal> {
+    let size = i64::try_from(size).ok();
+    let end = size.and_then(|size| offset.checked_add(size));
+    end.ok_or(Refusal::PastLastOffset)
+}

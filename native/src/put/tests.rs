@@ -1,0 +1,334 @@
+//! Without Python, so that Miri can run them.
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use crate::encode::decline::Decline;
+use crate::encode::layout::{BLANK_MAGIC, HEADER_SIZE, MAGIC_V1};
+use crate::encode::message::Numbers;
+use crate::put::end::{Active, LogEnd, Refusal, Unplaced};
+use crate::put::queues::{Queues, Whole};
+use crate::put::region::{Region, Unwritten};
+use crate::put::table::{Chunk, Table, TableBuilder};
+
+const FILE_SIZE: usize = 1 << 12;
+const HOST: [u8; 8] = [127, 0, 0, 1, 0, 0, 0, 9];
+
+/// Memory in the place of a map; it is freed with the region.
+struct Memory(NonNull<[u8]>);
+
+// SAFETY: nobody else has it.
+unsafe impl Send for Memory {}
+// SAFETY: likewise.
+unsafe impl Sync for Memory {}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: it comes from a box, and nobody has it any more.
+        drop(unsafe { Box::from_raw(self.0.as_ptr()) });
+    }
+}
+
+fn region(size: usize) -> Arc<Region> {
+    let bytes = NonNull::from(Box::leak(vec![0_u8; size].into_boxed_slice()));
+    // SAFETY: the memory is there until its keeper is dropped.
+    Arc::new(unsafe { Region::new(bytes.cast(), size, None, Box::new(Memory(bytes))) })
+}
+
+/// A log that is written to from `base_offset` on, and what is written.
+fn log_at(base_offset: i64, size: usize) -> (LogEnd<()>, Arc<Region>) {
+    let mut end = LogEnd::new(base_offset, -1);
+    end.allow();
+    let region = region(size);
+    let active = Active {
+        file: (),
+        region: Some(Arc::clone(&region)),
+    };
+    let begun = end.begin_file(active, base_offset, size as i64, base_offset);
+    assert!(matches!(begun, Ok(None)));
+    end.move_record_limit(end.file_limit());
+    (end, region)
+}
+
+fn numbers(queue_id: i32) -> Numbers {
+    Numbers {
+        queue_id,
+        flag: 0,
+        sys_flag: 0,
+        reconsume_times: 0,
+        prepared_transaction_offset: 0,
+        born_timestamp: None,
+        born_host: None,
+    }
+}
+
+fn message<'a>(topic: &'a [u8], body: &'a [u8]) -> Unplaced<'a> {
+    Unplaced {
+        numbers: numbers(3),
+        topic,
+        body,
+        properties: b"a\x01b\x02",
+    }
+}
+
+fn queues_of(end: &LogEnd<()>) -> Vec<(Vec<u8>, Whole<i64>, Whole<u64>)> {
+    let queues = end.queues.all();
+    queues
+        .map(|(name, id, next)| (name.to_vec(), id, next))
+        .collect()
+}
+
+fn table(messages: &[(&[u8], i32, &'static [u8])]) -> Table<&'static [u8]> {
+    let mut builder = TableBuilder::new(messages.len(), 1 << 20, HOST)
+        .ok()
+        .unwrap();
+    for &(name, queue_id, body) in messages {
+        let topic = builder.topic(name).unwrap();
+        let written = builder.add(topic, body, numbers(queue_id), |text| text.named("a", "b"));
+        assert_eq!(written, Ok(()));
+    }
+    let mut table = builder.end();
+    table.check();
+    table
+}
+
+#[test]
+fn a_message_is_written_where_the_log_ends_and_is_counted() {
+    let (mut end, region) = log_at(1 << 40, FILE_SIZE);
+
+    for number in 0..3 {
+        let (place, size) = end.put(&message(b"T", b"body"), 7, HOST).unwrap();
+        assert_eq!(place.queue_offset, number);
+        assert_eq!(place.physical_offset, (1 << 40) + number * size as i64);
+        let record = region.read(number as usize * size, size);
+        assert_eq!(record[..4], (size as u32).to_be_bytes());
+        assert_eq!(record[4..8], MAGIC_V1.to_be_bytes());
+        assert_eq!(&record[HEADER_SIZE..], b"body\x01T\0\x04a\x01b\x02");
+    }
+
+    let end_offset = (1 << 40) + 3 * (HEADER_SIZE as i64 + 12);
+    assert_eq!(end.end_offset, end_offset);
+    assert_eq!(
+        queues_of(&end),
+        [(b"T".to_vec(), Whole::Small(3), Whole::Small(3))]
+    );
+}
+
+#[test]
+fn what_is_not_put_leaves_nothing() {
+    let (mut end, region) = log_at(0, FILE_SIZE);
+    let whole = [b'x'; FILE_SIZE];
+    let long = [b'T'; 10_000];
+    for refused in [
+        message(b"", b"body"),
+        message(&long, b"body"),
+        message(b"no/topic", b"body"),
+        message(b"too_large", &whole),
+    ] {
+        assert_eq!(end.put(&refused, 7, HOST).err(), Some(Decline::ToPython));
+    }
+    end.is_appending = true;
+    assert_eq!(
+        end.put(&message(b"T", b""), 7, HOST).err(),
+        Some(Decline::ToPython)
+    );
+    end.is_appending = false;
+    end.refuse();
+    assert_eq!(
+        end.put(&message(b"T", b""), 7, HOST).err(),
+        Some(Decline::ToPython)
+    );
+
+    assert_eq!((end.end_offset, end.last_record_offset), (0, -1));
+    assert_eq!(queues_of(&end), []);
+    assert!(
+        [&b"T"[..], b"too_large", b"no/topic"]
+            .iter()
+            .all(|name| end.queues.find(name).is_none())
+    );
+    assert_eq!(region.read(0, FILE_SIZE), [0; FILE_SIZE]);
+}
+
+#[test]
+fn a_queue_without_a_next_queue_offset_takes_no_message() {
+    let (mut end, _region) = log_at(0, FILE_SIZE);
+    let last = Whole::Small(i64::MAX as u64);
+    end.queues.set_of(b"T", Whole::Small(3), last);
+
+    assert_eq!(
+        end.put(&message(b"T", b""), 7, HOST)
+            .ok()
+            .unwrap()
+            .0
+            .queue_offset,
+        i64::MAX
+    );
+    assert_eq!(
+        end.put(&message(b"T", b""), 7, HOST).err(),
+        Some(Decline::ToPython)
+    );
+    let full = [Whole::Small(1 << 63), Whole::Large([0; 12].into())];
+    for next in full {
+        end.queues.set_of(b"T", Whole::Small(3), next.clone());
+        assert_eq!(
+            end.put(&message(b"T", b""), 7, HOST).err(),
+            Some(Decline::ToPython)
+        );
+        assert!(matches!(
+            table(&[(b"T", 3, b"")]).queue_offsets(&end),
+            Err(Refusal::QueueIsFull)
+        ));
+    }
+}
+
+#[test]
+fn the_limits_of_the_last_file_do_not_wrap() {
+    let (mut end, region) = log_at(i64::MAX - 150, FILE_SIZE);
+
+    let (place, _) = end.put(&message(b"T", b""), 7, HOST).ok().unwrap();
+    assert_eq!(place.physical_offset, i64::MAX - 150);
+    assert_eq!(
+        end.put(&message(b"T", b""), 7, HOST).err(),
+        Some(Decline::ToPython)
+    );
+    let rows = table(&[(b"T", 3, b"body")]);
+    assert!(matches!(
+        Chunk::cut(&rows, &end, 0),
+        Err(Refusal::PastLastOffset)
+    ));
+    assert_eq!(region.read(HEADER_SIZE + 8, 100), [0; 100]);
+    assert!(end.file_limit() > i128::from(i64::MAX));
+}
+
+#[test]
+fn rows_are_written_in_chunks_and_counted() {
+    let messages: Vec<(&[u8], i32, &'static [u8])> = (0..60)
+        .map(|row| {
+            if row % 3 == 0 {
+                (&b"A"[..], row % 2, &b"first"[..])
+            } else {
+                (&b"B"[..], 2_000, &b""[..])
+            }
+        })
+        .collect();
+    let rows = table(&messages);
+    let (mut end, region) = log_at(4096, FILE_SIZE);
+    let offsets = rows.queue_offsets(&end).unwrap();
+    let (mut first, mut data) = (0, vec![]);
+
+    let chunk = Chunk::cut(&rows, &end, first).unwrap();
+    chunk.encode(&rows, &offsets, 7, &mut data).unwrap();
+    let (word, rest) = data.split_first_chunk().unwrap();
+    region.write_records(0, *word, rest).unwrap();
+    chunk.count(&rows, &offsets, &mut end);
+    first = chunk.stop();
+
+    assert!(first > 20 && first < 60);
+    assert_eq!(region.read(0, data.len()), data);
+    assert_eq!(end.end_offset, 4096 + data.len() as i64);
+    assert_eq!(end.last_record_offset, chunk.offsets[first - 1]);
+    let of_b = messages[..first].iter().filter(|row| row.0 == b"B").count() as u64;
+    assert_eq!(
+        end.queues.next_of(b"B", &Whole::Small(2_000)),
+        Whole::Small(of_b)
+    );
+    let left = Chunk::cut(&rows, &end, first);
+    assert!(matches!(left, Err(Refusal::NoRoom)));
+    assert!(matches!(Chunk::cut(&rows, &end, 60), Err(Refusal::NoRoom)));
+}
+
+#[test]
+fn more_rows_than_there_is_memory_for_are_an_error() {
+    for count in [usize::MAX, usize::MAX / 256, 1 << 55] {
+        let made = TableBuilder::<&[u8]>::new(count, 10, HOST);
+        assert_eq!(made.err(), Some(Decline::NoMemory));
+    }
+}
+
+#[test]
+fn a_region_takes_nothing_that_leaves_it() {
+    let region = region(100);
+    for (position, size) in [
+        (0, 97),
+        (97, 8),
+        (100, 8),
+        (101, 8),
+        (usize::MAX, 8),
+        (0, 3),
+    ] {
+        let written = region.write_records(position, *b"word", &vec![b'x'; size]);
+        assert!(matches!(written, Err(Unwritten::NoRoom)));
+    }
+    region.write_blank(93, b"12345678");
+    region.write_blank(usize::MAX, b"12345678");
+    assert_eq!(region.read(0, 100), [0; 100]);
+    for position in 0..=92 {
+        region.write_blank(position, b"12345678");
+        assert_eq!(region.read(position, 8), b"12345678");
+    }
+}
+
+#[test]
+fn a_file_ends_in_a_blank_when_the_next_begins() {
+    let (mut end, region) = log_at(0, FILE_SIZE);
+    let (_, size) = end.put(&message(b"T", b""), 7, HOST).ok().unwrap();
+    let next = Active {
+        file: (),
+        region: None,
+    };
+
+    let old = end.begin_file(next, FILE_SIZE as i64, FILE_SIZE as i64, FILE_SIZE as i64);
+
+    assert!(matches!(old, Ok(Some(_))));
+    let blank = region.read(size, 8);
+    assert_eq!(blank[..4], ((FILE_SIZE - size) as u32).to_be_bytes());
+    assert_eq!(blank[4..], BLANK_MAGIC.to_be_bytes());
+    end.refuse();
+    let next = Active {
+        file: (),
+        region: None,
+    };
+    assert!(matches!(
+        end.begin_file(next, 0, 0, 0),
+        Err(Refusal::Refused)
+    ));
+}
+
+#[test]
+fn queue_numbers_of_any_size_are_kept() {
+    let mut queues = Queues::new();
+    let large: Whole<u64> = Whole::Large([0, 0, 0, 0, 0, 0, 0, 0, 5].into());
+    let id: Whole<i64> = Whole::Large([1; 9].into());
+    let all = [
+        (Whole::Small(0), Whole::Small(7)),
+        (Whole::Small(1_023), large.clone()),
+        (Whole::Small(1_024), Whole::Small(u64::MAX - 2)),
+        (Whole::Small(-1), large.clone()),
+        (id.clone(), Whole::Small(1)),
+    ];
+    for (queue_id, next) in &all {
+        queues.set_of(b"T", queue_id.clone(), next.clone());
+    }
+
+    for (queue_id, next) in &all {
+        assert_eq!(queues.next_of(b"T", queue_id), *next);
+    }
+    assert_eq!(queues.all().count(), all.len());
+    let topic = queues.find(b"T").unwrap();
+    for next in [u64::MAX, u64::MAX - 1] {
+        queues.set(topic, 0, next);
+        assert_eq!(queues.next(topic, 0), None);
+        assert!(matches!(
+            queues.next_of(b"T", &Whole::Small(0)),
+            Whole::Large(_)
+        ));
+        queues.set(topic, 0, 3);
+        assert_eq!(queues.next_of(b"T", &Whole::Small(0)), Whole::Small(3));
+    }
+    assert_eq!(queues.all().count(), all.len());
+    assert_eq!(
+        queues.next_of(b"T", &Whole::Large([9; 30].into())),
+        Whole::Small(0)
+    );
+    assert_eq!(queues.next_of(b"other", &id), Whole::Small(0));
+}
