@@ -100,6 +100,27 @@ def test_a_group_goes_on_where_it_stopped(cluster: FakeCluster, client: Client) 
     assert (first.body, rest) == (b"1", [b"2", b"3"])
 
 
+def test_a_broker_knows_where_a_new_group_begins_before_the_first_pull(
+    cluster: FakeCluster, client: Client
+) -> None:
+    put(cluster, b"1", b"2")
+
+    with client.consumer(GROUP, TOPIC) as consumer:
+        assert committed(cluster) == 2
+        put(cluster, b"3")
+        found = consumer.next(10)
+
+    assert found is not None
+    assert found.body == b"3"
+    told = [
+        number
+        for number, each in enumerate(cluster.broker.requests)
+        if each.code == RequestCode.UPDATE_CONSUMER_OFFSET
+    ]
+    pulled = [number for number, each in enumerate(cluster.broker.requests) if each.code == _PULL]
+    assert min(told) < min(pulled)
+
+
 def test_a_new_group_may_begin_at_the_end_or_at_a_time(
     cluster: FakeCluster, client: Client
 ) -> None:

@@ -80,6 +80,23 @@ def test_where_a_start_cannot_be_saved_no_message_is_handed_out(at, caplog, monk
     assert "queues not read yet" in caplog.text
 
 
+def test_what_could_not_be_saved_durably_is_saved_later(at, monkeypatch):
+    at.put("1", "2")
+    port, queue = at.plugin.port, MessageQueue("orders", "broker-a", 0)
+    save = type(port).save
+
+    def failing(port):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(type(port), "save", failing)
+    with pytest.raises(OSError, match="No space"):
+        port.commit("g", {queue: 1}, durable=True)
+    monkeypatch.setattr(type(port), "save", save)
+    at.work_for(INTERVAL_MS)
+
+    assert saved(at) == {"0": 1}
+
+
 # ------------------------------------------------------------------ how long the others wait
 
 

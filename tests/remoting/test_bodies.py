@@ -86,7 +86,11 @@ def test_keys_are_bare_integers_and_objects_as_java_writes_them():
         (b"{1:" + b"[" * 100, "more than 64 levels"),
         (b"{{1:2}:3}", "position 1: a queue with topic, brokerName and queueId expected"),
         (b"{1:" + b"9" * 5_000 + b"}", "offsets"),
-        (b"{1:2 3:4}", "position 5: ',' expected"),
+        (b"{1:2 3:4}", "position 5: ',' or '}' expected"),
+        (b"{'a:1}", "position 1: a text without its end"),
+        (rb'{a:"\q"}', "position 3: an escape that is not valid"),
+        (b"{a:b}", "position 3: a value expected"),
+        (b"{a:1 /* b }", "position 5"),
         (b"\xff", "position 0"),
     ],
 )
@@ -229,10 +233,28 @@ def test_a_heartbeat_of_go_quotes_the_codes_of_tags():
 
 
 @pytest.mark.parametrize(
+    "body",
+    [
+        b'{"a":1,"b":[true,null],"c":"x","d":1.5}',
+        b"{a:1,'b':[true,null],\"c\":'x',d:1.5}",
+        b'\xef\xbb\xbf/* one */ {,a: 1L,, b:[,true,undefined,], // two\n c:"\\x78", d:+1.5,}',
+        b'{"a":01,"b":[true,NaN],"c":"x","d":15e-1}',
+    ],
+)
+def test_a_body_may_be_written_with_less_care(body):
+    assert parse_body(body, "any") == {"a": 1, "b": [True, None], "c": "x", "d": 1.5}
+
+
+def test_names_of_members_may_differ_in_case_and_hyphens():
+    body = b'{"client_id":"c","PRODUCERDATASET":[{"group-name":"p"}],"withoutSub":"true"}'
+
+    assert Heartbeat.decode(body) == Heartbeat(client_id="c", producer_groups=("p",), is_short=True)
+
+
+@pytest.mark.parametrize(
     ("body", "said"),
     [
         (b"{}", "the member 'clientID' is missing; a text expected"),
-        (b'{"clientID":5}', "clientID is '5'; a text expected"),
         (b'{"clientID":"c","producerDataSet":{}}', "producerDataSet is '{}'; a list expected"),
         (b'{"clientID":"c","consumerDataSet":[1]}', "an object expected"),
         (b"[]", "an object expected, list found"),
@@ -241,7 +263,7 @@ def test_a_heartbeat_of_go_quotes_the_codes_of_tags():
                 b'{"clientID":"c","consumerDataSet":[{"groupName":"g","subscriptionDataSet":'
                 b'[{"topic":"T","codeSet":["9x"]}]}]}'
             ),
-            "a list of integers expected",
+            "a list of integers of 32 bits expected",
         ),
     ],
 )

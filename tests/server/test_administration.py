@@ -212,7 +212,7 @@ def test_a_group_is_made_and_changed(served):
     assert body_of(made)["groupName"] == "asked"
     none = peer.ask(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, GroupNamed(group="a b"))
     assert none.code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
-    for wrong in (b'{"groupName":"a b"}', b'{"groupName":5}', b"[", b"{}"):
+    for wrong in (b'{"groupName":"a b"}', b'{"groupName":[5]}', b"[", b"{}"):
         assert peer.ask(code, body=wrong).code == ResponseCode.SYSTEM_ERROR
 
 

@@ -322,19 +322,20 @@ def test_metrics_are_where_the_command_says(small):
 def test_what_people_read_names_the_next_step(small):
     command = [sys.executable, "-m", "reput", "serve", str(small), *ANYWHERE]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    lines = [process.stdout.readline() for _ in range(7)]
+    lines = [process.stdout.readline() for _ in range(8)]
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
 
     assert lines[0].split() == ["store", str(small)]
-    assert [line.split()[0] for line in lines[1:6]] == [
+    assert [line.split()[0] for line in lines[1:7]] == [
         "plugins",
         "broker",
+        "fast",
         "name",
         "encryption",
         "access",
     ]
-    assert lines[6].startswith("Clients find it as 127.0.0.1:")
+    assert lines[7].startswith("Clients find it as 127.0.0.1:")
     assert "stopped after 0 requests" in errors
     assert process.returncode == 0
 

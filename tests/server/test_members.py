@@ -172,10 +172,10 @@ def test_a_subscription_is_checked_before_it_is_used(served, kind, expression, c
 
 
 def test_a_heartbeat_that_is_none_is_refused(served):
-    answer = served.peer().ask(RequestCode.HEART_BEAT, body=b'{"clientID":7}')
+    answer = served.peer().ask(RequestCode.HEART_BEAT, body=b'{"producerDataSet":[]}')
 
     assert answer.code == ResponseCode.SYSTEM_ERROR
-    assert "clientID is '7'; a text expected" in answer.remark
+    assert "'clientID' is missing; a text expected" in answer.remark
 
 
 # --------------------------------------------------------------------------- locks

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import threading
 import time
 from collections.abc import Iterator
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from reput import Store
     from reput_server.watching.watch import Watch
 
+logger = logging.getLogger(__name__)
+
 __all__ = ["Server", "serving"]
 
 _WAIT_SECONDS = 30.0
@@ -53,6 +56,10 @@ class Server:
     """The broker's connections."""
     registrar: Registrar | None = attrs.field(init=False, default=None)
     """Keeps the broker known at name servers of others; None without any."""
+    fast_address: Address | None = attrs.field(init=False, default=None)
+    """Where old Java clients send, two ports below the broker's; None if nobody listens there."""
+    fast_error: str = attrs.field(init=False, default="")
+    """Why nobody does, although somebody is to."""
     watch: Watch | None = attrs.field(init=False, default=None)
     """Metrics and the status page."""
 
@@ -90,6 +97,7 @@ class Server:
             await self.broker.context.run(self.broker.context.topics.look)
             handlers = Handlers(self.broker.by_code(), config.access_keys, self.broker.at_once())
             await self.service.start(ports.broker, handlers)
+            await self._listen_beside(self.service, ports)
             if config.register:
                 self.registrar = self._registered(self.broker, self.service, loop)
         if ports.names:
@@ -100,6 +108,19 @@ class Server:
             await self.names.start(ports.names, Handlers({**names.by_code(), **options.by_code()}))
         if config.metrics is not None and self.broker is not None:
             await self._watch(self.broker, config.metrics)
+
+    async def _listen_beside(self, service: Service, ports: Ports) -> None:
+        """Listen on the ports below, too; one that cannot be had costs nothing else."""
+        self.fast_error = ports.fast_error
+        for each in ports.fast:
+            try:
+                await service.listen(each)
+            except OSError as error:  # another process has listened first
+                self.fast_error = str(error.strerror or error)
+            else:
+                self.fast_address = self.fast_address or bound_to([each])
+        if self.fast_error:
+            logger.warning("fast port not listened on error=%s", self.fast_error)
 
     def _registered(
         self, broker: Broker, service: Service, loop: asyncio.AbstractEventLoop

@@ -31,8 +31,10 @@ if TYPE_CHECKING:
     from reput_remoting.bodies.objects import BodyObject as BodyObject
     from reput_remoting.bodies.queues import QueueName as QueueName
     from reput_remoting.bodies.queues import queue_of as queue_of
+    from reput_remoting.bodies.registration import FILTER_TYPES as FILTER_TYPES
     from reput_remoting.bodies.registration import Registration as Registration
     from reput_remoting.bodies.registration import TopicSettings as TopicSettings
+    from reput_remoting.bodies.registration import data_version_of as data_version_of
     from reput_remoting.bodies.registration import topic_settings_of as topic_settings_of
     from reput_remoting.bodies.routes import MASTER_ID as MASTER_ID
     from reput_remoting.bodies.routes import BrokerData as BrokerData
@@ -215,6 +217,8 @@ _HOMES = {
     "sign": "signature",
     "signature_of": "signature",
     "subscription_of": "bodies.heartbeat",
+    "FILTER_TYPES": "bodies.registration",
+    "data_version_of": "bodies.registration",
     "topic_settings_of": "bodies.registration",
     "version_name": "peers",
     "version_number": "peers",

@@ -119,6 +119,8 @@ class ConsumerPlugin(OpensConsumers, reput.Plugin):
         files, context = self._files, self._context
         if files is not None and context is not None and context.writable:
             files.finish_replacing()
+            if self._port is not None:
+                self._port.at_opening.keep()
             if self._roster_file is not None:
                 self._roster_file.begin()
         return progress
@@ -141,6 +143,7 @@ class ConsumerPlugin(OpensConsumers, reput.Plugin):
     def reput_work(self, now: int) -> int | None:
         """Save offsets, and do what the consumers of this process have to do by now."""
         port = self._of_store
+        self._check_offsets(port)
         port.tell_growth()
         # Members have waited before they commit, so the file does not wait once more.
         saves = self._of_process.is_save_due(now)
@@ -155,6 +158,13 @@ class ConsumerPlugin(OpensConsumers, reput.Plugin):
             self._save_now(port)
         with self._lock:
             return min((at for at in (*due, self._save_at) if at is not None), default=None)
+
+    def _check_offsets(self, port: EmbeddedPort) -> None:
+        try:
+            port.at_opening.check()
+        except (ReputError, OSError) as error:
+            logger.warning("offsets not compared with the queues, or not saved: %s", error)
+            self._save_soon()
 
     def _save_members(self, group: str) -> None:
         if self._members is not None:

@@ -110,6 +110,11 @@ Examples:
 @click.option("--read-only", is_flag=True, help="Change nothing; another process may write.")
 @click.option("--no-new-topics", is_flag=True, help="Refuse sends to topics that there are not.")
 @click.option(
+    "--no-fast-port",
+    is_flag=True,
+    help="Do not listen two ports below --listen, where Java clients up to 4.3 send.",
+)
+@click.option(
     "--config",
     metavar="FILE",
     type=click.Path(exists=True, dir_okay=False, readable=False),
@@ -136,6 +141,7 @@ def serve(
     metrics: Address | None,
     read_only: bool,
     no_new_topics: bool,
+    no_fast_port: bool,
     config: dict[str, Any],
     as_json: bool,
 ) -> None:
@@ -159,6 +165,7 @@ def serve(
         raise click.UsageError(text)
     served = ServerConfig(
         listen=listen,
+        fast_port=not no_fast_port,
         name_server=namesrv,
         register=register,
         advertise=advertise,

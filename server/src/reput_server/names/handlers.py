@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from reput_remoting import (
+    BodyObject,
     BrokerAlive,
     BrokerData,
     BrokerNamed,
@@ -35,7 +36,7 @@ from reput_remoting import (
     UnregisterBroker,
     WipedAnswer,
     WritableAnswer,
-    parse_body,
+    data_version_of,
     version_number,
     write_body,
 )
@@ -217,7 +218,7 @@ class NameHandlers:
     async def data_version(self, request: Request) -> Command:
         """Answer whether a broker's topics are other ones than it has registered."""
         asked: UnregisterBroker = request.command.header(UnregisterBroker)
-        found = parse_body(request.command.body, "data version")
+        found = data_version_of(BodyObject.of(request.command.body, "data version"))
         live = self.table.touch(asked.broker_addr, self.clock())
         is_changed = live is None or dict(live.version) != found
         body = b"" if live is None else write_body(live.version)

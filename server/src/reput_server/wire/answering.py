@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
+from weakref import WeakSet
 
 import attrs
 
@@ -20,7 +21,7 @@ from reput_remoting import (
     is_signed_with,
 )
 from reput_server.errors import Refusal
-from reput_server.wire.contract import Request
+from reput_server.wire.contract import Connection, Request
 
 logger = logging.getLogger(__name__)
 
@@ -52,6 +53,10 @@ _BODY_MAX: Final[dict[int, int]] = {
     RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: _TABLE_MAX,
 }
 """Bytes of the longest body by code; of JSON in all others."""
+_REPORTED: Final[dict[int, str]] = {
+    RequestCode.HEART_BEAT: "heartbeat",
+    RequestCode.REGISTER_BROKER: "registration",
+}
 _CODES = {
     PutStatus.FLUSH_DISK_TIMEOUT: ResponseCode.FLUSH_DISK_TIMEOUT,
     PutStatus.SERVICE_NOT_AVAILABLE: ResponseCode.SERVICE_NOT_AVAILABLE,
@@ -71,6 +76,8 @@ class Handlers:
     """Secret keys by access key; without any, no signature is asked for."""
     at_once: Mapping[int, AtOnce] = attrs.field(factory=dict)
     """What is asked before the handlers, for some codes."""
+    _reported: WeakSet[Connection] = attrs.field(init=False, factory=WeakSet)
+    """Connections of which a refused heartbeat or registration was reported."""
 
     def take(self, request: Request) -> bool:
         """Take a request of a code in `at_once`; False if it is to go the longer way."""
@@ -97,7 +104,21 @@ class Handlers:
                 )
             return await handler(request)
         except Exception as error:  # whatever a handler raises, its peer gets an answer
+            self._report(request, error)
             return answer_of_error(command, error)
+
+    def _report(self, request: Request, error: Exception) -> None:
+        """Warn of a client or a broker that is refused, once and not each time that it repeats it.
+
+        Its own log may say nothing: without a heartbeat a consumer just receives no message.
+        """
+        what = _REPORTED.get(request.command.code)
+        if what is not None and request.peer not in self._reported:
+            self._reported.add(request.peer)
+            text = "%s refused peer=%s:%d language=%s version=%d error=%s"
+            command = request.command
+            found = command.language.name, command.version
+            logger.warning(text, what, *request.peer.address, *found, error)
 
     def _check_signature(self, command: Command) -> None:
         if not self.access_keys:

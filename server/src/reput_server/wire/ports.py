@@ -11,14 +11,18 @@ import contextlib
 import socket
 from collections.abc import Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import attrs
 
 if TYPE_CHECKING:
     from reput_server.config import Address, ServerConfig
 
-__all__ = ["Ports", "bound_to"]
+__all__ = ["FAST_BELOW", "Ports", "bound_to"]
+
+FAST_BELOW: Final = 2
+"""Java clients up to 4.5 send there, and Java slaves ask there (``listenPort - 2``)."""
+_PAIRS_TRIED: Final = 16
 
 
 @attrs.frozen(eq=False)
@@ -29,6 +33,10 @@ class Ports:
     """Those of the broker; none if there is to be none."""
     names: tuple[socket.socket, ...] = ()
     """Those of the name server."""
+    fast: tuple[socket.socket, ...] = ()
+    """Those two ports below the broker's; none if there are to be none, or none are free."""
+    fast_error: str = ""
+    """Why there are none, if there are to be some."""
     address: Address = ("", 0)
     """Host and port of the broker that clients are told, as given."""
     store_address: Address = ("", 0)
@@ -42,7 +50,7 @@ class Ports:
             OSError: one of them cannot be had; none is taken, then.
         """
         with contextlib.ExitStack() as taken:
-            broker = _bound(config.listen, taken)
+            broker, fast, fast_error = _pair(config, taken)
             names = _bound(config.name_server, taken)
             address = numbered = ("", 0)
             if config.listen is not None:
@@ -50,7 +58,7 @@ class Ports:
                 host = str(_resolved(*address)[0][1][0])
                 numbered = host.partition("%")[0], address[1]
             taken.pop_all()
-        return cls(broker, names, address, numbered)
+        return cls(broker, names, fast, fast_error, address, numbered)
 
     def log_options(self) -> dict[str, object]:
         """Return the options of a store's section ``commitlog`` that name the broker."""
@@ -59,7 +67,7 @@ class Ports:
 
     def close(self) -> None:
         """Give back what nobody listens on."""
-        for each in (*self.broker, *self.names):
+        for each in (*self.broker, *self.names, *self.fast):
             each.close()
 
     def __enter__(self) -> Self:
@@ -78,6 +86,44 @@ def bound_to(sockets: Sequence[socket.socket]) -> Address:
     """Return the first of the addresses that sockets are bound to, its host by number."""
     host, port = sockets[0].getsockname()[:2]
     return str(host), int(port)
+
+
+def _pair(
+    config: ServerConfig, taken: contextlib.ExitStack
+) -> tuple[tuple[socket.socket, ...], tuple[socket.socket, ...], str]:
+    """Bind the broker's addresses and those two ports below; return why these cannot be had, too.
+
+    Of ports that the system chooses, those are taken below which the other is free.
+    """
+    if config.listen is None or not config.fast_port:
+        return _bound(config.listen, taken), (), ""
+    # Kept until the end, so that the system chooses another one each time.
+    with contextlib.ExitStack() as passed_over:
+        for _ in range(0 if config.listen[1] else _PAIRS_TRIED):
+            kept = passed_over.enter_context(contextlib.ExitStack())
+            broker = _bound(config.listen, kept)
+            fast, error = _beside(config.listen[0], broker, kept)
+            if fast:
+                taken.push(kept.pop_all())
+                return broker, fast, error
+    broker = _bound(config.listen, taken)
+    return broker, *_beside(config.listen[0], broker, taken)
+
+
+def _beside(
+    host: str, broker: Sequence[socket.socket], taken: contextlib.ExitStack
+) -> tuple[tuple[socket.socket, ...], str]:
+    """Bind the addresses two ports below the broker's; return why they cannot be had, too."""
+    port = broker[0].getsockname()[1] - FAST_BELOW
+    if port < 1:
+        return (), f"{host}:{port} is not a port"
+    with contextlib.ExitStack() as tried:
+        try:
+            fast = _bound((host, port), tried)
+        except OSError as error:
+            return (), str(error.strerror or error)
+        taken.push(tried.pop_all())
+        return fast, ""
 
 
 def _bound(address: Address | None, taken: contextlib.ExitStack) -> tuple[socket.socket, ...]:

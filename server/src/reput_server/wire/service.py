@@ -36,7 +36,7 @@ _CLOSE_SECONDS = 2.0
 
 @attrs.define(eq=False)
 class Service:
-    """Listens on one address. All of it runs on the event loop."""
+    """Listens on one address, or on several. All of it runs on the event loop."""
 
     loop: asyncio.AbstractEventLoop
     limits: Limits = attrs.field(factory=Limits)
@@ -77,13 +77,21 @@ class Service:
         """
         self._handlers = handlers
         for each in sockets:
-            server = await self.loop.create_server(
-                self._door, sock=each, backlog=descriptors.ACCEPTED_AT_ONCE
-            )
-            self._servers.append(server)
-            descriptors.listen_long(server)
+            await self.listen(each)
         self.address = bound_to(sockets)
         self._sweep = self.loop.call_later(_SWEEP_SECONDS, self._sweep_idle)
+
+    async def listen(self, bound: socket.socket) -> None:
+        """Take the connections of one more socket, under the same limits as all others.
+
+        Raises:
+            OSError: it cannot be listened on.
+        """
+        server = await self.loop.create_server(
+            self._door, sock=bound, backlog=descriptors.ACCEPTED_AT_ONCE
+        )
+        self._servers.append(server)
+        descriptors.listen_long(server)
 
     def answer_through(self, change: Callable[[Handler], Handler]) -> None:
         """Have each request answered by what ``change`` makes of its handler, from now on."""

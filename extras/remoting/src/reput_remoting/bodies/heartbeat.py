@@ -5,12 +5,26 @@ Source: RocketMQ ``HeartbeatData``, ``ConsumerData``, ``SubscriptionData``.
 
 from __future__ import annotations
 
+from typing import Final
+
 import attrs
 
 from reput_remoting.bodies.loosejson import write_body
 from reput_remoting.bodies.objects import BodyObject
 
 __all__ = ["ConsumerData", "Heartbeat", "Subscription", "subscription_of"]
+
+CONSUME_TYPES: Final = ("CONSUME_ACTIVELY", "CONSUME_PASSIVELY", "CONSUME_POP")
+MESSAGE_MODELS: Final = ("BROADCASTING", "CLUSTERING")
+CONSUME_FROM: Final = (
+    "CONSUME_FROM_LAST_OFFSET",
+    "CONSUME_FROM_LAST_OFFSET_AND_FROM_MIN_WHEN_BOOT_FIRST",
+    "CONSUME_FROM_MIN_OFFSET",
+    "CONSUME_FROM_MAX_OFFSET",
+    "CONSUME_FROM_FIRST_OFFSET",
+    "CONSUME_FROM_TIMESTAMP",
+)
+# In the order of Java's enums: clients in C++ send the place of a constant.
 
 
 @attrs.frozen(kw_only=True)
@@ -84,11 +98,15 @@ class Heartbeat:
         )
 
     @classmethod
-    def decode(cls, body: bytes) -> Heartbeat:
+    def decode(cls, body: bytes, now: int = 0) -> Heartbeat:
         """Return what a body says.
 
+        Args:
+            body: the body.
+            now: the version of subscriptions without one, ms.
+
         Raises:
-            BodyError: it is no heartbeat.
+            BodyError: the body is not a heartbeat.
         """
         found = BodyObject.of(body, "heartbeat")
         return cls(
@@ -96,33 +114,35 @@ class Heartbeat:
             producer_groups=tuple(
                 each.text("groupName") for each in found.objects("producerDataSet")
             ),
-            consumers=tuple(map(_consumer, found.objects("consumerDataSet"))),
+            consumers=tuple(_consumer(each, now) for each in found.objects("consumerDataSet")),
             is_short=found.flag("withoutSub"),
         )
 
 
-def subscription_of(found: BodyObject) -> Subscription:
-    """Return the subscription of an object.
+def subscription_of(found: BodyObject, now: int = 0) -> Subscription:
+    """Return the subscription of an object; ``now`` is the version of one without a version.
 
     Raises:
-        BodyError: it is none.
+        BodyError: the object is not a subscription.
     """
     return Subscription(
         topic=found.text("topic"),
         expression=found.text("subString", "*"),
         tags=tuple(found.texts("tagsSet")),
-        codes=tuple(found.integers("codeSet")),
-        version=found.integer("subVersion", 0),
+        codes=tuple(found.integers("codeSet", bits=32)),
+        version=found.integer("subVersion", now),
         expression_type=found.text("expressionType", "TAG"),
     )
 
 
-def _consumer(found: BodyObject) -> ConsumerData:
+def _consumer(found: BodyObject, now: int) -> ConsumerData:
     return ConsumerData(
         group=found.text("groupName"),
-        consume_type=found.text("consumeType", "CONSUME_PASSIVELY"),
-        message_model=found.text("messageModel", "CLUSTERING"),
-        consume_from=found.text("consumeFromWhere", "CONSUME_FROM_LAST_OFFSET"),
-        subscriptions=tuple(map(subscription_of, found.objects("subscriptionDataSet"))),
+        consume_type=found.name("consumeType", CONSUME_TYPES, "CONSUME_PASSIVELY"),
+        message_model=found.name("messageModel", MESSAGE_MODELS, "CLUSTERING"),
+        consume_from=found.name("consumeFromWhere", CONSUME_FROM, "CONSUME_FROM_LAST_OFFSET"),
+        subscriptions=tuple(
+            subscription_of(each, now) for each in found.objects("subscriptionDataSet")
+        ),
         unit_mode=found.flag("unitMode"),
     )

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import attrs
 
 from reput_remoting.bodies.loosejson import parse_body
+from reput_remoting.bodies.loosevalues import flag_of, integer_of, member_of, name_of, text_of
 from reput_remoting.errors import BodyError
 
 __all__ = ["BodyObject"]
 
 _REQUIRED: Final[Any] = object()
-_LONG_MAX: Final = (1 << 63) - 1
 
 
 @attrs.frozen
 class BodyObject:
-    """An object of a body. Each method raises `BodyError` for a member of another type."""
+    """An object of a body.
+
+    Each method takes a member as RocketMQ does, in any type that can be converted, and raises
+    `BodyError` for one that cannot be.
+    """
 
     what: str
     """What the body is to be, for messages."""
@@ -37,45 +42,43 @@ class BodyObject:
 
     def text(self, name: str, default: Any = _REQUIRED) -> Any:
         """Return a text; ``default`` if it is missing or null."""
-        value = self._value(name, default, "a text")
-        if value is default or isinstance(value, str):
-            return value
-        raise self._wrong(name, value, "a text")
+        return self._read(name, default, "a text", text_of)
 
-    def integer(self, name: str, default: Any = _REQUIRED) -> Any:
-        """Return an integer of 64 bits, which may stand in quotes; C++ writes some so."""
-        value = self._value(name, default, "an integer")
-        if value is default:
-            return value
-        found = _integer(value)
-        if found is None:
-            raise self._wrong(name, value, "an integer of 64 bits")
-        return found
+    def integer(self, name: str, default: Any = _REQUIRED, *, bits: int = 64) -> Any:
+        """Return an integer, which may stand in quotes; C++ writes some so."""
+        return self._read(
+            name, default, f"an integer of {bits} bits", lambda value: integer_of(value, bits)
+        )
 
     def flag(self, name: str, *, default: bool = False) -> bool:
-        """Return a boolean."""
-        value = self._value(name, default, "true or false")
-        if isinstance(value, bool):
-            return value
-        raise self._wrong(name, value, "true or false")
+        """Return a boolean; ``default`` if it is missing or null."""
+        found: bool = self._read(name, default, "true or false", flag_of)
+        return found
+
+    def name(self, name: str, names: Sequence[str], default: str) -> str:
+        """Return the name of an enum's constant, which C++ writes as its place.
+
+        ``default`` if it is missing, null or another name.
+        """
+        expected = f"one of {', '.join(names)}"
+        found: str = self._read(name, default, expected, lambda value: name_of(value, names))
+        return found
 
     def texts(self, name: str) -> list[str]:
-        """Return a list of texts; an empty one if it is missing or null."""
-        values = self._list(name)
-        if all(isinstance(value, str) for value in values):
-            return values
-        raise self._wrong(name, values, "a list of texts")
+        """Return a list of texts without null; an empty one if it is missing or null."""
+        return [found for value in self._list(name) if (found := text_of(value)) is not None]
 
-    def integers(self, name: str) -> list[int]:
-        """Return a list of integers of 64 bits, which may stand in quotes; Go writes them so.
+    def integers(self, name: str, *, bits: int = 64) -> list[int]:
+        """Return a list of integers, which may stand in quotes; Go writes them so.
 
-        An empty list if it is missing or null.
+        An empty list if it is missing or null; null in it is passed over.
         """
         values = self._list(name)
-        found = [number for value in values if (number := _integer(value)) is not None]
-        if len(found) == len(values):
-            return found
-        raise self._wrong(name, values, "a list of integers")
+        try:
+            found = [integer_of(value, bits) for value in values]
+        except ValueError:
+            raise self._wrong(name, values, f"a list of integers of {bits} bits") from None
+        return [each for each in found if each is not None]
 
     def objects(self, name: str) -> list[BodyObject]:
         """Return a list of objects; an empty one if it is missing or null."""
@@ -100,21 +103,26 @@ class BodyObject:
             return BodyObject(self.what, value)
         raise self._wrong(name, value, "an object")
 
-    def _value(self, name: str, default: Any, expected: str) -> Any:
-        value = self.found.get(name)
-        if value is not None:
+    def _read(
+        self, name: str, default: Any, expected: str, read: Callable[[object], object]
+    ) -> Any:
+        value = self._value(name, default, expected)
+        if value is default:
             return value
+        try:
+            found = read(value)
+        except ValueError:
+            raise self._wrong(name, value, expected) from None
+        return self._given(name, default, expected) if found is None else found
+
+    def _value(self, name: str, default: Any, expected: str) -> Any:
+        value = member_of(self.found, name)
+        return self._given(name, default, expected) if value is None else value
+
+    def _given(self, name: str, default: Any, expected: str) -> Any:
         if default is _REQUIRED:
             raise BodyError(self.what, 0, f"the member {name!r} is missing; {expected} expected")
         return default
 
     def _wrong(self, name: str, value: object, expected: str) -> BodyError:
         return BodyError(self.what, 0, f"{name} is {str(value)[:40]!r}; {expected} expected")
-
-
-def _integer(value: object) -> int | None:
-    if isinstance(value, str) and value.removeprefix("-").isdecimal() and value.isascii():
-        value = int(value[:21])
-    if type(value) is int and -_LONG_MAX - 1 <= value <= _LONG_MAX:
-        return value
-    return None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from reput_remoting.bodies.loosevalues import integer_of, member_of, text_of
 
 __all__ = ["QueueName", "queue_of"]
 
@@ -22,7 +24,7 @@ def queue_of(found: object) -> QueueName:
         ValueError: a member is missing or of another type.
     """
     if isinstance(found, dict):
-        members: tuple[Any, ...] = tuple(map(found.get, ("topic", "brokerName", "queueId")))
-        if tuple(map(type, members)) == (str, str, int):
-            return QueueName(*members)
+        topic, broker = (text_of(member_of(found, name)) for name in ("topic", "brokerName"))
+        if topic is not None and broker is not None:
+            return QueueName(topic, broker, integer_of(member_of(found, "queueId"), 32) or 0)
     raise ValueError("a queue with topic, brokerName and queueId expected")

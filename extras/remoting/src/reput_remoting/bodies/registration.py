@@ -17,12 +17,13 @@ from reput_remoting.bodies.loosejson import write_body
 from reput_remoting.bodies.objects import BodyObject
 from reput_remoting.errors import BodyError
 
-__all__ = ["Registration", "TopicSettings", "topic_settings_of"]
+__all__ = ["FILTER_TYPES", "Registration", "TopicSettings", "data_version_of", "topic_settings_of"]
 
 _WHAT: Final = "registration of a broker"
 _SIZE: Final = struct.Struct(">i")
 _UNPACKED_SIZE_MAX: Final = 64 << 20
 _WORDS: Final = 5
+FILTER_TYPES: Final = ("SINGLE_TAG", "MULTI_TAG")
 
 
 @attrs.frozen(kw_only=True)
@@ -87,12 +88,10 @@ class Registration:
             return _unpacked(body)
         found = BodyObject.of(body, _WHAT)
         wrapper = found.member("topicConfigSerializeWrapper")
+        topics = map(topic_settings_of, wrapper.table("topicConfigTable").values())
         return cls(
-            topics={
-                str(name): topic_settings_of(each)
-                for name, each in wrapper.table("topicConfigTable").items()
-            },
-            version=_version(wrapper.member("dataVersion")),
+            topics={each.topic: each for each in topics},
+            version=data_version_of(wrapper.member("dataVersion")),
             filter_servers=tuple(found.texts("filterServerList")),
         )
 
@@ -106,19 +105,24 @@ def topic_settings_of(found: BodyObject) -> TopicSettings:
     attributes = found.member("attributes")
     return TopicSettings(
         topic=found.text("topicName"),
-        read_queues=found.integer("readQueueNums", 16),
-        write_queues=found.integer("writeQueueNums", 16),
-        permissions=found.integer("perm", 6),
-        filter_type=found.text("topicFilterType", "SINGLE_TAG"),
-        sys_flag=found.integer("topicSysFlag", 0),
+        read_queues=found.integer("readQueueNums", 16, bits=32),
+        write_queues=found.integer("writeQueueNums", 16, bits=32),
+        permissions=found.integer("perm", 6, bits=32),
+        filter_type=found.name("topicFilterType", FILTER_TYPES, "SINGLE_TAG"),
+        sys_flag=found.integer("topicSysFlag", 0, bits=32),
         is_ordered=found.flag("order"),
         attributes={str(name): attributes.text(name) for name in attributes.found},
     )
 
 
-def _version(found: BodyObject) -> dict[str, int]:
-    names = ("counter", "stateVersion", "timestamp")
-    return {name: found.integer(name) for name in names if found.found.get(name) is not None}
+def data_version_of(found: BodyObject) -> dict[str, int]:
+    """Return the version of topics that an object is; members that it lacks are left out.
+
+    Raises:
+        BodyError: a member is not an integer.
+    """
+    read = {name: found.integer(name, None) for name in ("counter", "stateVersion", "timestamp")}
+    return {name: value for name, value in read.items() if value is not None}
 
 
 # --------------------------------------------------------------------------- packed
@@ -143,7 +147,7 @@ def _unpacked(body: bytes) -> Registration:
     filters = BodyObject.of(b'{"of":' + (filter_text or b"[]") + b"}", _WHAT)
     return Registration(
         topics=topics,
-        version=_version(BodyObject.of(version_text, _WHAT)),
+        version=data_version_of(BodyObject.of(version_text, _WHAT)),
         filter_servers=tuple(filters.texts("of")),
     )
 

@@ -131,9 +131,9 @@ class ClusterInfo:
 def _queues(found: BodyObject) -> QueueData:
     return QueueData(
         broker=found.text("brokerName"),
-        read_queues=found.integer("readQueueNums"),
-        write_queues=found.integer("writeQueueNums"),
-        permissions=found.integer("perm"),
+        read_queues=found.integer("readQueueNums", bits=32),
+        write_queues=found.integer("writeQueueNums", bits=32),
+        permissions=found.integer("perm", bits=32),
         sys_flag=found.integer("topicSysFlag", found.integer("topicSynFlag", 0)),
     )
 

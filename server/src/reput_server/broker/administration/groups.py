@@ -156,8 +156,8 @@ def _settings_of(found: BodyObject) -> GroupSettings:
         group=checked_group(found.text("groupName")),
         consume_enable=found.flag("consumeEnable", default=True),
         consume_broadcast_enable=found.flag("consumeBroadcastEnable", default=True),
-        retry_queue_nums=found.integer("retryQueueNums", 1),
-        retry_max_times=found.integer("retryMaxTimes", 16),
+        retry_queue_nums=found.integer("retryQueueNums", 1, bits=32),
+        retry_max_times=found.integer("retryMaxTimes", 16, bits=32),
     )
 
 

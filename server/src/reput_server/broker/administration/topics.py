@@ -12,6 +12,7 @@ import attrs
 
 from reput_consumer import checked_topic
 from reput_remoting import (
+    FILTER_TYPES,
     BodyObject,
     Command,
     CreateTopic,
@@ -78,6 +79,7 @@ class TopicHandlers:
         self.context.check_writable()
         try:
             self._check_name(asked.topic)
+            _check_filter_type(asked.topic_filter_type)
             settings = TopicSettings(
                 topic=asked.topic,
                 read_queues=asked.read_queue_nums,
@@ -99,8 +101,9 @@ class TopicHandlers:
         """Make topics, or change them; none of them if one cannot be."""
         self.context.check_writable()
         rows = BodyObject.of(request.command.body, "topics").objects("topicConfigList")
+        read = [topic_settings_of(each) for each in rows]
         try:
-            found = [self._settings_of(topic_settings_of(each)) for each in rows]
+            found = [self._settings_of(each) for each in read]
             await self.context.run_in_turn(self.context.topics.put_many, found)
         except ValueError as error:
             raise Refusal(ResponseCode.INVALID_PARAMETER, str(error)) from None
@@ -203,6 +206,13 @@ class TopicHandlers:
             text = f"topic[{name}] not exist"
             raise Refusal(ResponseCode.TOPIC_NOT_EXIST, text)
         return found
+
+
+def _check_filter_type(name: str) -> None:
+    """Refuse a kind of tags that topics do not have; readers of the broker's file would fail."""
+    if name not in FILTER_TYPES:
+        text = f"topicFilterType {name[:80]!r}; one of {', '.join(FILTER_TYPES)} expected"
+        raise Refusal(ResponseCode.SYSTEM_ERROR, text)
 
 
 def _check_attribute(name: str, value: str | None) -> None:

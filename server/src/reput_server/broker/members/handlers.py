@@ -63,8 +63,8 @@ class MemberHandlers:
     async def heartbeat(self, request: Request) -> Command:
         """Note a client's groups, and what they want."""
         command = request.command
-        heartbeat = Heartbeat.decode(command.body)
         now = self.context.clock()
+        heartbeat = Heartbeat.decode(command.body, now)
         self.groups.expire(now)
         client = Client(heartbeat.client_id, request.peer, command.language, command.version, now)
         _check(heartbeat)
