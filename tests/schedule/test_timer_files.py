@@ -15,6 +15,7 @@ from timerstores import DAY, TimerStore, copy_sparsely
 import reput
 from reput.errors import CorruptFileError
 from reput.record import Message
+from reput_schedule.timer.files.checkpoint import decode_check
 from reput_schedule.timer.files.wheel import Wheel
 
 LOG = "timerlog/00000000000000000000"
@@ -42,6 +43,25 @@ def all_come_once(store):
 
 def everything(store):
     return (store.root / LOG).read_bytes(), (store.root / WHEEL).read_bytes()
+
+
+def test_the_checkpoint_counts_no_message_before_the_log_has_it_on_disk(store):
+    def counted():
+        return decode_check((store.root / CHECK).read_bytes()).queue_offset
+
+    before = counted()
+    store.put_in("late 1", DAY)
+    store.put_in("late 2", DAY)
+    store.store.wait_dispatched()
+
+    store.timer.flush()
+    assert store.store.log.flushed_offset < store.store.log.max_physical_offset
+    assert counted() == before
+
+    store.put_in("late 3", DAY)
+    store.store.wait_dispatched()
+    store.store.flush()
+    assert counted() == before + 3
 
 
 @pytest.mark.parametrize("clean", [True, False])

@@ -23,6 +23,7 @@ from reput.record.layout import BLANK_MAGIC, SIZE_AND_MAGIC
 from reput_schedule.config import ScheduleConfig
 from reput_schedule.timer.agenda import Agenda
 from reput_schedule.timer.copies import Copies
+from reput_schedule.timer.counted import CountedMessages
 from reput_schedule.timer.deliver import Delivery
 from reput_schedule.timer.files.chain import slot_ticks
 from reput_schedule.timer.files.checkpoint import (
@@ -94,7 +95,7 @@ class Timer:
         self._saved: Check | None = None  # what the file says
         self._base = Reached(read_timestamp=0, examined_to=0)  # the state at opening
         self._copies_to = 0  # messages delivered but not counted in `_base` lie above it
-        self._queue_offset = 0
+        self._counted = CountedMessages()
         self._dispatched_to = 0
         self._opened_at = 0  # where the log ended at opening
         self._complete_to = 0  # of a reader: the store's progress when it was opened
@@ -160,7 +161,7 @@ class Timer:
         """Go on from ``check``; return the physical offset from which on records are missing."""
         is_whole = self._files.recover(check, limit)
         self._copies_to, self._base = check.copies_to, check.reached
-        self._queue_offset = check.queue_offset
+        self._counted = CountedMessages(check.queue_offset)
         self._agenda.start(check.reached)
         self._delivery.copies = [Copies(check.copies_to, self._opened_at)]
         self._delivery.copies_end = check.copies_to
@@ -193,7 +194,7 @@ class Timer:
         now = self._context.clock() // self._precision * self._precision
         self._base = Reached(read_timestamp=now, examined_to=0)
         self._agenda.start(self._base)
-        self._copies_to = self._queue_offset = 0
+        self._copies_to, self._counted = 0, CountedMessages()
         self._delivery.copies = [Copies(0, end)]
         self._metrics.clear()
         return 0
@@ -284,7 +285,7 @@ class Timer:
                 physical_offset,
             )
         with self._lock:
-            self._queue_offset = max(self._queue_offset, parked.queue_offset + 1)
+            self._counted.add(parked.queue_offset + 1, batch.end_offset)
             if len(parked) == 0:
                 return False
             records = self._files.append(parked)
@@ -465,7 +466,7 @@ class Timer:
             precision_ms=self._precision,
             log_min=log.min_position,
             log_end=end,
-            queue_offset=self._queue_offset,
+            queue_offset=self._counted.covered(flushed_offset),
             is_closed=is_closed,
             late_timestamp=self._late_timestamp() if is_closing else None,
         )
