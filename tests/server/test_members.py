@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 
 import pytest
 from wirepeer import message
@@ -238,6 +239,18 @@ def test_no_offset_overtakes_a_newer_one(served, monkeypatch):
 
     assert are_both_there.wait(20)
     assert noted == [1, 2]
+
+
+def test_the_first_offset_of_a_group_is_in_the_file_before_it_is_answered(served):
+    peer = served.peer()
+    peer.ask(RequestCode.SEND_MESSAGE_V2, message("orders"), body=b"x")
+    peer.ask(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, GroupNamed(group=GROUP))
+
+    update = UpdateGroupOffset(consumer_group=GROUP, topic="orders", queue_id=0, commit_offset=1)
+    assert peer.ask(RequestCode.UPDATE_CONSUMER_OFFSET, update).code == 0
+
+    file = Path(served.store.root) / "config" / "consumerOffset.json"
+    assert '"orders@billing":{0:1' in file.read_text()
 
 
 def test_a_new_group_begins_at_a_young_topics_first_message_and_elsewhere_decides_itself(served):

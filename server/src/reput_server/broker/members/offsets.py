@@ -80,13 +80,19 @@ class OffsetHandlers:
         if self.marks.has(asked.consumer_group, asked.topic, asked.queue_id):
             text = "Offset has been previously reset"
             return request.command.answer(ResponseCode.SUCCESS, remark=text)
+        port = self.context.plugin.port
+        is_start = port.offsets.get(asked.consumer_group, asked.topic, asked.queue_id) is None
         queue = self.context.queue(asked.topic, asked.queue_id)
         offsets = {queue: asked.commit_offset}
         try:
             # Noted in memory, and here: on threads, an offset could overtake a newer one.
-            self.context.port.commit(asked.consumer_group, offsets)
+            port.commit(asked.consumer_group, offsets)
         except ValueError as error:
             raise Refusal(ResponseCode.SYSTEM_ERROR, str(error)) from None
+        if is_start:
+            # Where a group begins is durable before its client pulls: after a kill of both, the
+            # group would begin at an end that has moved.
+            await self.context.run(port.save)
         return request.command.answer(ResponseCode.SUCCESS)
 
     async def _check_known(self, asked: UpdateGroupOffset) -> None:
