@@ -66,8 +66,9 @@ def test_create_leaves_a_directory_of_other_files_alone(run, tmp_path) -> None:
 
     outcome = run("put", tmp_path, "orders", "--create", stdin="one\n")
 
-    assert outcome.code == ExitCode.UNAVAILABLE
-    assert "no store" in outcome.err
+    assert outcome.code == ExitCode.NOT_FOUND
+    assert "no store is created here, as the directory holds other files" in outcome.err
+    assert "'thesis.tex'" in outcome.err
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
 

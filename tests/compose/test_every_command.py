@@ -146,7 +146,7 @@ def _log_is_a_file(tmp_path):
 
 
 @pytest.mark.parametrize("call", _calls(), ids=_id)
-@pytest.mark.parametrize("place", [_nothing, _empty, _file, _below_a_file, _log_is_a_file])
+@pytest.mark.parametrize("place", [_nothing, _empty, _below_a_file, _log_is_a_file])
 def test_where_there_is_no_store_it_is_not_found(tmp_path, run, call, place):
     path = place(tmp_path)
     before = sorted(tmp_path.rglob("*"))

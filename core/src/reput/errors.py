@@ -107,7 +107,7 @@ EXPECTED: Final = 'no store: a directory that holds "commitlog" is expected'
 
 @attrs.define(eq=False, slots=False)
 class StoreNotFoundError(ReputError, FileNotFoundError):
-    """A directory that was opened for reading holds no store."""
+    """A directory holds no store, and none is created there."""
 
     path: str
     reason: str

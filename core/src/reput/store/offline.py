@@ -32,6 +32,7 @@ from reput.log.progress import Progress, fingerprint_of
 from reput.log.reading.reader import LogEnd, LogReader
 from reput.log.recovery.closed import CloseRecord
 from reput.record.layout import BLANK_MAGIC, SIZE_AND_MAGIC
+from reput.store.calls.arguments import path_argument
 from reput.store.marks.traces import Traces
 from reput.store.marks.unfinished import refuse_unfinished
 from reput.store.opening.open import open_store
@@ -69,7 +70,7 @@ def hold(
         StoreLockedError: a writer has the store open, or, without ``writes``, came meanwhile.
         UnsafePathError: a link below the store's directory.
     """
-    root = os.path.abspath(os.fspath(path))
+    root = os.path.abspath(path_argument("path", path))
     disk = (disk or Disk()).at(root, follow_links=follow_links)
     with contextlib.ExitStack() as opened:
         opened.callback(disk.let_go)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reput_cli.kit import (
+    CheckedPath,
     ExitCode,
     json_option,
     path_argument,
@@ -49,7 +50,7 @@ Examples:
 @click.option(
     "--state",
     metavar="FILE",
-    type=click.Path(dir_okay=False),
+    type=CheckedPath(dir_okay=False),
     help="File that remembers the place; reput/scrub in the store when left out.",
 )
 @json_option("one JSON object a line, for each finding and each round")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from reput_cli.kit import json_option, path_argument, with_debug
+from reput_cli.kit import CheckedPath, json_option, path_argument, with_debug
 from reput_server.command.options import (
     read_address,
     read_addresses,
@@ -70,25 +70,25 @@ Examples:
 @click.option(
     "--access-keys",
     metavar="FILE",
-    type=click.Path(exists=True, dir_okay=False),
+    type=CheckedPath(exists=True, dir_okay=False),
     help="TOML file of secret keys by access key; requests must be signed with one.",
 )
 @click.option(
     "--tls-cert",
     metavar="FILE",
-    type=click.Path(dir_okay=False),
+    type=CheckedPath(dir_okay=False),
     help="PEM file of the certificate for encrypted connections.",
 )
 @click.option(
     "--tls-key",
     metavar="FILE",
-    type=click.Path(dir_okay=False),
+    type=CheckedPath(dir_okay=False),
     help="PEM file of its private key; that of --tls-cert when left out.",
 )
 @click.option(
     "--tls-ca",
     metavar="FILE",
-    type=click.Path(dir_okay=False),
+    type=CheckedPath(dir_okay=False),
     help="PEM file of certificates; clients must show one that these vouch for.",
 )
 @click.option(
@@ -117,7 +117,7 @@ Examples:
 @click.option(
     "--config",
     metavar="FILE",
-    type=click.Path(exists=True, dir_okay=False, readable=False),
+    type=CheckedPath(exists=True, dir_okay=False, readable=False),
     callback=read_config,
     is_eager=True,
     help="TOML file: [server] has these options, [server.limits] limits, the rest is the store's.",

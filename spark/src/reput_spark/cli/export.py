@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from reput_cli.kit import json_option, with_debug
+from reput_cli.kit import CheckedPath, json_option, with_debug
 from reput_spark.cli.engines import engine_of, progress_of
 from reput_spark.cli.options import corrupt_option, end_with_damage, engine_options, paths_argument
 
@@ -13,7 +13,7 @@ __all__ = ["export"]
 
 @click.command(short_help="Write Parquet files by topic and day.")
 @paths_argument
-@click.argument("target")
+@click.argument("target", type=CheckedPath(readable=False))
 @click.option("--columns", metavar="NAMES", help="Only these columns, commas between them.")
 @corrupt_option
 @engine_options

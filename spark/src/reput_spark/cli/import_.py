@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from reput_cli.kit import follow_links_option, json_option, with_debug
+from reput_cli.kit import CheckedPath, follow_links_option, json_option, with_debug
 from reput_spark.cli.engines import progress_of, spark_at
 from reput_spark.cli.options import master_option
 
@@ -12,8 +12,8 @@ __all__ = ["import_"]
 
 
 @click.command("import", short_help="Make a store of Parquet that export wrote.")
-@click.argument("source", metavar="PARQUET")
-@click.argument("store", metavar="STORE")
+@click.argument("source", metavar="PARQUET", type=CheckedPath(readable=False))
+@click.argument("store", metavar="STORE", type=CheckedPath(readable=False))
 @follow_links_option
 @click.option(
     "--file-size", metavar="BYTES", type=click.IntRange(min=128), help="Bytes of a log file."

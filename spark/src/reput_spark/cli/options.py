@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
-from reput_cli.kit import ExitCode, format_count, warn
+from reput_cli.kit import CheckedPath, ExitCode, format_count, warn
 
 __all__ = [
     "corrupt_option",
@@ -19,7 +19,9 @@ __all__ = [
 ]
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
-paths_argument = click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+paths_argument = click.argument(
+    "paths", nargs=-1, required=True, metavar="PATH...", type=CheckedPath(readable=False)
+)
 corrupt_option = click.option(
     "--corrupt",
     type=click.Choice(["fail", "skip"]),

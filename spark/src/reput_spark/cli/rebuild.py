@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from reput_cli.kit import follow_links_option, json_option, with_debug
+from reput_cli.kit import CheckedPath, follow_links_option, json_option, with_debug
 from reput_spark.cli.engines import engine_of, progress_of
 from reput_spark.cli.options import engine_options
 
@@ -17,7 +17,7 @@ __all__ = ["rebuild"]
 
 
 @click.command(short_help="Build the files of plugins anew.")
-@click.argument("path")
+@click.argument("path", type=CheckedPath(readable=False))
 @follow_links_option
 @click.argument("plugins", nargs=-1, metavar="[PLUGIN]...")
 @click.option(

@@ -71,7 +71,7 @@ def path_argument(argument: str, value: Any) -> str:
 
     Raises:
         TypeError: ``value`` is no path.
-        ValueError: ``value`` is empty, as a shell's unset variable is.
+        ValueError: ``value`` is empty, as a shell's unset variable is, or contains a NUL byte.
     """
     try:
         path = os.fsdecode(value)
@@ -79,6 +79,8 @@ def path_argument(argument: str, value: Any) -> str:
         raise TypeError(f"{argument}: a path expected, found {shown(value)}") from None
     if not path:
         raise ValueError(f'{argument}: it is empty; "." is the working directory')
+    if "\0" in path:
+        raise ValueError(f"{argument}: a path without NUL bytes expected, found {shown(value)}")
     return path
 
 

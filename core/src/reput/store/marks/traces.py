@@ -19,6 +19,7 @@ from reput.log.progress import ProgressFile
 from reput.log.recovery.checkpoint import Checkpoint
 from reput.log.recovery.closed import CloseRecord
 from reput.plugin.host.pluginset import PluginSet
+from reput.store.calls.arguments import path_argument
 from reput.store.config import decide
 from reput.store.marks.abort import AbortFile
 from reput.store.marks.lock import StoreLock
@@ -45,7 +46,7 @@ def look(
         disk: file operations; the system's when left out.
         follow_links: as for `reput.open`.
     """
-    root = os.path.abspath(os.fspath(path))
+    root = os.path.abspath(path_argument("path", path))
     return Traces(root, (disk or Disk()).at(root, follow_links=follow_links))
 
 

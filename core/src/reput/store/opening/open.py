@@ -78,7 +78,10 @@ def open_store(
     """Open a store that reput or RocketMQ has written, or make a new one.
 
     Args:
-        path: the store's directory; made if missing and ``mode`` is ``"w"``.
+        path: the store's directory; made if missing and ``mode`` is ``"w"``. A directory without
+            ``commitlog`` that holds other files is refused: a mistyped path must not make a store
+            among them. Hidden names, ``lost+found`` and a broker's ``config`` do not count. To
+            have a store there all the same, make the directory ``commitlog`` first.
         mode: ``"w"`` to put and read; a store has one writer at a time. ``"r"`` to read only, also
             while a writer has the store; never writes a byte.
         plugins: names of installed plugins, or plugin objects. None: the plugins that the store
@@ -101,7 +104,8 @@ def open_store(
     Raises:
         TypeError: an argument of a wrong type.
         UnsafePathError: a link below the store's directory, a pipe or a device.
-        StoreNotFoundError: there is no store, and ``mode`` is ``"r"``.
+        StoreNotFoundError: there is no store, and ``mode`` is ``"r"`` or the directory holds other
+            files.
         StoreLockedError: another writer has the store open.
         ConfigError: an unknown section or option, or a wrong value.
         PluginError: a plugin that is missing, broken, or left out though the store uses it.

@@ -49,6 +49,7 @@ from reput.store.marks.abort import AbortFile
 from reput.store.marks.lock import StoreLock
 from reput.store.marks.problems import Problems
 from reput.store.marks.unfinished import refuse_unfinished
+from reput.store.marks.vacant import refuse_other_files
 
 if TYPE_CHECKING:
     from reput.files.system.disk import Disk
@@ -167,11 +168,14 @@ def hold(asked: Asked, undoing: Undoing) -> Held:
     """Take the lock, for a writer, and read what the last writer left.
 
     Raises:
-        StoreNotFoundError: there is no store, for a reader.
+        StoreNotFoundError: there is no store, for a reader; or, for a writer, the directory holds
+            other files.
         StoreLockedError: another writer has it open.
     """
     root, disk = asked.root, asked.disk
     refuse_unfinished(root, disk)
+    if asked.writable:
+        refuse_other_files(root, disk)
     problems = Problems(is_refused=asked.writable)
     calls = PluginCalls(root, threads=asked.threads, now=disk.monotonic)
     lock = StoreLock(asked.path("lock"), root, disk)

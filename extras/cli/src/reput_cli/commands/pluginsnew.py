@@ -9,7 +9,7 @@ import click
 from reput_cli.kit.escape import escape_text
 from reput_cli.kit.exitcodes import ExitCode
 from reput_cli.kit.failures import Failure
-from reput_cli.kit.options import json_option, with_debug
+from reput_cli.kit.options import CheckedPath, json_option, with_debug
 
 __all__ = ["new"]
 
@@ -25,7 +25,7 @@ Examples:
 @click.option(
     "-d",
     "--directory",
-    type=click.Path(),
+    type=CheckedPath(),
     help="Where to make it; ./reput-NAME when left out. It must not exist.",
 )
 @json_option("one document")

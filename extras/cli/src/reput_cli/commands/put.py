@@ -17,6 +17,7 @@ from reput_cli.kit.exitcodes import ExitCode
 from reput_cli.kit.failures import Failure, warn
 from reput_cli.kit.opening import holds_a_store, open_to_write
 from reput_cli.kit.options import (
+    CheckedPath,
     json_option,
     not_empty,
     path_argument,
@@ -135,7 +136,7 @@ Examples:
 @click.option(
     "--config",
     metavar="FILE",
-    type=click.Path(exists=True, dir_okay=False, readable=False),
+    type=CheckedPath(exists=True, dir_okay=False, readable=False),
     help="TOML file with the store's options; they are recorded in the store.",
 )
 @json_option("the summary")

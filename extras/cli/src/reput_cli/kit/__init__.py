@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from reput_cli.kit.opening import follows_links as follows_links
     from reput_cli.kit.opening import open_to_read as open_to_read
     from reput_cli.kit.opening import open_to_write as open_to_write
+    from reput_cli.kit.options import CheckedPath as CheckedPath
     from reput_cli.kit.options import follow_links_option as follow_links_option
     from reput_cli.kit.options import jobs_option as jobs_option
     from reput_cli.kit.options import json_option as json_option
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from reput_cli.kit.times import parse_start as parse_start
 
 _HOMES = {
+    "CheckedPath": "options",
     "Column": "output",
     "ExitCode": "exitcodes",
     "Failure": "failures",

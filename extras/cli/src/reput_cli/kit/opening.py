@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from reput_cli.kit.exitcodes import ExitCode
-from reput_cli.kit.failures import Failure, warn
+from reput_cli.kit.failures import warn
 from reput_cli.kit.progressbar import ProgressBar
 
 if TYPE_CHECKING:
@@ -59,7 +58,7 @@ def open_to_write(
 
     Args:
         path: the store's directory.
-        create: make a store if there is none; the directory must be new or empty.
+        create: make a store if there is none, as `reput.open` does.
         plugins: as for `reput.open`.
         config: as for `reput.open`.
         waits: whether to wait for all plugins at the end, with a progress bar.
@@ -68,13 +67,8 @@ def open_to_write(
     from reput.errors import EXPECTED, StoreNotFoundError
 
     _show_log_lines()
-    if not holds_a_store(path):
-        if not create:
-            raise StoreNotFoundError(path, f"{EXPECTED}{_how_to_make_one()}")
-        # A mistyped path must not put a gigabyte of log into the user's home directory.
-        if os.path.isdir(path) and os.listdir(path):
-            text = f"{path}: holds files but no store; name a new or an empty directory"
-            raise Failure(text, ExitCode.UNAVAILABLE)
+    if not create and not holds_a_store(path):
+        raise StoreNotFoundError(path, f"{EXPECTED}{_how_to_make_one()}")
     with _opening() as progress:
         store = reput.open(
             path,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -9,6 +10,7 @@ import click
 
 __all__ = [
     "STORE_PATH",
+    "CheckedPath",
     "follow_links_option",
     "jobs_option",
     "json_option",
@@ -19,8 +21,35 @@ __all__ = [
     "with_debug",
 ]
 
-STORE_PATH = click.Path(readable=False)
-"""A store's directory. Opening reports what is wrong with it, in better words than click's."""
+
+class CheckedPath(click.Path):
+    """The path of a file or a directory: `click.Path`, and a text that can be a path.
+
+    An empty text is mostly a shell's unset variable.
+    """
+
+    def convert(
+        self,
+        value: str | os.PathLike[str],
+        param: click.Parameter | None,
+        ctx: click.Context | None,
+    ) -> str | bytes | os.PathLike[str]:
+        """Return the path.
+
+        Raises:
+            click.BadParameter: the text is empty or contains a NUL byte, or `click.Path` refuses
+                it.
+        """
+        text = os.fsdecode(value)
+        if not text:
+            self.fail('the path is empty; "." is the working directory', param, ctx)
+        if "\0" in text:
+            self.fail("the path contains a NUL byte, and no name of a file can", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+STORE_PATH = CheckedPath(file_okay=False, readable=False)
+"""A store's directory. Opening it reports everything else that is wrong with it."""
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 

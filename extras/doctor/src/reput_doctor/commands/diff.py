@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from reput_cli.kit import (
+    CheckedPath,
     ExitCode,
     ProgressBar,
     follow_links_option,
@@ -27,8 +28,8 @@ Examples:
 
 @click.command(short_help="Show where two stores differ.", epilog=_EXAMPLES)
 @follow_links_option
-@click.argument("path_a", metavar="A", type=click.Path(readable=False))
-@click.argument("path_b", metavar="B", type=click.Path(readable=False))
+@click.argument("path_a", metavar="A", type=CheckedPath(readable=False))
+@click.argument("path_b", metavar="B", type=CheckedPath(readable=False))
 @click.option(
     "--physical",
     is_flag=True,

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from reput_cli.kit import follows_links, jobs_option, json_option, path_argument, with_debug
+from reput_cli.kit import (
+    CheckedPath,
+    follows_links,
+    jobs_option,
+    json_option,
+    path_argument,
+    with_debug,
+)
 
 if TYPE_CHECKING:
     from reput_doctor.repairing.plan import Plan
@@ -26,7 +33,7 @@ Examples:
 
 @click.command(short_help="Make a sound store of a damaged one.", epilog=_EXAMPLES)
 @path_argument
-@click.argument("new_directory", required=False, type=click.Path(file_okay=False))
+@click.argument("new_directory", required=False, type=CheckedPath(file_okay=False))
 @click.option("--dry-run", is_flag=True, help="Only show what would be done.")
 @click.option(
     "--in-place", is_flag=True, help="Mend the store where it is; --backup keeps what changes."
@@ -37,8 +44,7 @@ Examples:
 @click.option(
     "--backup",
     metavar="DIR",
-    default="",
-    type=click.Path(file_okay=False),
+    type=CheckedPath(file_okay=False),
     help="Where --in-place keeps every byte that it changes; PATH.backup by default.",
 )
 @click.option(
@@ -64,7 +70,7 @@ def repair(
     dry_run: bool,
     in_place: bool,
     undoes: bool,
-    backup: str,
+    backup: str | None,
     file_size: int,
     jobs: int | None,
     limit: int,
@@ -102,7 +108,7 @@ def repair(
 
 
 def _check_usage(
-    target: str | None, *, dry_run: bool, in_place: bool, undoes: bool, backup: str
+    target: str | None, *, dry_run: bool, in_place: bool, undoes: bool, backup: str | None
 ) -> None:
     if undoes and (target or dry_run or in_place):
         raise click.UsageError("--undo takes PATH and --backup only")
@@ -132,7 +138,7 @@ def _run(
     path: str,
     target: str | None,
     in_place: bool,
-    backup: str,
+    backup: str | None,
     file_size: int,
     jobs: int | None,
 ) -> Repaired:
@@ -148,16 +154,16 @@ def _run(
             "step": steps.step,
         }
         if in_place:
-            return repair_in_place(path, backup, **options)
+            return repair_in_place(path, backup or "", **options)
         assert target is not None
         return run(path, target, **options)
 
 
-def _undo(path: str, backup: str, *, as_json: bool) -> None:
+def _undo(path: str, backup: str | None, *, as_json: bool) -> None:
     from reput_cli.kit import escape_text, format_count, format_size, print_json
     from reput_doctor.repairing.repair import undo
 
-    done = undo(path, backup, follow_links=follows_links())
+    done = undo(path, backup or "", follow_links=follows_links())
     size = sum(each.size for each in done.changes)
     if as_json:
         print_json({"path": done.store, "size": size, "change_count": len(done.changes)})

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from reput_cli.kit import (
+    CheckedPath,
     ExitCode,
     Failure,
     ProgressBar,
@@ -54,7 +55,7 @@ def _read_time(context: click.Context, option: click.Parameter, value: str | Non
     "--html",
     "page_path",
     metavar="FILE",
-    type=click.Path(dir_okay=False),
+    type=CheckedPath(dir_okay=False),
     help="Write one page with tables and plots, which needs no network.",
 )
 @click.option(

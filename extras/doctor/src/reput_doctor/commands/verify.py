@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from reput_cli.kit import (
+    CheckedPath,
     follows_links,
     jobs_option,
     json_option,
@@ -42,7 +43,7 @@ Examples:
     "--html",
     "page",
     metavar="FILE",
-    type=click.Path(dir_okay=False, writable=True),
+    type=CheckedPath(dir_okay=False, writable=True),
     help="Write the findings as one HTML page, too.",
 )
 @jobs_option("as the log's size asks for")
@@ -56,7 +57,7 @@ Examples:
 @click.option(
     "--scratch",
     metavar="DIR",
-    type=click.Path(file_okay=False, exists=True),
+    type=CheckedPath(file_okay=False, exists=True),
     help="Where derived files are built to be compared; the system's directory by default.",
 )
 @click.option(

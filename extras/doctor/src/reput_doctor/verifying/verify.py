@@ -75,7 +75,7 @@ def verify(
         OSError: the directory cannot be read, or the scratch directory cannot be written.
     """
     started = time.monotonic()
-    root = os.path.abspath(os.fspath(path))
+    root = look(path).root
     disk = Disk().at(root, follow_links=follow_links)
     if not disk.exists(os.path.join(root, COMMIT_LOG)):
         raise StoreNotFoundError(root, EXPECTED)

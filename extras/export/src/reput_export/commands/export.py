@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from reput_cli.kit import jobs_option, json_option, with_debug
+from reput_cli.kit import CheckedPath, jobs_option, json_option, with_debug
 
 if TYPE_CHECKING:
     from reput_export.exporting.order import Exported
@@ -48,8 +48,10 @@ def _moment(context: click.Context, parameter: click.Parameter, value: str | Non
 
 
 @click.command(short_help="Write messages as Parquet, JSON lines or CSV.")
-@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
-@click.argument("target", metavar="OUT")
+@click.argument(
+    "paths", nargs=-1, required=True, metavar="PATH...", type=CheckedPath(readable=False)
+)
+@click.argument("target", metavar="OUT", type=CheckedPath(readable=False))
 @click.option(
     "--format",
     "form",

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import click
 
-from reput_cli.kit import follow_links_option, json_option, with_debug
+from reput_cli.kit import CheckedPath, follow_links_option, json_option, with_debug
 
 __all__ = ["import_"]
 
 
 @click.command("import", short_help="Make a store of what export wrote.")
-@click.argument("source", metavar="OUT")
-@click.argument("store", metavar="PATH")
+@click.argument("source", metavar="OUT", type=CheckedPath(readable=False))
+@click.argument("store", metavar="PATH", type=CheckedPath(readable=False))
 @follow_links_option
 @click.option(
     "--file-size", metavar="BYTES", type=click.IntRange(min=128), help="Bytes of a log file."
