@@ -6,19 +6,23 @@ import ssl
 from typing import Any, Final
 
 import attrs
-from attrs.validators import ge, instance_of, le, optional
+from attrs.validators import instance_of, optional
+
+from reput.plugin import INT32_MAX, number_between, whole_between
 
 __all__ = ["ClientOptions"]
 
 _MIB: Final = 1 << 20
+_SECONDS_MAX: Final = 2_147_483
+"""24.8 days, or ``INT32_MAX`` ms, as the Java client has them."""
 
 
 def _number(default: float, least: float = 0.001) -> Any:
-    return attrs.field(default=default, converter=float, validator=ge(least))
+    return attrs.field(default=default, validator=number_between(least, _SECONDS_MAX))
 
 
-def _count(default: int, least: int = 0, most: int = 1 << 31) -> Any:
-    return attrs.field(default=default, validator=[instance_of(int), ge(least), le(most)])
+def _count(default: int, least: int = 0, most: int = INT32_MAX) -> Any:
+    return attrs.field(default=default, validator=whole_between(least, most))
 
 
 def _text() -> Any:

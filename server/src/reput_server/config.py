@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any, Final, Literal
 
 import attrs
-from attrs.validators import ge, in_, instance_of, optional
+from attrs.validators import in_, instance_of, optional
 
+from reput.plugin import INT32_MAX, whole_between
 from reput_server.errors import AddressError
 
 __all__ = ["Address", "Limits", "ServerConfig", "TlsConfig", "TlsMode", "parse_address"]
@@ -31,8 +32,25 @@ def parse_address(text: str) -> Address:
     return host, int(port)
 
 
-def _positive(default: int) -> Any:
-    return attrs.field(default=default, validator=[instance_of(int), ge(1)])
+def _positive(default: int, most: int = INT32_MAX) -> Any:
+    return attrs.field(default=default, validator=whole_between(1, most))
+
+
+def _bytes(default: int) -> Any:
+    return _positive(default, 1 << 40)
+
+
+def _check_address(config: object, field: attrs.Attribute[Any], value: Any) -> None:
+    """Refuse what is no address; None is one where the server is not to listen."""
+    if value is None and field.name != "register":
+        return
+    for each in value if field.name == "register" else [value]:
+        match each:
+            case (str(), int() as port) if 0 <= port <= _PORT_MAX and port is not True:
+                pass
+            case _:
+                expected = f"a host and a port from 0 to {_PORT_MAX}"
+                raise ValueError(f"{field.name}: {expected} expected, found {each!r}")
 
 
 @attrs.frozen(kw_only=True)
@@ -43,11 +61,11 @@ class Limits:
     """A request with a longer header closes its connection; bodies are bounded by the frame."""
     requests_per_peer: int = _positive(256)
     """Requests of one connection that are worked on at once; more are not read meanwhile."""
-    bytes_per_peer: int = _positive(32 << 20)
+    bytes_per_peer: int = _bytes(32 << 20)
     """Bytes of one connection's requests that are worked on at once."""
-    bytes_of_all: int = _positive(256 << 20)
+    bytes_of_all: int = _bytes(256 << 20)
     """The same of all connections; also of unfinished frames, and of answers left unread."""
-    unread_bytes: int = _positive(64 << 20)
+    unread_bytes: int = _bytes(64 << 20)
     """Answers that a peer may leave unread before it is cut off."""
     idle_seconds: int = _positive(120)
     """A connection on which nothing moves for so long is closed."""
@@ -59,7 +77,7 @@ class Limits:
     """Groups, held pulls and brokers of one connection; with more of them it is closed."""
     held_pulls: int = _positive(100_000)
     """Pulls that wait for messages; a further one is answered at once."""
-    held_bytes: int = _positive(64 << 20)
+    held_bytes: int = _bytes(64 << 20)
     """What waiting pulls have in their headers; a further one is answered at once."""
     waiting_sends: int = _positive(10_000)
     """Sends that wait for the store; a further one is answered with "busy"."""
@@ -96,15 +114,15 @@ class TlsConfig:
 class ServerConfig:
     """Options of a server."""
 
-    listen: Address | None = ("127.0.0.1", 10_911)
+    listen: Address | None = attrs.field(default=("127.0.0.1", 10_911), validator=_check_address)
     """Where the broker listens, port 0 for a free one; None for no broker."""
     fast_port: bool = True
     """Whether it also listens two ports below ``listen``: Java clients up to 4.3 send there unless
     told otherwise (``sendMessageWithVIPChannel``), and so do Java slaves. A port that is taken is
     reported, and costs only these."""
-    name_server: Address | None = ("127.0.0.1", 9876)
+    name_server: Address | None = attrs.field(default=("127.0.0.1", 9876), validator=_check_address)
     """Where the name server listens, port 0 for a free one; None for none."""
-    register: tuple[Address, ...] = ()
+    register: tuple[Address, ...] = attrs.field(default=(), validator=_check_address)
     """Other name servers, at which the broker registers."""
     advertise: str | None = attrs.field(default=None, validator=optional(instance_of(str)))
     """The host that clients are told; the one that the broker listens on if left out."""
@@ -116,5 +134,5 @@ class ServerConfig:
     tls: TlsConfig | None = attrs.field(default=None, validator=optional(instance_of(TlsConfig)))
     """Encryption; None for none."""
     limits: Limits = attrs.field(factory=Limits)
-    metrics: Address | None = None
+    metrics: Address | None = attrs.field(default=None, validator=_check_address)
     """Where metrics and the status page are over HTTP, port 0 for a free one; None for nowhere."""

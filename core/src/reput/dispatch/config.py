@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import attrs
-from attrs.validators import ge, in_, instance_of
+from attrs.validators import in_
+
+from reput.bounds import INT32_MAX, whole_between
 
 __all__ = ["HALT", "POLICIES", "SKIP", "SUSPEND", "DispatchConfig"]
 
@@ -24,8 +26,8 @@ def _policies_by_name(config: object, field: attrs.Attribute[Any], value: object
             raise ValueError(f"policy of {name!r} is {policy!r}; known: {', '.join(POLICIES)}")
 
 
-_count = [instance_of(int), ge(0)]
-_positive = [instance_of(int), ge(1)]
+_count = whole_between(0, INT32_MAX)
+_positive = whole_between(1, INT32_MAX)
 
 
 @attrs.frozen(kw_only=True)

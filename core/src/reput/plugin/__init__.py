@@ -34,6 +34,10 @@ if TYPE_CHECKING:
     from reput.plugin.host.pluginset import default_plugins as default_plugins
     from reput.plugin.host.pluginset import dispatch_order as dispatch_order
     from reput.plugin.interest import PutInterest as PutInterest
+    from reput.plugin.options import AGE_MAX_MS as AGE_MAX_MS
+    from reput.plugin.options import INT32_MAX as INT32_MAX
+    from reput.plugin.options import number_between as number_between
+    from reput.plugin.options import whole_between as whole_between
     from reput.plugin.rebuilding.comparing import Compared as Compared
     from reput.plugin.rebuilding.comparing import Comparison as Comparison
     from reput.plugin.rebuilding.comparing import Difference as Difference
@@ -45,6 +49,8 @@ if TYPE_CHECKING:
     from reput.plugin.rebuilding.sharding import ShardScan as ShardScan
 
 _HOMES = {
+    "AGE_MAX_MS": "options",
+    "INT32_MAX": "options",
     "BitMaps": "filters",
     "Compared": "rebuilding.comparing",
     "Comparison": "rebuilding.comparing",
@@ -76,7 +82,9 @@ _HOMES = {
     "hookimpl": "hookspecs",
     "how_to_install": "host.discovery",
     "installed": "host.discovery",
+    "number_between": "options",
     "plugin_name": "host.discovery",
+    "whole_between": "options",
 }
 
 __all__ = [*_HOMES]

@@ -154,6 +154,8 @@ def build_config(config_type: type, section: str, options: Mapping[str, Any]) ->
             raise ConfigError(section, str(option), "no such option", known)
     try:
         return config_type(**options)
+    except ConfigError:
+        raise  # by a class that compares several options, and names one of them
     except (ValueError, TypeError) as error:
         reason = _reason(error)
         raise ConfigError(section, _option_of(config_type, options, reason), reason) from error

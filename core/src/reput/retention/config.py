@@ -13,12 +13,13 @@ time, which any copy changes; ratios are not clamped; the log can be limited by 
 from __future__ import annotations
 
 import datetime as dt
-import math
 from collections.abc import Mapping
 from typing import Any, Final
 
 import attrs
-from attrs.validators import ge, in_, instance_of
+from attrs.validators import in_, instance_of
+
+from reput.bounds import AGE_MAX_MS, INT32_MAX, number_between, whole_between
 
 __all__ = ["DROP", "KEEP", "ROCKETMQ_RETENTION", "TELL", "WAIT", "RetentionConfig", "hour_of"]
 
@@ -79,20 +80,8 @@ def _check_zone(config: object, field: attrs.Attribute[Any], value: str) -> None
     hour_of(0, value)
 
 
-def _check_ratio(config: object, field: attrs.Attribute[Any], value: object) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError(f"a number from 0 to 1 expected, not {value!r}")
-    if not (math.isfinite(value) and 0 <= value <= 1):
-        raise ValueError(f"a number from 0 to 1 expected, not {value!r}")
-
-
-def _no_bool(config: object, field: attrs.Attribute[Any], value: object) -> None:
-    if isinstance(value, bool):
-        raise TypeError(f"a number expected, not {value!r}")
-
-
-_not_negative = [instance_of(int), _no_bool, ge(0)]
-_positive = [instance_of(int), _no_bool, ge(1)]
+_ratio = number_between(0, 1)
+_positive = whole_between(1, INT32_MAX)
 _text = instance_of(str)
 
 
@@ -100,7 +89,7 @@ _text = instance_of(str)
 class RetentionConfig:
     """Options of the section ``retention``; by default nothing is ever removed."""
 
-    reserved_ms: int = attrs.field(default=0, validator=_not_negative)
+    reserved_ms: int = attrs.field(default=0, validator=whole_between(0, AGE_MAX_MS))
     """Remove log files whose last message was stored longer ago than this; 0 keeps them for ever.
     RocketMQ: 259_200_000, which is 72 hours."""
     delete_when: str = attrs.field(default="", validator=[_text, _check_hours])
@@ -108,14 +97,14 @@ class RetentionConfig:
     any."""
     time_zone: str = attrs.field(default=_UTC, validator=[_text, _check_zone])
     """Time zone of `delete_when`, such as ``"Europe/Berlin"``, or ``"local"`` for the machine's."""
-    max_bytes: int = attrs.field(default=0, validator=_not_negative)
+    max_bytes: int = attrs.field(default=0, validator=whole_between(0, (1 << 63) - 1))
     """Most bytes of all log files; above, the oldest files are removed regardless of age, but never
     the last one. 0 for no limit."""
-    disk_max_ratio: float = attrs.field(default=0.0, validator=_check_ratio)
+    disk_max_ratio: float = attrs.field(default=0.0, validator=_ratio)
     """Disk usage above which files older than `reserved_ms` go at any hour; 0 for never."""
-    disk_force_ratio: float = attrs.field(default=0.0, validator=_check_ratio)
+    disk_force_ratio: float = attrs.field(default=0.0, validator=_ratio)
     """Disk usage above which the oldest files are removed regardless of age; 0 for never."""
-    disk_warn_ratio: float = attrs.field(default=0.0, validator=_check_ratio)
+    disk_warn_ratio: float = attrs.field(default=0.0, validator=_ratio)
     """Disk usage above which the oldest files are removed regardless of age, and puts are refused
     (`reput.errors.DiskFullError`) until there is space again; 0 for never."""
     held: str = attrs.field(default=WAIT, validator=in_((WAIT, TELL)))

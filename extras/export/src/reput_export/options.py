@@ -65,8 +65,8 @@ def flag(name: str, given: Mapping[str, str], default: str = "false") -> bool:
     return text == "true"
 
 
-def whole_number(name: str, given: Mapping[str, str], least: int) -> int | None:
-    """Return an option that is a number from ``least`` on; None where it is not given.
+def whole_number(name: str, given: Mapping[str, str], least: int, most: int) -> int | None:
+    """Return an option that is a number from ``least`` to ``most``; None where it is not given.
 
     Raises:
         CodedError: it is something else.
@@ -74,8 +74,8 @@ def whole_number(name: str, given: Mapping[str, str], least: int) -> int | None:
     text = given.get(name)
     if text is None:
         return None
-    if not (text.isascii() and text.isdigit() and len(text) < 16 and int(text) >= least):
-        raise refusal(name, text, f"a whole number from {least} on")
+    if not (text.isascii() and text.isdigit() and len(text) < 20 and least <= int(text) <= most):
+        raise refusal(name, text, f"a whole number from {least} to {most}")
     return int(text)
 
 

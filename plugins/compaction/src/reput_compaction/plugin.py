@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 import attrs
-from attrs.validators import deep_iterable, ge, instance_of
+from attrs.validators import deep_iterable, instance_of
 
 import reput
 from reput.errors import (
@@ -17,7 +17,7 @@ from reput.errors import (
     ReadOnlyStoreError,
 )
 from reput.files import OWN_DIRECTORY, FilePool
-from reput.plugin import PutInterest, QueueInfo, ReadResult
+from reput.plugin import AGE_MAX_MS, INT32_MAX, PutInterest, QueueInfo, ReadResult, whole_between
 from reput.record import parse_properties
 from reput.record.layout import PROPERTY_KEYS
 from reput.status import ReadStatus
@@ -69,21 +69,23 @@ class CompactionConfig:
     )
     """Topics to compact, in addition to topics whose attribute ``cleanup.policy`` is ``COMPACTION``
     in the store's ``config/topics.json``."""
-    log_file_size: int = attrs.field(default=LOG_FILE_SIZE, validator=[instance_of(int), ge(1)])
+    log_file_size: int = attrs.field(default=LOG_FILE_SIZE, validator=whole_between(1, INT32_MAX))
     """Approximate bytes of a file of records. Existing files keep their size."""
     queue_file_size: int = attrs.field(
-        default=QUEUE_FILE_SIZE, validator=[instance_of(int), ge(2 * UNIT_SIZE)]
+        default=QUEUE_FILE_SIZE, validator=whole_between(2 * UNIT_SIZE, INT32_MAX)
     )
     """Approximate bytes of a file of units; 46 per message, and the last slot is never used."""
-    interval_ms: int = attrs.field(default=900_000, validator=[instance_of(int), ge(1)])
+    interval_ms: int = attrs.field(default=900_000, validator=whole_between(1, INT32_MAX))
     """Time between two checks for queues to compact."""
-    roll_ms: int = attrs.field(default=3_600_000, validator=[instance_of(int), ge(0)])
+    roll_ms: int = attrs.field(default=3_600_000, validator=whole_between(0, AGE_MAX_MS))
     """Close a file, so that it can be compacted, when its first message has this age; 0 waits until
     the file is full."""
-    tombstone_retention_ms: int = attrs.field(default=_DAY_MS, validator=[instance_of(int), ge(0)])
+    tombstone_retention_ms: int = attrs.field(
+        default=_DAY_MS, validator=whole_between(0, AGE_MAX_MS)
+    )
     """How long a message without a body, which deletes its key, is kept after it was stored."""
     offset_map_size: int = attrs.field(
-        default=104_857_600, validator=[instance_of(int), ge(1 << 16)]
+        default=104_857_600, validator=whole_between(1 << 16, INT32_MAX)
     )
     """Bytes of memory for the keys of a run; further keys go to disk temporarily."""
     compat: bool = attrs.field(default=False, validator=instance_of(bool))

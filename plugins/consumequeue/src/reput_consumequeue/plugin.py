@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 import attrs
-from attrs.validators import ge, instance_of
+from attrs.validators import instance_of
 
 import reput
 from reput.errors import CorruptFileError, MessageIllegalError
 from reput.files import OWN_DIRECTORY, FilePool
-from reput.plugin import QueueInfo, ReadResult
+from reput.plugin import INT32_MAX, QueueInfo, ReadResult, whole_between
 from reput.status import ReadStatus
 from reput_consumequeue._files import FileSet, unit_file_size
 from reput_consumequeue._runs import Run, light_runs, runs
@@ -60,9 +60,11 @@ _NAMES_MAX = 1 << 16  # names that are remembered as good, and as many as refuse
 class ConsumeQueueConfig:
     """Options of the ``consumequeue`` plugin."""
 
-    units_per_file: int = attrs.field(default=UNITS_PER_FILE, validator=[instance_of(int), ge(2)])
+    units_per_file: int = attrs.field(
+        default=UNITS_PER_FILE, validator=whole_between(2, INT32_MAX // UNIT_SIZE)
+    )
     """Units in one file; 300,000 units are 6 MB. Existing files keep their size."""
-    max_open_files: int = attrs.field(default=256, validator=[instance_of(int), ge(1)])
+    max_open_files: int = attrs.field(default=256, validator=whole_between(1, 1 << 20))
     """Files kept open; with more queues, files are opened again when needed."""
     multi_dispatch: bool = attrs.field(default=False, validator=instance_of(bool))
     """List messages in the light queues (``%LMQ%…``) that their ``INNER_MULTI_DISPATCH`` names."""
@@ -71,7 +73,8 @@ class ConsumeQueueConfig:
     registered filter then skip messages without reading them; other reads take one more step.
     Existing extend files are read in any case."""
     extend_file_size: int = attrs.field(
-        default=EXTEND_FILE_SIZE, validator=[instance_of(int), ge(EXTEND_HEAD_SIZE + FILE_END_ROOM)]
+        default=EXTEND_FILE_SIZE,
+        validator=whole_between(EXTEND_HEAD_SIZE + FILE_END_ROOM, INT32_MAX),
     )
     """Bytes of an extend file. Existing files keep their size."""
 

@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 import attrs
-from attrs.validators import ge, instance_of, le
+from attrs.validators import instance_of
 
 import reput
+from reput.plugin import AGE_MAX_MS, whole_between
 from reput_filter import compiling
 from reput_filter.consumers._file import decode, encode
 from reput_filter.consumers.bloom import BloomFilter
@@ -42,16 +43,14 @@ class FilterConfig:
     bit_maps: bool = attrs.field(default=False, validator=instance_of(bool))
     """Compute a bit map for each message: which registered filters select it. Bit maps are kept if
     the consume queues have extend files (their option ``extend``)."""
-    max_error_rate: int = attrs.field(default=20, validator=[instance_of(int), ge(1), le(99)])
+    max_error_rate: int = attrs.field(default=20, validator=whole_between(1, 99))
     """Unwanted messages that a bit map may let pass, of a hundred."""
-    expected_consumers: int = attrs.field(
-        default=32, validator=[instance_of(int), ge(1), le(100_000)]
-    )
+    expected_consumers: int = attrs.field(default=32, validator=whole_between(1, 100_000))
     """Number of consumers for which that rate holds; a bit map has 3.5 bits for each."""
     retry_topics: bool = attrs.field(default=False, validator=instance_of(bool))
     """Filter the messages of a retry topic (``%RETRY%group``) by the group's registered filters of
     the topics from which the messages came, whatever condition the read gives."""
-    forget_after_ms: int = attrs.field(default=86_400_000, validator=[instance_of(int), ge(0)])
+    forget_after_ms: int = attrs.field(default=86_400_000, validator=whole_between(0, AGE_MAX_MS))
     """How long the bits of a consumer that has left are still computed."""
 
 

@@ -10,18 +10,24 @@ from typing import TYPE_CHECKING, ClassVar
 
 import attrs
 import numpy as np
-from attrs.validators import ge, instance_of, le
 
 import reput
-from reput.errors import CorruptFileError
+from reput.errors import ConfigError, CorruptFileError
 from reput.files import OWN_DIRECTORY, FilePool
-from reput.plugin import QueryResult
+from reput.plugin import QueryResult, whole_between
 from reput_index._keys import KeysOfBatch
 from reput_index._recover import RecoveryReport
 from reput_index._shards import IndexBuilder
 from reput_index.files._files import IndexFiles
 from reput_index.files._header import Geometry
-from reput_index.layout import DIRECTORY, ITEMS_PER_FILE, SLOTS_PER_FILE
+from reput_index.layout import (
+    DIRECTORY,
+    ITEM_SIZE,
+    ITEMS_PER_FILE,
+    SLOT_SIZE,
+    SLOTS_PER_FILE,
+    file_size,
+)
 from reput_index.query._compat import find_as_rocketmq
 from reput_index.query._query import Question, find
 
@@ -46,13 +52,22 @@ class IndexConfig:
     """Options of the ``index`` plugin."""
 
     slots_per_file: int = attrs.field(
-        default=SLOTS_PER_FILE, validator=[instance_of(int), ge(1), le(_INT32_MAX)]
+        default=SLOTS_PER_FILE, validator=whole_between(1, _INT32_MAX // SLOT_SIZE)
     )
     """Hash slots in one file; 5,000,000 are 20 MB. Existing files keep their number."""
     items_per_file: int = attrs.field(
-        default=ITEMS_PER_FILE, validator=[instance_of(int), ge(2), le(_INT32_MAX)]
+        default=ITEMS_PER_FILE, validator=whole_between(2, _INT32_MAX // ITEM_SIZE)
     )
     """Items in one file, including one that is never used; 20,000,000 are 400 MB."""
+
+    def __attrs_post_init__(self) -> None:
+        size = file_size(self.slots_per_file, self.items_per_file)
+        if size > _INT32_MAX:
+            reason = (
+                f"files of {self.slots_per_file} slots and {self.items_per_file} items have {size} "
+                f"bytes, and at most {_INT32_MAX} are possible"
+            )
+            raise ConfigError("index", "items_per_file", reason)
 
 
 @attrs.define(eq=False)

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, ClassVar
 
 import attrs
 import numpy as np
-from attrs.validators import ge, instance_of
 
 import reput
 from reput.errors import CorruptFileError, StoreClosedError
 from reput.files import OWN_DIRECTORY
+from reput.plugin import AGE_MAX_MS, whole_between
 from reput_integrity._disputes import Disputes
 from reput_integrity._files import SumFiles
 from reput_integrity._older import OlderSums
@@ -40,10 +40,10 @@ __all__ = ["IntegrityConfig", "IntegrityPlugin"]
 class IntegrityConfig:
     """Options of the ``integrity`` plugin."""
 
-    check_size: int = attrs.field(default=16 << 20, validator=[instance_of(int), ge(0)])
+    check_size: int = attrs.field(default=16 << 20, validator=whole_between(0, (1 << 63) - 1))
     """Bytes of the newest sums that are checked at each opening for writing; 16 MiB are those of a
     million messages. The others are checked when the log is compared with them."""
-    fresh_ms: int = attrs.field(default=60_000, validator=[instance_of(int), ge(0)])
+    fresh_ms: int = attrs.field(default=60_000, validator=whole_between(0, AGE_MAX_MS))
     """How long after a record was stored its sum still counts as made when it was written."""
 
 

@@ -11,9 +11,10 @@ import re
 from typing import Final, Self
 
 import attrs
-from attrs.validators import ge, in_, instance_of, le
+from attrs.validators import in_
 
 from reput.errors import ConfigError
+from reput.plugin import whole_between
 
 __all__ = ["DEFAULT_LEVELS", "LEVEL_MAX", "DelayLevels", "ScheduleConfig"]
 
@@ -79,19 +80,17 @@ class ScheduleConfig:
     deliver: str = attrs.field(default="auto", validator=in_(("auto", "always", "never")))
     """``"auto"``: deliver what is due, unless a RocketMQ broker has written the store, which may
     still deliver it itself. ``"always"``: deliver in such a store, too. ``"never"``: only park."""
-    precision_ms: int = attrs.field(default=1_000, validator=[instance_of(int), ge(10), le(10_000)])
+    precision_ms: int = attrs.field(default=1_000, validator=whole_between(10, 10_000))
     """Precision of delivery times, ms. RocketMQ can read files with a precision of 1,000 only."""
-    roll_window_slots: int = attrs.field(
-        default=172_800, validator=[instance_of(int), ge(2), le(604_740)]
-    )
+    roll_window_slots: int = attrs.field(default=172_800, validator=whole_between(2, 604_740))
     """A message that is due more than this many times `precision_ms` ahead is parked again on the
     way (a roll)."""
     timer_log_file_size: int = attrs.field(
-        default=100 << 20, validator=[instance_of(int), ge(4_096), le(1 << 30)]
+        default=100 << 20, validator=whole_between(4_096, 1 << 30)
     )
     """Bytes of a new timer-log file. Existing files keep their size."""
     timer_slot_limit: int = attrs.field(
-        default=(1 << 31) - 1, validator=[instance_of(int), ge(1), le((1 << 31) - 1)]
+        default=(1 << 31) - 1, validator=whole_between(1, (1 << 31) - 1)
     )
     """Messages in one slot above which some puts for the slot are refused; from twice as
     many on, every put is."""

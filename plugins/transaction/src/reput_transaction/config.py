@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import attrs
-from attrs.validators import ge, in_, instance_of, le
+from attrs.validators import in_, instance_of
+
+from reput.plugin import AGE_MAX_MS, INT32_MAX, whole_between
 
 __all__ = ["TransactionConfig"]
 
@@ -19,33 +21,33 @@ class TransactionConfig:
     """Whether the plugin puts messages by itself: op markers, the rest of transactions that a crash
     left half-done, and copies by check-back. If false, a store can be opened for writing and only
     callers end transactions; `TransactionPlugin.settle` then writes the op markers."""
-    timeout_ms: int = attrs.field(default=6_000, validator=[instance_of(int), ge(0)])
+    timeout_ms: int = attrs.field(default=6_000, validator=whole_between(0, AGE_MAX_MS))
     """Age above which a check asks the application what became of a half message
     (``transactionTimeOut``); a message may set its own in ``CHECK_IMMUNITY_TIME_IN_SECONDS``."""
-    check_interval_ms: int = attrs.field(default=30_000, validator=[instance_of(int), ge(1)])
+    check_interval_ms: int = attrs.field(default=30_000, validator=whole_between(1, INT32_MAX))
     """Time between two check-back runs (``transactionCheckInterval``)."""
-    check_max: int = attrs.field(default=15, validator=[instance_of(int), ge(1)])
+    check_max: int = attrs.field(default=15, validator=whole_between(1, INT32_MAX))
     """How often a half message is checked before it is given up (``transactionCheckMax``)."""
-    keep_hours: int = attrs.field(default=72, validator=[instance_of(int), ge(1)])
+    keep_hours: int = attrs.field(default=72, validator=whole_between(1, AGE_MAX_MS // 3_600_000))
     """Age at which a half message is given up, however often it was checked
     (``fileReservedTime``). An older half message no longer keeps the log from losing its head."""
     op_messages: str = attrs.field(default=BATCHED, validator=in_((BATCHED, SINGLE)))
     """``"batched"``: one op message for many half messages, as RocketMQ 5 writes them.
     ``"single"``: one for each, which RocketMQ 4.8 can read too. This plugin reads both."""
-    op_batch_interval_ms: int = attrs.field(default=3_000, validator=[instance_of(int), ge(0)])
+    op_batch_interval_ms: int = attrs.field(default=3_000, validator=whole_between(0, INT32_MAX))
     """How long a committed message may wait for its op marker (``transactionOpBatchInterval``), in
     addition to the wait for the disk."""
-    op_message_size: int = attrs.field(
-        default=4_096, validator=[instance_of(int), ge(1), le(1 << 20)]
-    )
+    op_message_size: int = attrs.field(default=4_096, validator=whole_between(1, 1 << 20))
     """Bytes at which an op message is full (``transactionOpMsgMaxSize``)."""
     durable: bool = attrs.field(default=False, validator=instance_of(bool))
     """Whether a prepare, commit or rollback returns only when it is on disk. Set it together with
     ``flush = "sync"``."""
-    wait_ms: int = attrs.field(default=5_000, validator=[instance_of(int), ge(1)])
+    wait_ms: int = attrs.field(default=5_000, validator=whole_between(1, INT32_MAX))
     """How long a durable call waits for the disk before it raises ``FlushDiskTimeoutError``."""
-    max_open: int = attrs.field(default=1_000_000, validator=[instance_of(int), ge(1)])
+    max_open: int = attrs.field(default=1_000_000, validator=whole_between(1, INT32_MAX))
     """Half messages that may be open; each takes some 550 bytes of memory. One more makes the
     plugin fail; it is retried and suspended as ``[dispatch]`` says."""
-    snapshot_size: int = attrs.field(default=64 << 20, validator=[instance_of(int), ge(4_096)])
+    snapshot_size: int = attrs.field(
+        default=64 << 20, validator=whole_between(4_096, (1 << 63) - 1)
+    )
     """Bytes of log between two snapshots of open transactions; an opening reads at most as many."""

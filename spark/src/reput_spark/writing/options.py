@@ -8,6 +8,7 @@ from typing import Final, Self
 
 import attrs
 
+from reput.plugin import INT32_MAX
 from reput_export.localpaths import local_path
 from reput_export.options import by_name, flag, refusal, refuse_unknown, seconds, whole_number
 from reput_export.writing.directories import is_name
@@ -62,7 +63,7 @@ class SinkOptions:
             txn_app_id=_key(given),
             lock_timeout=seconds("lock_timeout", given, LOCK_TIMEOUT),
             plugins=_words(given.get("plugins")),
-            file_size=whole_number("file_size", given, FILE_SIZE_MIN),
+            file_size=whole_number("file_size", given, FILE_SIZE_MIN, INT32_MAX),
             stamp=flag("stamp", given),
             follow_links=flag("follow_links", given),
         )

@@ -8,6 +8,7 @@ from typing import Final
 
 import attrs
 
+from reput.plugin import INT32_MAX
 from reput.record.layout import BLANK_MIN_SIZE, RECORD_MIN_SIZE
 from reput_export.errors import CodedError
 from reput_export.options import by_name, flag, refusal, refuse_unknown, seconds, whole_number
@@ -73,7 +74,7 @@ class WriteOptions:
             raise CodedError("OPTION", "no path was given: save(path)")
         return cls(
             path=given["path"],
-            file_size=whole_number("file_size", given, FILE_SIZE_MIN),
+            file_size=whole_number("file_size", given, FILE_SIZE_MIN, INT32_MAX),
             keep=_kept(given.get("keep")),
             raw=flag("raw", given),
             write_id=_name("write_id", given),

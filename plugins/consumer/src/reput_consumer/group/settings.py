@@ -12,8 +12,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import attrs
-from attrs.validators import ge, instance_of
+from attrs.validators import optional
 
+from reput.plugin import INT32_MAX, whole_between
 from reput_consumer.allocation.simple import Average
 from reput_consumer.allocation.strategy import Strategy
 from reput_consumer.names import checked_group
@@ -63,7 +64,7 @@ def start_of(given: object) -> Start:
 
 
 def _count(default: int, least: int = 1) -> Any:
-    return attrs.field(default=default, validator=[instance_of(int), ge(least)])
+    return attrs.field(default=default, validator=whole_between(least, INT32_MAX))
 
 
 @attrs.frozen(kw_only=True)
@@ -89,7 +90,9 @@ class MemberSettings:
     """(``pullBatchSizeInBytes``)"""
     limits: Limits = attrs.field(factory=Limits)
     """(``pullThresholdForQueue``, ``…SizeForQueue``, ``consumeConcurrentlyMaxSpan``)"""
-    max_reconsume_times: int | None = None
+    max_reconsume_times: int | None = attrs.field(
+        default=None, validator=optional(whole_between(-1, INT32_MAX))
+    )
     """How often a message may come again; None for the group's setting, in order for ever."""
     suspend_ms: int = _count(1_000)
     """Pause of a queue whose message failed in order (``suspendCurrentQueueTimeMillis``)."""

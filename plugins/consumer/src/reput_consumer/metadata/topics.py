@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
 import attrs
-from attrs.validators import ge, instance_of, le
 
+from reput.plugin import whole_between
 from reput_consumer.metadata.document import SettingsTable
 
 __all__ = ["FILE_NAME", "PERM_READ", "PERM_WRITE", "TopicSettings", "Topics"]
@@ -26,7 +26,7 @@ _QUEUES_MAX: Final = 65_536
 
 
 def _queue_count() -> Any:
-    return attrs.field(default=4, validator=[instance_of(int), ge(1), le(_QUEUES_MAX)])
+    return attrs.field(default=4, validator=whole_between(1, _QUEUES_MAX))
 
 
 @attrs.frozen(kw_only=True)
@@ -36,9 +36,7 @@ class TopicSettings:
     topic: str
     read_queue_nums: int = _queue_count()
     write_queue_nums: int = _queue_count()
-    perm: int = attrs.field(
-        default=PERM_READ | PERM_WRITE, validator=[instance_of(int), ge(0), le(15)]
-    )
+    perm: int = attrs.field(default=PERM_READ | PERM_WRITE, validator=whole_between(0, 15))
     """`PERM_READ`, `PERM_WRITE`, 1 (inherited), 8 (priority)."""
     order: bool = False
     topic_filter_type: str = "SINGLE_TAG"

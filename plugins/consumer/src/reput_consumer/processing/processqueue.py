@@ -18,7 +18,8 @@ from operator import attrgetter
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 import attrs
-from attrs.validators import ge, instance_of
+
+from reput.plugin import INT32_MAX, whole_between
 
 __all__ = ["Limits", "ProcessQueue"]
 
@@ -44,7 +45,7 @@ M = TypeVar("M", bound=Sized)
 
 
 def _limit(default: int) -> Any:
-    return attrs.field(default=default, validator=[instance_of(int), ge(1)])
+    return attrs.field(default=default, validator=whole_between(1, INT32_MAX))
 
 
 @attrs.frozen(kw_only=True)

@@ -7,7 +7,7 @@ from typing import Final, Self
 
 import attrs
 
-from reput_export.options import by_name
+from reput_export.options import by_name, refusal
 from reput_spark.errors import SparkReputError
 from reput_spark.reading.options import ReadOptions
 
@@ -26,6 +26,7 @@ STREAM_OPTIONS: Final = {
 }
 """Every option that only a stream has, and what it means."""
 _SPARKS_SPELLING: Final = "failondataloss"
+_COUNT_MAX: Final = (1 << 63) - 1
 _OURS: Final = (*STREAM_OPTIONS, _SPARKS_SPELLING)
 
 
@@ -101,8 +102,8 @@ def _count(name: str, given: Mapping[str, str]) -> int | None:
         value = int(text)
     except ValueError:
         value = 0
-    if value < 1:
-        raise SparkReputError("OPTION", f"option {name!r} is {text!r}; 1 or more expected")
+    if not 1 <= value <= _COUNT_MAX:
+        raise refusal(name, text, f"1 to {_COUNT_MAX}")
     return value
 
 
