@@ -7,9 +7,7 @@ from typing import ClassVar
 
 import attrs
 import pytest
-from hypothesis import strategies as st
 
-import reput
 from reput.plugin import MissingMessage
 from reput_compaction import CompactionPlugin
 from reput_testing import (
@@ -18,7 +16,6 @@ from reput_testing import (
     PluginContract,
     SmallLog,
     sample_log,
-    strategies,
 )
 
 TOPICS = ["orders", "payments", "%RETRY%orders-group", "T"]
@@ -92,9 +89,6 @@ class TestContract(Compacted, PluginContract):
     # Nothing says how many files there should be, and where the last one should end: it may be one
     # that the writer has just made.
     undetectable_to_readers = frozenset({"removed", "zeroed", "emptied", "torn"})
-
-    def messages(self) -> st.SearchStrategy[reput.Message]:
-        return strategies.messages(plain=True)
 
     def log(self):
         """The sample, all messages with keys, or of a topic that is not compacted."""

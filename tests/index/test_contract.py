@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from hypothesis import strategies as st
-
-import reput
-from reput_testing import PluginContract, strategies
+from reput_testing import PluginContract
 
 
 class TestContract(PluginContract):
@@ -19,9 +16,6 @@ class TestContract(PluginContract):
     # Nothing says how many files there should be; and a file without items looks like one that the
     # writer has just made.
     undetectable_to_readers = frozenset({"removed", "zeroed"})
-
-    def messages(self) -> st.SearchStrategy[reput.Message]:
-        return strategies.messages(plain=True)
 
     def state(self, plugin: Any) -> object:
         """Where the messages of every key stand."""

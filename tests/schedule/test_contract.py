@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import pytest
-from hypothesis import strategies as st
 
 from reput.record import Message
 from reput_consumequeue import ConsumeQueueConfig, ConsumeQueuePlugin
-from reput_testing import CrashContract, KillContract, PluginContract, sample_log, snapshot
-from reput_testing.logs.strategies import messages as any_message
+from reput_testing import CrashContract, KillContract, PluginContract, snapshot
 
 NOON = 1_700_049_600_000
 CONFIG = {"timer_log_file_size": 4_096, "deliver": "never"}
@@ -52,16 +50,8 @@ class Rules:
         # 38 MB, and tests of its own.
         return snapshot(root, [f"{root}/timerlog"])
 
-    def messages(self) -> st.SearchStrategy[Message]:
-        numbers = st.integers(0, 100)
-        return st.one_of(any_message(plain=True), numbers.map(timed), numbers.map(levelled))
-
-    def log(self) -> Any:
-        log = sample_log()
-        for number in range(60):
-            log.append(timed(number))
-            log.append(levelled(number))
-        return log
+    def messages(self) -> list[Message]:
+        return [make(number) for number in range(60) for make in (timed, levelled)]
 
 
 class TestContract(Rules, PluginContract):
@@ -79,14 +69,9 @@ class TestContract(Rules, PluginContract):
 
 @pytest.mark.proof
 class TestCrashes(Rules, CrashContract):
-    config: ClassVar = {**CONFIG, "deliver": "auto"}
-
     def plugins(self) -> list[Any]:
         # An object, as its section would be one too many where the store is opened without it.
         return [ConsumeQueuePlugin(ConsumeQueueConfig(units_per_file=20)), self.name]
-
-    def log(self) -> Any:
-        return sample_log()
 
 
 @pytest.mark.proof

@@ -8,9 +8,8 @@ from pathlib import Path
 
 from hypothesis import strategies as st
 
-import reput
 from reput_counter import CounterPlugin
-from reput_testing import CrashContract, KillContract, PluginContract, strategies
+from reput_testing import CrashContract, KillContract, PluginContract, SmallLog, strategies
 
 
 class SmallParts(CounterPlugin):
@@ -27,8 +26,8 @@ class TestContract(PluginContract):
     def state(self, plugin: CounterPlugin) -> object:
         return plugin.contract_state()
 
-    def messages(self) -> st.SearchStrategy[reput.Message]:
-        return strategies.messages()
+    def logs(self) -> st.SearchStrategy[SmallLog]:
+        return strategies.logs(message=strategies.messages())
 
 
 class TestCrashes(CrashContract):

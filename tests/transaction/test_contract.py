@@ -8,10 +8,17 @@ from typing import Any, ClassVar
 import attrs
 import pytest
 from hypothesis import strategies as st
-from transactionlogs import sample_transactions, state_of, transaction_logs
+from transactionlogs import HALF, sample_transactions, state_of, transaction_logs
 
 from reput import Message, MessageView
 from reput_testing import CrashContract, KillContract, PluginContract, SmallLog, Witness
+
+
+def as_given(view: MessageView) -> Message:
+    """The message as a user gives it: tags by themselves."""
+    properties = dict(view.properties)
+    tags = properties.pop("TAGS", None)
+    return attrs.evolve(view.to_message(), tags=tags, properties=properties)
 
 
 class Transactions:
@@ -27,6 +34,11 @@ class Transactions:
 
     def state(self, plugin: Any) -> object:
         return state_of(plugin)
+
+    def messages(self) -> list[Message]:
+        """Half messages, as users give them; `log` has all kinds."""
+        views = sample_transactions().messages()
+        return [as_given(view) for view in views if view.topic == HALF][:20]
 
 
 class TestContract(Transactions, PluginContract):
@@ -55,13 +67,7 @@ class TestCrashes(Transactions, CrashContract):
         return LenientWitness(super().witness(flush).options)
 
     def crash_messages(self) -> list[Message]:
-        """As users give them: tags by themselves."""
-        messages = []
-        for view in list(self.log().messages())[: self.crash_message_count]:
-            properties = dict(view.properties)
-            tags = properties.pop("TAGS", None)
-            messages.append(attrs.evolve(view.to_message(), tags=tags, properties=properties))
-        return messages
+        return [as_given(view) for view in list(self.log().messages())[: self.crash_message_count]]
 
 
 @pytest.mark.proof

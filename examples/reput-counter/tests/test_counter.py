@@ -12,28 +12,34 @@ MINUTE = 60_000
 QUERY = "SELECT topic, tag, minute, messages, body_size FROM counter ORDER BY 1, 2, 3"
 
 
-class TestContract(PluginContract):
+class Rules:
+    """What the rules for all plugins have to know about this one."""
+
     plugin_name = "counter"
     same_files = False  # equal logs give equal rows, in files of SQLite's that may differ
 
     def state(self, plugin: CounterPlugin) -> object:
         return plugin.query(QUERY)
 
+    def messages(self) -> list[reput.Message]:
+        """Return messages that `rows` makes rows of, whatever it passes over."""
+        return [
+            reput.Message("orders", b'{"price": 120}', tags="new", keys=["a1", "alice"]),
+            reput.Message("orders", b'{"price": 80}', tags="paid", keys=["a2", "bob"]),
+            reput.Message("payments", b'{"price": 80}', properties={"region": "eu"}),
+        ]
 
-class TestCrashes(CrashContract):
-    plugin_name = "counter"
-    same_files = False
 
-    def state(self, plugin: CounterPlugin) -> object:
-        return plugin.query(QUERY)
+class TestContract(Rules, PluginContract):
+    pass
 
 
-class TestKilled(KillContract):
-    plugin_name = "counter"
-    same_files = False
+class TestCrashes(Rules, CrashContract):
+    pass
 
-    def state(self, plugin: CounterPlugin) -> object:
-        return plugin.query(QUERY)
+
+class TestKilled(Rules, KillContract):
+    pass
 
 
 def test_messages_are_counted_by_topic_tag_and_minute(tmp_path: Path) -> None:

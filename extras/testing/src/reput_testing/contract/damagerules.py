@@ -69,7 +69,9 @@ class DamageRules(ContractRules):
             for found in damage.damages_of(root / name)
             if found.kind == kind
         ]
-        chosen = spread(len(damages) - 1, self.max_damages) if damages else []
+        if not damages:
+            pytest.skip("none of the plugin's files can have this damage")
+        chosen = spread(len(damages) - 1, self.max_damages)
 
         for number in part(chosen):
             name, found = damages[number]

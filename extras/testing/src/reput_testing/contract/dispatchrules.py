@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from reput.errors import ReputError
 from reput.record import Message
+from reput_testing.contract.othertime import another_time
 from reput_testing.contract.rules import ContractRules
 from reput_testing.logs import strategies
 from reput_testing.logs.smalllog import SmallLog
@@ -37,6 +38,23 @@ HOSTILE_TOPICS = (
 
 class DispatchRules(ContractRules):
     """Rules for messages that are dispatched."""
+
+    def test_messages_change_its_state(self, tmp_path: Path) -> None:
+        """A plugin that passes over every message would keep all other rules."""
+        before = self.build(tmp_path / "no messages", SmallLog())
+        after = self.build(tmp_path / "messages", self.log())
+
+        self.assert_changed(before, after, "the messages of log()")
+
+    def test_when_it_is_built_changes_nothing(self, tmp_path: Path) -> None:
+        """The same log gives the same state and bytes at any time of day, in any year."""
+        log = self.log()
+        expected = self.build(tmp_path / "now", log)
+
+        with another_time(self.plugin_class):
+            found = self.build(tmp_path / "later", log)
+
+        self.assert_same(found, expected, "it was built at another time")
 
     def test_messages_that_come_again_change_nothing(self, tmp_path: Path) -> None:
         """Dispatch is at least once: any messages may come again, alone or with more."""

@@ -6,6 +6,8 @@ import copy
 import errno
 from pathlib import Path
 
+import pytest
+
 from reput_testing.contract.rules import spread
 from reput_testing.contract.storerules import StoreRules
 from reput_testing.disks.failing import FaultyDisk
@@ -24,7 +26,10 @@ class RetryRules(StoreRules):
         """The disk fails once in a dispatch; the same object gets the same messages again."""
         log = self.log()
         expected = self.build(tmp_path / "sound", log)
-        for nth in spread(self._count_calls(tmp_path / "counted"), _FAULTS)[1:]:
+        calls = self._count_calls(tmp_path / "counted")
+        if not calls:
+            pytest.skip("a dispatch of the plugin writes nothing through its disk")
+        for nth in spread(calls, _FAULTS)[1:]:
             disk = FaultyDisk(error=errno.ENOSPC, operations=_FAILING)
             with self.driver(tmp_path / str(nth), log, disk=disk) as driver:
                 disk.fail_at = len(disk.calls) + nth

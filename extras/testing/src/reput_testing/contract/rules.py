@@ -11,9 +11,10 @@ from typing import Any, ClassVar
 import attrs
 import pytest
 from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from reput.plugin import Plugin, installed, plugin_name
+from reput.plugin import Plugin, PluginHooks, installed, plugin_name
 from reput.record import Message
 from reput_testing.contract.driver import Driver
 from reput_testing.disks import damage
@@ -72,9 +73,15 @@ class ContractRules:
         """Return the files and directories below ``root`` that belong to the plugin alone."""
         return [os.path.join(root, self.name)]
 
-    def messages(self) -> SearchStrategy[Message]:
-        """Return messages for Hypothesis; those that matter to the plugin should come often."""
-        return strategies.messages(plain=True)
+    def messages(self) -> Sequence[Message]:
+        """Return messages that the plugin acts on; the kit puts them between its own, in every log.
+
+        Fill this in if the plugin passes over messages, such as those whose bodies are not valid
+        JSON: the kit's own messages have any bodies and properties. Each has to fit a file of
+        2 KiB. By default what the plugin's ``contract_messages()`` returns, if it has this method,
+        as for `reput plugins check`.
+        """
+        return tuple(getattr(self.plugin_class, "contract_messages", tuple)())
 
     def hypothesis_settings(self) -> settings:
         """Return Hypothesis' settings: the profile in use, with a bound on the examples."""
@@ -86,11 +93,13 @@ class ContractRules:
 
     def logs(self) -> SearchStrategy[SmallLog]:
         """Return logs for Hypothesis."""
-        return strategies.logs(message=self.messages())
+        own = self.messages()
+        some = strategies.messages(plain=True)
+        return strategies.logs(message=some | st.sampled_from(own) if own else some)
 
     def log(self) -> SmallLog:
         """Return the log of the tests without Hypothesis: several files, with all that matters."""
-        return sample_log()
+        return sample_log(messages=self.messages())
 
     # ------------------------------------------------------------------ the plugin
 
@@ -143,6 +152,18 @@ class ContractRules:
         return damage.snapshot(root, self.files_of(os.fspath(root)))
 
     # ------------------------------------------------------------------ checks
+
+    def assert_changed(self, before: Outcome, after: Outcome, what: str) -> None:
+        """Fail if ``what`` has changed nothing: the other rules would compare nothing."""
+        if PluginHooks.of(self.name, self.plugin()).dispatch is None:
+            pytest.skip("the plugin has no hook reput_dispatch: it derives nothing from messages")
+        is_same = before.state == after.state
+        if after.state is None:  # then files alone are compared
+            is_same = is_same and before.files == after.files
+        assert not is_same, (
+            f"{what} changed nothing in state(), so no rule compares anything: fill in messages() "
+            "of the contract, or contract_messages() of the plugin, with messages that it acts on"
+        )
 
     def assert_same(self, found: Outcome, expected: Outcome, when: str) -> None:
         """Fail unless both outcomes have the same state and the same bytes."""

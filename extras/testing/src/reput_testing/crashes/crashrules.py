@@ -58,6 +58,19 @@ class CrashContract(ContractRules):
 
     # ------------------------------------------------------------------ tests
 
+    def test_crash_messages_change_its_state(self, tmp_path: Path) -> None:
+        """The workloads put messages that the plugin acts on."""
+        witness, root = self.witness("async"), str(tmp_path / "store")
+        witness.open(root)
+        witness.close()
+        before = self.look_at(witness, root)
+        witness.open(root)
+        for step in self.steps():
+            step(witness)
+        witness.close()
+
+        self.assert_changed(before, self.look_at(witness, root), "the messages of crash_messages()")
+
     def test_what_a_power_cut_leaves_is_caught_up(
         self, tmp_path: Path, record_property: Callable[[str, object], None]
     ) -> None:
@@ -65,6 +78,7 @@ class CrashContract(ContractRules):
         for flush in ("async", "sync") if is_soak() else ("async",):
             cuts = PowerCuts(tmp_path / flush, tries=self.max_states)
             cuts.live(self.witness(flush), self.life, self.check)
+            cuts.check_tried(1)
             record_property("crash states", cuts.tried_count)
 
     def test_what_crash_upon_crash_leaves_is_caught_up(
@@ -73,6 +87,7 @@ class CrashContract(ContractRules):
         """Kill the process or cut the power, and cut it again while the store recovers."""
         cuts = PowerCuts(tmp_path, tries=max(self.max_states // 8, 1))
         cuts.live(self.witness("async"), self.life, self.check, again=self.second_lives)
+        cuts.check_tried(1)
         record_property("crash states", cuts.tried_count)
 
     def test_a_disk_that_fails_costs_nothing(
@@ -82,6 +97,7 @@ class CrashContract(ContractRules):
         faults = Faults(tmp_path, self.witness("async").options, every=self.fault_step)
         faults.errors = (errno.EIO, errno.ENOSPC)
         faults.try_all(self.steps(), self.compare_with_new)
+        assert faults.count, "no operation of the disk was made to fail"
         record_property("faults", faults.count)
 
     # ------------------------------------------------------------------ workloads

@@ -139,7 +139,9 @@ class _Writer:
     def produce(self, store: reput.Store, thread: int) -> None:
         """Make the calls of one producer, and write an acknowledgement after each."""
         try:
-            made = producers.calls(self.death.seed, thread, self.death.max_body_size)
+            made = producers.calls(
+                self.death.seed, thread, self.death.max_body_size, self.death.added
+            )
             for number, call in enumerate(made):
                 if number == self.death.call_count:
                     return

@@ -16,14 +16,18 @@ the store: ``REPUT_KILL_SEED`` is the seed and, after a slash, the number of the
 from __future__ import annotations
 
 import os
+import pickle
 import shutil
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+import attrs
+
 import reput
 from reput.errors import StoreNotFoundError
+from reput.record import Message
 from reput_testing.crashes.killplan import CLOSED_PHASE, Death, Life, PluginSource, Start
 from reput_testing.crashes.lives import KILLS_VARIABLE, Lives
 from reput_testing.crashes.survivors import Survivors, records_of
@@ -35,6 +39,7 @@ from reput_testing.effort import is_soak, part_of_count
 __all__ = ["KillLoop", "kill_count"]
 
 _SOAK_KILLS = 1_500
+_ADDED_SIZE = 1 << 16
 
 Sections = Mapping[str, Mapping[str, Any]]
 
@@ -62,6 +67,7 @@ class KillLoop(Lives[WriterTemplate]):
         config: Sections | None = None,
         check: Callable[[reput.Store], None] | None = None,
         check_closed: Callable[[Path, Sections], None] | None = None,
+        messages: Sequence[Message] = (),
     ) -> None:
         """Make the loop; `run` starts it.
 
@@ -71,6 +77,8 @@ class KillLoop(Lives[WriterTemplate]):
             config: their sections.
             check: called after each death with the store, open for writing and fully dispatched.
             check_closed: called after this store was closed, with its directory and sections.
+            messages: what producers put beside their own messages: the first that have up to 64 KiB
+                together.
         """
         super().__init__()
         self.closed_count = 0
@@ -80,6 +88,7 @@ class KillLoop(Lives[WriterTemplate]):
         self._config = dict(config or {})
         self._check = check
         self._check_closed = check_closed
+        self._messages = _first_of(messages)
         self._survivors = Survivors()
 
     def __str__(self) -> str:
@@ -101,7 +110,10 @@ class KillLoop(Lives[WriterTemplate]):
         shutil.rmtree(home, ignore_errors=True)
         home.mkdir(parents=True)
         root, self._survivors = home / "store", Survivors()
-        for death in Life(self.seed, life).deaths():
+        for planned in Life(self.seed, life).deaths():
+            size = planned.max_body_size
+            added = tuple(each for each in self._messages if len(each.body) <= size)
+            death = attrs.evolve(planned, added=added)
             try:
                 outcome = self._die(processes, death, root)
                 self._look(death, root, outcome)
@@ -191,3 +203,14 @@ class KillLoop(Lives[WriterTemplate]):
         plugins = [source.plugin() for source in self._plugins]
         options: dict[str, Any] = {"disk": QuickDisk(), "threads": False}
         return reput.open(root, mode, plugins=plugins, config=config, **options)
+
+
+def _first_of(messages: Sequence[Message]) -> list[Message]:
+    """Return the first messages that a writer can be told of in one datagram."""
+    found, size = [], 0
+    for message in messages:
+        size += len(pickle.dumps(message))
+        if size > _ADDED_SIZE:
+            break
+        found.append(message)
+    return found

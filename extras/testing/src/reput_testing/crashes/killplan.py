@@ -20,6 +20,7 @@ from typing import Any, Final, NamedTuple, Self
 import attrs
 
 from reput.plugin import Plugin
+from reput.record import Message
 
 __all__ = ["ACK", "Ack", "Death", "Life", "Moment", "PluginSource", "Start"]
 
@@ -119,6 +120,8 @@ class Death:
     with the files as this kill has left them."""
     reads_first: bool
     """Whether the store is opened for reading first."""
+    added: tuple[Message, ...] = ()
+    """Messages that the producers put beside their own."""
 
 
 @attrs.frozen
@@ -165,7 +168,7 @@ class Life:
 
 # --------------------------------------------------------------------------- what a writer is told
 
-START_SIZE: Final = 1 << 16
+START_SIZE: Final = 1 << 17
 """Most bytes of an encoded `Start`."""
 
 

@@ -36,6 +36,7 @@ from reput_testing.logs.clock import ManualClock
 __all__ = ["KillContract"]
 
 _LOOK_EVERY = 5
+_ENOUGH = 200  # acknowledged messages, some of which the plugin must have acted on
 
 
 class KillContract(ContractRules):
@@ -56,9 +57,15 @@ class KillContract(ContractRules):
         """Nothing acknowledged is lost, and what was derived agrees with the log."""
         found: dict[str, Any] = {}
         deaths = itertools.count(1)
+        (tmp_path / "no messages" / "commitlog").mkdir(parents=True)
+        blank = self.built_anew(tmp_path / "no messages", tmp_path / "blank", self._sections())
+        fullest = blank
 
         def check(store: reput.Store) -> None:
+            nonlocal fullest
             found["state"] = copy.deepcopy(self.state(store.plugin_objects[self.name]))
+            if found["state"] != blank.state:
+                fullest = Outcome(found["state"], {}, 0)
 
         def check_closed(root: Path, config: Sections) -> None:
             if next(deaths) % self.rebuild_every:
@@ -74,8 +81,11 @@ class KillContract(ContractRules):
             config=sections,
             check=check,
             check_closed=check_closed,
+            messages=self.messages(),
         )
         loop.run(kill_count(self.kills))
+        if blank.state is not None and loop.acked_count >= _ENOUGH:
+            self.assert_changed(blank, fullest, f"{loop.acked_count} messages of killed writers")
 
     def test_a_kill_between_any_two_file_operations_costs_nothing(
         self, tmp_path: Path, record_property: Callable[[str, object], None]
@@ -87,12 +97,14 @@ class KillContract(ContractRules):
         messages = [view.to_message() for view in self.log().messages()]
         half, rest = len(messages) // 2, len(messages) * 3 // 4
         with self._kept_open(root, disk) as store:
+            before = self._outcome_of(store, root)
             _put(store, messages[:half])
             store.flush()
             _put(store, messages[half:rest])
             with disk.watching():
                 store.flush()
             _put(store, messages[rest:])
+            self.assert_changed(before, self._outcome_of(store, root), "the messages of log()")
             copy_store(root, tmp_path / "left")
             with disk.watching():
                 store.close()
@@ -104,6 +116,7 @@ class KillContract(ContractRules):
             store.wait_dispatched()
             store.flush()
         count += again.check_each(self._checked_in(tmp_path), self.kill_points)
+        assert count, "no operation of the disk could be interrupted"
         record_property("kill points", count)
 
     # ------------------------------------------------------------------ for subclasses
@@ -127,6 +140,11 @@ class KillContract(ContractRules):
                 at = result.next_queue_offset
 
     # ------------------------------------------------------------------ kill points
+
+    def _outcome_of(self, store: reput.Store, root: Path) -> Outcome:
+        store.wait_dispatched()
+        state = copy.deepcopy(self.state(store.plugin_objects[self.name]))
+        return Outcome(state, self.files(root), 0)
 
     def _beside(self, root: Path) -> Callable[[str], None]:
         operations = itertools.count()

@@ -74,7 +74,7 @@ class Survivors:
         places = {}
         for place, (physical_offset, record) in enumerate(new, len(self.records)):
             view = MessageView(record, physical_offset)
-            sender = Sender.of(view.body)
+            sender = Sender.of_message(view)
             if sender is None or sender.seed != death.seed or sender.thread not in producers:
                 raise AssertionError(f"no producer put:\n{_told((physical_offset, record))}")
             reason = producers[sender.thread].take(sender, view)
@@ -163,7 +163,7 @@ class _Producer:
     """What one producer may have put: all calls that were acknowledged, and one more."""
 
     def __init__(self, death: Death, thread: int, acked_count: int) -> None:
-        self._calls = calls(death.seed, thread, death.max_body_size)
+        self._calls = calls(death.seed, thread, death.max_body_size, death.added)
         self._acked_count = acked_count
         self._call: Call | None = None
         self._next = 0
@@ -195,4 +195,4 @@ def _told(found: tuple[int, bytes] | None) -> str:
     if found is None:
         return "nothing"
     view = MessageView(found[1], found[0])
-    return f"  {view!r} {Sender.of(view.body)} body={view.body[:40]!r}"
+    return f"  {view!r} {Sender.of_message(view)} body={view.body[:40]!r}"

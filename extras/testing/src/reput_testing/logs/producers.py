@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import random
 import struct
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
 
 import attrs
 
@@ -47,6 +47,7 @@ _PROPERTIES = (None, None, {"region": "eu"}, {"empty": "", "n": "1"})
 _SHARED = {"batch": "yes"}
 _RECORD_CRC = PROPERTY_CRC.encode()
 _SENDER = struct.Struct(">QHI")  # seed, thread, sequence
+_SENDER_PROPERTY: Final = b"REPUT_SENDER\x01"
 
 
 @attrs.frozen
@@ -61,6 +62,25 @@ class Sender:
     def of(cls, body: bytes) -> Sender | None:
         """Return the sender of a message with that body; None if no producer makes such a body."""
         return cls(*_SENDER.unpack_from(body)) if len(body) >= _SENDER.size else None
+
+    @classmethod
+    def of_message(cls, view: MessageView) -> Sender | None:
+        """Return the sender of a message of the log; None if no producer makes such a message.
+
+        Messages that a contract adds have bodies of their own, and name the sender in a property.
+        """
+        _, is_there, rest = view.properties_text.partition(_SENDER_PROPERTY)
+        return cls.of(bytes.fromhex(rest[: 2 * _SENDER.size].decode()) if is_there else view.body)
+
+    def added_to(self, message: Message) -> Message:
+        """Return ``message`` with a property that names this sender."""
+        name = _SENDER_PROPERTY[:-1].decode()
+        value = _SENDER.pack(self.seed, self.thread, self.sequence).hex()
+        if isinstance(message.properties, bytes):
+            properties: Any = message.properties + f"{name}\1{value}\2".encode()
+        else:
+            properties = {**(message.properties or {}), name: value}
+        return attrs.evolve(message, properties=properties, flag=self.sequence)
 
 
 @attrs.frozen
@@ -114,8 +134,10 @@ class Call:
         return ""
 
 
-def calls(seed: int, thread: int, max_body_size: int) -> Iterator[Call]:
-    """Return the calls of producer ``thread``, without end."""
+def calls(
+    seed: int, thread: int, max_body_size: int, added: Sequence[Message] = ()
+) -> Iterator[Call]:
+    """Return the calls of producer ``thread``, without end; every other message is an added one."""
     chance = random.Random(f"{seed}:{thread}")
     sequence = 0
     while True:
@@ -125,7 +147,7 @@ def calls(seed: int, thread: int, max_body_size: int) -> Iterator[Call]:
             continue
         count = 1 if kind == PUT else chance.randint(1, _MOST)
         messages = [
-            _message(chance, Sender(seed, thread, sequence + number), kind, max_body_size)
+            _message(chance, Sender(seed, thread, sequence + number), kind, max_body_size, added)
             for number in range(count)
         ]
         batch = None
@@ -137,7 +159,12 @@ def calls(seed: int, thread: int, max_body_size: int) -> Iterator[Call]:
         sequence += count
 
 
-def _message(chance: random.Random, sender: Sender, kind: str, max_body_size: int) -> Message:
+def _message(
+    chance: random.Random, sender: Sender, kind: str, max_body_size: int, added: Sequence[Message]
+) -> Message:
+    # Batches of the wire format hold less than any message.
+    if added and kind != PUT_BATCH and chance.random() < 0.5:
+        return sender.added_to(chance.choice(added))
     size = chance.randint(0, 200)
     if chance.random() < 0.02:
         size = chance.randint(0, max_body_size - _SENDER.size)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Self
 
 import attrs
@@ -295,11 +295,15 @@ class SmallLog:
         return MessageView(bytes(self._data[start : start + max(size, RECORD_MIN_SIZE)]), start)
 
 
-def sample_log(file_size: int = FILE_SIZE) -> SmallLog:
+def sample_log(file_size: int = FILE_SIZE, messages: Sequence[Message] = ()) -> SmallLog:
     """Return the log of tests without Hypothesis: a little of everything, always the same.
 
     Five files and a bit; three topics with two queues; tags, keys and properties there or missing;
     transactions; empty bodies, and bodies that look like records; days between some messages.
+
+    Args:
+        file_size: bytes of one file.
+        messages: messages to put between these, in turn.
     """
     log = SmallLog(file_size)
     record = bytes(SmallLog.of([Message("decoy", b"not a message")])._data)
@@ -323,6 +327,8 @@ def sample_log(file_size: int = FILE_SIZE) -> SmallLog:
             ),
             after_ms=pause,
         )
+        if messages:
+            log.append(messages[number % len(messages)])
         number += 1
     return log
 
