@@ -185,6 +185,23 @@ def test_offsets_of_another_log_are_not_believed(steps):
     assert [half.body for half in at.store.plugin("transaction").dangling()] == [b"a"]
 
 
+def test_offsets_beyond_the_log_are_not_believed_either_when_the_log_has_grown(steps):
+    """As a power cut leaves them whose broker saves offsets before it flushes its log."""
+    at = steps()
+    at.store.plugin("transaction").prepare(reput.Message("orders", b"a"))
+    at.store.close()
+    path_of(at).parent.mkdir()
+    path_of(at).write_text(f'{{"offsetTable":{{"{HALF_KEY}":{{0:3}}}}}}')
+    at.open()
+
+    for body in (b"b", b"c", b"d"):
+        at.store.plugin("transaction").prepare(reput.Message("orders", body))
+    at.store.wait_dispatched()
+
+    found = [half.body for half in at.store.plugin("transaction").dangling()]
+    assert found == [b"a", b"b", b"c", b"d"]
+
+
 def test_the_directory_of_the_file_survives_a_power_cut(tmp_path):
     """Other plugins make files in it durable, and rely on its name."""
     root = tmp_path / "disk"

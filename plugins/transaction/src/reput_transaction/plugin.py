@@ -93,6 +93,7 @@ class TransactionPlugin(reput.Plugin):
             if engine.context.writable:
                 engine.known_to = max(max_physical_offset, engine.context.log.max_physical_offset)
             position = engine.tracker.recover(progress)
+            engine.tracker.index.begin(engine.known_to if engine.context.writable else None)
             # Open transactions are in memory and, now and then, in a snapshot: for a writer the
             # messages after the snapshot must be dispatched again. A reader gets no dispatch, and
             # reads the log when asked; its position is what the last writer recorded.

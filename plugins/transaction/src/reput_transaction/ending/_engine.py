@@ -95,9 +95,12 @@ class Engine:
 
     @property
     def done_before(self) -> int:
-        """`noted_half_offset`; 0 if the half queue of this log does not reach so far."""
+        """`noted_half_offset`; 0 if the half queue did not reach so far when the log was opened.
+
+        A power cut may leave it so. Half messages that are put later get these queue offsets.
+        """
         noted = self.noted_half_offset
-        return noted if noted <= self.tracker.index.next_half_offset else 0
+        return noted if noted <= self.tracker.index.next_half_at_opening else 0
 
     def _is_free(self, row: Row) -> bool:
         return not self.is_claimed(row.physical_offset)
