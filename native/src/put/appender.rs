@@ -3,7 +3,7 @@
 //! What happens is in `end`. Between what a method does to the log and to its counts no Python code
 //! runs, and the interpreter lock is held: what Python's `Appender` calls one step is one step here.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::gc::{PyTraverseError, PyVisit};
@@ -18,18 +18,18 @@ use crate::put::putter::Putter;
 use crate::put::queues::Queues;
 use crate::put::receipt::ReceiptClass;
 use crate::put::region::{Region, SizeWord};
+use crate::put::scratch::Scratch;
 use crate::put::shared::SharedEnd;
 use crate::put::target::{call_stores, region_of};
 use crate::shared::border::shielded;
-
-const SCRATCH_MAX: usize = 2 << 20; // bytes that are kept for the next chunk
 
 #[pyclass(module = "reput_native", frozen)]
 pub struct Appender {
     end: Arc<SharedEnd>,
     /// What messages that are put at once are encoded with; `None` where none is.
     at_once: Option<Limits>,
-    scratch: Mutex<Vec<u8>>,
+    /// Memory for the bytes of a chunk.
+    pub(super) scratch: Scratch,
 }
 
 #[pymethods]
@@ -49,7 +49,7 @@ impl Appender {
             } else {
                 Limits::of(encoder)?
             },
-            scratch: Mutex::default(),
+            scratch: Scratch::default(),
         })
     }
 
@@ -229,7 +229,7 @@ impl Appender {
                 log: log.clone().unbind(),
                 topics: topics.cast_exact::<PyFrozenSet>()?.clone().unbind(),
                 properties: properties.cast_exact::<PyFrozenSet>()?.clone().unbind(),
-                scratch: Mutex::default(),
+                scratch: Scratch::default(),
             };
             Bound::new(slf.py(), putter)?.getattr("put").map(Some)
         })
@@ -314,18 +314,6 @@ impl Appender {
             (active.file.clone_ref(py), end.position_of(offset)?)
         };
         call_stores(file.bind(py), position, word, rest, is_alone)
-    }
-
-    /// Memory for the bytes of a chunk; empty if another thread has it.
-    pub fn take_scratch(&self) -> Vec<u8> {
-        std::mem::take(&mut *self.scratch.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    /// Keep that memory for the next chunk, unless it is large.
-    pub fn keep_scratch(&self, scratch: Vec<u8>) {
-        if scratch.capacity() <= SCRATCH_MAX {
-            *self.scratch.lock().unwrap_or_else(PoisonError::into_inner) = scratch;
-        }
     }
 }
 

@@ -10,6 +10,8 @@ use crate::put::rows::Rows;
 use crate::put::table::Chunk;
 use crate::shared::border::{guarded, unlocked};
 
+const SCRATCH_MAX: usize = 2 << 20; // bytes that are kept for the next chunk
+
 /// See `reput.log.writing.rows.append_rows`.
 #[pyfunction]
 pub fn append_rows<'py>(
@@ -37,7 +39,7 @@ pub fn append_rows<'py>(
         let places = physical_offsets.as_slice_mut()?.get_mut(places);
         let places = places.ok_or(Refusal::NoRoom)?;
         let stop = chunk.stop().into_pyobject(py)?.into_any();
-        let mut data = appender.take_scratch();
+        let mut data = appender.scratch.take(py);
         let written = write(
             py,
             appender,
@@ -47,7 +49,7 @@ pub fn append_rows<'py>(
             store_timestamp,
             &mut data,
         );
-        appender.keep_scratch(data);
+        appender.scratch.keep(py, data, SCRATCH_MAX);
         written?;
         chunk.count(table, queue_offsets, &mut appender.end());
         places.copy_from_slice(&chunk.offsets);

@@ -12,6 +12,7 @@ mod queues;
 mod receipt;
 mod region;
 pub mod rows;
+mod scratch;
 mod shared;
 mod table;
 mod target;

@@ -1,6 +1,6 @@
 //! Puts a message in one step; see `PutAtOnce` of `reput.log.writing.appender`.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
@@ -13,10 +13,12 @@ use crate::encode::propertytext::PropertyText;
 use crate::put::end::Unplaced;
 use crate::put::interest::{is_among, is_one_among};
 use crate::put::receipt::receipt;
+use crate::put::scratch::Scratch;
 use crate::put::shared::SharedEnd;
 use crate::shared::border::guarded;
 
 const BODY_MAX: usize = 64 << 10; // larger ones are copied without the interpreter lock, by rows
+const SCRATCH_MAX: usize = 64 << 10; // bytes that are kept for the next text
 
 /// Puts messages of one store in one step; see `PutAtOnce` of Python's module.
 #[pyclass(module = "reput_native", frozen)]
@@ -28,8 +30,8 @@ pub struct Putter {
     pub(super) log: Py<PyAny>,
     pub(super) topics: Py<PyFrozenSet>,
     pub(super) properties: Py<PyFrozenSet>,
-    /// Memory for a property text; empty while it is used.
-    pub(super) scratch: Mutex<Vec<u8>>,
+    /// Memory for a property text.
+    pub(super) scratch: Scratch,
 }
 
 #[pymethods]
@@ -42,19 +44,15 @@ impl Putter {
 
     fn put<'py>(&self, message: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         guarded(message.py(), "put_at_once", || {
-            let mut scratch = std::mem::take(&mut *self.scratch());
-            let answer = self.receipt_of(message, &mut scratch);
-            *self.scratch() = scratch;
+            let mut text = self.scratch.take(message.py());
+            let answer = self.receipt_of(message, &mut text);
+            self.scratch.keep(message.py(), text, SCRATCH_MAX);
             answered(answer)
         })
     }
 }
 
 impl Putter {
-    fn scratch(&self) -> std::sync::MutexGuard<'_, Vec<u8>> {
-        self.scratch.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn receipt_of<'py>(
         &self,
         message: &Bound<'py, PyAny>,

@@ -88,14 +88,16 @@ impl Queues {
     }
 
     /// Have memory for a queue, so that `set` needs none afterwards.
+    #[inline]
     pub fn reserve(&mut self, topic: Option<usize>, queue_id: i64) -> Result<(), Decline> {
         let Some(topic) = topic.map(|topic| &mut self.topics[topic]) else {
             self.topics.try_reserve(1)?;
             return Ok(self.number_of.try_reserve(1)?);
         };
         match usize::try_from(queue_id) {
+            Ok(place) if place < topic.dense.len() => Ok(()),
             Ok(place) if place < DENSE => {
-                let more = (place + 1).saturating_sub(topic.dense.len());
+                let more = place + 1 - topic.dense.len();
                 Ok(topic.dense.try_reserve(more)?)
             }
             _ => Ok(topic.sparse.try_reserve(1)?),

@@ -73,7 +73,7 @@ impl Region {
     /// Copy `bytes` to `position`. The caller has asked whether there is room for them.
     #[inline]
     fn copy(&self, position: usize, bytes: &[u8]) {
-        assert!(self.has(position, bytes.len()));
+        debug_assert!(self.has(position, bytes.len()));
         // SAFETY: the place is among the bytes, and nobody else in this process writes to them.
         unsafe {
             let to = self.begin.as_ptr().add(position);
@@ -92,7 +92,7 @@ impl Region {
     /// sizes of a record's parts.
     #[inline]
     fn copy_last(&self, position: usize, word: SizeWord) {
-        assert!(self.has(position, word.len()));
+        debug_assert!(self.has(position, word.len()));
         fence(Ordering::Release);
         // SAFETY: as in `copy`; a packed word may stand at any address.
         unsafe {

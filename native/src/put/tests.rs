@@ -239,7 +239,7 @@ fn rows_are_written_in_chunks_and_counted() {
 
 #[test]
 fn more_rows_than_there_is_memory_for_are_an_error() {
-    for count in [usize::MAX, usize::MAX / 256, 1 << 55] {
+    for count in [usize::MAX, usize::MAX / 64] {
         let made = TableBuilder::<&[u8]>::new(count, 10, HOST);
         assert_eq!(made.err(), Some(Decline::NoMemory));
     }
