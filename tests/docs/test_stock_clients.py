@@ -86,3 +86,14 @@ def test_the_columns_name_the_releases_that_are_tried() -> None:
     names = [f"Java {it}" for it in java]
     names += [f"Go {go[1]}", f"Node {package['dependencies']['ali-ons']}"]
     assert f"| | {' | '.join(names)} |\n" in text_of(PAGE)
+
+
+def test_every_program_is_listed() -> None:
+    module = ast.parse((CLIENTS / "test_programs.py").read_text(encoding="utf-8"))
+    programs: Any = next(
+        ast.literal_eval(each.value)
+        for each in module.body
+        if isinstance(each, ast.Assign) and ast.unparse(each.targets[0]) == "PROGRAMS"
+    )
+
+    assert rows("| program |") == [[name, "yes"] for name in programs]

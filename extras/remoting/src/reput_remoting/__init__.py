@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from reput_remoting.framing.frames import FrameReader as FrameReader
     from reput_remoting.framing.frames import HeaderKind as HeaderKind
     from reput_remoting.framing.frames import encode_frame as encode_frame
+    from reput_remoting.headers.administration import AclVersionAnswer as AclVersionAnswer
     from reput_remoting.headers.administration import CloneOffsets as CloneOffsets
     from reput_remoting.headers.administration import ConsumeStatsOf as ConsumeStatsOf
     from reput_remoting.headers.administration import ConsumeTimesOf as ConsumeTimesOf
@@ -122,6 +123,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "ACCESS_KEY": "signature",
+    "AclVersionAnswer": "headers.administration",
     "AnswerFrames": "framing.answers",
     "BatchEntry": "bodies.batch",
     "BodyError": "errors",

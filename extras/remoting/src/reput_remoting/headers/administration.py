@@ -10,6 +10,7 @@ import attrs
 from reput_remoting.headers.fields import Int, Long
 
 __all__ = [
+    "AclVersionAnswer",
     "CloneOffsets",
     "ConsumeStatsOf",
     "ConsumeTimesOf",
@@ -127,6 +128,19 @@ class ResumeCheck:
 
     msg_id: str | None = None
     topic: str | None = None
+
+
+@attrs.frozen(kw_only=True)
+class AclVersionAnswer:
+    """Since when a broker has its access keys."""
+
+    version: str
+    """A data version, as JSON."""
+    all_acl_file_version: str
+    """The same by file, as JSON."""
+    broker_name: str
+    broker_addr: str
+    cluster_name: str
 
 
 @attrs.frozen(kw_only=True)

@@ -1,4 +1,6 @@
-"""Answers how the broker is (28), as ``mqadmin clusterList`` and ``brokerStatus`` print it.
+"""Answers how the broker is (28), and since when it has its access keys (52).
+
+``mqadmin clusterList``, ``brokerStatus`` and ``clusterAclConfigVersion`` print it.
 
 What a broker of RocketMQ has and this one does not (slaves, buffers beside the page cache, pops) is
 0 here, as it is there on a broker that does not use it.
@@ -14,7 +16,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from reput_remoting import VERSION, Command, RequestCode, ResponseCode, version_name, write_body
+from reput_remoting import (
+    MASTER_ID,
+    VERSION,
+    AclVersionAnswer,
+    Command,
+    RequestCode,
+    ResponseCode,
+    version_name,
+    write_body,
+)
 
 if TYPE_CHECKING:
     from reput_server.broker.context import BrokerContext
@@ -37,6 +48,7 @@ _NOTHING: Final = (
     "startAcceptSendRequestTimeStamp",
 )
 """Of parts that this broker does not have."""
+_KEYS_FILE: Final = "access-keys"
 _KIB: Final = 1024
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 _DELAYED: Final = "SCHEDULE_TOPIC_XXXX"
@@ -44,7 +56,7 @@ _DELAYED: Final = "SCHEDULE_TOPIC_XXXX"
 
 @attrs.frozen(eq=False)
 class StatusHandlers:
-    """The request about the broker itself."""
+    """The requests about the broker itself."""
 
     context: BrokerContext
     sends: SendsTogether
@@ -53,7 +65,24 @@ class StatusHandlers:
 
     def by_code(self) -> Mapping[int, Handler]:
         """Return the handlers by request code."""
-        return {RequestCode.GET_BROKER_RUNTIME_INFO: self.runtime}
+        return {
+            RequestCode.GET_BROKER_RUNTIME_INFO: self.runtime,
+            RequestCode.GET_BROKER_CLUSTER_ACL_INFO: self.keys,
+        }
+
+    async def keys(self, request: Request) -> Command:
+        """Answer since when the broker has its access keys: they do not change while it runs."""
+        data = self.context.data
+        version = {"counter": 0, "stateVersion": 0, "timestamp": self.since}
+        files = {_KEYS_FILE: version} if self.context.config.access_keys else {}
+        header = AclVersionAnswer(
+            version=write_body(version).decode(),
+            all_acl_file_version=write_body(files).decode(),
+            broker_name=data.broker,
+            broker_addr=data.addresses[MASTER_ID],
+            cluster_name=data.cluster,
+        )
+        return request.command.answer(ResponseCode.SUCCESS, header)
 
     async def runtime(self, request: Request) -> Command:
         """Answer names and texts, as a broker does."""
