@@ -8,3 +8,6 @@ pub mod text;
 pub mod topics;
 pub mod units;
 pub mod window;
+
+#[cfg(test)]
+mod tests;
