@@ -1,12 +1,12 @@
 //! Many short pieces of one file, read in one call; see `reput.files.system.pieces`.
 
-use std::cell::RefCell;
 use std::fs::File;
 use std::io::{Error, ErrorKind};
 use std::mem::ManuallyDrop;
 use std::ops::Range;
 use std::os::fd::FromRawFd;
 use std::os::unix::fs::FileExt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pyo3::exceptions::PyMemoryError;
 use pyo3::prelude::*;
@@ -18,10 +18,13 @@ use crate::shared::bytes::{be_i32, be_i64};
 const PLACE_SIZE: usize = 12;
 const GAP_MAX: usize = 4 << 10; // bytes between two pieces that are read rather than skipped
 const STRETCH_MAX: usize = 1 << 20; // bytes of one read, more only for one piece
-const KEPT_MAX: usize = 4 << 20; // bytes of a buffer that a thread keeps for its next call
+const KEPT_MAX: usize = 4 << 20; // bytes of a buffer that is kept for another call
+const KEPT_COUNT: usize = 4; // buffers that are kept, however many threads there are
 
-thread_local! {
-    static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+static BUFFERS: Mutex<Vec<Vec<u8>>> = Mutex::new(vec![]);
+
+fn buffers() -> MutexGuard<'static, Vec<Vec<u8>>> {
+    BUFFERS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// See `reput.files.system.pieces.read_pieces`.
@@ -65,7 +68,7 @@ pub fn read_pieces<'py>(
             max_bytes,
         };
         let mut plan = wanted.plan(places.as_bytes(), stride);
-        let mut buffer = BUFFER.take();
+        let mut buffer = buffers().pop().unwrap_or_default();
         // Always without the interpreter lock: a disk may take its time.
         let outcome = py.detach(|| plan.read(descriptor, &mut buffer));
         let answer = match outcome {
@@ -82,7 +85,10 @@ pub fn read_pieces<'py>(
             Err(_) => None, // Python meets the same error, and says it in its words
         };
         if buffer.capacity() <= KEPT_MAX {
-            BUFFER.set(buffer);
+            let mut buffers = buffers();
+            if buffers.len() < KEPT_COUNT {
+                buffers.push(buffer);
+            }
         }
         Ok(answer)
     })
