@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from reput.doors import door
 
 if TYPE_CHECKING:
+    from reput.log.checked import CheckedRanges as CheckedRanges
     from reput.log.config import LOG_SECTION as LOG_SECTION
     from reput.log.config import CommitLogConfig as CommitLogConfig
     from reput.log.losses import CUT as CUT
@@ -35,6 +36,9 @@ if TYPE_CHECKING:
     from reput.log.reading.tail import Tail as Tail
     from reput.log.reading.tail import Writer as Writer
     from reput.log.reading.view import LogView as LogView
+    from reput.log.recovery.checkednote import is_checked_note_sound as is_checked_note_sound
+    from reput.log.recovery.checkednote import load_checked as load_checked
+    from reput.log.recovery.checkednote import save_checked as save_checked
     from reput.log.recovery.checkpoint import Checkpoint as Checkpoint
     from reput.log.recovery.closed import CloseRecord as CloseRecord
     from reput.log.recovery.loghead import LogHead as LogHead
@@ -48,6 +52,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "BatchReceipt": "writing.receipts",
     "CUT": "losses",
+    "CheckedRanges": "checked",
     "Checkpoint": "recovery.checkpoint",
     "CloseRecord": "recovery.closed",
     "CommitLogConfig": "config",
@@ -76,9 +81,12 @@ _HOMES = {
     "Writer": "reading.tail",
     "fill": "recovery.padding",
     "find_damages": "reading.damages",
+    "is_checked_note_sound": "recovery.checkednote",
+    "load_checked": "recovery.checkednote",
     "fingerprint_of": "progress",
     "plan_splits": "reading.splits",
     "read_split": "reading.splits",
+    "save_checked": "recovery.checkednote",
 }
 
 __all__ = [*_HOMES]

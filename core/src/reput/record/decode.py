@@ -24,7 +24,7 @@ import numpy as np
 
 from reput.engine import kernel
 from reput.record.batch import Corruption, CorruptionKind, DispatchBatch
-from reput.record.checksum import crc32
+from reput.record.checksum import crc32, record_crc_matches
 from reput.record.layout import (
     AFTER_STORE_HOST_DTYPE,
     BLANK_MAGIC,
@@ -104,6 +104,8 @@ class Decoder:
     """Verify that each record states the physical offset at which it stands."""
     check_record_crc: bool = False
     """Also verify the whole-record checksum of records that carry one."""
+    requires_record_crc: bool = False
+    """Whether a record without that checksum is damaged; together with `check_record_crc`."""
     topics: TopicTable = attrs.field(factory=topic_table)
     _walks: bool = False
     """Whether the last window's records were so large that walking from one to the next is cheaper
@@ -131,6 +133,13 @@ class Decoder:
             self.check_record_crc,
             self._walks,
         )
+        if self.requires_record_crc and self.check_record_crc and len(start):
+            row = _first_without_crc(window, start, size, parts)
+            if row < len(start):
+                position, reason = int(start[row]), _NO_RECORD_CRC
+                start, size, cut = start[:row], size[:row], cut[: row * HEADER_DTYPE.itemsize]
+                numbers = {name: column[:row] for name, column in numbers.items()}
+                parts = {name: column[:row] for name, column in parts.items()}
         if len(start):
             self._walks = position > _WALK_ABOVE * len(start)
         header = cut.view(HEADER_DTYPE)
@@ -160,7 +169,7 @@ class Decoder:
         return DecodeResult(batch, end, needed)
 
 
-_LENGTH_MISMATCH, _PHYSICAL_OFFSET, _BODY_CRC, _RECORD_CRC = range(1, 5)
+_LENGTH_MISMATCH, _PHYSICAL_OFFSET, _BODY_CRC, _RECORD_CRC, _NO_RECORD_CRC = range(1, 6)
 _FINDINGS = {
     _LENGTH_MISMATCH: (
         CorruptionKind.LENGTH_MISMATCH,
@@ -169,6 +178,10 @@ _FINDINGS = {
     _PHYSICAL_OFFSET: (CorruptionKind.PHYSICAL_OFFSET, "it says {}"),
     _BODY_CRC: (CorruptionKind.BODY_CRC, "checksum and body differ"),
     _RECORD_CRC: (CorruptionKind.RECORD_CRC, "checksum property and bytes differ"),
+    _NO_RECORD_CRC: (
+        CorruptionKind.RECORD_CRC,
+        "it has no checksum property, which every record of this part of the log has",
+    ),
 }
 """What may be wrong with a record, by number: kind, and detail, which may name its own offset."""
 
@@ -454,18 +467,19 @@ def _wrong_crc(
     return -1
 
 
-def record_crc_matches(record: bytes, properties_size: int) -> bool:
-    """Whether the whole-record checksum of ``record`` is absent or right.
+def _first_without_crc(
+    window: npt.NDArray[np.uint8],
+    start: npt.NDArray[np.int64],
+    size: npt.NDArray[np.int64],
+    parts: dict[str, npt.NDArray[np.int64]],
+) -> int:
+    """Return the first row without a checksum property, the number of rows if each has one.
 
-    Source: RocketMQ ``MessageDecoder`` (``enabledAppendPropCRC``): the last 20 bytes of the
-    properties are the name, 0x01, ten digits with the lowest first, 0x02; the checksum covers all
-    bytes before these.
+    A record that is too small for a topic and the property is a filler, which replaces lost bytes.
     """
-    reserved = record[-CRC_PROPERTY_SIZE:]
-    name = PROPERTY_CRC.encode() + b"\x01"
-    if properties_size < len(reserved) or not reserved.startswith(name):
-        return True
-    digits = reserved[len(name) : -1]
-    if not digits.isdigit():
-        return False
-    return int(digits[::-1]) == crc32(record[:-CRC_PROPERTY_SIZE]) & 0x7FFFFFFF
+    name = np.frombuffer(PROPERTY_CRC.encode() + b"\x01", np.uint8)
+    lacks = size >= RECORD_MIN_SIZE + CRC_PROPERTY_SIZE
+    rows = np.flatnonzero(parts["properties_size"] >= CRC_PROPERTY_SIZE)
+    at = (start + size)[rows, np.newaxis] - CRC_PROPERTY_SIZE + np.arange(len(name))
+    lacks[rows[(window[at] == name).all(axis=1)]] = False
+    return int(lacks.argmax()) if lacks.any() else len(start)

@@ -11,7 +11,7 @@ from typing import Any
 
 from reput.engine import compiled
 from reput.errors import CorruptFileError
-from reput.record.checksum import crc32
+from reput.record.checksum import crc32, has_record_crc, record_crc_matches
 from reput.record.ids import offset_message_id
 from reput.record.layout import (
     BORN_HOST_POSITION,
@@ -319,6 +319,11 @@ class MessageView:
         body = record[start:end] if end - start < _COPIED_SIZE else memoryview(record)[start:end]
         crc: int = self._head[2]
         return crc32(body) & 0x7FFFFFFF == crc
+
+    def record_matches(self) -> bool:
+        """Whether the record has a checksum of all of its bytes (`record_crc`), which matches."""
+        size = self.size - self.places()[3]
+        return has_record_crc(self.record, size) and record_crc_matches(self.record, size)
 
     def to_message(self) -> Message:
         """Return a message to put again; a new put sets position, store time and store host."""

@@ -30,6 +30,7 @@ from reput.files.system.disk import Disk
 from reput.log.config import LOG_SECTION
 from reput.log.progress import Progress, fingerprint_of
 from reput.log.reading.reader import LogEnd, LogReader
+from reput.log.recovery.checkednote import save_checked
 from reput.log.recovery.closed import CloseRecord
 from reput.record.layout import BLANK_MAGIC, SIZE_AND_MAGIC
 from reput.store.calls.arguments import path_argument
@@ -232,6 +233,10 @@ class ClosedStore(Traces):
                 f"{self.root}: the store was not closed; open it once with reput.open and close it",
             )
         own = self._path(OWN_DIRECTORY)
+        checked = self.checked_ranges
+        if checked.covers(end):
+            # Nobody knows whether the records of these files have checksums of their own.
+            save_checked(checked.until(end), self.root, self.disk)
         with self._files() as files:
             disk.make_directory(os.path.join(own, "progress"), durable=True)
             disk.make_directory(files.directory, durable=True)

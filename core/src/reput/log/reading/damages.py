@@ -130,6 +130,7 @@ class DamageCollector:
         if not RECORD_MIN_SIZE <= size <= min(RECORD_SIZE_MAX, end - position):
             detail = f"no sound record before {end}"
             return Corruption(position, CorruptionKind.BAD_MAGIC, detail)
+        self._decoder.requires_record_crc = self.log.must_have_crc(position)
         return self._decoder.decode(self._bytes(position, size), position).batch.finding
 
     def _bytes(self, position: int, size: int) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:

@@ -36,6 +36,7 @@ from reput.record.text.gather import words_at
 
 if TYPE_CHECKING:
     from reput.files.mapping.mapped import MappedFileQueue
+    from reput.log.checked import CheckedRanges
 
 __all__ = ["DamagedRange", "SoundRecordFinder"]
 
@@ -71,8 +72,9 @@ class DamagedRange:
 class SoundRecordFinder:
     """Searches for sound records in the files of one log; not thread-safe."""
 
-    def __init__(self, files: MappedFileQueue) -> None:
+    def __init__(self, files: MappedFileQueue, checked: CheckedRanges) -> None:
         self._files = files
+        self._checked = checked
         self._decoder = Decoder(check_crc=True, check_record_crc=True)
         self._spent = 0  # bytes of candidates examined in one search
 
@@ -239,6 +241,7 @@ class SoundRecordFinder:
         record = self._files.read(offset, size)
         if len(record) < size:
             return 0
+        self._decoder.requires_record_crc = self._checked.covers(offset)
         batch = self._decoder.decode(np.frombuffer(record, np.uint8), offset).batch
         sound = len(batch) == 1 and int(batch.store_timestamp[0]) >= since
         return size if sound else 0

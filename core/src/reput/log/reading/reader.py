@@ -16,6 +16,7 @@ from reput.errors import CorruptFileError
 from reput.files.mapping.mapped import MappedFileQueue
 from reput.files.names import file_name
 from reput.locks import new_lock
+from reput.log.checked import CheckedRanges
 from reput.log.reading.holes import DamagedRange, SoundRecordFinder
 from reput.log.reading.tail import Tail
 from reput.log.reading.windows import BatchReader, PrefetchingReader
@@ -96,6 +97,7 @@ class LogReader:
         follows: bool = False,
         extent: Extent | None = None,
         tail: Tail | None = None,
+        checked: CheckedRanges | None = None,
     ) -> None:
         """Read the log in ``files``.
 
@@ -111,12 +113,14 @@ class LogReader:
             extent: owns the end, for whoever appends; None for an own one.
             tail: judges the last record while another process may be writing; None if every record
                 is whole as soon as its size is there.
+            checked: ranges in which each record has a checksum of its own; None for none.
         """
         self.files = files
         self.follows = follows
         self.holes = tuple(holes)
         self.ledger = ledger
         self.keeps_records_after_damage = keeps_records_after_damage
+        self.checked = CheckedRanges() if checked is None else checked
         self._window_size = window_size
         self._extent: Extent = _Extent() if extent is None else extent
         self._last_timestamp = 0
@@ -385,7 +389,8 @@ class LogReader:
     ) -> BatchReader:
         """Return a reader of decoded windows, for one thread."""
         decoder = Decoder(check_crc=check_crc, check_record_crc=check_record_crc)
-        return BatchReader(self.files, decoder, self._window_size)
+        checked = self.checked if check_record_crc else None
+        return BatchReader(self.files, decoder, self._window_size, checked)
 
     def check_names(self) -> None:
         """Check that the first file and the last two have the names that their records state.
@@ -427,7 +432,11 @@ class LogReader:
 
     def hole_finder(self) -> SoundRecordFinder:
         """Return a finder of sound records, for one thread."""
-        return SoundRecordFinder(self.files)
+        return SoundRecordFinder(self.files, self.checked)
+
+    def must_have_crc(self, physical_offset: int) -> bool:
+        """See `reput.log.LogView.must_have_crc`."""
+        return bool(self.checked.ranges) and self.checked.covers(physical_offset)
 
     def hole_at(self, start: int, stop: int, finding: Corruption | None = None) -> DamagedRange:
         """Return the damage at ``start``, up to where the log continues, ``stop`` at most.

@@ -70,6 +70,10 @@ class LogView(Protocol):
         """Return the store time of the record at that offset, ms; -1 if there is none."""
         ...
 
+    def must_have_crc(self, physical_offset: int) -> bool:
+        """Whether a record at an offset must have a checksum of all of its bytes (`record_crc`)."""
+        ...
+
     def scan(
         self, start: int | None = None, end: int | None = None, *, check_crc: bool = False
     ) -> Iterator[DispatchBatch]:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from reput.files.mapping.mapped import MappedFileQueue
+    from reput.log.checked import CheckedRanges
     from reput.record.batch import DispatchBatch
 
 __all__ = ["BatchReader", "PrefetchingReader"]
@@ -85,9 +86,16 @@ class BatchReader:
     Not thread-safe; a batch is valid until the next `read`.
     """
 
-    def __init__(self, files: MappedFileQueue, decoder: Decoder, window_size: int) -> None:
+    def __init__(
+        self,
+        files: MappedFileQueue,
+        decoder: Decoder,
+        window_size: int,
+        checked: CheckedRanges | None = None,
+    ) -> None:
         self._files = files
         self._decoder = decoder
+        self._checked = checked if checked is not None and checked.ranges else None
         self._window_size = window_size
         self._buffer = np.zeros(0, np.uint8)
 
@@ -97,6 +105,17 @@ class BatchReader:
         ``end`` must be the end of a record. A record larger than a window is read whole. The result
         is empty with `End.WINDOW` only if the files end there.
         """
+        if self._checked is not None:
+            # Windows end where a range does in which records must have a checksum of their own.
+            self._decoder.requires_record_crc = self._checked.covers(start)
+            border = self._checked.border_after(start)
+            if border is not None and (end is None or border < end):
+                result = self._read(start, border)
+                if len(result.batch) or result.end != End.WINDOW:
+                    return result
+        return self._read(start, end)
+
+    def _read(self, start: int, end: int | None) -> DecodeResult:
         size = self._window_size
         while True:
             base = self._files.base_of(start)

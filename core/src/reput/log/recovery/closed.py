@@ -57,6 +57,11 @@ class CloseRecord:
         return record
 
     @classmethod
+    def left_behind(cls, root: str, disk: Disk) -> Self | None:
+        """Read the close record, also of a store that another program has written since."""
+        return cls._read(root, disk) if disk.exists(cls.path(root)) else None
+
+    @classmethod
     def is_sound(cls, root: str, disk: Disk) -> bool:
         """Whether the existing file is as it was written, even if it is no longer valid."""
         return cls._read(root, disk) is not None

@@ -12,7 +12,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from reput.record.encoding.one import encode_filler
-from reput.record.layout import BLANK_MAGIC, RECORD_MIN_SIZE, SIZE_AND_MAGIC
+from reput.record.layout import (
+    BLANK_MAGIC,
+    CRC_PROPERTY_SIZE,
+    RECORD_MIN_SIZE,
+    SIZE_AND_MAGIC,
+)
 
 if TYPE_CHECKING:
     from reput.files.mapping.mapped import MappedFileQueue
@@ -24,6 +29,7 @@ __all__ = ["fill", "fillers"]
 
 _FILLER_MAX: Final = 4 << 20
 """Most bytes of one filler record, so that readers need not hold more at once."""
+_LAST_MIN: Final = RECORD_MIN_SIZE + CRC_PROPERTY_SIZE
 
 
 def fillers(
@@ -37,8 +43,8 @@ def fillers(
         return
     while position < end:
         size = min(end - position, _FILLER_MAX)
-        if 0 < end - position - size < RECORD_MIN_SIZE:
-            size -= RECORD_MIN_SIZE  # the last filler must not be smaller than a record can be
+        if 0 < end - position - size < _LAST_MIN:
+            size -= _LAST_MIN  # the last filler must not be smaller than a record can be
         yield (
             position,
             encode_filler(

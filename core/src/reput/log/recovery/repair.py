@@ -107,7 +107,8 @@ class _Repair:
         known = self.ledger.begin(losses)
         host = pack_host(self.config.store_address, self.config.store_port)
         for hole, loss in zip(recovery.holes, known, strict=False):
-            fill(log.files, self.disk, hole, loss, host, record_crc=self.config.record_crc)
+            has_crc = self.config.record_crc or log.must_have_crc(hole.start_offset)
+            fill(log.files, self.disk, hole, loss, host, record_crc=has_crc)
             logger.warning(
                 "filled hole position=%d size=%d %s", hole.start_offset, loss.size, hole.finding
             )

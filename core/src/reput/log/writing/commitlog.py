@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from reput.files.mapping.allocate import FileAllocator
     from reput.files.mapping.mapped import MappedFileQueue
     from reput.files.system.disk import Disk
+    from reput.log.checked import CheckedRanges
     from reput.log.config import CommitLogConfig
     from reput.log.losses import LossLedger
     from reput.log.reading.holes import DamagedRange
@@ -77,6 +78,7 @@ class CommitLog(LogReader):
         follows: bool = False,
         tail: Tail | None = None,
         threads: bool = True,
+        checked: CheckedRanges | None = None,
     ) -> None:
         """Open a log whose end is known, and below which everything counts as on disk.
 
@@ -92,6 +94,7 @@ class CommitLog(LogReader):
             follows: whether another process may be writing.
             tail: judges the last record meanwhile.
             threads: whether the log may start threads.
+            checked: ranges in which each record has a checksum of its own.
         """
         encoder = encoder_of(config)
         self._appender = Appender(encoder, end.offset, end.last_record_offset, clock)
@@ -105,6 +108,7 @@ class CommitLog(LogReader):
             follows=follows,
             extent=self._appender,
             tail=tail,
+            checked=checked,
         )
         self.config = config
         self.encoder = encoder

@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
+from reput.log.recovery.checkednote import is_checked_note_sound, path_of_checked
 from reput.log.recovery.checkpoint import Checkpoint
 from reput.log.recovery.closed import CloseRecord
 from reput.log.recovery.loghead import LogHead
@@ -49,6 +50,7 @@ def notes_of(
         (CloseRecord.path(root), lambda: CloseRecord.is_sound(root, disk)),
         (ledger.path, lambda: not ledger.damaged_count),
         (head.path, lambda: head.is_whole),
+        (path_of_checked(root), lambda: is_checked_note_sound(root, disk)),
         *((place.path, _says_where(place)) for place in places),
         *((records.path(name), _is_record(records, name)) for name in plugins),
     ]

@@ -16,6 +16,7 @@ from reput.errors import PluginError
 from reput.files.names import OWN_DIRECTORY, is_safe_name
 from reput.files.system.disk import Disk
 from reput.log.progress import ProgressFile
+from reput.log.recovery.checkednote import load_checked
 from reput.log.recovery.checkpoint import Checkpoint
 from reput.log.recovery.closed import CloseRecord
 from reput.plugin.host.pluginset import PluginSet
@@ -26,6 +27,7 @@ from reput.store.marks.lock import StoreLock
 
 if TYPE_CHECKING:
     from reput.files.system.root import Entry
+    from reput.log.checked import CheckedRanges
     from reput.log.reading.tail import Writer
 
     Sections = Mapping[str, Mapping[str, Any]]
@@ -110,6 +112,11 @@ class Traces:
         False also if this is not known: the store has no file ``lock``, as a copy may have none.
         """
         return self._lock().is_signed
+
+    @property
+    def checked_ranges(self) -> CheckedRanges:
+        """Ranges of the log in which each record has a checksum of its own (`record_crc`)."""
+        return load_checked(self.root, self.disk, reput_wrote_last=self.reput_wrote_last)
 
     @property
     def writer_pid(self) -> int | None:

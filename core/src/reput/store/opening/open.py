@@ -47,7 +47,7 @@ from reput.store.opening.stages import (
     examine,
     find_files,
     hold,
-    note_head,
+    note_log,
     open_log,
     repair_log,
 )
@@ -152,8 +152,9 @@ def _open(asked: Asked, undoing: Undoing) -> Store:
         found = examine(asked, held, settings, files)
         undoing.keep(begun.take_back)
         report = repair_log(asked, held, settings, files, found)
-        note_head(asked, held, files, found)
         found = attrs.evolve(found, report=report)
+        checked = note_log(asked, held, settings, files, found)
+        found = attrs.evolve(found, checked=checked)
         log = open_log(asked, held, settings, files, found, begun.allocator, undoing)
     else:
         found = examine(asked, held, settings, files)

@@ -24,11 +24,13 @@ from reput.files.mapping.mapped import MappedFileQueue
 from reput.files.names import OWN_DIRECTORY
 from reput.files.pool import FilePool
 from reput.files.system.clock import system_clock
+from reput.log.checked import CheckedRanges
 from reput.log.config import LOG_SECTION, CommitLogConfig
 from reput.log.losses import LossLedger
 from reput.log.progress import FLUSHED, ProgressFile
 from reput.log.reading.reader import LogEnd, LogReader, skipped
 from reput.log.reading.tail import Tail, Writer
+from reput.log.recovery.checkednote import is_checked_note_sound, load_checked, save_checked
 from reput.log.recovery.checkpoint import Checkpoint
 from reput.log.recovery.closed import CloseRecord
 from reput.log.recovery.end import RecoveryReport, find_end
@@ -71,7 +73,7 @@ __all__ = [
     "examine",
     "find_files",
     "hold",
-    "note_head",
+    "note_log",
     "open_log",
     "repair_log",
 ]
@@ -159,6 +161,8 @@ class Examined:
     ledger: LossLedger
     places: dict[str, ProgressFile]
     """Progress file of each plugin that dispatches."""
+    checked: CheckedRanges
+    """Ranges in which each record has a checksum of its own."""
 
 
 # --------------------------------------------------------------------------- its lock
@@ -346,8 +350,18 @@ def examine(asked: Asked, held: Held, settings: Settings, files: MappedFileQueue
                 f"the log begins at {lost.end_offset} instead of {lost.start_offset}: {lost.detail}"
             )
     keeps = settings.log.recovery == "reput"
+    checked = problems.noted(
+        lambda: load_checked(root, disk, reput_wrote_last=held.lock.is_signed),
+        CheckedRanges(),
+    )
     report = find_end(
-        LogReader(files, settings.log.window_size, ledger=ledger, keeps_records_after_damage=keeps),
+        LogReader(
+            files,
+            settings.log.window_size,
+            ledger=ledger,
+            keeps_records_after_damage=keeps,
+            checked=checked,
+        ),
         checkpoint,
         held.closed,
         clean=held.clean,
@@ -360,7 +374,7 @@ def examine(asked: Asked, held: Held, settings: Settings, files: MappedFileQueue
         being_written=not asked.writable and not held.clean and held.lock.is_taken(),
         was_cut_at=ledger.cut_was_begun_at,
     )
-    return Examined(report, checkpoint, ledger, places)
+    return Examined(report, checkpoint, ledger, places, checked)
 
 
 def repair_log(
@@ -371,7 +385,7 @@ def repair_log(
     Returns:
         The report, with the size that was cut.
     """
-    log = LogReader(files, settings.log.window_size, ledger=found.ledger)
+    log = LogReader(files, settings.log.window_size, ledger=found.ledger, checked=found.checked)
     report = repair(
         log,
         found.report,
@@ -387,12 +401,24 @@ def repair_log(
     return report
 
 
-def note_head(asked: Asked, held: Held, files: MappedFileQueue, found: Examined) -> None:
-    """Note where the log begins, for a writer, and as a loss what no retention has removed.
+def note_log(
+    asked: Asked, held: Held, settings: Settings, files: MappedFileQueue, found: Examined
+) -> CheckedRanges:
+    """Note what the log's bytes do not say, for a writer: where it begins, where checksums are.
 
-    The order of the steps, with the reasons: the ledger has the loss before the note hides it, and
-    the note is right before the lock's letters make it count.
+    What no retention has removed is noted as a loss. The order of the steps, with the reasons: the
+    ledger has the loss before the note hides it, and both notes are right before the lock's letters
+    make them count.
+
+    Returns:
+        Ranges in which each record has a checksum, also those that are put from now on.
     """
+    checked = found.checked.until(found.report.end_offset)
+    if settings.log.record_crc:
+        checked = checked.from_on(found.report.end_offset)
+    is_sound = is_checked_note_sound(asked.root, asked.disk)
+    if not is_sound or not held.lock.is_signed or checked != found.checked:
+        save_checked(checked, asked.root, asked.disk)
     lost = _lost_head(asked, held, files)
     if lost is not None:
         logger.error(
@@ -403,6 +429,7 @@ def note_head(asked: Asked, held: Held, files: MappedFileQueue, found: Examined)
         found.ledger.note(lost)
     LogHead.of(asked.root, asked.disk).note(files.min_offset)
     held.lock.sign()
+    return checked
 
 
 def _lost_head(asked: Asked, held: Held, files: MappedFileQueue) -> Loss | None:
@@ -443,6 +470,8 @@ def open_log(
         follows=not asked.writable,
         tail=None if asked.writable else Tail(files, held.lock.writer, asked.disk),
         threads=asked.threads,
+        # What another process appends from now on may be without checksums.
+        checked=found.checked if asked.writable else found.checked.until(report.end_offset),
     )
     undoing.in_any_case(log.close)
     if not asked.writable and held.lock.writer() is Writer.OTHER:

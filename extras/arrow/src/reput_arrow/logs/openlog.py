@@ -10,7 +10,7 @@ import os
 from typing import TYPE_CHECKING, Self
 
 from reput.files import FilePool, MappedFileQueue, file_name, system_clock
-from reput.log import LogReader, Tail, Writer
+from reput.log import LogReader, Tail, Writer, load_checked
 from reput.offline import Traces, look
 from reput_arrow.logs.arrowdisk import LocalDisk, disk_of
 
@@ -55,7 +55,10 @@ class OpenLog(LogReader):
         files.load(writable=False)
         self._root = os.path.dirname(directory) if isinstance(disk, LocalDisk) else ""
         self._traces: Traces | None = None
-        super().__init__(files, _WINDOW_SIZE, tail=Tail(files, self._writer, disk))
+        # Without a look at the lock, which not every file system has: up to what was flushed.
+        checked = load_checked(os.path.dirname(directory), disk, reput_wrote_last=False)
+        tail = Tail(files, self._writer, disk)
+        super().__init__(files, _WINDOW_SIZE, tail=tail, checked=checked)
         self._is_closed = disk.exists(f"{os.path.dirname(directory)}/{_CLOSED}")
 
     def __enter__(self) -> Self:

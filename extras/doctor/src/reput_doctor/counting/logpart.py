@@ -10,7 +10,7 @@ from typing import Final
 import attrs
 
 from reput.files import Disk, FilePool, MappedFileQueue, system_clock
-from reput.log import LogEnd, LogReader, LossLedger
+from reput.log import CheckedRanges, LogEnd, LogReader, LossLedger
 
 __all__ = ["LogPart", "open_log"]
 
@@ -32,6 +32,8 @@ class LogPart:
     """Physical offset after the last record."""
     follow_links: bool = False
     """As for `reput.open`."""
+    checked: CheckedRanges = attrs.field(factory=CheckedRanges)
+    """Ranges in which each record has a checksum of its own."""
 
     @property
     def size(self) -> int:
@@ -50,7 +52,8 @@ def open_log(part: LogPart) -> Iterator[LogReader]:
         files.load(writable=False, damaged=lambda text: None)  # the caller's opening has told them
         with contextlib.suppress(OSError):  # likewise
             ledger.load(writable=False)
-        yield LogReader(files, _WINDOW_SIZE, ledger=ledger, end=LogEnd(part.end_offset))
+        end = LogEnd(part.end_offset)
+        yield LogReader(files, _WINDOW_SIZE, ledger=ledger, end=end, checked=part.checked)
     finally:
         pool.close()
         disk.let_go()

@@ -17,7 +17,16 @@ import attrs
 import reput
 from reput.errors import ReputError
 from reput.files import OWN_DIRECTORY, Disk, FilePool, MappedFileQueue, file_name, is_file_name
-from reput.log import LOG_SECTION, Checkpoint, CloseRecord, LogEnd, LogHead, LogReader, QueueFloors
+from reput.log import (
+    LOG_SECTION,
+    Checkpoint,
+    CloseRecord,
+    LogEnd,
+    LogHead,
+    LogReader,
+    QueueFloors,
+    save_checked,
+)
 from reput.offline import UNFINISHED, Manifest
 from reput.plugin import PluginHooks
 from reput_doctor.repairing.copying import copy_bytes, copy_file, copy_tree
@@ -171,6 +180,7 @@ def _write_notes(plan: Plan, root: str, disk: Disk) -> None:
     time = found.last_store_timestamp
     Checkpoint(time, time, 0).save(os.path.join(root, "checkpoint"), disk)
     LogHead.of(root, disk).note(found.start_offset)
+    save_checked(plan.checked, root, disk)
     if plan.queue_floors:
         QueueFloors(root, disk, writable=True).keep(plan.queue_floors)
     usable = plan.plugins

@@ -112,7 +112,8 @@ class LogMending:
             host = pack_host(config.store_address, config.store_port)
             for part, loss in zip(plan.lost, self._noted, strict=False):
                 for hole in _holes(part, files.file_size):
-                    fill(files, disk, hole, loss, host, record_crc=config.record_crc)
+                    has_crc = config.record_crc or plan.checked.covers(hole.start_offset)
+                    fill(files, disk, hole, loss, host, record_crc=has_crc)
         finally:
             pool.close()
         self._ledger.finish()

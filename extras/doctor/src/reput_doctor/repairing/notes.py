@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Final
 
 from reput.errors import UnsafePathError
 from reput.files import OWN_DIRECTORY, system_clock
-from reput.log import Checkpoint, CloseRecord, LossLedger, ProgressFile, QueueFloors
+from reput.log import (
+    Checkpoint,
+    CloseRecord,
+    LossLedger,
+    ProgressFile,
+    QueueFloors,
+    is_checked_note_sound,
+)
 from reput_doctor.repairing.logfiles import Notice
 
 if TYPE_CHECKING:
@@ -73,6 +80,9 @@ def _problems(traces: Traces, end_offset: int) -> Iterator[tuple[str, str, str]]
     if ledger.damaged_count:
         text = f"{ledger.damaged_count} of its lines cannot be read; the others are taken over"
         yield "reput.ledger", f"{OWN_DIRECTORY}/losses.jsonl", text
+    if not is_checked_note_sound(root, disk):
+        text = "it is damaged, so records that have lost their checksum are not noticed"
+        yield "reput.record-crc", f"{OWN_DIRECTORY}/record-crc.json", text
     floors: list[str] = []
     QueueFloors(root, disk, damaged=floors.append).known  # noqa: B018 - reading tells
     for text in floors:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from reput.log import CUT, FILLED, Loss
+from reput.log import CUT, FILLED, CheckedRanges, Loss
 from reput_doctor.coverage import coverage_of
 
 if TYPE_CHECKING:
@@ -50,6 +50,8 @@ class Plan:
     was_closed: bool
     checksummed: int
     """Messages with a checksum of all bytes of their records."""
+    checked: CheckedRanges
+    """Ranges of the log in which each record has such a checksum."""
 
     @property
     def not_covered(self) -> str:

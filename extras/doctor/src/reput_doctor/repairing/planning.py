@@ -173,6 +173,7 @@ class _Planning:
             known_losses=(*ledger.entries, *untold),
             was_closed=self.was_closed,
             checksummed=self.checksummed,
+            checked=self.traces.checked_ranges.until(found.end_offset),
         )
 
     # ------------------------------------------------------------------ the log
@@ -181,7 +182,7 @@ class _Planning:
         self.placed.show(layout)
         files = MappedFileQueue(layout.directory, layout.file_size, self.disk, self.pool)
         files.load(writable=False, damaged=lambda text: None)
-        log = LogReader(files, WINDOW_SIZE)
+        log = LogReader(files, WINDOW_SIZE, checked=self.traces.checked_ranges)
         sequences, fillers = QueueSequences(), FilledLosses()
         self.checksummed = 0
 

@@ -12,6 +12,7 @@ import attrs
 from reput.errors import CorruptFileError
 from reput.files import Disk, FilePool, MappedFileQueue, system_clock
 from reput.log import (
+    CheckedRanges,
     Damage,
     DamageCollector,
     LogEnd,
@@ -58,6 +59,7 @@ class LogTask:
     split: Split
     log_end: int
     deep: bool
+    checked: CheckedRanges
 
     @property
     def size(self) -> int:
@@ -102,6 +104,7 @@ def check_log(
     *,
     deep: bool = False,
     progress: Callable[[int, int], None] = lambda done, total: None,
+    checked: CheckedRanges | None = None,
 ) -> LogChecked:
     """Read all of a store's log.
 
@@ -110,7 +113,9 @@ def check_log(
         engine: runs the tasks.
         deep: whether to look into topics, properties and compressed bodies, too.
         progress: called with bytes done and bytes in all.
+        checked: ranges in which each record has a checksum of its own.
     """
+    checked = CheckedRanges() if checked is None else checked
     log = store.log
     first, end = log.min_physical_offset, log.max_physical_offset
     even = (end - first) // (engine.parallelism * _SPLITS_PER_JOB)
@@ -118,7 +123,7 @@ def check_log(
     place = LogPlace(store.root, log.file_size)
     # The store's reader may follow a writer; the end that was found first is the end for all.
     splits = plan_splits(log, size, first, end)
-    tasks = [LogTask(place, split, end, deep) for split in splits]
+    tasks = [LogTask(place, split, end, deep, checked) for split in splits]
     read = read_in_rounds(tasks, engine, _check, _search, progress=progress)
     parts: list[LogPart] = [part for _, part in read]
     damages = [damage for part in parts for damage in part.damages]
@@ -190,7 +195,8 @@ def _open(task: LogTask) -> Iterator[LogReader]:
         files.load(writable=False, damaged=lambda text: None)
         ledger = LossLedger(root, disk, system_clock)
         ledger.load(writable=False)
-        yield LogReader(files, _WINDOW_SIZE, ledger=ledger, end=LogEnd(task.log_end))
+        end = LogEnd(task.log_end)
+        yield LogReader(files, _WINDOW_SIZE, ledger=ledger, end=end, checked=task.checked)
     finally:
         pool.close()
         disk.let_go()

@@ -15,6 +15,7 @@ from reput.log import (
     ProgressFile,
     QueueFloors,
     fingerprint_of,
+    is_checked_note_sound,
 )
 from reput_doctor.findings import Findings, Severity, finding_of_file
 
@@ -45,6 +46,7 @@ def check_own(traces: Traces, store: Store, findings: Findings) -> int:
     count += _check_ledger(traces, findings)
     count += _check_records(traces, findings)
     count += _check_json(traces, findings)
+    count += _check_checked(traces, findings)
     if disk.exists(os.path.join(own, "rebuild")):
         findings.add(
             finding_of_file(
@@ -216,6 +218,23 @@ def _check_records(traces: Traces, findings: Findings) -> int:
                 )
             )  # fmt: skip
     return len(names)
+
+
+def _check_checked(traces: Traces, findings: Findings) -> int:
+    file = f"{OWN_DIRECTORY}/record-crc.json"
+    if not traces.disk.exists(os.path.join(traces.root, file)):
+        return 0
+    if not is_checked_note_sound(traces.root, traces.disk):
+        findings.add(
+            finding_of_file(
+                Severity.DAMAGE, "reput.record-crc", "reput", file,
+                "bytes that are not those that were written",
+                "the ranges of the log in which every record has a checksum of its own",
+                "put it back from a copy: without it a record that has lost its checksum is not "
+                "noticed", position=0,
+            )
+        )  # fmt: skip
+    return 1
 
 
 def _check_json(traces: Traces, findings: Findings) -> int:

@@ -31,7 +31,7 @@ from reput_rebuild.engine import LocalEngine
 
 if TYPE_CHECKING:
     from reput import Store
-    from reput.log import Loss
+    from reput.log import CheckedRanges, Loss
     from reput.offline import Traces
     from reput_doctor.verifying.logcheck import LogChecked
     from reput_doctor.verifying.survey import Survey
@@ -152,7 +152,9 @@ class _Check:
         size = sum(each.size for each in surveyed.log_files)
         jobs = jobs or (1 if size < _SMALL else None)
         engine = opened.enter_context(LocalEngine(jobs, splits=True))
-        found = self._check_log(store, engine)
+        # What a writer appends meanwhile may be without checksums.
+        checked = traces.checked_ranges.until(store.log.max_physical_offset)
+        found = self._check_log(store, engine, checked)
         self.checked.files += len(surveyed.log_files)
         damaged = damaged_ranges(found, surveyed.lost)
         derived = DerivedChecked()
@@ -212,12 +214,13 @@ class _Check:
             return False
         return True
 
-    def _check_log(self, store: Store, engine: Engine) -> LogChecked:
+    def _check_log(self, store: Store, engine: Engine, checked: CheckedRanges) -> LogChecked:
         found = check_log(
             store,
             engine,
             deep=self.deep,
             progress=lambda done, total: self.progress("log", done, total),
+            checked=checked,
         )
         self.checked.log_bytes = found.size
         self.checked.messages = found.orders.message_count

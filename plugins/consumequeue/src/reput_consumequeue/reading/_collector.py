@@ -51,6 +51,12 @@ class Collector:
             return ReadStatus.MESSAGE_WAS_REMOVING
         return ReadStatus.NO_MATCHED_MESSAGE
 
+    def _is_intact(self, message: MessageView) -> bool:
+        """Whether a message's body matches its checksum, and its record does where it must."""
+        if not message.body_matches():
+            return False
+        return not self.log.must_have_crc(message.physical_offset) or message.record_matches()
+
     def take_sound(self, queue_offset: int, units: bytes, count: int) -> int:
         """Read the messages of consecutive units that leave nothing to decide; no filter applies.
 
@@ -82,6 +88,12 @@ class Collector:
             queue.is_light,
             after,
         )
+        if sound and (
+            self.log.must_have_crc(sound[0].physical_offset)
+            or self.log.must_have_crc(sound[-1].physical_offset)
+        ):
+            wrong = (row for row, each in enumerate(sound) if not self._is_intact(each))
+            sound = sound[: next(wrong, len(sound))]
         taken = len(sound)
         messages += sound
         self.places += range(queue_offset, queue_offset + taken)
@@ -143,7 +155,7 @@ class Collector:
                 # A damaged body that the filter would reject is no loss: tags ignore bodies, too.
                 if self.scout is not None and not self.scout.selects(place, message):
                     continue
-                if message.body_matches():
+                if self._is_intact(message):
                     messages.append(message)
                     self.places.append(place)
                     self._total += size
@@ -245,6 +257,8 @@ class Collector:
             reason = "no whole record of that size stands there"
         elif not message.body_matches():
             reason = "checksum and body differ"
+        elif not self._is_intact(message):
+            reason = "the checksum of the whole record is missing or wrong"
         else:
             reason = f"the record is one of {message.topic}/{message.queue_id}"
         self.holes.append(MissingMessage(place, physical_offset, size, reason))

@@ -173,6 +173,19 @@ class PartReader:
 
     # ------------------------------------------------------------------ records
 
+    def _must_have_crc(self, offsets: npt.NDArray[np.int64]) -> bool:
+        """Whether records that are read together must have a checksum of their own.
+
+        Raises:
+            DoubtError: some of them must.
+        """
+        if not self.check_crc or not self.log.checked.ranges:
+            return False
+        covered = {self.log.must_have_crc(int(each)) for each in offsets}
+        if len(covered) > 1:
+            raise DoubtError("some of these records have a checksum, and some need none")
+        return covered.pop()
+
     def _read(self, places: npt.NDArray[np.void]) -> Iterator[DispatchBatch]:
         """Yield the records at ``places``, which ascend; each is sound, and says where it stands.
 
@@ -192,6 +205,7 @@ class PartReader:
             block = block[: len(records)]
             if not records or sizes != block["size"].tolist():
                 raise DoubtError(f"the log does not hold what is said of {int(places[at][0])}")
+            decoder.requires_record_crc = self._must_have_crc(block["physical_offset"])
             window = np.frombuffer(b"".join(records), np.uint8)
             batch = decoder.decode(window, 0).batch
             if len(batch) < len(records) or batch.finding is not None:
