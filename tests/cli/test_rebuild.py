@@ -75,3 +75,13 @@ def test_a_comparison_says_what_differs_by_its_exit_code(run, plugin_store) -> N
     ((found,),) = [each["differences"] for each in json.loads(differs.out)["plugins"]]
     assert (found["path"], found["position"]) == ("NotesPlugin", 0)
     assert (path / "NotesPlugin").read_text(encoding="utf-8") == "5\n"
+
+
+def test_a_comparison_of_nothing_is_not_taken_for_agreement(run, tmp_path) -> None:
+    with reput.open(tmp_path / "store", plugins=()) as store:
+        store.put(reput.Message("t", b"x"))
+
+    outcome = run("rebuild", tmp_path / "store", "--check")
+
+    assert outcome.code == ExitCode.WARNED
+    assert "none of its plugins derives files" in outcome.out

@@ -411,3 +411,19 @@ def test_nothing_is_left_in_either_store(pair: tuple[Path, Path]) -> None:
     compare_stores(*pair, waiting_max=1)
 
     assert [sorted(os.walk(path)) for path in pair] == before
+
+
+def test_damaged_stores_are_equal_only_in_what_can_be_read(tmp_path, run):
+    a, b = tmp_path / "a", tmp_path / "b"
+    with reput.open(a, plugins=(), config={"commitlog": {"file_size": 8_192}}) as store:
+        for _ in range(9):
+            receipt = store.put(Message("t", b"x" * 100))
+    path = a / "commitlog" / f"{0:020}"
+    data = bytearray(path.read_bytes())
+    data[receipt.size * 3 + 6] ^= 1
+    path.write_bytes(data)
+    shutil.copytree(a, b)
+
+    outcome = run("diff", a, b)
+
+    assert "The stores are equal in what can be read." in outcome.out

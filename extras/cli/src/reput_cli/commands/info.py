@@ -270,7 +270,7 @@ def _damage(facts: _Facts) -> str:
         size = format_size(sum(damage.size for damage in facts.damages))
         return f"{size} in {places}, listed below"
     if facts.damages is not None:
-        return "none, in all of the log"
+        return "none that a checksum shows, in all of the log"
     where = "none at the log's end" if finding is None else str(finding)
     return f"{where}; --scan looks at all of it"
 

@@ -89,7 +89,7 @@ def _what_was_read(root: str, read: dict[str, int]) -> str:
     size = format_size(max(read["end_offset"] - read["start_offset"], 0))
     return (
         f"Of the log's {format_size(read['log_size'])} this command has read {size}; "
-        f"all of it is verified by: reput info {shlex.quote(root)} --scan"
+        f"all of it is read, with every checksum, by: reput info {shlex.quote(root)} --scan"
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from reput_cli.kit.completing import complete_plugin
+from reput_cli.kit.exitcodes import ExitCode
 from reput_cli.kit.options import (
     jobs_option,
     json_option,
@@ -55,8 +56,8 @@ def rebuild(
     arrive.
 
     With --check the new files are only compared with those that are there; exit code 1 says that
-    some differ. What does not follow from the log, such as units of messages that it has lost with
-    its head, is not compared, and said.
+    some differ, 7 that there was nothing to compare. What does not follow from the log, such as
+    units of messages that it has lost with its head, is not compared, and the output says so.
 
     A store that only RocketMQ has written does not say which options its plugins have. Give those
     that are not the usual ones, like the delays of the broker's messageDelayLevel:
@@ -83,3 +84,5 @@ def rebuild(
             config=read_set_options(given),
         )
     print_rebuilt(root, built, as_json=as_json)
+    if check and not built:
+        raise click.exceptions.Exit(ExitCode.WARNED)  # nothing was compared

@@ -32,7 +32,12 @@ def print_diff(found: StoreDiff) -> None:
     verdict = styled("equal", fg="green", bold=True)
     if not found.is_equal:
         verdict = styled("different", fg="red", bold=True)
-    click.echo(f"The stores are {verdict}.")
+    limits = ""
+    if found.is_equal:
+        unread = found.a.damage_count or found.b.damage_count
+        limits = " in what can be read" if unread else ""
+        limits += " in what was compared" if found.not_compared and not unread else ""
+    click.echo(f"The stores are {verdict}{limits}.")
     print_facts([("a", _side(found.a)), ("b", _side(found.b))])
     print_heading("Messages")
     print_facts(_counts(found))
