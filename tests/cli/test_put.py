@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
 
 import reput
+from reput.files import Disk, file_name
 from reput_cli.kit.exitcodes import ExitCode
 
 # Small files, no plugin: what is looked at here is what stands in the log.
@@ -136,6 +139,25 @@ def test_a_message_that_the_store_refuses_is_named_and_those_before_it_stay(
     assert "line 3: " in outcome.err
     assert "4194304" in outcome.err
     assert [message.body for message in messages(path)] == [b"a", b"b"]
+
+
+def test_on_a_full_disk_the_error_counts_what_is_stored(run, plain_store, monkeypatch) -> None:
+    path = plain_store(reput.Message("orders", b"first"))
+
+    allocate = Disk.allocate
+
+    def allocate_in_the_first_file(disk, descriptor, size, start=0):
+        if not os.readlink(f"/proc/self/fd/{descriptor}").endswith(file_name(0)):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        allocate(disk, descriptor, size, start)
+
+    monkeypatch.setattr(Disk, "allocate", allocate_in_the_first_file)
+    outcome = run("put", path, "orders", stdin=b"\n".join([b"x" * 1_000] * 300))
+
+    stored_count = len(messages(path)) - 1
+    assert outcome.code == ExitCode.REFUSED
+    assert stored_count > 0
+    assert f"{stored_count} messages before that were stored" in outcome.err
 
 
 def test_a_topic_that_cannot_be_one_is_refused(run, plain_store) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Iterable
-from typing import Final
+from typing import Any, Final
 
 import attrs
 
@@ -252,7 +252,11 @@ class CodecNotFoundError(UnpackError):
 
 @attrs.define(eq=False, slots=False)
 class PutError(ReputError):
-    """A put failed; `status` is RocketMQ's word for the reason."""
+    """A put failed; `status` is RocketMQ's word for the reason.
+
+    The first `stored_count` messages of the put are in the log all the same: putting them again
+    would store them twice.
+    """
 
     field: str
     value: object
@@ -260,6 +264,10 @@ class PutError(ReputError):
     reason: str
 
     status = PutStatus.UNKNOWN_ERROR
+    stored_count: int = attrs.field(init=False, default=0)
+    """How many messages of the put are stored; these are the first ones."""
+    stored: Any = attrs.field(init=False, default=None)
+    """Their `reput.BatchReceipt`; None if none is stored, and in an unpickled error."""
 
     def __str__(self) -> str:
         text = f"{self.status.name}: {self.field}: {self.reason}"
@@ -268,6 +276,10 @@ class PutError(ReputError):
         elif self.value is not None:
             text += f" (found {self.value!r})"
         return text
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A receipt knows its store, which no other process can use.
+        return type(self), self.args, {**self.__dict__, "stored": None}
 
 
 @attrs.define(eq=False, slots=False)

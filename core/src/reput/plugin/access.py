@@ -81,7 +81,9 @@ class StoreAccess(Protocol):
         when the messages are on disk.
 
         Raises:
-            PutError: as for `reput.Store.put_many`; nothing was stored.
+            PutError: as for `reput.Store.put_many`. Messages that fit into one log file are stored
+                as a whole, and then none of them is; otherwise `stored_count` of the error tells
+                how many are.
         """
         ...
 

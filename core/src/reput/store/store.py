@@ -128,26 +128,37 @@ class Store:
         """
         return self._put(message)
 
-    def put_many(self, messages: Sequence[Message] | Columns) -> BatchReceipt:
+    def put_many(
+        self, messages: Sequence[Message] | Columns, *, whole: bool = False, wait: bool = True
+    ) -> BatchReceipt:
         """Store many messages in their order, much faster than one by one.
 
         All messages are checked first: when one is refused, none is stored. If the disk fills up
-        meanwhile, the messages that fitted stay stored; the log's end tells how many these are.
+        meanwhile, the messages that fitted stay stored: the error's `stored_count` tells how many
+        of the first messages these are, and its `stored` where they are. Put only the others again.
 
         With ``flush="sync"`` the call returns when all messages are on disk, whatever their
         properties ``WAIT`` say.
 
+        Args:
+            messages: the messages, as objects or as columns.
+            whole: whether all messages are stored or none, also where the disk fills up. They are
+                stored in one log file, whose room is made before the first byte is written.
+            wait: False if several calls are to share one wait for the disk: `BatchReceipt.wait` of
+                the last one covers all of them.
+
         Raises:
+            MessageTooLargeError: ``whole`` is asked for, and no log file has room for them.
             PutError: as for `put`.
             TypeError: ``messages`` are neither messages nor columns.
         """
-        return self._writes.put_many(messages)
+        return self._writes.put_many(messages, whole=whole, wait=wait)
 
     def put_batch(self, batch: Message, messages: Sequence[Message] | None = None) -> BatchReceipt:
         """Store a RocketMQ message batch: one queue's messages, expanded from one body.
 
         As in RocketMQ, the property ``WAIT`` of ``batch`` decides whether the call waits for the
-        disk.
+        disk, and a batch that fits into one log file is stored in one file, all of it or nothing.
 
         Args:
             batch: topic, queue, host and shared properties; its body is the batch's wire body.

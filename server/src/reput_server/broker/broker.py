@@ -126,11 +126,11 @@ class Broker:
         sends = SendsTogether(
             store.put,
             store.put_many,
-            lambda physical: store.get(physical).queue_offset,
             loop,
             writer,
             options,
             statistics.sends,
+            flush_timeout_ms=store.config.flush_timeout_ms,
             is_flushed=store.config.flush == "sync",
         )
         held = HeldPulls(context, begin)

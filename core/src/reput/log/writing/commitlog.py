@@ -281,12 +281,28 @@ class CommitLog(LogReader):
                 appender.is_appending = False
         return _new_receipt(Receipt, (self, key[0], key[1], queue_offset, offset, size, timestamp))
 
-    def append_each(self, prepared: Sequence[Prepared]) -> list[Receipt]:
+    def append_each(self, prepared: Sequence[Prepared], *, whole: bool = False) -> list[Receipt]:
         """Append messages of any kind, without other messages in between.
 
+        Args:
+            prepared: the messages.
+            whole: see `append_many`.
+
         Raises:
-            PutError: a message is refused; then none is appended.
+            PutError: a message is refused, and then none is appended; or there is no room for all,
+                and then the error says which are stored.
         """
+        receipts: list[Receipt] = []
+        try:
+            self._append_each(prepared, receipts, whole)
+        except PutError as error:
+            BatchReceipt.of(self, receipts).note_in(error)
+            raise
+        return receipts
+
+    def _append_each(
+        self, prepared: Sequence[Prepared], receipts: list[Receipt], whole: bool
+    ) -> None:
         with self._appending():
             ahead = ChainMap({}, self._appender.queue_offsets())
             light_max = self.config.max_light_queues if self.config.light_queues else None
@@ -295,13 +311,19 @@ class CommitLog(LogReader):
                 for each in placed:
                     self.encoder.require_fields_fit(each.prepared)
                     self._require_fits(each.prepared[0])
-            return [self._append_placed(each) for each in placed]
+            size = sum(each.prepared[0] for each in placed)
+            has_room = whole and self._make_room_for_all(size, size)
+            for each in placed:
+                # One by one, so that after an error the list has those before it.
+                receipts.append(self._append_placed(each, has_room=has_room))  # noqa: PERF401
 
-    def _append_placed(self, placed: InQueues) -> Receipt:
+    def _append_placed(self, placed: InQueues, *, has_room: bool) -> Receipt:
         """Append a message of any kind, light-queue messages and inner batches included."""
         prepared, queue_offset, following = placed
         message, size = prepared[4], prepared[0]
-        offset = self._make_room(size, size)
+        if has_room:
+            self._raise_refusal()  # a signal handler may have closed the log
+        offset = self._appender.end_offset if has_room else self._make_room(size, size)
         timestamp = self._now() // 1_000_000
         rest = self.encoder.finish(prepared, queue_offset, offset, timestamp)
         self._appender.publish(offset, size.to_bytes(4, "big"), rest, offset, following)
@@ -310,32 +332,61 @@ class CommitLog(LogReader):
 
     # ------------------------------------------------------------------ many messages
 
-    def append_many(self, prepared: PreparedMany) -> BatchReceipt:
-        """Append messages in their order, with one write per chunk and file."""
+    def append_many(self, prepared: PreparedMany, *, whole: bool = False) -> BatchReceipt:
+        """Append messages in their order, with one write per chunk and file.
+
+        Args:
+            prepared: the messages.
+            whole: whether messages that fit into one file are stored in one file: all or none, as
+                their room is made before the first byte is written.
+
+        Raises:
+            PutError: a message is refused, and then none is appended; or there is no room for all,
+                and then the error says which are stored.
+        """
         count = len(prepared)
         if count:
             self._require_fits(int(prepared.size.max()))
-        with self._appending():
-            timestamp = self._now() // 1_000_000
-            queue_offsets = queue_offsets_of_rows(self._appender, prepared)
-            physical_offsets = np.zeros(count, np.int64)
-            done, ends = 0, prepared.size.cumsum()
-            while done < count:
-                size = int(prepared.size[done])
-                left = int(ends[-1] - ends[done]) + size
-                self._make_room(size, prepared.mapped_size(done), left)
-                done = self._append_rows(prepared, done, queue_offsets, physical_offsets, timestamp)
-                self._appender.call_wake()
-                self._prepare_next_file()
-        return BatchReceipt(
+        receipt = BatchReceipt(
             progress=self,
             topics=prepared.topics,
             queue_ids=prepared.queue_id,
-            queue_offsets=queue_offsets,
-            physical_offsets=physical_offsets,
+            queue_offsets=np.zeros(count, np.int64),
+            physical_offsets=np.full(count, -1, np.int64),
             sizes=prepared.size,
-            store_timestamps=np.full(count, timestamp),
+            store_timestamps=np.zeros(count, np.int64),
         )
+        try:
+            self._append_all(prepared, receipt, whole)
+        except PutError as error:
+            ends = receipt.physical_offsets + receipt.sizes
+            stored = (receipt.physical_offsets >= 0) & (ends <= self._appender.end_offset)
+            receipt.first(int(stored.sum())).note_in(error)
+            raise
+        return receipt
+
+    def _append_all(self, prepared: PreparedMany, receipt: BatchReceipt, whole: bool) -> None:
+        with self._appending():
+            timestamp = self._now() // 1_000_000
+            receipt.store_timestamps[:] = timestamp
+            receipt.queue_offsets = queue_offsets_of_rows(self._appender, prepared)
+            done, count, ends = 0, len(prepared), prepared.size.cumsum()
+            has_room = (
+                count > 0
+                and whole
+                and self._make_room_for_all(int(ends[-1]), prepared.mapped_size(0))
+            )
+            while done < count:
+                if has_room:
+                    self._raise_refusal()  # a signal handler may have closed the log
+                else:
+                    size = int(prepared.size[done])
+                    left = int(ends[-1] - ends[done]) + size
+                    self._make_room(size, prepared.mapped_size(done), left)
+                places = receipt.queue_offsets, receipt.physical_offsets, timestamp
+                done = self._append_rows(prepared, done, *places)
+                self._appender.call_wake()
+                self._prepare_next_file()
 
     def _append_rows(self, prepared: PreparedMany, done: int, *places: Any) -> int:
         """See `append_rows`; a disk without room is the error that all puts raise."""
@@ -389,6 +440,23 @@ class CommitLog(LogReader):
         if left > size:
             self._reserve(offset + left)
         return offset
+
+    def _make_room_for_all(self, size: int, mapped_size: int) -> bool:
+        """Make room for records in one file, before the first of them; False if none is so large.
+
+        Args:
+            size: of all records.
+            mapped_size: see `_make_room`.
+        """
+        if size > self.file_size - BLANK_MIN_SIZE:
+            return False
+        appender = self._appender
+        if appender.end_offset + size > appender.file_limit:
+            self._roll(size)
+        self._reserve(appender.end_offset + size)
+        if appender.end_offset + mapped_size > appender.record_limit:
+            self._look_ahead(appender.end_offset, mapped_size)
+        return True
 
     def _look_ahead(self, offset: int, size: int) -> None:
         """Have space and pages after the log's end, and the next file where it is near."""

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from reput.errors import PutError
+
 __all__ = ["BatchReceipt", "FlushProgress", "Receipt"]
 
 
@@ -102,6 +104,18 @@ class BatchReceipt:
         numbers = (queue_ids, queue_offsets, physical_offsets, sizes, timestamps)
         return cls(progress, topics, *(np.array(column, np.int64) for column in numbers))
 
+    def first(self, count: int) -> Self:
+        """Return the receipt of the first ``count`` messages."""
+        return attrs.evolve(
+            self,
+            topics=self.topics[:count],
+            queue_ids=self.queue_ids[:count],
+            queue_offsets=self.queue_offsets[:count],
+            physical_offsets=self.physical_offsets[:count],
+            sizes=self.sizes[:count],
+            store_timestamps=self.store_timestamps[:count],
+        )
+
     def __len__(self) -> int:
         return len(self.physical_offsets)
 
@@ -133,6 +147,11 @@ class BatchReceipt:
     def end_offset(self) -> int:
         """Physical offset after the last record; 0 if there is none."""
         return int(self.physical_offsets[-1] + self.sizes[-1]) if len(self) else 0
+
+    def note_in(self, error: PutError) -> None:
+        """Have an error say that these messages are stored."""
+        error.stored_count = len(self)
+        error.stored = self if len(self) else None
 
     @property
     def durability(self) -> Durability:

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from reput.errors import FlushDiskTimeoutError, MessageTooLargeError, PluginError
+from reput.errors import FlushDiskTimeoutError, MessageTooLargeError, PluginError, PutError
 from reput.locks import new_lock
 from reput.log.writing.receipts import BatchReceipt, Receipt
 from reput.log.writing.rows import rows_of_columns, rows_of_messages
 from reput.plugin.interest import PutInterest, concerns_any, united
 from reput.record.encoding.many import Columns
 from reput.record.encoding.wirebatch import encode_batch, expand_batch
+from reput.record.layout import BLANK_MIN_SIZE
 from reput.record.messages.message import Message, encode_property_text, waits_for_disk
 from reput.record.messages.plainmessages import listed_messages, plain_message
 
@@ -150,17 +151,19 @@ class Writes:
             self._wait_durable(receipt)
         return receipt
 
-    def put_many(self, messages: Sequence[Message] | Columns) -> BatchReceipt:
+    def put_many(
+        self, messages: Sequence[Message] | Columns, *, whole: bool = False, wait: bool = True
+    ) -> BatchReceipt:
         """See `reput.Store.put_many`."""
-        receipt = self._put_many(messages, self._hooks)
-        if self._is_sync and len(receipt):
+        receipt = self._put_many(messages, self._hooks, whole=whole, is_strict=True)
+        if self._is_sync and wait and len(receipt):
             self._wait_durable(receipt)
         return receipt
 
     def put_for(self, plugin: str, messages: Sequence[Message]) -> BatchReceipt:
         """Append messages on behalf of a plugin: its own ``reput_put`` is skipped.
 
-        Does not wait for a flush.
+        Does not wait for a flush. Messages that fit into one file are stored in one: all or none.
 
         Raises:
             PutError: as for `put`.
@@ -168,7 +171,7 @@ class Writes:
         hooks = self._hooks
         if hooks is not None:
             hooks = _Hooks.of([hook for hook in hooks.all if hook.name != plugin])
-        return self._put_many(messages, hooks)
+        return self._put_many(messages, hooks, whole=True)
 
     def put_batch(self, batch: Message, messages: Sequence[Message] | None) -> BatchReceipt:
         """See `reput.Store.put_batch`."""
@@ -179,13 +182,18 @@ class Writes:
         limit = self._config.max_message_size
         if len(batch.body) > limit:
             raise MessageTooLargeError("body", len(batch.body), limit, "bytes of a batch")
-        receipt = self._put_many(expand_batch(batch), self._hooks)
+        receipt = self._put_many(expand_batch(batch), self._hooks, whole=True)
         if self._is_sync and len(receipt) and waits_for_disk(encode_property_text(batch)):
             self._wait_durable(receipt)
         return receipt
 
     def _put_many(
-        self, messages: Sequence[Message] | Columns, hooks: _Hooks | None
+        self,
+        messages: Sequence[Message] | Columns,
+        hooks: _Hooks | None,
+        *,
+        whole: bool,
+        is_strict: bool = False,
     ) -> BatchReceipt:
         if not isinstance(messages, Columns):
             messages = listed_messages(messages)
@@ -200,20 +208,34 @@ class Writes:
         else:
             prepared = rows_of_messages(messages, encoder)
         if prepared is None:
-            return self._put_each(messages)  # type: ignore[arg-type]
-        return self._log.append_many(prepared)
+            # What columns cannot hold: IPv6 hosts, light queues, record checksums.
+            each = [self._prepare(message) for message in messages]  # type: ignore[union-attr]
+            if whole and is_strict:
+                self._require_one_file(sum(one[0] for one in each))
+            return BatchReceipt.of(self._log, self._log.append_each(each, whole=whole))
+        if whole and is_strict:
+            self._require_one_file(int(prepared.size.sum()))
+        return self._log.append_many(prepared, whole=whole)
 
-    def _put_each(self, messages: Sequence[Message]) -> BatchReceipt:
-        """Put messages that columns cannot hold: IPv6 hosts, light queues, record checksums."""
-        prepared = [self._prepare(message) for message in messages]
-        return BatchReceipt.of(self._log, self._log.append_each(prepared))
+    def _require_one_file(self, size: int) -> None:
+        limit = self._log.file_size - BLANK_MIN_SIZE
+        if size > limit:
+            reason = "bytes of records that are to be stored as a whole, in files of this size"
+            raise MessageTooLargeError("messages", size, limit, reason)
 
     def _wait_durable(self, receipt: Receipt | BatchReceipt) -> None:
         timeout = self._config.flush_timeout_ms
-        if not self._log.wait_flushed(receipt.end_offset, timeout / 1000):
-            raise FlushDiskTimeoutError(
-                "msg_id", receipt.msg_id, None, f"stored, but not on disk after {timeout} ms"
-            )
+        try:
+            if not self._log.wait_flushed(receipt.end_offset, timeout / 1000):
+                raise FlushDiskTimeoutError(
+                    "msg_id", receipt.msg_id, None, f"stored, but not on disk after {timeout} ms"
+                )
+        except PutError as error:
+            stored = receipt
+            if isinstance(stored, Receipt):
+                stored = BatchReceipt.of(self._log, [stored])
+            stored.note_in(error)
+            raise
 
 
 def _waits_for_disk(message: Message) -> bool:

@@ -200,7 +200,7 @@ def put(
         except putinput.InputError as error:
             raise _refusal(stored.line_count + 1, error, stored) from error
         except KeyboardInterrupt:
-            warn(f"interrupted; {_stored_before(stored)}")
+            warn(f"interrupted; {_stored_before(stored)}, and perhaps more of the last lines")
             raise
     # Closing has put everything on disk and dispatched it: only now is the work done.
     seconds = time.monotonic() - started
@@ -270,6 +270,8 @@ def _store_messages(store: Store, numbered: list[tuple[int, Message]], stored: S
         for one in numbered:
             _store_messages(store, [one], stored)
     except PutError as error:
+        if error.stored is not None:
+            stored.add(error.stored)
         raise Failure(f"{error}; {_stored_before(stored)}", ExitCode.REFUSED) from error
 
 

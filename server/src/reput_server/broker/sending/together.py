@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import math
 import time
 from collections import deque
@@ -12,8 +13,8 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import attrs
 
-from reput.errors import FlushDiskTimeoutError, PluginError, PutError, ServiceNotAvailableError
-from reput.record import parse_message_id
+from reput import Durability
+from reput.errors import PluginError, PutError, ServiceNotAvailableError
 from reput_remoting import ResponseCode
 from reput_server.broker.statistics.times import PutTimes
 from reput_server.errors import Refusal
@@ -73,6 +74,16 @@ class Send(Protocol):
         ...
 
 
+class PutMany(Protocol):
+    """`reput.Store.put_many`."""
+
+    def __call__(
+        self, messages: Sequence[Message], *, whole: bool = ..., wait: bool = ...
+    ) -> BatchReceipt:
+        """Store messages."""
+        ...
+
+
 @attrs.frozen
 class Stored:
     """Where the messages of one send are."""
@@ -110,15 +121,15 @@ class SendsTogether:
     """Takes sends one by one, and puts them together. Used on the event loop."""
 
     put_one: Callable[[Message], Receipt]
-    put_many: Callable[[Sequence[Message]], BatchReceipt]
-    queue_offset_at: Callable[[int], int]
-    """Returns the queue offset of the message at a physical offset."""
+    put_many: PutMany
     loop: asyncio.AbstractEventLoop
     executor: Executor
     """One thread: a round begins when the one before has ended."""
     options: Options
     times: PutTimes = attrs.field(factory=PutTimes)
     """How long sends waited for their answers, and how long puts took."""
+    flush_timeout_ms: int = 5_000
+    """How long a round waits for the disk, if it does."""
     is_flushed: bool = False
     """Whether a put waits for the disk. One that does not takes microseconds, less than a thread
     takes to be woken, so it is made on the loop, as long as the store is that fast."""
@@ -254,41 +265,69 @@ class SendsTogether:
     # ------------------------------------------------------------------ perhaps on the thread
 
     def _put_all(self, sends: list[Send]) -> list[Result]:
-        """Put all sends at once; if one of them is refused, each by itself."""
+        """Put all sends of a round; what the store has stored is never put again."""
         self.put_count += 1
-        try:
-            if len(sends) <= _SINGLE_COUNT and not self.is_flushed:
-                return [self._put_each(send) for send in sends]
-            return self._put_together(sends)
-        except (PutError, PluginError) as error:
-            if isinstance(error, ServiceNotAvailableError) or len(sends) == 1:
-                return [error] * len(sends)
-            return [result for send in sends for result in self._put_all([send])]
+        if len(sends) <= _SINGLE_COUNT and not self.is_flushed:
+            return [result for send in sends for result in self._put_one(send)]
+        found: list[Result] = []
+        receipts: list[BatchReceipt] = []
+        for are_batches, group in itertools.groupby(sends, lambda send: len(send.messages) > 1):
+            if are_batches:
+                for send in group:
+                    found += self._put_batch(send, receipts)
+            else:
+                found += self._put_run(list(group), receipts)
+        if self.is_flushed and receipts:
+            return self._when_flushed(found, receipts[-1])
+        return found
 
-    def _put_each(self, send: Send) -> Result:
+    def _put_one(self, send: Send) -> list[Result]:
         if len(send.messages) > 1:
-            return self._put_together([send])[0]
+            return self._put_batch(send, [])
         try:
             receipt = self.put_one(send.messages[0])
         except (PutError, PluginError) as error:
-            return error
-        return ((receipt.queue_offset, receipt.physical_offset),), None
+            return [error]
+        return [(((receipt.queue_offset, receipt.physical_offset),), None)]
 
-    def _put_together(self, sends: list[Send]) -> list[Result]:
-        late = None
+    def _put_batch(self, send: Send, receipts: list[BatchReceipt]) -> list[Result]:
+        """Put the messages of one producer's batch: all of them or none."""
         try:
-            receipt = self.put_many([message for send in sends for message in send.messages])
-        except FlushDiskTimeoutError as error:  # stored, and the producer wants to know where
-            ids = str(error.value).split(",")
-            physical = [parse_message_id(each)[1] for each in ids]
-            places, late = [(self.queue_offset_at(each), each) for each in physical], str(error)
-        else:
-            offsets, positions = receipt.queue_offsets.tolist(), receipt.physical_offsets.tolist()
-            places = list(zip(offsets, positions, strict=True))
-        found: list[Result] = []
-        at = 0
-        for send in sends:
-            end = at + len(send.messages)
-            found.append((places[at:end], late))
-            at = end
-        return found
+            receipt = self.put_many(send.messages, whole=True, wait=False)
+        except (PutError, PluginError) as error:
+            return [error]
+        receipts.append(receipt)
+        return [(_places_of(receipt), None)]
+
+    def _put_run(self, sends: list[Send], receipts: list[BatchReceipt]) -> list[Result]:
+        """Put sends of one message each; what is refused is refused for itself alone."""
+        try:
+            receipt = self.put_many([send.messages[0] for send in sends], wait=False)
+        except (PutError, PluginError) as error:
+            found: list[Result] = []
+            if isinstance(error, PutError) and error.stored is not None:
+                receipts.append(error.stored)
+                found = [((place,), None) for place in _places_of(error.stored)]
+            left = sends[len(found) :]
+            if len(left) == 1 or isinstance(error, ServiceNotAvailableError):
+                return found + [error] * len(left)
+            return found + [each for send in left for each in self._put_run([send], receipts)]
+        receipts.append(receipt)
+        return [((place,), None) for place in _places_of(receipt)]
+
+    def _when_flushed(self, found: list[Result], last: BatchReceipt) -> list[Result]:
+        """Wait for the disk, once for all; ``last`` ends after all others."""
+        timeout = self.flush_timeout_ms
+        try:
+            if last.wait(timeout / 1000) is Durability.DURABLE:
+                return found
+        except PutError as error:
+            return [each if isinstance(each, Exception) else error for each in found]
+        # Stored, and the producer wants to know where.
+        late = f"FLUSH_DISK_TIMEOUT: stored, but not on disk after {timeout} ms"
+        return [each if isinstance(each, Exception) else (each[0], late) for each in found]
+
+
+def _places_of(receipt: BatchReceipt) -> Sequence[tuple[int, int]]:
+    offsets, positions = receipt.queue_offsets.tolist(), receipt.physical_offsets.tolist()
+    return list(zip(offsets, positions, strict=True))
