@@ -57,6 +57,29 @@ def killed(store, target):
     return target
 
 
+@pytest.mark.parametrize("level", [1, 2])
+def test_offsets_of_a_broker_beyond_the_log_lose_no_message_that_is_parked_later(
+    tmp_path, clock, level
+):
+    """As a power cut leaves them whose broker saves offsets before it flushes its log."""
+    with opened(tmp_path / "store", clock) as store:
+        store.put_many(orders(0, 1))
+        store.wait_dispatched()
+        clock.advance(10_000)
+        run(store, clock)
+        assert sent(store) == [0]
+    file = tmp_path / "store" / "config" / "delayOffset.json"
+    file.write_text(f'{{"offsetTable":{{1:1,{level}:4}}}}')
+
+    with opened(tmp_path / "store", clock, deliver="always") as store:
+        store.put_many(orders(1, 6, level=level))
+        store.wait_dispatched()
+        clock.advance(60_000)
+        run(store, clock)
+
+        assert sent(store) == [0, 1, 2, 3, 4, 5]
+
+
 def test_what_was_delivered_behind_the_last_save_does_not_come_again(tmp_path, clock):
     store = opened(tmp_path / "1", clock)
     store.put_many(orders(0, 10))

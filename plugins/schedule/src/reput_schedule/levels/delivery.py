@@ -346,6 +346,8 @@ class LevelDelivery:
         if self._survey is not None:
             if not self._survey.advance(_WINDOWS):
                 return 0
+            if not self._is_exact:
+                self._lower(self._survey.next_offsets)
             copies, self._survey = self._survey.copies, None
             # If the log lost its head, copies may be of parked messages that were in it.
             is_counted = self._is_exact or self.context.log.min_physical_offset == 0
@@ -364,6 +366,23 @@ class LevelDelivery:
             return self._matcher.pause_ms
         self._matcher = None
         return None
+
+    def _lower(self, ends: Mapping[int, int]) -> None:
+        """Lower offsets that count more messages than were parked when the store was opened.
+
+        A power cut may leave so what a broker has saved before it flushed its log. Messages parked
+        from now on would be taken for delivered ones. A level of which the log has no message is
+        left alone if the log has lost its head, as its messages were there.
+        """
+        is_whole = self.context.log.min_physical_offset == 0
+        for queue in self.queues.values():
+            end = ends.get(queue.level, 0 if is_whole else queue.offset)
+            if queue.offset > end:
+                logger.warning(
+                    "more was delivered of a delay level than was parked level=%d offset=%d max=%d",
+                    *(queue.level, queue.offset, end),
+                )
+                queue.offset = end
 
     def _ask_for_extent(self) -> None:
         if self._extent is None:
