@@ -198,7 +198,7 @@ def test_the_command_shows_damage_and_says_so_by_its_exit_code(run, path):
 
     assert (sound.exit_code, damaged.exit_code) == (ExitCode.OK, ExitCode.DAMAGED)
     assert "1,500 messages" in sound.stdout
-    assert "all sound" in sound.stdout
+    assert "every checksum matches" in sound.stdout
     assert "1 damage" in damaged.stdout
     (row,) = document["damages"]
     assert row["physical_offset"] == places[40]

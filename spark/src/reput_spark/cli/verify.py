@@ -57,6 +57,10 @@ def verify(
         raise click.exceptions.Exit(ExitCode.DAMAGED)
 
 
+def _no_damage(found: Verified) -> str:
+    return "every checksum matches" if found.message_count else "no message could be checked"
+
+
 def _print(
     found: Verified, compared: dict[str, list[Rebuilt]], seconds: float, *, as_json: bool
 ) -> None:
@@ -83,7 +87,7 @@ def _print(
     rate = format_size(round(found.size / max(seconds, 1e-9)))
     click.echo(
         f"{format_count(found.message_count, 'message')}, {format_size(found.size)}, {rate}/s: "
-        + (format_count(len(found.damages), "damage") if found.damages else "all sound")
+        + (format_count(len(found.damages), "damage") if found.damages else _no_damage(found))
     )
     if found.damages:
         rows = [
