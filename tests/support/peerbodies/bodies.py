@@ -87,6 +87,11 @@ _GROUP: Final[Path] = ("consumerDataSet", 0)
 _WANTED: Final[Path] = (*_GROUP, "subscriptionDataSet", 0)
 
 
+def _named(found: dict[str, Any]) -> list[dict[str, Any]]:
+    """Clients of a group with an id: a real broker keeps one without, which it has refused."""
+    return [each for each in found["connectionSet"] if "clientId" in each]
+
+
 def _of_heartbeat(asked: Asked, path: Path) -> Any:
     if path == ("producerDataSet", 0, "groupName"):
         code, found = asked.ask(204, producerGroup=asked.text)
@@ -96,7 +101,7 @@ def _of_heartbeat(asked: Asked, path: Path) -> Any:
     if code:
         return code
     if path == ("clientID",):
-        return [each.get("clientId") for each in found["connectionSet"]]
+        return [each["clientId"] for each in _named(found)]
     wanted = list(found["subscriptionTable"].values())
     if len(path) > len(_WANTED):
         return [each.get(path[-1]) for each in wanted]
@@ -464,7 +469,7 @@ def of_frame(asked: Asked, name: str) -> Any:
     code, found = asked.ask(203, consumerGroup=asked.name)
     if code:
         return code
-    return [[each.get(key) for key in ("language", "version")] for each in found["connectionSet"]]
+    return [[each.get(key) for key in ("language", "version")] for each in _named(found)]
 
 
 BODIES: Final = (_HEARTBEAT, _LOCKS, _GROUP_BODY, _TOPICS, _REGISTRATION)
