@@ -31,6 +31,15 @@ def test_killed_writers_lose_nothing_that_was_acknowledged(tmp_path):
     assert loop.acked_count > 0
 
 
+def test_killed_writers_that_wait_for_the_disk_lose_nothing(tmp_path):
+    loop = KillLoop(tmp_path, commitlog={"flush": "sync"})
+
+    loop.run(kill_count(15))
+
+    assert loop.killed_count >= kill_count(15)
+    assert loop.acked_count > 0
+
+
 # What the loop has found, step by step. A copy of an open store is what a kill leaves.
 
 

@@ -68,6 +68,7 @@ class KillLoop(Lives[WriterTemplate]):
         check: Callable[[reput.Store], None] | None = None,
         check_closed: Callable[[Path, Sections], None] | None = None,
         messages: Sequence[Message] = (),
+        commitlog: Mapping[str, Any] | None = None,
     ) -> None:
         """Make the loop; `run` starts it.
 
@@ -79,6 +80,7 @@ class KillLoop(Lives[WriterTemplate]):
             check_closed: called after this store was closed, with its directory and sections.
             messages: what producers put beside their own messages: the first that have up to 64 KiB
                 together.
+            commitlog: options of the log that no life chooses by chance, such as ``flush``.
         """
         super().__init__()
         self.closed_count = 0
@@ -89,6 +91,7 @@ class KillLoop(Lives[WriterTemplate]):
         self._check = check
         self._check_closed = check_closed
         self._messages = _first_of(messages)
+        self._commitlog = dict(commitlog or {})
         self._survivors = Survivors()
 
     def __str__(self) -> str:
@@ -113,7 +116,8 @@ class KillLoop(Lives[WriterTemplate]):
         for planned in Life(self.seed, life).deaths():
             size = planned.max_body_size
             added = tuple(each for each in self._messages if len(each.body) <= size)
-            death = attrs.evolve(planned, added=added)
+            log = {**planned.commitlog, **self._commitlog}
+            death = attrs.evolve(planned, added=added, commitlog=log)
             try:
                 outcome = self._die(processes, death, root)
                 self._look(death, root, outcome)
