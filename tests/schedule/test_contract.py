@@ -8,7 +8,14 @@ import pytest
 
 from reput.record import Message
 from reput_consumequeue import ConsumeQueueConfig, ConsumeQueuePlugin
-from reput_testing import CrashContract, KillContract, PluginContract, snapshot
+from reput_testing import (
+    CrashContract,
+    KillContract,
+    PluginContract,
+    SmallLog,
+    sample_log,
+    snapshot,
+)
 
 NOON = 1_700_049_600_000
 CONFIG = {"timer_log_file_size": 4_096, "deliver": "never"}
@@ -53,6 +60,13 @@ class Rules:
     def messages(self) -> list[Message]:
         return [make(number) for number in range(60) for make in (timed, levelled)]
 
+    def log(self) -> SmallLog:
+        # Behind the others: the log keeps what is not delivered yet (`reput_hold`).
+        log = sample_log()
+        for message in self.messages():
+            log.append(message)
+        return log
+
 
 class TestContract(Rules, PluginContract):
     def open_store(self, root, log, **options):
@@ -69,6 +83,9 @@ class TestContract(Rules, PluginContract):
 
 @pytest.mark.proof
 class TestCrashes(Rules, CrashContract):
+    def log(self) -> SmallLog:
+        return sample_log(messages=self.messages())
+
     def plugins(self) -> list[Any]:
         # An object, as its section would be one too many where the store is opened without it.
         return [ConsumeQueuePlugin(ConsumeQueueConfig(units_per_file=20)), self.name]

@@ -376,7 +376,7 @@ def test_a_directory_of_something_else_is_left_alone(tmp_path):
 
     done = refused(tmp_path, *ANYWHERE)
 
-    assert done.exit_code == 5
+    assert done.exit_code == 3
     assert [path.name for path in tmp_path.iterdir()] == ["letter.txt"]
 
 
