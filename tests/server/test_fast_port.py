@@ -1,4 +1,4 @@
-"""The ports below those of the broker, to which Java clients up to 4.5 send."""
+"""The ports below those of the broker, to which Java clients up to 4.5.0 send."""
 
 from __future__ import annotations
 

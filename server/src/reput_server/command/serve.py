@@ -112,7 +112,7 @@ Examples:
 @click.option(
     "--no-fast-port",
     is_flag=True,
-    help="Do not listen two ports below --listen, where Java clients up to 4.3 send.",
+    help="Do not listen two ports below --listen, where Java clients up to 4.5.0 send.",
 )
 @click.option(
     "--config",

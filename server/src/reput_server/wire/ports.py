@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["FAST_BELOW", "Ports", "bound_to"]
 
 FAST_BELOW: Final = 2
-"""Java clients up to 4.5 send there, and Java slaves ask there (``listenPort - 2``)."""
+"""Java clients up to 4.5.0 send there, and Java slaves ask there (``listenPort - 2``)."""
 _PAIRS_TRIED: Final = 16
 
 
