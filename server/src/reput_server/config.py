@@ -117,9 +117,9 @@ class ServerConfig:
     listen: Address | None = attrs.field(default=("127.0.0.1", 10_911), validator=_check_address)
     """Where the broker listens, port 0 for a free one; None for no broker."""
     fast_port: bool = True
-    """Whether it also listens two ports below ``listen``: Java clients up to 4.5.0 send there unless
-    told otherwise (``sendMessageWithVIPChannel``), and so do Java slaves. A port that is taken is
-    reported, and costs only these."""
+    """Whether it also listens two ports below ``listen``: Java clients up to 4.5.0 send there
+    unless told otherwise (``sendMessageWithVIPChannel``), and so do Java slaves. A port that is
+    taken is reported, and costs only these."""
     name_server: Address | None = attrs.field(default=("127.0.0.1", 9876), validator=_check_address)
     """Where the name server listens, port 0 for a free one; None for none."""
     register: tuple[Address, ...] = attrs.field(default=(), validator=_check_address)
