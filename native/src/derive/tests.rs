@@ -93,10 +93,11 @@ fn rows_are_taken_only_where_each_stands_in_the_window() {
         let mut column = || -> [i64; 3] { std::array::from_fn(|_| odd[chance.below(odd.len())]) };
         let (starts, sizes) = (column(), column());
         if let Some(rows) = Stretches::of(&window, &starts, &sizes) {
-            for row in 0..rows.len() {
+            assert_eq!(rows.len(), sizes.len());
+            for (row, size) in sizes.iter().enumerate() {
                 let (start, end) = rows.place(row);
                 assert_eq!(rows.row(row), &window[start..end]);
-                assert_eq!(rows.row(row).len() as i64, sizes[row].max(0));
+                assert_eq!(rows.row(row).len() as i64, *size.max(&0));
             }
         }
     }
