@@ -58,6 +58,7 @@ def test_a_directory_of_other_files_is_refused_and_left_as_it_is(tmp_path, names
         ("config/",),
         # What is left of an opening that was killed before it had made the log.
         ("lock", "reput/"),
+        ("lock", "abort.new", "checkpoint.new"),
         ("abort", "checkpoint", "lock", "reput/"),
     ],
     ids=" ".join,

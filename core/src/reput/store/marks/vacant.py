@@ -12,9 +12,9 @@ from reput.files.system.disk import Disk
 __all__ = ["refuse_other_files"]
 
 _OWN: Final = frozenset({"abort", "checkpoint", "config", "lock", OWN_DIRECTORY})
-"""What a store may have before it has a log: what a killed opening leaves, and settings of
-RocketMQ's that were put there for a new store. Files derived from a log are not among them: where
-these are, a log is missing."""
+"""What a store may have before it has a log: what an opening leaves that was killed, and settings of
+RocketMQ that were put there for a new store; each also while it is being replaced. Files derived
+from a log are not among them: where these are, a log is missing."""
 _OF_MOUNTS: Final = "lost+found"
 _SHOWN: Final = 3
 
@@ -47,4 +47,4 @@ def refuse_other_files(root: str, disk: Disk) -> None:
 
 
 def _is_ignored(name: str) -> bool:
-    return name in _OWN or name == _OF_MOUNTS or name.startswith(".")
+    return name.removesuffix(".new") in _OWN or name == _OF_MOUNTS or name.startswith(".")
