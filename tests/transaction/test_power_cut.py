@@ -21,7 +21,7 @@ TOPICS = ("orders", "payments")
 CONFIG = {
     "commitlog": {"file_size": 4096, "preallocate": False},
     "consumequeue": {"units_per_file": 20},
-    "transaction": {"snapshot_size": 4096, "op_batch_interval_ms": 10, "keep_hours": 1_000_000},
+    "transaction": {"snapshot_size": 4096, "op_batch_interval_ms": 10, "keep_hours": 800_000},
 }
 PLUGINS = ["consumequeue", "transaction"]
 
