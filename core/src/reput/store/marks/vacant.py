@@ -12,8 +12,8 @@ from reput.files.system.disk import Disk
 __all__ = ["refuse_other_files"]
 
 _OWN: Final = frozenset({"abort", "checkpoint", "config", "lock", OWN_DIRECTORY})
-"""What a store may have before it has a log: what an opening leaves that was killed, and settings of
-RocketMQ that were put there for a new store; each also while it is being replaced. Files derived
+"""What a store may have before it has a log: what an opening leaves that was killed, and settings
+of RocketMQ that were put there for a new store; each also while it is being replaced. Files derived
 from a log are not among them: where these are, a log is missing."""
 _OF_MOUNTS: Final = "lost+found"
 _SHOWN: Final = 3
