@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 
-import pytest
-
 from reput_counter import CounterPlugin
 from reput_testing import KillLoop
 from reput_testing.crashes.killing import kill_count
 from reput_testing.crashes.killplan import PluginSource
-
-pytestmark = pytest.mark.proof
 
 
 class SmallParts(CounterPlugin):

@@ -28,7 +28,7 @@ def whole_between(least: int, most: int) -> _Validator:
     """
 
     def check(config: Any, field: attrs.Attribute[Any], value: Any) -> None:
-        expected = f"a whole number from {least} to {most} expected, found"
+        expected = f"{field.name}: a whole number from {least} to {most} expected, found"
         if isinstance(value, bool) or not isinstance(value, int):
             raise TypeError(f"{expected} {_shown(value)}")
         if not least <= value <= most:
@@ -41,7 +41,7 @@ def number_between(least: float, most: float) -> _Validator:
     """Return a validator of numbers, whole or not, from ``least`` to ``most``, both included."""
 
     def check(config: Any, field: attrs.Attribute[Any], value: Any) -> None:
-        expected = f"a number from {least:g} to {most:g} expected, found"
+        expected = f"{field.name}: a number from {least:g} to {most:g} expected, found"
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise TypeError(f"{expected} {_shown(value)}")
         if value != value or not least <= value <= most:

@@ -158,7 +158,8 @@ def build_config(config_type: type, section: str, options: Mapping[str, Any]) ->
         raise  # by a class that compares several options, and names one of them
     except (ValueError, TypeError) as error:
         reason = _reason(error)
-        raise ConfigError(section, _option_of(config_type, options, reason), reason) from error
+        option = _option_of(config_type, options, reason)
+        raise ConfigError(section, option, reason.removeprefix(f"{option}: ")) from error
 
 
 def _option_of(config_type: type, options: Mapping[str, Any], reason: str) -> str:

@@ -82,7 +82,7 @@ def make_report(
             start_offset=first,
             end_offset=end,
             follow_links=follow_links,
-            checked=traces.checked_ranges.until(end),
+            checked=log.checked.until(end),
         )
         in_rocksdb = disk.exists(os.path.join(store.root, "config", "consumerOffsets"))
         plugins = plugin_places(traces, end, tell)
