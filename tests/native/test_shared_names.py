@@ -22,6 +22,7 @@ LENT = {
         "compression",
         "keys",
         "msg_id",
+        "record_matches",
         "store_host",
         "tags",
         "tags_code",

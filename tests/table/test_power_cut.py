@@ -60,8 +60,9 @@ class TestPowerCuts(CrashContract):
         return plugin.contract_state()
 
     @pytest.fixture(autouse=True)
-    def _commits_take_part(self, restored):
+    def _commits_take_part(self, request, restored):
         yield
-        assert len(set(restored)) > 1 or "REPUT_CRASH_STATE" in os.environ
+        if "leaves" in request.node.name:  # those that cut the power
+            assert len(set(restored)) > 1 or "REPUT_CRASH_STATE" in os.environ
 
     test_a_disk_that_fails_costs_nothing = None  # no power is cut there
