@@ -176,6 +176,7 @@ def test_every_other_operation_is_refused_and_reaches_no_file_of_the_system(tmp_
     made_of_these |= {
         "side_by_side",
         "monotonic",
+        "sleep",
         "at",
         "shut",
         "let_go",

@@ -113,8 +113,8 @@ def test_losses_are_passed_over_when_that_is_asked_for(name):
     [
         ("starting", "soon", "earliest, latest"),
         ("starting", "-1", "earliest, latest"),
-        ("max_bytes_per_batch", "0", "1 or more"),
-        ("max_records_per_batch", "many", "1 or more"),
+        ("max_bytes_per_batch", "0", "1 to "),
+        ("max_records_per_batch", "many", "1 to "),
         ("failOnDataLoss", "maybe", "true or false"),
         ("pushdown", "true", "use the options topic"),
         ("startin", "latest", "'starting' was meant?"),

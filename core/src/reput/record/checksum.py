@@ -24,7 +24,9 @@ __all__ = ["crc32", "has_record_crc", "record_crc_matches"]
 def has_record_crc(record: bytes, properties_size: int) -> bool:
     """Whether a record ends in the property that is the checksum of all of its bytes."""
     name = PROPERTY_CRC.encode() + b"\x01"
-    return properties_size >= CRC_PROPERTY_SIZE and record[-CRC_PROPERTY_SIZE:].startswith(name)
+    reserved = record[-CRC_PROPERTY_SIZE:]
+    is_whole = reserved.startswith(name) and reserved.endswith(b"\x02")
+    return properties_size >= CRC_PROPERTY_SIZE and is_whole
 
 
 def record_crc_matches(record: bytes, properties_size: int) -> bool:

@@ -58,6 +58,7 @@ _WALK_ABOVE = 600  # mean bytes of a record; below, searching for the magic is c
 _MAGIC_BYTES = MAGIC_V1.to_bytes(4, "big")
 _BE_U4 = np.dtype(">u4")
 _BE_I2 = np.dtype(">i2")
+_PROPERTY_END = 2  # the byte that ends each property
 _HOST_ARRIVAL = BORN_HOST_POSITION + HOST_SIZE  # store timestamp of a record with IPv4 birth
 
 
@@ -480,6 +481,8 @@ def _first_without_crc(
     name = np.frombuffer(PROPERTY_CRC.encode() + b"\x01", np.uint8)
     lacks = size >= RECORD_MIN_SIZE + CRC_PROPERTY_SIZE
     rows = np.flatnonzero(parts["properties_size"] >= CRC_PROPERTY_SIZE)
-    at = (start + size)[rows, np.newaxis] - CRC_PROPERTY_SIZE + np.arange(len(name))
-    lacks[rows[(window[at] == name).all(axis=1)]] = False
+    end = (start + size)[rows]
+    at = end[:, np.newaxis] - CRC_PROPERTY_SIZE + np.arange(len(name))
+    # No checksum covers the property itself: its digits are compared, name and end are asked here.
+    lacks[rows[(window[at] == name).all(axis=1) & (window[end - 1] == _PROPERTY_END)]] = False
     return int(lacks.argmax()) if lacks.any() else len(start)
