@@ -27,7 +27,7 @@ def codes_of(class_path: str) -> list[int]:
     """The codes in a release's classes: constants in front of calls that make a request.
 
     Raises:
-        mavenparts.JavaUnavailableError: there is no disassembler.
+        mavenparts.JavaUnavailableError: the disassembler is not installed.
     """
     command = [mavenparts.executable("javap"), "-p", "-c", "-cp", class_path, _SENDER]
     lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()

@@ -41,7 +41,7 @@ def _bytes(default: int) -> Any:
 
 
 def _check_address(config: object, field: attrs.Attribute[Any], value: Any) -> None:
-    """Refuse what is no address; None is one where the server is not to listen."""
+    """Refuse a value that is not an address; None means that the server does not listen."""
     if value is None and field.name != "register":
         return
     for each in value if field.name == "register" else [value]:

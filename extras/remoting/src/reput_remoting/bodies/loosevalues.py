@@ -72,7 +72,7 @@ def flag_of(value: object) -> bool | None:
 def name_of(value: object, names: Sequence[str]) -> str | None:
     """Return the name of an enum's constant, of which a number is the place.
 
-    A text that is no name counts as null.
+    A text that is not a name counts as null.
 
     Raises:
         ValueError: ``value`` has another type, or there are fewer constants.
