@@ -4,7 +4,7 @@
 PYTHON ?= python3 python3.14 python3.13 python3.12 python3.11
 ARGS ?=
 
-EXTRAS := arrow cli doctor export metrics rebuild remoting table testing
+EXTRAS := arrow cli doctor export metrics offline remoting table testing
 PLUGINS := compaction consumequeue consumer filter index integrity schedule transaction
 
 VENV := .venv
@@ -42,7 +42,7 @@ help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(BIN)/tox ## open, fill, dispatch and read a store, with rates; then Apache Spark on it, where Java is
-	@UV_NO_SOURCES=1 $(INSTALL) './core[cli]' ./extras/cli ./extras/rebuild $(PLUGINS:%=./plugins/%)
+	@UV_NO_SOURCES=1 $(INSTALL) './core[cli]' ./extras/cli ./extras/offline $(PLUGINS:%=./plugins/%)
 	@$(MAKE) --no-print-directory native-installed
 	@$(BIN)/reput demo $(ARGS)
 	@if ! $(HAS_JAVA); then echo 'Spark: skipped, as there is no Java 17 or newer' >&2; \
@@ -54,7 +54,7 @@ demo-spark: $(BIN)/tox spark-installed ## the Spark step of the demo alone: read
 
 spark-installed: $(BIN)/tox
 	@$(BIN)/python -c 'import pyspark' 2>/dev/null || echo 'Installing Apache Spark: 450 MB, once' >&2
-	@UV_NO_SOURCES=1 $(INSTALL) './core[arrow,cli,export]' ./extras/arrow ./extras/cli ./extras/export ./extras/rebuild $(PLUGINS:%=./plugins/%) ./spark
+	@UV_NO_SOURCES=1 $(INSTALL) './core[arrow,cli,export]' ./extras/arrow ./extras/cli ./extras/export ./extras/offline $(PLUGINS:%=./plugins/%) ./spark
 
 # After the core, which it needs.
 native-installed: $(BIN)/tox
@@ -97,7 +97,7 @@ pictures: $(BIN)/tox ## draw the pictures of the pages again, and record the ter
 	@$(BIN)/python docs/site/cast.py
 
 bench: $(BIN)/tox ## measure put, dispatch and read beside SQLite, LMDB and others, with ARGS=--java beside RocketMQ; ARGS="..." for python -m benchmarks
-	@UV_NO_SOURCES=1 $(INSTALL) --group bench './core[arrow,cli,doctor,export,table]' ./extras/arrow ./extras/cli ./extras/doctor ./extras/export ./extras/rebuild ./extras/table $(PLUGINS:%=./plugins/%)
+	@UV_NO_SOURCES=1 $(INSTALL) --group bench './core[arrow,cli,doctor,export,table]' ./extras/arrow ./extras/cli ./extras/doctor ./extras/export ./extras/offline ./extras/table $(PLUGINS:%=./plugins/%)
 	@$(MAKE) --no-print-directory native-installed
 	@$(BIN)/python -m benchmarks $(ARGS)
 

@@ -16,7 +16,7 @@ SOURCES = sorted(
     for pattern in (
         "core/src/reput",
         "extras/arrow/src",
-        "extras/rebuild/src",
+        "extras/offline/src",
         "extras/table/src",
         "plugins/*/src",
         "examples/*/src",

@@ -10,8 +10,8 @@ from click.testing import CliRunner
 import reput
 from reput_cli.kit.exitcodes import ExitCode
 from reput_cli.root import reput as command
-from reput_rebuild.driver import run_rebuild
-from reput_rebuild.engine import LocalEngine
+from reput_offline.driver import run_rebuild
+from reput_offline.engine import LocalEngine
 
 pytest.importorskip("pyarrow")
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from reput.log import SPLIT_SIZE
-from reput_rebuild.driver import Rebuilt, run_rebuild
-from reput_rebuild.engine import LocalEngine
+from reput_offline.driver import Rebuilt, run_rebuild
+from reput_offline.engine import LocalEngine
 
 if TYPE_CHECKING:
     from reput.files import Disk
