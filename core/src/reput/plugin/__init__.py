@@ -24,10 +24,12 @@ if TYPE_CHECKING:
     from reput.plugin.filters import BitMaps as BitMaps
     from reput.plugin.filters import MessageFilter as MessageFilter
     from reput.plugin.hookspecs import hookimpl as hookimpl
+    from reput.plugin.hookspecs import hookspec as hookspec
     from reput.plugin.host.discovery import InstalledPlugin as InstalledPlugin
     from reput.plugin.host.discovery import how_to_install as how_to_install
     from reput.plugin.host.discovery import installed as installed
     from reput.plugin.host.discovery import plugin_name as plugin_name
+    from reput.plugin.host.extending import hooks_of as hooks_of
     from reput.plugin.host.hooktable import PluginHooks as PluginHooks
     from reput.plugin.host.pluginset import PlanStep as PlanStep
     from reput.plugin.host.pluginset import PluginSet as PluginSet
@@ -80,6 +82,8 @@ _HOMES = {
     "default_plugins": "host.pluginset",
     "dispatch_order": "host.pluginset",
     "hookimpl": "hookspecs",
+    "hooks_of": "host.extending",
+    "hookspec": "hookspecs",
     "how_to_install": "host.discovery",
     "installed": "host.discovery",
     "number_between": "options",

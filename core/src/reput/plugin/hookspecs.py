@@ -32,10 +32,11 @@ if TYPE_CHECKING:
     from reput.record.batch import DispatchBatch
     from reput.record.messages.message import Message
 
-__all__ = ["PROJECT", "hookimpl"]
+__all__ = ["PROJECT", "hookimpl", "hookspec"]
 
 PROJECT = "reput"
 hookspec = pluggy.HookspecMarker(PROJECT)
+"""Marks a function as the specification of a hook: here of the store's, elsewhere of a tool's."""
 hookimpl = pluggy.HookimplMarker(PROJECT)
 """Marks a plugin's method as the implementation of the hook of the same name."""
 

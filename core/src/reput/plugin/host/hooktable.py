@@ -185,9 +185,21 @@ def hook_names() -> tuple[str, ...]:
 
 
 def _hooks_of(kind: type) -> list[str]:
-    """Return the methods of class ``kind`` that have a hook's prefix, without the prefix."""
+    """Return the methods of class ``kind`` that have a hook's prefix, without the prefix.
+
+    Hooks of other distributions, which `hooks_of` asks for, are left out.
+    """
     found = (each for each in dir(kind) if each.startswith(PREFIX))
-    return [each.removeprefix(PREFIX) for each in found if callable(getattr(kind, each))]
+    return [
+        each.removeprefix(PREFIX)
+        for each in found
+        if callable(getattr(kind, each)) and not _is_of_another(getattr(kind, each), each)
+    ]
+
+
+def _is_of_another(method: Any, name: str) -> bool:
+    is_optional = getattr(method, _MARK, {}).get("optionalhook", False)
+    return is_optional and not hasattr(_contract().hook, name)
 
 
 def rank_of(hook: Any) -> int:
