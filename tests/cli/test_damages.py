@@ -53,9 +53,7 @@ def test_each_changed_body_is_listed_and_the_rest_is_counted(tmp_path):
     assert [(each.topic, each.queue_id, each.queue_offset) for each in found] == [
         ("t", number % 3, number // 3) for number in wrong
     ]
-    for each in found:
-        assert each.path.endswith(f"{each.start_offset - each.position:020d}")
-        assert each.detail
+    assert all(each.detail for each in found)
     assert counted.message_count == 60 - len(wrong)
     assert sum(queue.message_count for queue in counted.queues) == 60 - len(wrong)
 
@@ -96,8 +94,8 @@ def test_damage_across_files_is_listed_file_by_file(tmp_path):
 
     found, counted = listed(tmp_path)
 
-    assert [each.start_offset - each.position for each in found] == [0, FILE_SIZE]
-    assert all(each.position + each.size <= FILE_SIZE for each in found)
+    assert [each.start_offset // FILE_SIZE for each in found] == [0, 1]
+    assert all(each.start_offset % FILE_SIZE + each.size <= FILE_SIZE for each in found)
     assert sum(each.size for each in found) < 2 * FILE_SIZE
     sound = [at for at, size in places if not (3000 - size < at < FILE_SIZE + 2000)]
     assert counted.message_count == len(sound)

@@ -54,7 +54,7 @@ def test_what_a_reader_gets_between_any_two_writes_is_whole(tmp_path: Path):
             disk.now += QUIET
             got += offsets(store, at)
 
-            assert (store.losses(), store.log.holes) == ([], ())
+            assert (store.losses(), store.log.damages) == ([], ())
         assert len(list((writer.root / "commitlog").iterdir())) > 2
     assert before == sorted(whole)[:-1]
     assert got == sorted(whole)

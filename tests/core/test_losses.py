@@ -21,7 +21,8 @@ from damaged_logs import (
 
 import reput
 from reput.files.system.disk import Disk
-from reput.log.losses import Loss, LossLedger
+from reput.log.damage import Loss
+from reput.log.losses import LossLedger
 from reput.record.batch import Corruption, CorruptionKind
 from reput_testing import FaultyDisk, QuickDisk, kill, snapshot
 
@@ -159,8 +160,9 @@ def test_damage_that_is_passed_over_twice_is_one_loss(tmp_path):
         places = [store.put(reput.Message("T", b"x" * 50)) for _ in range(5)]
         lost = places[2]
         finding = Corruption(lost.physical_offset, CorruptionKind.BAD_MAGIC, "magic 00000000")
+        damage = store.log.damage_at(lost.physical_offset, lost.end_offset, finding)
         for _ in range(2):
-            store.log.note_loss(lost.physical_offset, lost.end_offset, finding)
+            store.log.note_loss(damage)
         (loss,) = store.losses()
         assert store.log.losses(0, lost.physical_offset) == ()
         assert store.log.losses(lost.physical_offset, lost.end_offset) == (loss,)

@@ -64,7 +64,7 @@ def test_only_the_record_with_a_flipped_bit_is_lost(tmp_path):
 
     with open_store(tmp_path) as store:
         found = offsets(store)
-        (hole,) = store.recovery.holes
+        (hole,) = store.recovery.damages
         (loss,) = store.losses()
 
     assert found == [each.physical_offset for each in places if each is not lost]
@@ -188,7 +188,7 @@ def test_a_file_of_nothing_but_garbage_between_two_good_ones_is_a_hole(tmp_path)
     again = log_bytes(tmp_path)
     killed(tmp_path)
     with open_store(tmp_path) as store:
-        assert store.recovery.holes == ()
+        assert store.recovery.damages == ()
     assert log_bytes(tmp_path) == again
 
 
@@ -306,7 +306,7 @@ def test_a_reader_goes_on_behind_damage_and_changes_nothing(tmp_path):
 
     with open_store(tmp_path, "r") as store:
         assert offsets(store) == [each.physical_offset for each in places if each is not places[7]]
-        (hole,) = store.log.holes
+        (hole,) = store.log.damages
         (loss,) = store.losses()
         findings = [batch.finding for batch in store.scan(check_crc=True) if batch.finding]
     assert hole.start_offset == loss.start_offset == places[7].physical_offset
@@ -325,7 +325,7 @@ def test_a_reader_that_follows_a_writer_goes_on_behind_damage(tmp_path):
             assert offsets(reader) == [
                 each.physical_offset for each in places if each is not places[4]
             ]
-            assert [hole.start_offset for hole in reader.log.holes] == [places[4].physical_offset]
+            assert [hole.start_offset for hole in reader.log.damages] == [places[4].physical_offset]
 
 
 def test_zeros_are_no_hole_while_a_writer_may_be_filling_them(tmp_path):
@@ -337,7 +337,7 @@ def test_zeros_are_no_hole_while_a_writer_may_be_filling_them(tmp_path):
             assert offsets(reader) == [each.physical_offset for each in places[:3]]
             damage(tmp_path, places[3].physical_offset, size)
             assert offsets(reader) == [each.physical_offset for each in places]
-            assert reader.log.holes == ()
+            assert reader.log.damages == ()
 
 
 # ------------------------------------------------------------------ random damage
@@ -424,7 +424,7 @@ def _check_again(root, recovered, count, count_written):
         killed(root)
         with open_store(root, record_crc=True, **options) as store:
             assert store.recovery.finding is None
-            assert store.recovery.holes == ()
+            assert store.recovery.damages == ()
             assert len(offsets(store)) == count
         assert log_bytes(root) == recovered
         assert ledger(root) == entries

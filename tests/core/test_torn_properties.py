@@ -42,7 +42,7 @@ def test_a_record_in_the_middle_that_lost_a_sector_is_lost_and_noted(tmp_path):
 
     with open_store(tmp_path) as store:
         found = offsets(store)
-        (hole,) = store.recovery.holes
+        (hole,) = store.recovery.damages
         (loss,) = store.losses()
 
     assert found == [each.physical_offset for each in places[1:]]
@@ -127,7 +127,7 @@ def test_a_second_opening_finds_nothing_more(tmp_path):
     killed(tmp_path)
 
     with open_store(tmp_path) as store:
-        assert store.recovery.holes == ()
+        assert store.recovery.damages == ()
         assert offsets(store) == [places[1].physical_offset]
 
     assert ledger(tmp_path) == noted

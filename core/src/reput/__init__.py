@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from reput.dispatch.running.phase import PluginState as PluginState
     from reput.errors import ReputError as ReputError
     from reput.log.config import CommitLogConfig as CommitLogConfig
-    from reput.log.losses import Loss as Loss
+    from reput.log.damage import Loss as Loss
     from reput.log.writing.receipts import BatchReceipt as BatchReceipt
     from reput.log.writing.receipts import Receipt as Receipt
     from reput.plugin.answers import MissingMessage as MissingMessage
@@ -49,7 +49,7 @@ _HOMES = {
     "DispatchBatch": "record.batch",
     "Durability": "status",
     "ExpiryReport": "retention.plan",
-    "Loss": "log.losses",
+    "Loss": "log.damage",
     "Message": "record.messages.message",
     "MessageView": "record.view",
     "MissingMessage": "plugin.answers",

@@ -23,7 +23,7 @@ from reput.plugin.context import StoreContext
 if TYPE_CHECKING:
     from reput.dispatch.records.states import PluginRecord, PluginRecords
     from reput.files.system.disk import Disk
-    from reput.log.losses import Loss
+    from reput.log.damage import Loss
     from reput.log.writing.commitlog import CommitLog
     from reput.log.writing.queuefloors import QueueFloors
     from reput.plugin.access import StoreAccess

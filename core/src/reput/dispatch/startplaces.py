@@ -39,10 +39,10 @@ def known_progress(
         return recovery.end_offset if clean else recovery.start_offset
     believable = file.believable(log)
     if believable is not None:
-        if log.follows or not recovery.holes:
+        if log.follows or not recovery.damages:
             return believable
         # The records of the damaged range are lost: what was derived from them must go, too.
-        return min(believable, recovery.holes[0].start_offset)
+        return min(believable, recovery.damages[0].start_offset)
     if progress.physical_offset > recovery.end_offset:
         return min(recovery.start_offset, recovery.end_offset)
     return log.min_physical_offset

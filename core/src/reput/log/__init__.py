@@ -14,19 +14,18 @@ if TYPE_CHECKING:
     from reput.log.checked import CheckedRanges as CheckedRanges
     from reput.log.config import LOG_SECTION as LOG_SECTION
     from reput.log.config import CommitLogConfig as CommitLogConfig
-    from reput.log.losses import CUT as CUT
-    from reput.log.losses import FILLED as FILLED
-    from reput.log.losses import GONE as GONE
-    from reput.log.losses import SKIPPED as SKIPPED
-    from reput.log.losses import Loss as Loss
+    from reput.log.damage import CUT as CUT
+    from reput.log.damage import FILLED as FILLED
+    from reput.log.damage import GONE as GONE
+    from reput.log.damage import SKIPPED as SKIPPED
+    from reput.log.damage import Damage as Damage
+    from reput.log.damage import Loss as Loss
     from reput.log.losses import LossLedger as LossLedger
     from reput.log.progress import Progress as Progress
     from reput.log.progress import ProgressFile as ProgressFile
     from reput.log.progress import fingerprint_of as fingerprint_of
-    from reput.log.reading.damages import Damage as Damage
     from reput.log.reading.damages import DamageCollector as DamageCollector
     from reput.log.reading.damages import find_damages as find_damages
-    from reput.log.reading.holes import DamagedRange as DamagedRange
     from reput.log.reading.reader import LogEnd as LogEnd
     from reput.log.reading.reader import LogReader as LogReader
     from reput.log.reading.splits import SPLIT_SIZE as SPLIT_SIZE
@@ -51,22 +50,21 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "BatchReceipt": "writing.receipts",
-    "CUT": "losses",
+    "CUT": "damage",
     "CheckedRanges": "checked",
     "Checkpoint": "recovery.checkpoint",
     "CloseRecord": "recovery.closed",
     "CommitLogConfig": "config",
-    "Damage": "reading.damages",
+    "Damage": "damage",
     "DamageCollector": "reading.damages",
-    "DamagedRange": "reading.holes",
-    "FILLED": "losses",
-    "GONE": "losses",
+    "FILLED": "damage",
+    "GONE": "damage",
     "LOG_SECTION": "config",
     "LogEnd": "reading.reader",
     "LogHead": "recovery.loghead",
     "LogReader": "reading.reader",
     "LogView": "reading.view",
-    "Loss": "losses",
+    "Loss": "damage",
     "LossLedger": "losses",
     "Progress": "progress",
     "ProgressFile": "progress",
@@ -74,7 +72,7 @@ _HOMES = {
     "QueueReach": "writing.queuereaches",
     "QueueReaches": "writing.queuereaches",
     "Receipt": "writing.receipts",
-    "SKIPPED": "losses",
+    "SKIPPED": "damage",
     "SPLIT_SIZE": "reading.splits",
     "Split": "reading.splits",
     "Tail": "reading.tail",

@@ -18,56 +18,17 @@ import attrs
 from reput.files.mapping.mapped import unused_path
 from reput.files.names import OWN_DIRECTORY, is_safe_name
 from reput.locks import new_lock
+from reput.log.damage import CUT, GONE, SKIPPED, Loss
 
 if TYPE_CHECKING:
     from reput.files.system.disk import Disk
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["CUT", "FILLED", "GONE", "SKIPPED", "Loss", "LossLedger"]
+__all__ = ["LossLedger"]
 
-FILLED: Final = "filled"
-CUT: Final = "cut"
-SKIPPED: Final = "skipped"
-GONE: Final = "GONE"
-"""Reason of an entry whose bytes the log no longer has: a plugin's files knew of the messages."""
 _NAME: Final = "losses.jsonl"
 _PENDING: Final = "pending"
-
-
-@attrs.frozen
-class Loss:
-    """Bytes of the log, ``[start_offset, end_offset)``, whose records cannot be read any more."""
-
-    start_offset: int
-    """Physical offset at which the damage begins, where a record began."""
-    end_offset: int
-    """Physical offset of the next sound record, or the end of what was cut."""
-    reason: str
-    """Name of a `reput.record.CorruptionKind`; ``"cut"`` if the bytes were not examined, `GONE` if
-    the log did not have them any more."""
-    detail: str = ""
-    """Found and expected, for people."""
-    topic: str | None = None
-    """Topic of the first record lost, None if its header is unreadable; likewise the next two."""
-    queue_id: int | None = None
-    queue_offset: int | None = None
-    action: str = SKIPPED
-    """``"filled"`` (filler records replace the bytes), ``"cut"`` (the log was cut there) or
-    ``"skipped"`` (the bytes are left, and readers skip them)."""
-    kept: str = ""
-    """Name of the copy in ``reput/lost+found``; empty if there is none."""
-    timestamp: int = 0
-    """When the loss was noticed, ms."""
-    queue_end_offset: int | None = None
-    """Queue offset after the last message lost, if all were of one queue; else None."""
-    keys: str = ""
-    """Keys of the first message lost, with spaces in between, where its properties tell them."""
-
-    @property
-    def size(self) -> int:
-        """Bytes lost."""
-        return self.end_offset - self.start_offset
 
 
 class LossLedger:
@@ -245,7 +206,7 @@ def _is_sound(loss: Loss) -> bool:
         )
 
     texts = (loss.reason, loss.detail, loss.action, loss.kept, loss.keys)
-    numbers = (loss.start_offset, loss.end_offset, loss.timestamp)
+    numbers = (loss.start_offset, loss.end_offset, loss.timestamp, loss.store_timestamp)
     return (
         all(fits(value, str) for value in texts)
         and all(fits(value, int) for value in numbers)

@@ -18,7 +18,7 @@ from reput.plugin.access import NoStore, StoreAccess
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from reput.log.losses import Loss
+    from reput.log.damage import Loss
     from reput.log.progress import Recorded
 
 __all__ = ["StoreContext"]

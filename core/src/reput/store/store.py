@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from reput.dispatch.members import Members
     from reput.dispatch.records.deadletters import DeadLetter
     from reput.dispatch.running.phase import PluginState
-    from reput.log.losses import Loss
+    from reput.log.damage import Loss
     from reput.log.recovery.end import RecoveryReport
     from reput.log.writing.receipts import BatchReceipt, Receipt
     from reput.plugin.answers import QueryResult, QueueInfo, ReadColumns, ReadResult

@@ -133,20 +133,20 @@ class Feed:
         Returns:
             The physical offset of the next sound record, at most ``stop``.
         """
-        hole = self.log.hole_at(batch.end_offset, stop, batch.finding)
+        damage = self.log.damage_at(batch.end_offset, stop, batch.finding)
         path, position = self.log.path_of(batch.end_offset)
         logger.error(
             "damaged log skipped file=%s position=%d skipped_size=%d reason=%s",
             path,
             position,
-            hole.end_offset - batch.end_offset,
-            hole.finding,
+            damage.end_offset - batch.end_offset,
+            damage.finding,
         )
         try:
-            self.log.note_loss(batch.end_offset, hole.end_offset, batch.finding, hole)
+            self.log.note_loss(damage)
         except OSError as error:
             logger.error("loss not noted error=%s", error)
-        return hole.end_offset
+        return damage.end_offset
 
 
 def named(runners: Iterable[PluginRunner], names: set[str] | None) -> list[PluginRunner]:

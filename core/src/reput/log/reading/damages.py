@@ -13,37 +13,11 @@ from reput.record.decode import RECORD_SIZE_MAX, Decoder
 from reput.record.layout import RECORD_MIN_SIZE
 
 if TYPE_CHECKING:
+    from reput.log.damage import Damage
     from reput.log.reading.reader import LogReader
     from reput.record.batch import DispatchBatch
 
-__all__ = ["Damage", "DamageCollector", "find_damages"]
-
-
-@attrs.frozen
-class Damage:
-    """Bytes of one log file that hold no sound record."""
-
-    path: str
-    """The file."""
-    position: int
-    """File position, bytes."""
-    start_offset: int
-    """Physical offset of the first of these bytes."""
-    end_offset: int
-    """Physical offset after the last of them."""
-    reason: str
-    """Name of a `reput.record.CorruptionKind`."""
-    detail: str
-    """Found and expected, for people."""
-    topic: str | None = None
-    """Topic of the damaged record, None if its header is unreadable; likewise the next two."""
-    queue_id: int | None = None
-    queue_offset: int | None = None
-
-    @property
-    def size(self) -> int:
-        """Number of damaged bytes."""
-        return self.end_offset - self.start_offset
+__all__ = ["DamageCollector", "find_damages"]
 
 
 def find_damages(log: LogReader, end_finding: Corruption | None = None) -> list[Damage]:
@@ -77,11 +51,11 @@ class DamageCollector:
         if finding is None:
             return
         start = finding.physical_offset
-        known = next((each for each in self.log.holes if each.start_offset == start), None)
-        later = (each.start_offset for each in self.log.holes if each.start_offset > start)
+        known = next((each for each in self.log.damages if each.start_offset == start), None)
+        later = (each.start_offset for each in self.log.damages if each.start_offset > start)
         stop = min(later, default=self.log.max_physical_offset)
-        hole = known or self.log.hole_at(start, stop, finding)
-        self.damages += self._parts(start, hole.end_offset, finding)
+        damage = known or self.log.damage_at(start, stop, finding)
+        self.damages += self._parts(start, damage.end_offset, finding)
 
     def add_end(self, finding: Corruption | None) -> None:
         """Add damage that no sound record follows, up to the last byte that is not zero."""
@@ -137,6 +111,5 @@ class DamageCollector:
         return np.frombuffer(self.log.files.read(position, size), np.uint8)
 
     def _damage(self, start: int, end: int, finding: Corruption) -> Damage:
-        path, position = self.log.path_of(start)
-        facts = self.log.hole_finder().facts(start)
-        return Damage(path, position, start, end, finding.reason.name, finding.detail, *facts)
+        found = Corruption(start, finding.reason, finding.detail)
+        return self.log.finder().damage(found, end)

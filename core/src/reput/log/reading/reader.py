@@ -17,7 +17,8 @@ from reput.files.mapping.mapped import MappedFileQueue
 from reput.files.names import file_name
 from reput.locks import new_lock
 from reput.log.checked import CheckedRanges
-from reput.log.reading.holes import DamagedRange, SoundRecordFinder
+from reput.log.damage import Damage, Loss
+from reput.log.reading.finder import SoundRecordFinder
 from reput.log.reading.tail import Tail
 from reput.log.reading.windows import BatchReader, PrefetchingReader
 from reput.record.batch import Corruption, CorruptionKind
@@ -36,7 +37,7 @@ from reput.record.layout import (
 from reput.record.view import MessageView, message_at
 
 if TYPE_CHECKING:
-    from reput.log.losses import Loss, LossLedger
+    from reput.log.losses import LossLedger
     from reput.record.batch import DispatchBatch
 
 __all__ = ["LogEnd", "LogReader"]
@@ -92,7 +93,7 @@ class LogReader:
         *,
         ledger: LossLedger | None = None,
         end: LogEnd | None = None,
-        holes: Sequence[DamagedRange] = (),
+        damages: Sequence[Damage] = (),
         keeps_records_after_damage: bool = True,
         follows: bool = False,
         extent: Extent | None = None,
@@ -106,9 +107,9 @@ class LogReader:
             window_size: bytes that are read at once.
             ledger: the known losses; None if they are not needed.
             end: where the log ends; set later by `set_end` when left out.
-            holes: damaged ranges before the end, which scans skip.
-            keeps_records_after_damage: whether sound records after a damaged range are kept. If
-                false, the log ends at the damage.
+            damages: damage before the end, which scans skip.
+            keeps_records_after_damage: whether sound records after damage are kept. If false, the
+                log ends at the damage.
             follows: whether another process may be writing, so that the end must be searched for.
             extent: owns the end, for whoever appends; None for an own one.
             tail: judges the last record while another process may be writing; None if every record
@@ -117,7 +118,7 @@ class LogReader:
         """
         self.files = files
         self.follows = follows
-        self.holes = tuple(holes)
+        self.damages = tuple(damages)
         self.ledger = ledger
         self.keeps_records_after_damage = keeps_records_after_damage
         self.checked = CheckedRanges() if checked is None else checked
@@ -274,13 +275,13 @@ class LogReader:
         batch = result.batch
         if not self.keeps_records_after_damage or not self.size_at(batch.end_offset):
             return batch.end_offset  # a writer writes a record's size last
-        holes = self.hole_finder().holes_at(
+        damages = self.finder().damages_at(
             batch.end_offset, batch.finding, after=self._last_timestamp
         )
-        if not holes or len(reader.read(batch.end_offset).batch):
+        if not damages or len(reader.read(batch.end_offset).batch):
             return batch.end_offset  # in the second case the record was just being written
-        self.holes += tuple(holes)
-        return holes[-1].end_offset
+        self.damages += tuple(damages)
+        return damages[-1].end_offset
 
     def _anything_at(self, offset: int) -> bool:
         if self.files.base_of(offset) is None:
@@ -360,7 +361,7 @@ class LogReader:
         position = self.min_physical_offset if start is None else start
         stop = self.max_physical_offset if end is None else min(end, self.max_physical_offset)
         while position < stop:
-            known = next((each for each in self.holes if each.end_offset > position), None)
+            known = next((each for each in self.damages if each.end_offset > position), None)
             limit = stop if known is None else max(min(stop, known.start_offset), position)
             if limit > position:
                 result = reader.read(position, limit)
@@ -371,13 +372,13 @@ class LogReader:
                 if is_damage and position < self.min_physical_offset:
                     position = self.min_physical_offset  # no damage: old files were just removed
                 elif is_damage:
-                    hole = self.hole_at(position, limit, batch.finding)
-                    position = max(hole.end_offset, position + 1)
-                    batch.finding = hole.finding
+                    damage = self.damage_at(position, limit, batch.finding)
+                    position = max(damage.end_offset, position + 1)
+                    batch.finding = damage.finding
             else:
                 batch = reader.read(position).batch[:0]
-                batch.finding = None  # replaced below by that of the known range
-            # Damage right before a known damaged range is reported separately.
+                batch.finding = None  # replaced below by that of the known damage
+            # Damage right before known damage is reported separately.
             if known is not None and position == known.start_offset and batch.finding is None:
                 position = known.end_offset
                 batch.finding = known.finding
@@ -430,7 +431,7 @@ class LogReader:
         """Return the four bytes at ``offset`` as a record's size; 0 if unwritten."""
         return int.from_bytes(self.files.read(offset, 4), "big")
 
-    def hole_finder(self) -> SoundRecordFinder:
+    def finder(self) -> SoundRecordFinder:
         """Return a finder of sound records, for one thread."""
         return SoundRecordFinder(self.files, self.checked)
 
@@ -438,7 +439,7 @@ class LogReader:
         """See `reput.log.LogView.must_have_crc`."""
         return bool(self.checked.ranges) and self.checked.covers(physical_offset)
 
-    def hole_at(self, start: int, stop: int, finding: Corruption | None = None) -> DamagedRange:
+    def damage_at(self, start: int, stop: int, finding: Corruption | None = None) -> Damage:
         """Return the damage at ``start``, up to where the log continues, ``stop`` at most.
 
         Args:
@@ -446,13 +447,14 @@ class LogReader:
             stop: the log's end, or a record's beginning.
             finding: the decoder's finding there; None for zeros.
         """
-        holes = self.hole_finder().holes_at(start, finding, stop)
-        if not holes:
+        finder = self.finder()
+        damages = finder.damages_at(start, finding, stop)
+        if not damages:
             finding = finding or Corruption(start, CorruptionKind.BAD_MAGIC, "the file is gone")
             # A record begins where the next file does, as no record crosses the end of a file.
             following = self.files.base_after(start)
-            return DamagedRange(start, stop if following is None else min(following, stop), finding)
-        return attrs.evolve(holes[0], end_offset=holes[-1].end_offset)
+            return finder.damage(finding, stop if following is None else min(following, stop))
+        return attrs.evolve(damages[0], end_offset=damages[-1].end_offset)
 
     def next_record(self, start: int, end: int) -> int:
         """Return the offset of the first sound record from ``start`` on; ``end`` without one.
@@ -460,33 +462,17 @@ class LogReader:
         A sound record has the magic, states its own offset, is consistent, and its body matches its
         checksum.
         """
-        found = self.hole_finder().next_record(start, end)
+        found = self.finder().next_record(start, end)
         return end if found is None else found
 
     def losses(self, start: int, end: int) -> tuple[Loss, ...]:
         """See `reput.log.LogView.losses`."""
         return () if self.ledger is None else self.ledger.between(start, end)
 
-    def note_loss(
-        self,
-        start: int,
-        end: int,
-        finding: Corruption | None = None,
-        hole: DamagedRange | None = None,
-    ) -> None:
-        """Note in the ledger that ``[start, end)`` was skipped; the same range is noted once.
-
-        Args:
-            start: where a record should begin, but none does.
-            end: where the log continues.
-            finding: the decoder's finding at ``start``; None for zeros.
-            hole: the result of `hole_at` there, if the caller has it.
-        """
-        if self.ledger is None:
-            return
-        if hole is None:
-            hole = self.hole_at(start, end, finding)
-        self.ledger.note(skipped(attrs.evolve(hole, end_offset=end)))
+    def note_loss(self, damage: Damage) -> None:
+        """Note in the ledger that readers skip ``damage``; the same range is noted once."""
+        if self.ledger is not None:
+            self.ledger.note(Loss.of(damage))
 
     def ask_to_wake(self, wake: Callable[[], None]) -> None:
         """Have ``wake`` called at the next append; does nothing here, as a reader never appends."""
@@ -518,19 +504,3 @@ def _last_end(batch: DispatchBatch) -> int:
     if len(batch) == 0:
         return 0
     return batch.base_offset + int(batch.start[-1] + batch.size[-1])
-
-
-def skipped(hole: DamagedRange) -> Loss:
-    """Return the ledger's entry for a damaged range that is left unchanged."""
-    from reput.log.losses import SKIPPED, Loss
-
-    return Loss(
-        hole.start_offset,
-        hole.end_offset,
-        hole.finding.reason.name,
-        hole.finding.detail,
-        hole.topic,
-        hole.queue_id,
-        hole.queue_offset,
-        SKIPPED,
-    )

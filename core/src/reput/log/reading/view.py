@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from reput.log.losses import Loss
+    from reput.log.damage import Loss
     from reput.record.batch import DispatchBatch
     from reput.record.view import MessageView
 

@@ -1,6 +1,6 @@
 """Finds the end of a log, after a close or a crash, without reading all of it.
 
-If sound records follow a damaged range, the log continues after the range. Only damage without
+If sound records follow damage, the log continues after it. Only damage without
 sound records after it is the end.
 
 Source: RocketMQ ``CommitLog#recoverNormally`` (5.3.3 begins at the last file that the queues reach)
@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 import attrs
 import numpy as np
 
-from reput.log.reading.holes import DamagedRange
 from reput.log.recovery.torn import torn_rows
 from reput.record.batch import Corruption, CorruptionKind
 from reput.record.decode import End
@@ -27,6 +26,7 @@ from reput.record.layout import BLANK_MAGIC, MAGIC_V1, MAGIC_V2, SIZE_AND_MAGIC
 from reput.record.view import message_at
 
 if TYPE_CHECKING:
+    from reput.log.damage import Damage
     from reput.log.progress import Progress
     from reput.log.reading.reader import LogReader
     from reput.log.recovery.checkpoint import Checkpoint
@@ -55,8 +55,8 @@ class RecoveryReport:
     """Where the last record begins; -1 in an empty log."""
     truncated_size: int = 0
     """Bytes of files after the end that were cut, unwritten space included."""
-    holes: tuple[DamagedRange, ...] = ()
-    """Damaged ranges that sound records follow, ascending."""
+    damages: tuple[Damage, ...] = ()
+    """Damage that sound records follow, ascending; none crosses the end of a file."""
 
 
 def find_end(
@@ -81,8 +81,8 @@ def find_end(
         progress: called with bytes done and bytes in all.
         flushed: offsets below which reput had flushed the log; ignored if the last record before
             the offset is another one now.
-        keeps_records_after_damage: whether sound records after a damaged range are kept. If
-            false, the log ends at the damage, as with RocketMQ.
+        keeps_records_after_damage: whether sound records after damage are kept. If false, the log
+            ends at the damage, as with RocketMQ.
         being_written: whether another process has the log open for writing. A writer writes a
             record's size last, so zeros before records are no damage then.
         was_cut_at: tells whether an interrupted opening was cutting the log at an offset.
@@ -134,7 +134,7 @@ class _Search:
     last_record: int = -1
     record_before: int = -1
     finding: Corruption | None = None
-    holes: list[DamagedRange] = attrs.field(factory=list)
+    damages: list[Damage] = attrs.field(factory=list)
 
     def begin(self, start: int, last_record: int = -1) -> None:
         """Start at ``start``, the end of the record ``last_record`` if that is given."""
@@ -160,17 +160,17 @@ class _Search:
                 self.end = last_end
                 break
             if result.end in (End.BAD, End.EMPTY) or end == position:
-                holes = self._holes_at(end, result)
-                if not holes:
+                damages = self._damages_at(end, result)
+                if not damages:
                     self.end, self.finding = end, result.batch.finding
                     break
                 if self.being_written and len(reader.read(end).batch):
                     position = end  # the record was just being written
                     continue
-                self.holes += holes
-                end = holes[-1].end_offset
+                self.damages += damages
+                end = damages[-1].end_offset
             position = end
-        return self._without_last_holes(result.end)
+        return self._without_last_damage(result.end)
 
     def _take(self, result: DecodeResult, position: int) -> int:
         batch = result.batch
@@ -179,7 +179,7 @@ class _Search:
         sound = batch.physical_offset
         if self.checks_properties:
             torn = torn_rows(batch, self.log.files.base_of(position) or 0)
-            self.holes += [self._torn(batch, row) for row in torn.tolist()]
+            self.damages += [self._torn(batch, row) for row in torn.tolist()]
             sound = np.delete(sound, torn)
         self.count += len(sound)
         self.timestamp = int(batch.store_timestamp[-1])
@@ -187,19 +187,14 @@ class _Search:
             self.record_before, self.last_record = self.last_record, offset
         return batch.base_offset + int(batch.start[-1] + batch.size[-1])
 
-    def _torn(self, batch: DispatchBatch, row: int) -> DamagedRange:
+    def _torn(self, batch: DispatchBatch, row: int) -> Damage:
         start = batch.base_offset + int(batch.start[row])
         detail = "a sector of its topic or properties reads as zeros"
         finding = Corruption(start, CorruptionKind.TORN, detail)
-        return DamagedRange(
-            start,
-            start + int(batch.size[row]),
-            finding,
-            int(batch.store_timestamp[row]),
-            *self.log.hole_finder().facts(start),
-        )
+        end = start + int(batch.size[row])
+        return self.log.finder().damage(finding, end, int(batch.store_timestamp[row]))
 
-    def _holes_at(self, offset: int, result: DecodeResult) -> list[DamagedRange]:
+    def _damages_at(self, offset: int, result: DecodeResult) -> list[Damage]:
         finding = result.batch.finding
         if not self.keeps_records_after_damage or self.was_cut_at(offset):
             return []
@@ -208,13 +203,13 @@ class _Search:
         head = self.log.files.read(offset, SIZE_AND_MAGIC.size)
         if len(head) == SIZE_AND_MAGIC.size and SIZE_AND_MAGIC.unpack(head) in _UNFINISHED:
             return []  # a kill interrupted a put: sound records after this are part of it
-        return self.log.hole_finder().holes_at(offset, finding, after=self.timestamp)
+        return self.log.finder().damages_at(offset, finding, after=self.timestamp)
 
-    def _without_last_holes(self, end_kind: str) -> str:
-        """Take a damaged range that no record follows (only a blank, say) for the log's end."""
-        while self.holes and self.last_record < self.holes[-1].start_offset:
-            hole = self.holes.pop()
-            self.end, self.finding, end_kind = hole.start_offset, hole.finding, End.BAD
+    def _without_last_damage(self, end_kind: str) -> str:
+        """Take damage that no record follows (only a blank, say) for the log's end."""
+        while self.damages and self.last_record < self.damages[-1].start_offset:
+            damage = self.damages.pop()
+            self.end, self.finding, end_kind = damage.start_offset, damage.finding, End.BAD
         return end_kind
 
     def found(self) -> RecoveryReport:
@@ -226,7 +221,7 @@ class _Search:
             self.timestamp,
             self.finding,
             self.last_record,
-            holes=tuple(self.holes),
+            damages=tuple(self.damages),
         )
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from reput.files.names import OWN_DIRECTORY
-from reput.log.losses import GONE, SKIPPED, Loss
+from reput.log.damage import GONE, Loss
 from reput.log.progress import Progress, ProgressFile
 
 if TYPE_CHECKING:
@@ -74,4 +74,4 @@ class LogHead:
         if noted is None or noted >= min_physical_offset:
             return None
         detail = "the first files of the log are gone, and no retention removed them"
-        return Loss(noted, min_physical_offset, GONE, detail, action=SKIPPED)
+        return Loss(noted, min_physical_offset, GONE, detail)

@@ -1,4 +1,4 @@
-"""Fills a damaged range of the log with filler records, or a blank, of exactly its size.
+"""Fills damage of the log with filler records, or a blank, of exactly its size.
 
 Then any reader of RocketMQ's format can read the whole log. A filler is a rolled-back message of
 the topic `FILLER_TOPIC`, so that no consume queue and no index lists it. A range that ends with its
@@ -22,8 +22,7 @@ from reput.record.layout import (
 if TYPE_CHECKING:
     from reput.files.mapping.mapped import MappedFileQueue
     from reput.files.system.disk import Disk
-    from reput.log.losses import Loss
-    from reput.log.reading.holes import DamagedRange
+    from reput.log.damage import Damage, Loss
 
 __all__ = ["fill", "fillers"]
 
@@ -33,10 +32,10 @@ _LAST_MIN: Final = RECORD_MIN_SIZE + CRC_PROPERTY_SIZE
 
 
 def fillers(
-    hole: DamagedRange, file_end: int, facts: bytes, store_host: bytes, *, record_crc: bool
+    damage: Damage, file_end: int, facts: bytes, store_host: bytes, *, record_crc: bool
 ) -> Iterator[tuple[int, bytes]]:
     """Yield physical offset and bytes of everything to be written, ascending."""
-    position, end = hole.start_offset, hole.end_offset
+    position, end = damage.start_offset, damage.end_offset
     if end == file_end:
         # After its first eight bytes a blank has no meaning: the bytes there may stay.
         yield position, SIZE_AND_MAGIC.pack(end - position, BLANK_MAGIC)
@@ -48,7 +47,7 @@ def fillers(
         yield (
             position,
             encode_filler(
-                size, position, hole.store_timestamp, facts, store_host, record_crc=record_crc
+                size, position, damage.store_timestamp, facts, store_host, record_crc=record_crc
             ),
         )
         position += size
@@ -57,19 +56,19 @@ def fillers(
 def fill(
     files: MappedFileQueue,
     disk: Disk,
-    hole: DamagedRange,
+    damage: Damage,
     loss: Loss,
     store_host: bytes,
     *,
     record_crc: bool,
 ) -> None:
-    """Overwrite ``hole``; on disk when this returns. The bytes depend on ``loss`` only."""
-    base = files.base_of(hole.start_offset)
+    """Overwrite ``damage``; on disk when this returns. The bytes depend on ``loss`` only."""
+    base = files.base_of(damage.start_offset)
     assert base is not None
     descriptor = disk.open(files.path(base), write=True)
     try:
         for position, data in fillers(
-            hole, base + files.file_size, _facts(loss), store_host, record_crc=record_crc
+            damage, base + files.file_size, _facts(loss), store_host, record_crc=record_crc
         ):
             disk.write(descriptor, data, position - base)
         disk.flush(descriptor)

@@ -22,7 +22,7 @@ import attrs
 
 from reput.files.mapping.mapped import unused_path
 from reput.files.names import OWN_DIRECTORY, file_name
-from reput.log.losses import CUT, FILLED, Loss
+from reput.log.damage import CUT, FILLED, Loss
 from reput.log.recovery.padding import fill
 from reput.record.batch import Corruption, CorruptionKind
 from reput.record.ids import pack_host
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from reput.files.system.disk import Disk
     from reput.log.config import CommitLogConfig
     from reput.log.losses import LossLedger
-    from reput.log.reading.holes import DamagedRange
     from reput.log.reading.reader import LogReader
     from reput.log.recovery.end import RecoveryReport
 
@@ -53,7 +52,7 @@ def repair(
     config: CommitLogConfig,
     clean: bool,
 ) -> RecoveryReport:
-    """Make the log end where ``recovery`` says, without damaged ranges.
+    """Make the log end where ``recovery`` says, without damage.
 
     Args:
         log: the log, which nothing else reads or writes now.
@@ -72,7 +71,7 @@ def repair(
             have been cut or overwritten.
     """
     is_last = log.files.base_of(recovery.end_offset) in (None, *log.files.bases[-1:])
-    if clean and recovery.finding is None and not recovery.holes and is_last:
+    if clean and recovery.finding is None and not recovery.damages and is_last:
         ledger.finish()
         return recovery
     directory = os.path.join(root, OWN_DIRECTORY, "lost+found")
@@ -95,7 +94,10 @@ class _Repair:
         log, end = self.log, recovery.end_offset
         behind = log.files.capacity_end - end
         pending = list(self.ledger.pending)
-        losses = [self._filled(hole) for hole in recovery.holes]
+        losses = [
+            self._with_copy(Loss.of(damage, FILLED), damage.end_offset)
+            for damage in recovery.damages
+        ]
         losses += self._tail(recovery)
         later = {
             base: self._kept_path(base, pending)
@@ -106,12 +108,10 @@ class _Repair:
             losses.append(self._cut_file(base, path))
         known = self.ledger.begin(losses)
         host = pack_host(self.config.store_address, self.config.store_port)
-        for hole, loss in zip(recovery.holes, known, strict=False):
-            has_crc = self.config.record_crc or log.must_have_crc(hole.start_offset)
-            fill(log.files, self.disk, hole, loss, host, record_crc=has_crc)
-            logger.warning(
-                "filled hole position=%d size=%d %s", hole.start_offset, loss.size, hole.finding
-            )
+        for damage, loss in zip(recovery.damages, known, strict=False):
+            has_crc = self.config.record_crc or log.must_have_crc(damage.start_offset)
+            fill(log.files, self.disk, damage, loss, host, record_crc=has_crc)
+            logger.warning("filled damage size=%d %s", loss.size, damage.finding)
         if recovery.finding is not None:
             logger.warning("truncated damaged tail position=%d %s", end, recovery.finding)
         log.files.truncate(end, later if self.keeps else None)
@@ -119,19 +119,6 @@ class _Repair:
         return attrs.evolve(recovery, truncated_size=behind)
 
     # ------------------------------------------------------------------ what is lost
-
-    def _filled(self, hole: DamagedRange) -> Loss:
-        loss = Loss(
-            hole.start_offset,
-            hole.end_offset,
-            hole.finding.reason.name,
-            hole.finding.detail,
-            hole.topic,
-            hole.queue_id,
-            hole.queue_offset,
-            FILLED,
-        )
-        return self._with_copy(loss, hole.end_offset)
 
     def _tail(self, recovery: RecoveryReport) -> list[Loss]:
         """Return the loss of bytes after the end in the same file; none for zeros or a blank."""
@@ -146,18 +133,8 @@ class _Repair:
             return []
         if finding is None or not log.size_at(start):
             finding = Corruption(start, CorruptionKind.TORN, "its size was not written")
-        topic, queue_id, queue_offset = log.hole_finder().facts(start)
         end = min(max(used, start + self._stated_size(start)), file_end)
-        loss = Loss(
-            start,
-            end,
-            finding.reason.name,
-            finding.detail,
-            topic,
-            queue_id,
-            queue_offset,
-            CUT,
-        )
+        loss = Loss.of(log.finder().damage(finding, end), CUT)
         return [self._with_copy(loss, used)]
 
     def _stated_size(self, start: int) -> int:

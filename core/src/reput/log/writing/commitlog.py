@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     from reput.files.system.disk import Disk
     from reput.log.checked import CheckedRanges
     from reput.log.config import CommitLogConfig
+    from reput.log.damage import Damage
     from reput.log.losses import LossLedger
-    from reput.log.reading.holes import DamagedRange
     from reput.log.reading.reader import LogEnd
     from reput.log.reading.tail import Tail
     from reput.log.writing.appender import PutAtOnce, QueueKey
@@ -72,7 +72,7 @@ class CommitLog(LogReader):
         *,
         end: LogEnd,
         ledger: LossLedger | None = None,
-        holes: Sequence[DamagedRange] = (),
+        damages: Sequence[Damage] = (),
         allocator: FileAllocator | None = None,
         clock: Callable[[], int] | None = None,
         follows: bool = False,
@@ -88,7 +88,7 @@ class CommitLog(LogReader):
             disk: file operations.
             end: where the log ends.
             ledger: the known losses.
-            holes: damaged ranges before the end, which scans skip.
+            damages: damage before the end, which scans skip.
             allocator: makes new files; None for a log that is only read.
             clock: returns now, ms; the system's when left out.
             follows: whether another process may be writing.
@@ -103,7 +103,7 @@ class CommitLog(LogReader):
             config.window_size,
             ledger=ledger,
             end=end,
-            holes=holes,
+            damages=damages,
             keeps_records_after_damage=config.recovery == "reput",
             follows=follows,
             extent=self._appender,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from reput.log.losses import FILLED
+from reput.log.damage import FILLED
 from reput.record.encoding.lightqueues import stated_count, stated_offset
 from reput.record.layout import (
     FILLER_TOPIC,

@@ -26,9 +26,10 @@ from reput.files.pool import FilePool
 from reput.files.system.clock import system_clock
 from reput.log.checked import CheckedRanges
 from reput.log.config import LOG_SECTION, CommitLogConfig
+from reput.log.damage import Loss
 from reput.log.losses import LossLedger
 from reput.log.progress import FLUSHED, ProgressFile
-from reput.log.reading.reader import LogEnd, LogReader, skipped
+from reput.log.reading.reader import LogEnd, LogReader
 from reput.log.reading.tail import Tail, Writer
 from reput.log.recovery.checkednote import is_checked_note_sound, load_checked, save_checked
 from reput.log.recovery.checkpoint import Checkpoint
@@ -55,7 +56,6 @@ from reput.store.marks.vacant import refuse_other_files
 
 if TYPE_CHECKING:
     from reput.files.system.disk import Disk
-    from reput.log.losses import Loss
     from reput.store.opening.undoing import Undoing
 
     Sections = Mapping[str, Mapping[str, Any]]
@@ -450,8 +450,8 @@ def open_log(
     """Open the log with the end that was found; it accepts no puts yet."""
     report = found.report
     if not asked.writable:
-        for hole in report.holes:
-            found.ledger.note(skipped(hole))
+        for damage in report.damages:
+            found.ledger.note(Loss.of(damage))
     log = CommitLog(
         files,
         settings.log,
@@ -463,8 +463,8 @@ def open_log(
             is_damaged=report.finding is not None,
         ),
         ledger=found.ledger,
-        # A writer has filled the damaged ranges.
-        holes=() if asked.writable else report.holes,
+        # A writer has filled them.
+        damages=() if asked.writable else report.damages,
         allocator=allocator,
         clock=asked.clock,
         follows=not asked.writable,

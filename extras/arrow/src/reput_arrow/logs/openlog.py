@@ -139,7 +139,7 @@ class OpenLog(LogReader):
         since = self.last_store_timestamp
         if not since or self.size_at(end):
             return None
-        after = self.hole_finder().next_record(end, self.files.capacity_end, since - _CLOCK_STEP_MS)
+        after = self.finder().next_record(end, self.files.capacity_end, since - _CLOCK_STEP_MS)
         if after is None:
             return None
         if self._is_closed:

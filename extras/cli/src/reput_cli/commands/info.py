@@ -170,7 +170,9 @@ def _document(facts: _Facts) -> dict[str, Any]:
             "last_store_timestamp": last,
         },
         "finding": _finding_document(facts),
-        "damages": None if facts.damages is None else list(map(damage_document, facts.damages)),
+        "damages": None
+        if facts.damages is None
+        else [damage_document(log, damage) for damage in facts.damages],
         "checkpoint": _checkpoint_document(traces),
         "disk_sizes": traces.sizes(),
         "losses": {"count": len(store.losses()), "size": lost_size(store.losses())},
@@ -219,7 +221,7 @@ def _print(facts: _Facts, *, show_queues: bool) -> None:
         print_states(facts.store.root, facts.states)
     if facts.damages:
         print_heading("Damage")
-        print_damages(facts.damages)
+        print_damages(facts.store.log, facts.damages)
     if facts.store.recovery.finding is not None:
         warn(_what_comes(facts.store))
     if facts.topics is not None:

@@ -11,7 +11,7 @@ from reput_cli.kit.output import Column, print_table
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from reput.log import Damage, Loss
+    from reput.log import Damage, LogReader, Loss
 
 __all__ = [
     "damage_document",
@@ -77,11 +77,12 @@ def kept_in(root: str) -> str:
     return os.path.join(root, OWN_DIRECTORY, "lost+found")
 
 
-def damage_document(damage: Damage) -> dict[str, Any]:
-    """Return one damage for ``--json``."""
+def damage_document(log: LogReader, damage: Damage) -> dict[str, Any]:
+    """Return one damage of ``log`` for ``--json``."""
+    path, position = log.path_of(damage.start_offset)
     return {
-        "file": damage.path,
-        "position": damage.position,
+        "file": path,
+        "position": position,
         "physical_offset": damage.start_offset,
         "end_offset": damage.end_offset,
         "size": damage.size,
@@ -93,8 +94,8 @@ def damage_document(damage: Damage) -> dict[str, Any]:
     }
 
 
-def print_damages(damages: Sequence[Damage]) -> None:
-    """Print a table of damages in log order; each names what was found and expected."""
+def print_damages(log: LogReader, damages: Sequence[Damage]) -> None:
+    """Print a table of damages of ``log``, in its order; each names what was found and expected."""
     columns = [
         Column("FILE"),
         Column("POSITION", right=True),
@@ -103,15 +104,16 @@ def print_damages(damages: Sequence[Damage]) -> None:
         Column("MESSAGE", shrink=True),
         Column("FOUND", shrink=True),
     ]
+    places = [log.path_of(damage.start_offset) for damage in damages]
     rows = [
         (
-            damage.path.rpartition("/")[2],
-            str(damage.position),
+            path.rpartition("/")[2],
+            str(position),
             str(damage.size),
             damage.reason,
             _first_lost(damage.topic, damage.queue_id, damage.queue_offset),
             escape_text(damage.detail),
         )
-        for damage in damages
+        for damage, (path, position) in zip(damages, places, strict=True)
     ]
     print_table(columns, rows)

@@ -85,6 +85,8 @@ def repaired_document(done: Repaired) -> dict[str, Any]:
 def _lost(part: LostPart, action: str) -> dict[str, Any]:
     facts = attrs.asdict(part)
     facts["keys"] = part.keys.split()
+    facts["time_before"] = facts.pop("store_timestamp")
+    facts["store_timestamp"] = facts.pop("indexed_timestamp")
     facts["key_hashes"] = list(part.key_hashes)
     return {**facts, "size": part.size, "action": action}
 

@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from reput.log import DamagedRange
 from reput.record import Corruption, CorruptionKind
 from reput.record.layout import TRANSACTION_COMMIT, TRANSACTION_MASK
 from reput_doctor.repairing.mending import FIELD_POSITIONS, Mend
 
 if TYPE_CHECKING:
-    from reput.log import LogReader
+    from reput.log import Damage, LogReader
     from reput.record import MessageView
     from reput_doctor.repairing.known import Known, Place
     from reput_doctor.repairing.sequences import QueueSequences
@@ -36,7 +35,7 @@ class HeaderFaults:
     """Sound records with a damaged header."""
 
     mends: tuple[Mend, ...]
-    lost: tuple[DamagedRange, ...]
+    lost: tuple[Damage, ...]
     """Records of which it is only known that the header is wrong; each is a range of its own."""
 
 
@@ -59,7 +58,7 @@ def check_headers(
             found = judging.mends(places[0])
             if found:
                 mends[offset] = found
-    lost = []
+    lost: list[Damage] = []
     for misfit in sequences.misfits.values():
         offset = misfit.physical_offset
         stated = misfit.topic, misfit.queue_id, misfit.queue_offset
@@ -72,9 +71,8 @@ def check_headers(
             detail = f"its header says {misfit.topic}/{misfit.queue_id}@{misfit.queue_offset}"
             detail += ", which another record is"
             finding = Corruption(offset, CorruptionKind.RECORD_CRC, detail)
-            lost.append(
-                DamagedRange(offset, offset + misfit.size, finding, message.store_timestamp)
-            )
+            end, timestamp = offset + misfit.size, message.store_timestamp
+            lost.append(log.finder().damage(finding, end, timestamp))
     all_mends = (mend for each in mends.values() for mend in each)
     return HeaderFaults(
         tuple(sorted(all_mends, key=lambda each: (each.physical_offset, each.position))),

@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from reput.errors import UnsafePathError
-from reput.log import CloseRecord, DamagedRange
+from reput.log import CloseRecord
 from reput.record import Corruption, CorruptionKind
 
 if TYPE_CHECKING:
-    from reput.log import LogReader
+    from reput.log import Damage, LogReader
     from reput.offline import Traces
     from reput_doctor.repairing.mending import Mend
     from reput_doctor.repairing.search import Searched
@@ -21,7 +21,7 @@ __all__ = ["changed_last_record"]
 
 def changed_last_record(
     traces: Traces, log: LogReader, found: Searched, mends: Iterable[Mend]
-) -> DamagedRange | None:
+) -> Damage | None:
     """Return the last record if its bytes are not those that were written; None if they are.
 
     Also None if the store has no valid close record, or one of a log that ended elsewhere.
@@ -49,5 +49,4 @@ def changed_last_record(
         return None
     detail = "its bytes are not those that were written"
     finding = Corruption(start, CorruptionKind.RECORD_CRC, detail)
-    facts = log.hole_finder().facts(start)
-    return DamagedRange(start, end, finding, found.last_store_timestamp, *facts)
+    return log.finder().damage(finding, end, found.last_store_timestamp)

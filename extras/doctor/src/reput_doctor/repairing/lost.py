@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from reput.record import RECORD_SIZE_MAX, CorruptionKind, message_at
+from reput.log import Damage
+from reput.record import RECORD_SIZE_MAX, Corruption, CorruptionKind, message_at
 from reput.record.layout import RECORD_MIN_SIZE
 
 if TYPE_CHECKING:
-    from reput.log import DamagedRange, LogReader
+    from reput.log import LogReader
     from reput.record import MessageView
     from reput_doctor.repairing.known import Known, Place
 
@@ -28,39 +29,25 @@ PARTS_MAX: Final = 1_000
 _KEYS_SIZE_MAX: Final = 1_024
 
 
-@attrs.frozen(kw_only=True)
-class LostPart:
-    """Bytes of the log that are lost: those of one message, as far as known."""
+@attrs.frozen
+class LostPart(Damage):
+    """Bytes of the log that are lost: those of one message, as far as known.
 
-    start_offset: int
-    end_offset: int
-    reason: str
-    """Name of a `reput.record.CorruptionKind`."""
-    detail: str
-    topic: str | None = None
-    """None if nothing tells; likewise the next two."""
-    queue_id: int | None = None
-    queue_offset: int | None = None
+    Its store timestamp is that of the message before it, which is also the time of the record that
+    takes its place.
+    """
+
     keys: str = ""
     """Keys, with spaces in between; empty if the message has none, or they are unreadable."""
     key_hashes: tuple[int, ...] = ()
     """Hashes of its keys, where only the key index knows of them."""
-    store_timestamp: int | None = None
+    indexed_timestamp: int | None = None
     """When the message was stored, ms, by the key index; None if not known."""
-    time_before: int = 0
-    """When the message before it was stored, ms; the time of the record that takes its place."""
     message_count: int | None = 1
     """Messages that are lost; None if not known."""
 
-    @property
-    def size(self) -> int:
-        """Bytes."""
-        return self.end_offset - self.start_offset
 
-
-def parts_of(
-    log: LogReader, lost: DamagedRange, known: Known, leads: Sequence[Place]
-) -> list[LostPart]:
+def parts_of(log: LogReader, lost: Damage, known: Known, leads: Sequence[Place]) -> list[LostPart]:
     """Divide a lost range into its messages.
 
     Args:
@@ -84,7 +71,7 @@ def parts_of(
 
 
 def _steps(
-    log: LogReader, lost: DamagedRange, leads: Sequence[Place]
+    log: LogReader, lost: Damage, leads: Sequence[Place]
 ) -> Iterator[tuple[int, int, Place | None, MessageView | None]]:
     """Yield beginning and end of each part, and what is known of it."""
     position, stop = lost.start_offset, lost.end_offset
@@ -117,43 +104,40 @@ def _message(log: LogReader, position: int, stop: int) -> MessageView | None:
 
 def _part(
     log: LogReader,
-    lost: DamagedRange,
+    lost: Damage,
     known: Known,
     start: int,
     end: int,
     place: Place | None,
     message: MessageView | None,
 ) -> LostPart:
-    finding, hashes = lost.finding, known.hashes.get(start, ())
-    is_first = start == lost.start_offset
-    reason = finding.reason.name if is_first else CorruptionKind.BAD_MAGIC.name
-    detail = finding.detail if is_first else f"no sound record before {lost.end_offset}"
-    if finding.reason is CorruptionKind.TRUNCATED:
-        reason, detail = finding.reason.name, finding.detail
-    elif message is not None and not message.body_matches():
-        reason = CorruptionKind.BODY_CRC.name
+    hashes, is_first = known.hashes.get(start, ()), start == lost.start_offset
+    kind, detail = CorruptionKind.BAD_MAGIC, f"no sound record before {lost.end_offset}"
+    if is_first or lost.reason == CorruptionKind.TRUNCATED.name:
+        kind, detail = CorruptionKind[lost.reason], lost.detail
+    if kind is not CorruptionKind.TRUNCATED and message is not None and not message.body_matches():
+        kind = CorruptionKind.BODY_CRC
         detail = detail if is_first else "the body does not match its checksum"
-    topic, queue_id, queue_offset = log.hole_finder().facts(start)
-    if place is not None:
-        # A unit and a header that differ: the header is part of what is damaged.
-        topic, queue_id, queue_offset = place.topic, place.queue_id, place.queue_offset
+    damage = log.finder().damage(Corruption(start, kind, detail), end, lost.store_timestamp)
     keys = ""
     if message is not None:
         keys = " ".join(message.keys) or message.unique_key or ""
         keys = keys if len(keys) <= _KEYS_SIZE_MAX and keys.isprintable() else ""
-    is_message = place is not None or topic is not None or message is not None or bool(hashes)
+    is_message = place is not None or message is not None or bool(hashes)
+    is_message = is_message or damage.topic is not None
+    if place is not None:
+        # A unit and a header that differ: the header is part of what is damaged.
+        damage = attrs.evolve(
+            damage,
+            topic=place.topic,
+            queue_id=place.queue_id,
+            queue_offset=place.queue_offset,
+        )
     return LostPart(
-        start_offset=start,
-        end_offset=end,
-        reason=reason,
-        detail=detail,
-        topic=topic,
-        queue_id=queue_id,
-        queue_offset=queue_offset,
+        **attrs.asdict(damage),
         keys=keys,
         key_hashes=() if keys else hashes,
-        store_timestamp=known.timestamps.get(start),
-        time_before=lost.store_timestamp,
+        indexed_timestamp=known.timestamps.get(start),
         message_count=1 if is_message else None,
     )
 

@@ -17,13 +17,13 @@ from reput.files import OWN_DIRECTORY, Disk, FilePool, MappedFileQueue, file_nam
 from reput.log import (
     LOG_SECTION,
     CommitLogConfig,
-    DamagedRange,
+    Damage,
     Loss,
     LossLedger,
     fill,
 )
 from reput.plugin import build_config
-from reput.record import Corruption, CorruptionKind, pack_host
+from reput.record import pack_host
 from reput.record.layout import RECORD_MIN_SIZE
 from reput_doctor.repairing.plan import loss_of
 
@@ -111,9 +111,9 @@ class LogMending:
             _write_mends(plan, files, disk)
             host = pack_host(config.store_address, config.store_port)
             for part, loss in zip(plan.lost, self._noted, strict=False):
-                for hole in _holes(part, files.file_size):
-                    has_crc = config.record_crc or plan.checked.covers(hole.start_offset)
-                    fill(files, disk, hole, loss, host, record_crc=has_crc)
+                for damage in _filled_ranges(part, files.file_size):
+                    has_crc = config.record_crc or plan.checked.covers(damage.start_offset)
+                    fill(files, disk, damage, loss, host, record_crc=has_crc)
         finally:
             pool.close()
         self._ledger.finish()
@@ -216,18 +216,16 @@ def _write_mends(plan: Plan, files: MappedFileQueue, disk: Disk) -> None:
             disk.close(descriptor)
 
 
-def _holes(part: LostPart, file_size: int) -> list[DamagedRange]:
+def _filled_ranges(part: LostPart, file_size: int) -> list[Damage]:
     """Return the ranges to be filled for a part.
 
     A file that is lost as a whole begins with a record and not with a blank, as RocketMQ and reput
     look at a file's first record to see from when it is.
     """
-    finding = Corruption(part.start_offset, CorruptionKind[part.reason], part.detail)
     start, end = part.start_offset, part.end_offset
-    facts = (part.topic, part.queue_id, part.queue_offset)
     is_file = start % file_size == 0 and end == start + file_size and file_size > 2 * _HEAD_SIZE
     borders = [start, start + _HEAD_SIZE, end] if is_file else [start, end]
     return [
-        DamagedRange(first, stop, finding, part.time_before, *facts)
+        attrs.evolve(part, start_offset=first, end_offset=stop)
         for first, stop in itertools.pairwise(borders)
     ]

@@ -98,15 +98,5 @@ class Plan:
 
 def loss_of(part: LostPart, *, is_filled: bool, kept: str = "") -> Loss:
     """Return the ledger's entry for a lost part."""
-    return Loss(
-        part.start_offset,
-        part.end_offset,
-        part.reason,
-        part.detail,
-        part.topic,
-        part.queue_id,
-        part.queue_offset,
-        FILLED if is_filled else CUT,
-        kept,
-        keys=part.keys,
-    )
+    loss = Loss.of(part, FILLED if is_filled else CUT)
+    return attrs.evolve(loss, kept=kept, keys=part.keys)

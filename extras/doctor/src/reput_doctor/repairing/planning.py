@@ -18,7 +18,7 @@ from reput.log import (
     CUT,
     GONE,
     LOG_SECTION,
-    DamagedRange,
+    Damage,
     LogReader,
     Loss,
     LossLedger,
@@ -220,7 +220,7 @@ class _Planning:
 
     def _headers(
         self, log: LogReader, found: Searched, sequences: QueueSequences, known: Known
-    ) -> tuple[tuple[DamagedRange, ...], tuple[Mend, ...]]:
+    ) -> tuple[tuple[Damage, ...], tuple[Mend, ...]]:
         """Return all lost ranges and all mends, those of headers included."""
         offsets = np.array([each.physical_offset for each in known.in_gaps], np.int64)
         starts = np.array([each.start_offset for each in found.lost], np.int64)
@@ -265,8 +265,8 @@ class _Planning:
             kind = CorruptionKind.TORN if start == end else CorruptionKind.BAD_MAGIC
             finding = found.finding if start == end else None
             finding = finding or Corruption(start, kind, "no sound record follows the log's end")
-            hole = DamagedRange(start, used, finding, found.last_store_timestamp)
-            parts += parts_of(log, hole, known, known.in_ranges)
+            damage = log.finder().damage(finding, used, found.last_store_timestamp)
+            parts += parts_of(log, damage, known, known.in_ranges)
         return parts
 
     def _gone(self, found: Searched, known: Known, cut: Sequence[LostPart]) -> list[Loss]:

@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from reput.log import DamagedRange
 from reput.record import Corruption, CorruptionKind, End
 from reput.record.layout import BLANK_MAGIC, MAGIC_V1, MAGIC_V2, SIZE_AND_MAGIC
 from reput_doctor.repairing.mending import Mend, mend_record, mended_batch
 
 if TYPE_CHECKING:
-    from reput.log import LogReader
+    from reput.log import Damage, LogReader
     from reput.record import DispatchBatch
 
 __all__ = ["Searched", "search"]
@@ -45,7 +44,7 @@ class Searched:
     """The latest store time of all records, ms."""
     message_count: int
     """Sound records."""
-    lost: tuple[DamagedRange, ...]
+    lost: tuple[Damage, ...]
     """Bytes before the end that hold no sound record, ascending; none crosses a file's end."""
     missing: tuple[int, ...]
     """Files of the log that are missing, by base; they are among ``lost``."""
@@ -65,7 +64,7 @@ class _Search:
     end: int = 0
     last_record: int = -1
     count: int = 0
-    lost: list[DamagedRange] = attrs.field(factory=list)
+    lost: list[Damage] = attrs.field(factory=list)
     missing: list[int] = attrs.field(factory=list)
     mends: list[Mend] = attrs.field(factory=list)
     finding: Corruption | None = None
@@ -127,7 +126,7 @@ class _Search:
             finding = Corruption(base, CorruptionKind.TRUNCATED, "the file is missing")
             self.missing.append(base)
             self.lost.append(
-                DamagedRange(base, min(base + size, following), finding, self.timestamp)
+                self.log.finder().damage(finding, min(base + size, following), self.timestamp)
             )
 
     def _past(self, at: int, finding: Corruption | None) -> int:
@@ -139,25 +138,25 @@ class _Search:
             self.mends.append(mend)
             self._take(mended_batch(self.log, mend))
             return self.end
-        holes = self._holes(at, finding)
-        if not holes:
+        damages = self._damages(at, finding)
+        if not damages:
             self.finding = finding
             return -1
-        self.lost += holes
-        return holes[-1].end_offset
+        self.lost += damages
+        return damages[-1].end_offset
 
-    def _holes(self, at: int, finding: Corruption | None) -> list[DamagedRange]:
-        finder = self.log.hole_finder()
+    def _damages(self, at: int, finding: Corruption | None) -> list[Damage]:
+        finder = self.log.finder()
         if self.was_closed or not self._is_unfinished(at):
-            holes = finder.holes_at(at, finding, after=self.timestamp)
-            if holes:
-                return holes
+            damages = finder.damages_at(at, finding, after=self.timestamp)
+            if damages:
+                return damages
         # Recovery would end the log here. The files of plugins know better where they lead on.
-        holes = finder.holes_at(at, finding)
-        if not holes:
+        damages = finder.damages_at(at, finding)
+        if not damages:
             return []
-        end = holes[-1].end_offset
-        return holes if self.leads_to(end, self.log.size_at(end)) else []
+        end = damages[-1].end_offset
+        return damages if self.leads_to(end, self.log.size_at(end)) else []
 
     def _is_unfinished(self, at: int) -> bool:
         head = self.log.files.read(at, SIZE_AND_MAGIC.size)

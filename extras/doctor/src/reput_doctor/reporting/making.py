@@ -131,7 +131,7 @@ def make_report(
             transactions=transactions_of(counted.counts.halves, waiting.finished_below(), log),
             retries=waiting.retries(found["topics"], extents),
             plugins=plugins,
-            damages=tuple(tables.damage_document(each, store.root) for each in counted.damages),
+            damages=tuple(tables.damage_document(each, store) for each in counted.damages),
             damage_count=counted.damage_count,
             damaged_size=counted.damaged_size,
             loss_count=_known_losses(store.losses(), counted.damages),

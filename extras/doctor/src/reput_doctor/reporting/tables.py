@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from reput import Store
     from reput.log import Damage
     from reput_doctor.counting.reading import CountedLog
     from reput_doctor.reporting.waiting import Extents, Waiting
@@ -101,11 +102,12 @@ def notes_of(
         yield "there are too many topics, queues or hours to list each; the smallest are one"
 
 
-def damage_document(damage: Damage, root: str) -> dict[str, Any]:
-    """Return plain values of one damage."""
+def damage_document(damage: Damage, store: Store) -> dict[str, Any]:
+    """Return plain values of one damage of a store's log."""
+    path, position = store.log.path_of(damage.start_offset)
     return {
-        "file": os.path.relpath(damage.path, root),
-        "position": damage.position,
+        "file": os.path.relpath(path, store.root),
+        "position": position,
         "physical_offset": damage.start_offset,
         "end_offset": damage.end_offset,
         "size": damage.size,

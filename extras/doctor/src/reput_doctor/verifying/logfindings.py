@@ -148,6 +148,7 @@ def _of_damage(
         advice = (
             f"put the file back from a copy; else reput repair {shlex.quote(root)} NEW_DIRECTORY"
         )
+    file, position = _place(store, damage.start_offset)
     message = TouchedMessage(
         damage.topic,
         damage.queue_id,
@@ -158,8 +159,8 @@ def _of_damage(
         severity=severity,
         kind=f"log.{damage.reason.lower().replace('_', '-')}",
         part="log",
-        file=os.path.relpath(damage.path, store.root),
-        position=damage.position,
+        file=file,
+        position=position,
         size=damage.size,
         physical_offset=damage.start_offset,
         found=damage.detail,

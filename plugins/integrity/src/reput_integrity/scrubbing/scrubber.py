@@ -232,7 +232,7 @@ class Scrubber:
             damages.add(batch)
             known = log.losses(batch.end_offset, batch.end_offset + 1)
             found = [] if batches is None else batches.findings(batch)
-            found += [_finding_of(each, self.root) for each in damages.damages if not known]
+            found += [_finding_of(each, log, self.root) for each in damages.damages if not known]
             ends = (each.end_offset for each in damages.damages)
             yield found, max(batch.end_offset, *ends, 0)
         if sums is not None:
@@ -281,13 +281,14 @@ class Scrubber:
             store.close()
 
 
-def _finding_of(damage: Damage, root: str) -> SumFinding:
+def _finding_of(damage: Damage, log: LogReader, root: str) -> SumFinding:
+    path, position = log.path_of(damage.start_offset)
     return SumFinding(
         kind="damage",
         physical_offset=damage.start_offset,
         size=damage.size,
-        path=os.path.relpath(damage.path, root),
-        position=damage.position,
+        path=os.path.relpath(path, root),
+        position=position,
         expected="a sound record",
         found=f"{damage.reason}: {damage.detail}",
         topic=damage.topic,

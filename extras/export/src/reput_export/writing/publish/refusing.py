@@ -46,8 +46,8 @@ def refuse_open(root: str, disk: Disk) -> None:
 def refuse_damaged(store: reput.Store) -> None:
     """Refuse a store that an opening would have to repair, which loses what is damaged."""
     found = store.recovery.finding
-    if store.recovery.holes:
-        found = store.recovery.holes[0].finding
+    if store.recovery.damages:
+        found = store.recovery.damages[0].finding
     if found is not None:
         raise CodedError(
             "DAMAGED",

@@ -11,10 +11,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-import attrs
 import numpy as np
 
 from reput.files.system.zeros import is_zero
+from reput.log.damage import Damage
 from reput.record.batch import Corruption, CorruptionKind
 from reput.record.decode import RECORD_SIZE_MAX, Decoder, magic_places
 from reput.record.layout import (
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from reput.files.mapping.mapped import MappedFileQueue
     from reput.log.checked import CheckedRanges
 
-__all__ = ["DamagedRange", "SoundRecordFinder"]
+__all__ = ["SoundRecordFinder"]
 
 _OWN_OFFSET_POSITION: Final = 28  # of a record's own physical offset
 _SEARCH_SIZE: Final = 1 << 20
@@ -50,25 +50,6 @@ _CLOCK_STEP_MS: Final = 1_000
 _TOPIC = re.compile(rb"[%|a-zA-Z0-9_-]+")
 
 
-@attrs.frozen
-class DamagedRange:
-    """Bytes ``[start_offset, end_offset)`` of one file that hold no sound record, but precede one.
-
-    A damaged range never crosses the end of a file; damage that does is several ranges.
-    """
-
-    start_offset: int
-    end_offset: int
-    finding: Corruption
-    """What is wrong at its start."""
-    store_timestamp: int = 0
-    """Store time of the record before the range, or else of the record after it, ms."""
-    topic: str | None = None
-    """Topic of its first record, None if the header is unreadable; likewise the next two."""
-    queue_id: int | None = None
-    queue_offset: int | None = None
-
-
 class SoundRecordFinder:
     """Searches for sound records in the files of one log; not thread-safe."""
 
@@ -78,23 +59,23 @@ class SoundRecordFinder:
         self._decoder = Decoder(check_crc=True, check_record_crc=True)
         self._spent = 0  # bytes of candidates examined in one search
 
-    # ------------------------------------------------------------------ damaged ranges
+    # ------------------------------------------------------------------ damage
 
-    def holes_at(
+    def damages_at(
         self, start: int, finding: Corruption | None, stop: int | None = None, after: int = 0
-    ) -> list[DamagedRange]:
-        """Find the damaged ranges from ``start`` to the next sound record.
+    ) -> list[Damage]:
+        """Find the damage from ``start`` to the next sound record.
 
         Args:
             start: where a record should begin, but none does.
             finding: the decoder's finding there; None for zeros.
-            stop: end of the log, if known: the damage reaches no further. If unknown, there are
-                damaged ranges only if a sound record follows.
+            stop: end of the log, if known: the damage reaches no further. If unknown, there is
+                damage only if a sound record follows.
             after: store time of the record before ``start``, ms. An older record is a remainder: it
                 stood there when the log was cut, as RocketMQ does not clear what it cuts.
 
         Returns:
-            One range per file; none if the log ends at ``start``.
+            One damage per file; none if the log ends at ``start``.
         """
         since = after - _CLOCK_STEP_MS
         if self._files.base_of(start) is None:
@@ -106,20 +87,14 @@ class SoundRecordFinder:
             detail = f"zeros, where the log goes on to {end}"
             finding = Corruption(start, CorruptionKind.BAD_MAGIC, detail)
         timestamp = after or self._store_timestamp(end)
-        topic, queue_id, queue_offset = self.facts(start)
-        holes = []
+        damages = []
         while True:
             file_end = self._file_end(start)
-            if end <= file_end or file_end <= start:
-                holes.append(
-                    DamagedRange(start, end, finding, timestamp, topic, queue_id, queue_offset)
-                )
-                return holes if stop is not None or _can_be_filled(holes) else []
-            holes.append(
-                DamagedRange(start, file_end, finding, timestamp, topic, queue_id, queue_offset)
-            )
+            is_last = end <= file_end or file_end <= start
+            damages.append(self.damage(finding, end if is_last else file_end, timestamp))
+            if is_last:
+                return damages if stop is not None or _can_be_filled(damages) else []
             start = file_end
-            topic, queue_id, queue_offset = self.facts(start)
             detail = f"no sound record before {end}"
             finding = Corruption(start, CorruptionKind.BAD_MAGIC, detail)
 
@@ -246,7 +221,7 @@ class SoundRecordFinder:
         sound = len(batch) == 1 and int(batch.store_timestamp[0]) >= since
         return size if sound else 0
 
-    # ------------------------------------------------------------------ facts
+    # ------------------------------------------------------------------ what a header tells
 
     def _store_timestamp(self, offset: int) -> int:
         size = self._sound_size(offset, self._files.capacity_end, 0)
@@ -255,7 +230,25 @@ class SoundRecordFinder:
         record = np.frombuffer(self._files.read(offset, size), np.uint8)
         return int(self._decoder.decode(record, offset).batch.store_timestamp[0])
 
-    def facts(self, start: int) -> tuple[str | None, int | None, int | None]:
+    def damage(self, finding: Corruption, end: int, store_timestamp: int = 0) -> Damage:
+        """Return the damage from a decoder's finding to ``end``, with what the header tells.
+
+        Args:
+            finding: what is wrong, and where.
+            end: physical offset after the damage.
+            store_timestamp: of the record before or after it, ms; 0 if not known.
+        """
+        start = finding.physical_offset
+        return Damage(
+            start,
+            end,
+            finding.reason.name,
+            finding.detail,
+            *self._queue_place(start),
+            store_timestamp=store_timestamp,
+        )
+
+    def _queue_place(self, start: int) -> tuple[str | None, int | None, int | None]:
         """Return topic, queue id and queue offset of a damaged record; None for unreadable ones."""
         head = self._files.read(start, HEADER_SIZE + 2 * HOST_EXTRA_V6)
         if len(head) < HEADER_SIZE + 2 * HOST_EXTRA_V6:
@@ -278,6 +271,6 @@ class SoundRecordFinder:
         return topic.decode(), queue_id, queue_offset if counts else None
 
 
-def _can_be_filled(holes: list[DamagedRange]) -> bool:
-    """Whether no range is smaller than a blank; a range that ends before a record never is."""
-    return all(hole.end_offset - hole.start_offset >= BLANK_MIN_SIZE for hole in holes)
+def _can_be_filled(damages: list[Damage]) -> bool:
+    """Whether none is smaller than a blank; damage that ends before a record never is."""
+    return all(damage.size >= BLANK_MIN_SIZE for damage in damages)
