@@ -431,3 +431,101 @@ def test_its_errors_pickle(error):
     again = pickle.loads(pickle.dumps(error))
 
     assert (type(again), str(again), again.errno) == (type(error), str(error), error.errno)
+
+
+# ------------------------------------------------------------------ held directories
+
+
+def test_a_held_directory_is_opened_once(root, monkeypatch):
+    disk, opened = bound(root), []
+    below = str(root / "below")
+    disk.hold(below)
+    system = os.open
+
+    def noted(path, *args, **options):
+        opened.append(path)
+        return system(path, *args, **options)
+
+    monkeypatch.setattr(os, "open", noted)
+    disk.read_file(f"{below}/file")
+    disk.read_file(f"{root}/below//file")
+
+    assert opened == ["file", "file"]
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_a_link_in_a_held_directory_is_refused_by_every_operation(root, outside, operation):
+    disk = bound(root)
+    disk.hold(str(root / "below"))
+    (root / "below" / "link").symlink_to(outside)
+    before = contents(outside)
+
+    for path in (root / "below" / "link", root / "below" / "link" / "canary"):
+        with pytest.raises(UnsafePathError, match="/below/link: is a symbolic link"):
+            OPERATIONS[operation](disk, str(path))
+    for path in (root / "below" / ".." / ".." / "outside" / "canary", root / "below" / ".."):
+        with pytest.raises(UnsafePathError):
+            OPERATIONS[operation](disk, str(path))
+
+    assert contents(outside) == before
+
+
+def test_what_is_no_directory_of_the_store_is_not_held(root, outside):
+    (root / "link").symlink_to(outside)
+    disk = bound(root)
+
+    for path in (root / "link", root / "link" / "below", outside):
+        with pytest.raises(UnsafePathError):
+            disk.hold(str(path))
+    disk.hold(f"{root}/nothing", f"{root}/nothing/below")
+    (root / "nothing").symlink_to(outside)
+
+    with pytest.raises(UnsafePathError):
+        disk.read_file(f"{root}/nothing/canary")
+
+
+@pytest.mark.parametrize("change", ["rename from", "rename to", "remove", "remove above"])
+def test_a_directory_is_held_until_its_name_goes_to_another(root, change):
+    disk = bound(root)
+    held, deep = f"{root}/below", f"{root}/below/deep"
+    disk.make_directory(deep)
+    disk.hold(held, deep)
+    disk.make_directory(f"{root}/fresh/deep")
+    disk.replace(f"{root}/fresh/deep/file", b"new")
+
+    if change == "rename from":
+        disk.rename(held, f"{root}/old")
+    elif change == "remove":
+        disk.remove_tree(held)
+    elif change == "rename to":
+        disk.remove(f"{held}/file")
+        os.rmdir(deep)
+    else:
+        disk.rename(held, f"{root}/old")
+        disk.remove_tree(f"{root}/old")
+    disk.rename(f"{root}/fresh", held)
+
+    assert disk.read_file(f"{deep}/file") == b"new"
+    assert not disk.exists(f"{held}/file")
+
+
+def test_the_descriptors_of_held_directories_are_given_back(root):
+    before = set(os.listdir("/proc/self/fd"))
+    disk = bound(root)
+    disk.hold(f"{root}/below")
+    assert len(set(os.listdir("/proc/self/fd")) - before) == 2
+
+    disk.let_go()
+
+    assert set(os.listdir("/proc/self/fd")) == before
+    assert disk.read_file(f"{root}/below/file") == b"store's own"
+
+
+def test_nothing_is_held_where_links_are_followed(root):
+    disk = bound(root, follow_links=True)
+    before = set(os.listdir("/proc/self/fd"))
+
+    disk.hold(f"{root}/below")
+
+    assert set(os.listdir("/proc/self/fd")) == before
+    assert Disk().hold(str(root)) is None

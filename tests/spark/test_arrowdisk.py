@@ -180,6 +180,7 @@ def test_every_other_operation_is_refused_and_reaches_no_file_of_the_system(tmp_
         "at",
         "shut",
         "let_go",
+        "hold",
     }  # of disks of the system's own files
     names = [
         name

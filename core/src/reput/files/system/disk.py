@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import errno
 import mmap
+import operator
 import os
 import stat
 import time
@@ -35,6 +36,7 @@ Buffer = bytes | bytearray | memoryview
 
 Item = TypeVar("Item")
 
+_BY_NAME = operator.attrgetter("name")
 _CLEAR_SIZE = 1 << 20  # bytes read, and zeroed, at a time
 
 
@@ -108,8 +110,23 @@ class Disk:
         """Whether `shut` was called."""
         return self._root.shut_reason is not None
 
+    def hold(self, *paths: str) -> None:
+        """Keep directories of the store open, so that files in them are reached in one step.
+
+        Nothing is held if links are followed, or for a directory that is missing. A directory that
+        this disk renames or removes is no longer held. So a writer calls this for directories that
+        no other process renames or removes while the writer has the store's lock.
+
+        Args:
+            paths: absolute, as they begin the paths of files; a directory before those in it.
+
+        Raises:
+            UnsafePathError: a path is not below the root, or a step on the way is a link.
+        """
+        self._root.hold(paths)
+
     def let_go(self) -> None:
-        """Close the descriptor of the store's root; a later operation opens it again."""
+        """Close the descriptors of directories; a later operation opens the root again."""
         self._root.let_go()
 
     # ------------------------------------------------------------------ open files
@@ -123,10 +140,7 @@ class Disk:
             self._root.require_open(path)
         flags |= getattr(os, "O_NONBLOCK", 0)  # opening a foreign pipe must not wait for a peer
         flags |= getattr(os, "O_CLOEXEC", 0)
-        with self._root.parent(path) as (directory, name):
-            if directory is None:
-                return os.open(path, flags, 0o644)
-            return self._root.open_file(directory, name, path, flags)
+        return self._root.open_file(path, flags)
 
     def create_fresh(self, path: str) -> int:
         """Make an empty temporary file, which is renamed later; return its descriptor.
@@ -230,7 +244,7 @@ class Disk:
 
     def write_some(self, descriptor: int, data: Buffer, position: int) -> int:
         """Write a first part of ``data``, often all; return its size. Callers use `write`."""
-        if self._root.shut_reason is not None:  # as in `rename`: no call in between
+        if self._root.shut_reason is not None:  # as in `StoreRoot.change`: no call in between
             self._root.require_open(descriptor)
         return os.pwrite(descriptor, data, position)
 
@@ -240,7 +254,7 @@ class Disk:
         The file has at least ``size`` bytes afterwards.
         """
         has_fallocate = hasattr(os, "posix_fallocate")
-        if self._root.shut_reason is not None:  # as in `rename`: no call in between
+        if self._root.shut_reason is not None:  # as in `StoreRoot.change`: no call in between
             self._root.require_open(descriptor)
         if has_fallocate:
             os.posix_fallocate(descriptor, start, size - start)
@@ -249,7 +263,7 @@ class Disk:
 
     def truncate(self, descriptor: int, size: int) -> None:
         """Set the size of the file; added bytes read as zero and take no space yet."""
-        if self._root.shut_reason is not None:  # as in `rename`: no call in between
+        if self._root.shut_reason is not None:  # as in `StoreRoot.change`: no call in between
             self._root.require_open(descriptor)
         os.ftruncate(descriptor, size)
 
@@ -280,32 +294,15 @@ class Disk:
 
     def rename(self, source: str, target: str) -> None:
         """Rename ``source`` to ``target``, replacing it atomically."""
-        self._root.require_open(source)
-        with self._root.parent(source) as (old, name), self._root.parent(target) as (new, fresh):
-            self._refuse_link(old, name, source)
-            self._refuse_link(new, fresh, target)
-            # Checked again, with no call before the rename: a signal handler may have closed the
-            # store meanwhile.
-            if self._root.shut_reason is not None:
-                self._root.require_open(source)
-            os.replace(name, fresh, src_dir_fd=old, dst_dir_fd=new)
+        self._root.rename(source, target)
 
     def remove(self, path: str) -> None:
         """Remove a file, or a link itself, never what the link leads to."""
-        self._root.require_open(path)
-        with self._root.parent(path) as (directory, name):
-            if self._root.shut_reason is not None:  # as in `rename`: no call in between
-                self._root.require_open(path)
-            os.unlink(name, dir_fd=directory)
+        self._root.change(os.unlink, path)
 
     def remove_directory(self, path: str) -> None:
         """Remove a directory that is empty."""
-        self._root.require_open(path)
-        with self._root.parent(path) as (directory, name):
-            self._refuse_link(directory, name, path)
-            if self._root.shut_reason is not None:  # as in `rename`: no call in between
-                self._root.require_open(path)
-            os.rmdir(name, dir_fd=directory)
+        self._root.remove_directory(path)
 
     def remove_tree(self, path: str) -> None:
         """Remove a directory with everything in it; do nothing if there is none.
@@ -331,8 +328,7 @@ class Disk:
                 this for "no" would overwrite a store's files that exist.
         """
         try:
-            with self._root.parent(path) as (directory, name):
-                os.stat(name, dir_fd=directory, follow_symlinks=False)
+            self._root.look(os.stat, path, follow_symlinks=False)
         except UnsafePathError:
             raise
         except (FileNotFoundError, NotADirectoryError, ValueError):
@@ -353,10 +349,7 @@ class Disk:
 
     def status(self, path: str) -> os.stat_result:
         """Return size, times and the like of the file or directory."""
-        with self._root.parent(path) as (directory, name):
-            if directory is None:
-                return os.stat(path)
-            return self._root.status(directory, name, path)
+        return self._root.status(path)
 
     def identity(self, path: str) -> tuple[int, int]:
         """Return device and inode: equal for all paths that lead to the same file or directory."""
@@ -369,15 +362,7 @@ class Disk:
 
     def usage(self, path: str) -> tuple[int, int]:
         """Return bytes used and bytes still available to us in the file system of ``path``."""
-        if self.follows_links:
-            with self._root.parent(path):
-                facts = os.statvfs(path)
-        else:
-            descriptor = self._root.open_directory(path)
-            try:
-                facts = os.fstatvfs(descriptor)
-            finally:
-                os.close(descriptor)
+        facts = self._root.file_system(path)
         used = (facts.f_blocks - facts.f_bfree) * facts.f_frsize
         return used, facts.f_bavail * facts.f_frsize
 
@@ -411,10 +396,7 @@ class Disk:
     def list(self, path: str) -> list[Entry]:
         """Return the entries of a directory, sorted by name; none if there is no directory."""
         try:
-            if self.follows_links:
-                with self._root.parent(path), os.scandir(path) as entries:
-                    return sorted(entries, key=lambda entry: entry.name)
-            return sorted(self._root.list(path), key=lambda entry: entry.name)
+            return sorted(self._root.list(path), key=_BY_NAME)
         except FileNotFoundError:
             return []
 
@@ -437,12 +419,8 @@ class Disk:
 
     def make_one_directory(self, path: str) -> None:
         """Make a directory whose parent exists. Callers use `make_directory`."""
-        self._root.require_open(path)
         try:
-            with self._root.parent(path) as (directory, name):
-                if self._root.shut_reason is not None:  # as in `rename`: no call in between
-                    self._root.require_open(path)
-                os.mkdir(name, dir_fd=directory)
+            self._root.change(os.mkdir, path)
         except FileExistsError:
             if not self._is_directory(path):  # else another process was quicker
                 raise
@@ -474,24 +452,16 @@ class Disk:
         time.sleep(seconds)
 
     def _is_link(self, path: str) -> bool:
-        with self._root.parent(path) as (directory, name):
-            try:
-                return stat.S_ISLNK(os.lstat(name, dir_fd=directory).st_mode)
-            except (FileNotFoundError, NotADirectoryError):
-                return False
+        try:
+            return stat.S_ISLNK(self._root.look(os.lstat, path).st_mode)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
 
     def _is_directory(self, path: str) -> bool:
         try:
             return stat.S_ISDIR(self.status(path).st_mode)
         except (FileNotFoundError, NotADirectoryError):
             return False
-
-    def _refuse_link(self, directory: int | None, name: str, path: str) -> None:
-        if directory is not None:
-            try:
-                self._root.status(directory, name, path)
-            except FileNotFoundError:
-                return  # the operation itself raises, if it needs the file
 
     # ------------------------------------------------------------------ small files
 

@@ -79,6 +79,7 @@ __all__ = [
 ]
 
 _LOG_FILES_OPEN: Final = 64
+_HELD: Final = ("plugins", "progress")  # directories in `OWN_DIRECTORY`
 _OWN_NOTES: Final = ("plugins", "progress", "lost+found")  # directories of small files
 
 
@@ -189,6 +190,7 @@ def hold(asked: Asked, undoing: Undoing) -> Held:
         asked.outer.make_directory(root, durable=True)
         undoing.in_any_case(lambda: _give_up(lock, disk, calls))
         lock.acquire()
+        disk.hold(*_held_directories(asked))
     elif not disk.exists(asked.path("commitlog")):
         raise StoreNotFoundError(root, EXPECTED)
     closed = problems.noted(lambda: CloseRecord.load(root, disk), None)
@@ -198,6 +200,12 @@ def hold(asked: Asked, undoing: Undoing) -> Held:
     manifest = problems.manifest(root, disk)
     records = PluginRecords(root, disk, problems.pass_over)
     return Held(abort, lock, calls, records, problems, manifest, closed, clean)
+
+
+def _held_directories(asked: Asked) -> list[str]:
+    """Return directories that nobody removes or renames while a writer has the lock."""
+    own = asked.path(OWN_DIRECTORY)
+    return [asked.path("commitlog"), own, *(os.path.join(own, name) for name in _HELD)]
 
 
 def _give_up(lock: StoreLock, disk: Disk, calls: PluginCalls) -> None:
@@ -295,6 +303,8 @@ def begin_changes(
         disk.finish_replacing(directory)
     disk.make_directory(os.path.join(own, "progress"))
     disk.make_directory(files.directory)
+    if held.manifest is None:
+        disk.hold(*_held_directories(asked))  # some were missing
     is_new = not abort.present
 
     def take_back() -> None:
