@@ -86,7 +86,7 @@ def _drop(scan: Scan) -> int:
 def exports(trial: Trial, *, form: str) -> None:
     """All columns, by topic and day, in one process and in one for each processor."""
     from reput_export.exporting.job import export
-    from reput_offline.engine import LocalEngine
+    from reput_offline import LocalEngine
 
     trial.warm_up()
     target = trial.directory / form
@@ -106,7 +106,7 @@ def imports(trial: Trial) -> None:
     """A store of Parquet, its log alone; all cores export, one process imports."""
     from reput_export.exporting.job import export
     from reput_export.importing.job import import_
-    from reput_offline.engine import LocalEngine
+    from reput_offline import LocalEngine
 
     trial.warm_up()
     files, store = trial.directory / "parquet", trial.directory / "imported"

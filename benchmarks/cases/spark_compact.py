@@ -16,7 +16,7 @@ from benchmarks.trial import Trial
 
 if TYPE_CHECKING:
     from reput import Store
-    from reput_offline.engine import Engine
+    from reput_offline import Engine
 
 __all__ = ["cases"]
 
@@ -51,7 +51,7 @@ def cases() -> Iterator[Case]:
 
 def on_this_machine(trial: Trial) -> None:
     """The plugin's own run; then tasks in this process, and in one process per processor."""
-    from reput_offline.engine import LocalEngine
+    from reput_offline import LocalEngine
 
     _prepare(trial)
     expected = _compact(trial, None, "reput, the plugin's own run", baseline=True)

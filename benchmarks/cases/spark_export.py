@@ -12,7 +12,7 @@ from benchmarks.tables import EXPORT
 from benchmarks.trial import Trial
 
 if TYPE_CHECKING:
-    from reput_offline.engine import Engine
+    from reput_offline import Engine
 
 __all__ = ["cases"]
 
@@ -41,7 +41,7 @@ def cases() -> Iterator[Case]:
 
 def on_this_machine(trial: Trial) -> None:
     """One process, and one process per processor."""
-    from reput_offline.engine import LocalEngine
+    from reput_offline import LocalEngine
 
     trial.warm_up()
     for jobs in dict.fromkeys((1, os.cpu_count() or 1)):

@@ -49,7 +49,7 @@ def in_processes(trial: Trial) -> None:
     """Batches are made and dropped, as Spark's sink ``noop`` drops rows."""
     from reput_arrow import COLUMNS
     from reput_arrow.reading.whole import plan
-    from reput_offline.engine import LocalEngine
+    from reput_offline import LocalEngine
 
     assert trial.big_log is not None
     trial.warm_up()

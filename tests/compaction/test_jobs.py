@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from reput_compaction.job import _jobplan
-from reput_offline.engine import LocalEngine
+from reput_offline import LocalEngine
 from reput_testing import ManualClock
 
 HOUR = 3_600_000

@@ -18,8 +18,7 @@ from reput_compaction.job import _jobplan
 from reput_compaction.job._jobvalues import LayTask, MergeTask, ScanTask, WriteTask
 from reput_compaction.run._compaction import Compaction
 from reput_compaction.run._superseded import SORT_FACTOR
-from reput_offline.engine import LocalEngine
-from reput_offline.tasks import TaskFailedError
+from reput_offline import LocalEngine, TaskFailedError
 from reput_testing import FaultyDisk, ManualClock
 
 HERE = LocalEngine(1)
@@ -229,7 +228,7 @@ def test_no_task_needs_more_memory_for_keys_than_it_may_take(tmp_path, monkeypat
 DRIVER = """
 import os, signal, sys
 from compactedstores import open_store
-from reput_offline.engine import LocalEngine
+from reput_offline import LocalEngine
 
 class Engine(LocalEngine):
     rounds = 0

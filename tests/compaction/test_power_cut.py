@@ -9,7 +9,7 @@ import pytest
 
 import reput
 from reput_compaction import CompactionPlugin
-from reput_offline.engine import LocalEngine
+from reput_offline import LocalEngine
 from reput_testing import PowerCuts, QuickDisk, Witness, snapshot
 from reput_testing.crashes.witness import messages_of
 

@@ -13,7 +13,7 @@ import reput
 from reput.errors import StoreLockedError
 from reput_cli.kit.exitcodes import ExitCode
 from reput_cli.root import reput as command
-from reput_offline.local import rebuild
+from reput_offline import rebuild
 
 SOUND = ["basic", "slow", "v6", "batch", "transaction", "demo", "crash-clean-tail"]
 

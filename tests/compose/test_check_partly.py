@@ -12,7 +12,7 @@ import reput
 from reput.retention.config import RetentionConfig
 from reput_cli.kit.exitcodes import ExitCode
 from reput_cli.root import reput as command
-from reput_offline.local import rebuild
+from reput_offline import rebuild
 from reput_testing import QuickDisk, snapshot
 
 SMALL = {

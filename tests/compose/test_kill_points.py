@@ -27,7 +27,7 @@ from mixedshop import SECTIONS, Shop
 
 import reput
 from reput.log import Progress, ProgressFile
-from reput_offline.local import rebuild
+from reput_offline import rebuild
 from reput_testing import KillPoints, QuickDisk, copy_store
 
 pytestmark = pytest.mark.proof

@@ -10,10 +10,8 @@ from rebuildstores import LOG, SPLIT
 
 import reput
 from reput.errors import PluginError
-from reput_offline.driver import run_rebuild
-from reput_offline.engine import LocalEngine
-from reput_offline.local import rebuild
-from reput_offline.tasks import OrderTask, ScanTask, TaskFailedError
+from reput_offline import LocalEngine, rebuild, run_rebuild
+from reput_offline.rebuilding.tasks import OrderTask, ScanTask, TaskFailedError
 from reput_testing import QuickDisk, snapshot
 from reput_testing.disks.simulateddisk import SimulatedDisk
 from reput_testing.effort import is_soak
@@ -154,7 +152,7 @@ def in_parts_here():
 def test_a_power_cut_at_any_operation_leaves_the_files_of_the_log(
     tmp_path, is_there, record_property, monkeypatch
 ):
-    monkeypatch.setattr("reput_offline.driver._SPLIT_MIN", 4_096)
+    monkeypatch.setattr("reput_offline.rebuilding.driver._SPLIT_MIN", 4_096)
     config = {
         "commitlog": {"file_size": 8_192, "preallocate": False},
         "consumequeue": {"units_per_file": 5},

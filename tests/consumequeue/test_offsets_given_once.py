@@ -16,7 +16,7 @@ from reput.retention.config import RetentionConfig
 from reput.status import ReadStatus
 from reput_cli.plugins.catchingup import catch_up
 from reput_consumequeue.layout import UNIT_SIZE
-from reput_offline.local import rebuild
+from reput_offline import rebuild
 from reput_testing import ManualClock, QuickDisk
 
 SIZE = 4096

@@ -10,7 +10,7 @@ from besidewriters import check_queue, killed, look_between, open_still
 
 import reput
 from reput.log import Progress, ProgressFile
-from reput_offline.local import rebuild
+from reput_offline import rebuild
 
 PLUGINS = ["consumequeue"]
 UNITS = 4

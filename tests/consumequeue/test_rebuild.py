@@ -14,7 +14,7 @@ from rebuildstores import LOG, SPLIT
 import reput
 from reput.dispatch.records.manifest import Manifest
 from reput.errors import CorruptFileError, PluginError, StoreLockedError, StoreNotFoundError
-from reput_offline.local import rebuild
+from reput_offline import rebuild
 
 CONFIG = {
     "commitlog": LOG,

@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 import reput
-from reput_offline.local import rebuild
+from reput_offline import rebuild
 from reput_testing import QuickDisk, snapshot
 from reput_testing.disks.simulateddisk import SimulatedDisk
 from reput_testing.effort import is_soak

@@ -14,7 +14,7 @@ from reput_cli.kit.exitcodes import ExitCode
 from reput_cli.root import reput as command
 from reput_export.errors import CodedError
 from reput_export.exporting.job import export
-from reput_offline.engine import LocalEngine
+from reput_offline import LocalEngine
 
 SPLIT = 1 << 16
 DAY = 86_400_000

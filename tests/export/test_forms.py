@@ -19,7 +19,7 @@ from reput_arrow import scan
 from reput_export.errors import CodedError
 from reput_export.exporting.job import export
 from reput_export.exporting.jsontexts import json_lines
-from reput_offline.engine import LocalEngine
+from reput_offline import LocalEngine
 
 TEXT = st.text(max_size=8)
 ROWS = st.lists(

@@ -21,7 +21,7 @@ from reput_export.exporting.job import export
 from reput_export.importing import merging, rows
 from reput_export.importing.job import import_
 from reput_export.importing.sources import Source
-from reput_offline.engine import LocalEngine
+from reput_offline import LocalEngine
 
 # Where records begin is the new log's own; Java writes empty tags, which read as none.
 OWN = {"physical_offset", "size", "msg_id"}

@@ -18,7 +18,7 @@ from reput_cli.root import reput as command
 from reput_export.errors import CodedError
 from reput_export.exporting import increments
 from reput_export.exporting.job import export
-from reput_offline.engine import LocalEngine
+from reput_offline import LocalEngine
 
 
 def go_on(root, target, **options):

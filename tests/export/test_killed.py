@@ -15,7 +15,7 @@ import reput
 PROGRAM = """
 import sys
 from reput_export.exporting.job import export
-from reput_offline.engine import LocalEngine
+from reput_offline import LocalEngine
 
 print("ready", flush=True)
 sys.stdin.readline()

@@ -19,7 +19,7 @@ from reput.log import Split, plan_splits, read_split
 from reput.plugin import NotSplittableError
 from reput_index._shards import IndexBuilder, SplitKeys
 from reput_index.files._header import Geometry
-from reput_offline.local import rebuild
+from reput_offline import rebuild
 from reput_testing import snapshot
 
 CONFIG = {

@@ -12,7 +12,7 @@ import reput
 from reput.files import file_name
 from reput_integrity import IntegrityPlugin, check
 from reput_integrity.layout import UNIT_DTYPE
-from reput_offline.local import rebuild
+from reput_offline import rebuild
 
 SMALL = {"commitlog": {"file_size": 4096, "preallocate": False}}
 

@@ -10,8 +10,8 @@ import reput
 from reput.errors import PluginError
 from reput.files import Disk
 from reput.plugin import Comparison, Difference, Plugin
-from reput_offline.driver import _weighed
-from reput_offline.explain import explained
+from reput_offline.rebuilding.driver import _weighed
+from reput_offline.rebuilding.explain import explained
 
 
 @pytest.fixture

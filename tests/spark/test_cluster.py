@@ -24,7 +24,7 @@ from sparkcluster import Cluster, kill_own_worker
 
 import reput
 from reput_arrow import to_arrow
-from reput_offline.driver import run_rebuild
+from reput_offline import run_rebuild
 from reput_spark import SparkReputError, local_session, read
 from reput_spark.jobs import verify as verifying
 from reput_spark.jobs.engine import SparkEngine

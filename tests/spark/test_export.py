@@ -11,7 +11,7 @@ from exportedstores import make_store, read_back
 
 from reput_cli.kit.exitcodes import ExitCode
 from reput_cli.root import reput as command
-from reput_offline.engine import LocalEngine
+from reput_offline import LocalEngine
 from reput_spark import SparkReputError
 from reput_spark.cli import spark as spark_command
 from reput_spark.jobs.export import export

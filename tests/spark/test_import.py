@@ -26,7 +26,7 @@ def exported(root, target, engine):
 
 @pytest.fixture
 def engine():
-    from reput_offline.engine import LocalEngine
+    from reput_offline import LocalEngine
 
     return LocalEngine(1)
 

@@ -15,8 +15,7 @@ import pytest
 
 import reput
 from reput.errors import PluginError, StoreLockedError, StoreNotFoundError
-from reput_offline import local
-from reput_offline.driver import run_rebuild
+from reput_offline import local, run_rebuild
 from reput_testing import snapshot
 
 pytest.importorskip("pyspark")

@@ -10,8 +10,7 @@ from click.testing import CliRunner
 import reput
 from reput_cli.kit.exitcodes import ExitCode
 from reput_cli.root import reput as command
-from reput_offline.driver import run_rebuild
-from reput_offline.engine import LocalEngine
+from reput_offline import LocalEngine, run_rebuild
 
 pytest.importorskip("pyarrow")
 

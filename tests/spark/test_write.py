@@ -35,7 +35,7 @@ from reput_export.writing.staging import segments
 from reput_export.writing.staging.numbering import number_file
 from reput_export.writing.staging.segments import write_task
 from reput_export.writing.staging.sidecars import SIDECAR_DTYPE
-from reput_offline.engine import LocalEngine
+from reput_offline import LocalEngine
 from reput_spark import SparkReputError
 from reput_spark.writing.segments import stage_segment
 

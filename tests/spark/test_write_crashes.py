@@ -20,7 +20,7 @@ from reput_export.writing.publish.driver import abort_write, commit_write, inten
 from reput_export.writing.publish.intents import Intent, load_writes
 from reput_export.writing.publish.publishing import publish
 from reput_export.writing.publish.settling import take_back
-from reput_offline.engine import LocalEngine
+from reput_offline import LocalEngine
 from reput_spark import SparkReputError
 from reput_testing import PowerCuts
 from reput_testing.disks.simulateddisk import SimulatedDisk

@@ -13,7 +13,7 @@ from mixedreader import Reader
 
 import reput
 from reput.errors import StoreNotFoundError
-from reput_offline.local import rebuild
+from reput_offline import rebuild
 from reput_testing import ManualClock, QuickDisk
 
 REST_MS = 20_000

@@ -27,10 +27,10 @@ from mixedreader import Journal, read
 from mixedrest import check_back
 
 import reput
-import reput_offline.local
 from reput.errors import StoreNotFoundError
 from reput.log import Progress, ProgressFile
 from reput.retention.config import RetentionConfig
+from reput_offline import rebuild
 from reput_schedule import delayed
 from reput_testing.disks.mortaldisk import MortalDisk
 from reput_transaction import TransactionEndedError
@@ -112,7 +112,7 @@ class Writer:
         self.enter(plan.WRITING)
         self.enter(plan.CLOSING)
         with contextlib.suppress(StoreNotFoundError):  # none was made before the kill
-            reput_offline.local.rebuild(self.root, jobs=1, disk=self.disk)
+            rebuild(self.root, jobs=1, disk=self.disk)
         self.journal.note("rebuilt")
 
     def backfill(self) -> None:

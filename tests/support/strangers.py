@@ -15,8 +15,7 @@ import reput
 from reput.dispatch.records.states import SUSPEND, PluginRecords
 from reput.errors import ReputError
 from reput.retention.config import RetentionConfig
-from reput_offline.engine import LocalEngine
-from reput_offline.local import rebuild
+from reput_offline import LocalEngine, rebuild
 from reput_schedule import delayed
 from reput_testing import ManualClock, QuickDisk
 

@@ -9,7 +9,7 @@ import attrs
 import pytest
 
 import reput
-from reput_offline.local import rebuild
+from reput_offline import rebuild
 from reput_testing import ManualClock, sample_log
 
 QUERY = "SELECT topic, tag, minute, messages, body_size FROM counter ORDER BY 1, 2, 3"

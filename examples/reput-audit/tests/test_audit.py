@@ -166,8 +166,7 @@ def test_a_store_counts_what_is_put_into_it(tmp_path):
 
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_counts_of_splits_add_up_to_the_same_file(tmp_path, jobs):
-    from reput_offline.driver import run_rebuild
-    from reput_offline.engine import LocalEngine
+    from reput_offline import LocalEngine, run_rebuild
 
     clock = ManualClock(NOON)
     config = {"commitlog": {"file_size": 1 << 21, "preallocate": False}}
@@ -186,7 +185,7 @@ def test_counts_of_splits_add_up_to_the_same_file(tmp_path, jobs):
 
 
 def test_an_empty_log_has_the_file_that_a_dispatch_would_write(tmp_path):
-    from reput_offline.local import rebuild
+    from reput_offline import rebuild
 
     with reput.open(tmp_path, plugins=["audit"]):
         pass

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from reput.plugin import Difference
-    from reput_offline.driver import Rebuilt
+    from reput_offline import Rebuilt
 
 __all__ = ["contradicts", "vouches"]
 

@@ -1,8 +1,50 @@
-"""Rebuilds the files of plugins from splits of the log, on many cores: the second engine.
+"""Tools for stores that no program has open: rebuilds, and comparisons with what a rebuild gives.
 
-`worker` and `tasks` are what one process does, `engine` runs tasks on this machine, `driver` leads
-from the lock to `publish`, which replaces the old files. Users call `reput_offline.local.rebuild`.
-What a plugin must offer is in `reput.plugin`, and how a log is cut into splits in `reput.log`.
+    from reput_offline import rebuild
+
+    rebuild("/path/to/store", ["consumequeue"])
+
+`run_rebuild` does the same on any engine that runs tasks; `LocalEngine` runs them on this machine.
 """
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from reput.doors import door
+
+if TYPE_CHECKING:
+    from reput_offline.rebuilding.compare import compare as compare
+    from reput_offline.rebuilding.driver import Rebuilt as Rebuilt
+    from reput_offline.rebuilding.driver import run_rebuild as run_rebuild
+    from reput_offline.rebuilding.local import rebuild as rebuild
+    from reput_offline.rebuilding.tasks import TaskFailedError as TaskFailedError
+    from reput_offline.running.engine import Engine as Engine
+    from reput_offline.running.engine import LocalEngine as LocalEngine
+    from reput_offline.running.engine import ProcessEndedError as ProcessEndedError
+    from reput_offline.running.engine import Task as Task
+    from reput_offline.running.engine import Work as Work
+    from reput_offline.running.rounds import LogPlace as LogPlace
+    from reput_offline.running.rounds import SplitTask as SplitTask
+    from reput_offline.running.rounds import read_in_rounds as read_in_rounds
+
+_HOMES = {
+    "Engine": "running.engine",
+    "LocalEngine": "running.engine",
+    "LogPlace": "running.rounds",
+    "ProcessEndedError": "running.engine",
+    "Rebuilt": "rebuilding.driver",
+    "SplitTask": "running.rounds",
+    "Task": "running.engine",
+    "TaskFailedError": "rebuilding.tasks",
+    "Work": "running.engine",
+    "compare": "rebuilding.compare",
+    "read_in_rounds": "running.rounds",
+    "rebuild": "rebuilding.local",
+    "run_rebuild": "rebuilding.driver",
+}
+
+__all__ = [*_HOMES]
+
+if not TYPE_CHECKING:  # a name that is not listed is an error for mypy, too
+    __getattr__, __dir__ = door(__name__, _HOMES)

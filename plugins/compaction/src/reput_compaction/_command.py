@@ -10,7 +10,7 @@ import click
 from reput_cli.kit import ExitCode, jobs_option, json_option, path_argument, with_debug
 
 if TYPE_CHECKING:
-    from reput_offline.engine import Engine
+    from reput_offline import Engine
 
 __all__ = ["compact"]
 
@@ -56,7 +56,7 @@ def compact(path: str, topic: str | None, jobs: int | None, as_json: bool) -> No
 
 
 def _engine(jobs: int | None) -> contextlib.AbstractContextManager[Engine | None]:
-    from reput_offline.engine import LocalEngine
+    from reput_offline import LocalEngine
 
     engine = LocalEngine(jobs)
     return contextlib.nullcontext() if engine.is_here else engine

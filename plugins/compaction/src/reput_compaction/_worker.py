@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from reput_compaction.run._checkpoint import Checkpoint
     from reput_compaction.run._compaction import Compacted
     from reput_compaction.run._rules import Rules
-    from reput_offline.engine import Engine
+    from reput_offline import Engine
 
 __all__ = ["Timing", "Worker"]
 

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from reput.plugin import StoreContext
     from reput.record import DispatchBatch, Message
     from reput_compaction.run._compaction import Compacted
-    from reput_offline.engine import Engine
+    from reput_offline import Engine
 
 logger = logging.getLogger(__name__)
 
@@ -255,7 +255,7 @@ class CompactionPlugin(reput.Plugin):
             topic: only this topic, or these; by default all compacted topics.
             progress: called now and then with bytes done, and bytes to be done in all; both may
                 grow.
-            engine: see `reput_offline.engine.Engine`; the plugin must be installed wherever it runs
+            engine: see `reput_offline.Engine`; the plugin must be installed wherever it runs
                 tasks.
             split_size: approximate bytes of records that a task of the engine reads; the default is
                 256 MiB, and less where there would be too few tasks.

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from reput_cli.kit import ProgressBar
-    from reput_offline.driver import Rebuilt
+    from reput_offline import Rebuilt
 
 __all__ = ["demo"]
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from reput_cli.kit import ProgressBar
-    from reput_offline.engine import Engine
+    from reput_offline import Engine
 
 __all__ = ["engine_of", "progress_of", "session_of", "spark_at"]
 
@@ -43,7 +43,7 @@ def engine_of(master: str, jobs: int | None) -> Iterator[Engine]:
         )
     if jobs is not None:
         from reput_export.commands.failing import failures
-        from reput_offline.engine import LocalEngine
+        from reput_offline import LocalEngine
 
         with failures(), LocalEngine(jobs) as engine:
             yield engine

@@ -11,7 +11,7 @@ from reput_spark.cli.engines import engine_of, progress_of
 from reput_spark.cli.options import engine_options
 
 if TYPE_CHECKING:
-    from reput_offline.driver import Rebuilt
+    from reput_offline import Rebuilt
 
 __all__ = ["rebuild"]
 
@@ -38,7 +38,7 @@ def rebuild(
     """Build the files of each PLUGIN of the store at PATH anew from the log, as `reput rebuild`."""
     from reput.log import SPLIT_SIZE
     from reput_cli.kit import check_store, check_used, follows_links, print_rebuilt, used_plugins
-    from reput_offline.driver import run_rebuild
+    from reput_offline import run_rebuild
 
     root = check_store(path)
     if used_plugins(root) is not None:  # of a store of RocketMQ's own everything can be built

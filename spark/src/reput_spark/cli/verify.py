@@ -11,7 +11,7 @@ from reput_spark.cli.engines import progress_of, spark_at
 from reput_spark.cli.options import master_option, paths_argument, split_size_option
 
 if TYPE_CHECKING:
-    from reput_offline.driver import Rebuilt
+    from reput_offline import Rebuilt
     from reput_spark.jobs.verify import Verified
 
 __all__ = ["verify"]

@@ -3,8 +3,7 @@
 A job is a column of a DataFrame of numbers: a function of Spark's does the task of each number,
 and returns what came of it. So results travel as Spark's do, also through Spark Connect; of each
 task those of one attempt count, and a task that fails is begun again as often as the session
-allows. What a task writes, it writes so that no other attempt is in its way; see
-`reput_offline.tasks`.
+allows. What a task writes, it writes so that no other attempt is in its way.
 """
 
 from __future__ import annotations
@@ -21,13 +20,13 @@ from reput_spark.jobs.watching import watched
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
 
-    from reput_offline.engine import Task, Work
+    from reput_offline import Task, Work
 
 __all__ = ["SparkEngine", "collected", "do_task", "failure_of"]
 
 
 class SparkEngine:
-    """Runs tasks on a Spark session; see `reput_offline.engine.Engine`."""
+    """Runs tasks on a Spark session; see `reput_offline.Engine`."""
 
     splits = True
     is_here = False
@@ -86,7 +85,7 @@ def do_task(work: Work, given: bytes) -> bytes:
     """Do one task, on an executor.
 
     Args:
-        work: see `reput_offline.engine.Work`.
+        work: see `reput_offline.Work`.
         given: the task, pickled.
 
     Returns:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from reput.log import SPLIT_SIZE
 from reput_export.localpaths import local_path
-from reput_offline.driver import Rebuilt, run_rebuild
+from reput_offline import Rebuilt, run_rebuild
 from reput_spark.jobs.engine import SparkEngine
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def rebuild(
     check: bool = False,
     follow_links: bool = False,
 ) -> list[Rebuilt]:
-    """Build the files of plugins again on Spark; see `reput_offline.local.rebuild`.
+    """Build the files of plugins again on Spark; see `reput_offline.rebuild`.
 
     Plugins that offer ``reput_shards`` are built from splits of the log, in parallel; any other
     plugin is built by one task, in order, beside these. Executors need the plugins installed.

@@ -20,7 +20,7 @@ from reput_export.writing.publish.intents import PublishedWrite, load_writes
 from reput_export.writing.publish.publishing import Published
 from reput_export.writing.publish.refusing import refuse_overwriting
 from reput_export.writing.staging.segments import write_task
-from reput_offline.engine import LocalEngine
+from reput_offline import LocalEngine
 from reput_spark.errors import SparkReputError
 from reput_spark.writing.earlier import EarlierWrites
 from reput_spark.writing.notes import Notes

@@ -15,7 +15,7 @@ import attrs
 from reput_export.writing.directories import INTENT, forget, is_name, spark_directory
 from reput_export.writing.publish.intents import PublishedWrite, load_writes, note_write
 from reput_export.writing.publish.publishing import Published, settle_earlier
-from reput_offline.engine import LocalEngine
+from reput_offline import LocalEngine
 from reput_spark.errors import SparkReputError
 from reput_spark.writing.notes import Intent, Notes
 from reput_spark.writing.putting import Opening, Putter

@@ -67,7 +67,7 @@ def rebuild(
     from reput_cli.kit.progressbar import ProgressBar
     from reput_cli.kit.rebuilt import print_rebuilt
     from reput_cli.kit.storeplugins import check_store, check_used, used_plugins
-    from reput_offline.local import rebuild as build
+    from reput_offline import rebuild as build
 
     root = check_store(path)
     if used_plugins(root) is not None:  # if only RocketMQ wrote the store, everything can be built

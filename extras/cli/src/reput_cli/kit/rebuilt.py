@@ -13,7 +13,7 @@ from reput_cli.kit.output import Column, format_size, print_json, print_table
 from reput_cli.kit.times import format_duration
 
 if TYPE_CHECKING:
-    from reput_offline.local import Rebuilt
+    from reput_offline import Rebuilt
 
 __all__ = ["print_built", "print_rebuilt"]
 

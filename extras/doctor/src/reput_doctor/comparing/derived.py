@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from reput.errors import CorruptFileError, PluginError
 from reput.files import OWN_DIRECTORY, Disk
 from reput_doctor.comparing.values import FileDifference
-from reput_offline.compare import compare
+from reput_offline import compare
 
 if TYPE_CHECKING:
     from reput.files import Entry

@@ -12,13 +12,13 @@ from reput.log import SPLIT_SIZE, Damage, DamageCollector, Split, plan_splits, r
 from reput_doctor.counting.counts import Counts, TimeRange
 from reput_doctor.counting.logpart import LogPart, open_log
 from reput_doctor.torn import torn_damages
-from reput_offline.rounds import read_in_rounds
+from reput_offline import read_in_rounds
 
 if TYPE_CHECKING:
     from reput import Store
     from reput.log import LogReader
     from reput_doctor.counting.marks import Mark
-    from reput_offline.engine import Engine
+    from reput_offline import Engine
 
 __all__ = ["DAMAGES_MAX", "CountedLog", "count_log"]
 

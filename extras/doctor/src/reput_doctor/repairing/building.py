@@ -34,7 +34,7 @@ from reput_doctor.repairing.logfiles import Notice, PlacedDisk
 from reput_doctor.repairing.mendlog import LogMending
 from reput_doctor.repairing.planning import WINDOW_SIZE
 from reput_doctor.repairing.publishing import STAGING
-from reput_offline.local import Rebuilt, rebuild
+from reput_offline import Rebuilt, rebuild
 
 if TYPE_CHECKING:
     from reput_doctor.repairing.plan import Plan

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from reput.files import Disk
     from reput.plugin import Difference
     from reput_doctor.repairing.plan import Plan
-    from reput_offline.driver import Rebuilt
+    from reput_offline import Rebuilt
 
 __all__ = ["DIRECTORY", "Doubt", "doubts_of", "keep_evidence"]
 

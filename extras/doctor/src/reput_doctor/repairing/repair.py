@@ -22,8 +22,7 @@ from reput_doctor.repairing.planning import make_plan
 from reput_doctor.repairing.publishing import STAGING, Mark, publish, read_mark, remove, start
 from reput_doctor.repairing.putback import put_back
 from reput_doctor.repairing.space import check_space
-from reput_offline.driver import run_rebuild
-from reput_offline.engine import LocalEngine
+from reput_offline import LocalEngine, run_rebuild
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -23,7 +23,7 @@ from reput_doctor.reporting.notes.wheel import read_wheel
 from reput_doctor.reporting.transactions import transactions_of
 from reput_doctor.reporting.values import LogExtent, StoreReport
 from reput_doctor.reporting.waiting import Waiting
-from reput_offline.engine import LocalEngine
+from reput_offline import LocalEngine
 
 if TYPE_CHECKING:
     from reput.log import Damage, LogView, Loss

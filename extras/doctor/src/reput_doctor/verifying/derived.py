@@ -17,14 +17,13 @@ from reput_doctor.contradictions import contradicts, vouches
 from reput_doctor.coverage import SUMS
 from reput_doctor.findings import Finding, Findings, NotChecked, Severity
 from reput_doctor.verifying.survey import COMMIT_LOG
-from reput_offline.driver import run_rebuild
+from reput_offline import run_rebuild
 
 if TYPE_CHECKING:
     from reput.offline import Traces
     from reput.plugin import Difference, TouchedMessage
     from reput_doctor.verifying.survey import Survey
-    from reput_offline.driver import Rebuilt
-    from reput_offline.engine import Engine
+    from reput_offline import Engine, Rebuilt
 
 __all__ = ["DerivedChecked", "Usable", "check_derived", "usable_plugins"]
 

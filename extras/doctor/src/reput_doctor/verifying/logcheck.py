@@ -27,11 +27,11 @@ from reput_doctor.torn import torn_damages
 from reput_doctor.verifying.deep import Deep, Oddity
 from reput_doctor.verifying.orders import Orders, join
 from reput_doctor.verifying.survey import COMMIT_LOG
-from reput_offline.rounds import read_in_rounds
+from reput_offline import read_in_rounds
 
 if TYPE_CHECKING:
     from reput import Store
-    from reput_offline.engine import Engine
+    from reput_offline import Engine
 
 __all__ = ["LogChecked", "check_log"]
 

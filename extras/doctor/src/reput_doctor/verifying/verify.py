@@ -27,7 +27,7 @@ from reput_doctor.verifying.mirror import mirror_of
 from reput_doctor.verifying.ownnotes import check_own
 from reput_doctor.verifying.settings import check_settings
 from reput_doctor.verifying.survey import COMMIT_LOG, survey
-from reput_offline.engine import LocalEngine
+from reput_offline import LocalEngine
 
 if TYPE_CHECKING:
     from reput import Store
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from reput.offline import Traces
     from reput_doctor.verifying.logcheck import LogChecked
     from reput_doctor.verifying.survey import Survey
-    from reput_offline.engine import Engine
+    from reput_offline import Engine
 
 __all__ = ["verify"]
 

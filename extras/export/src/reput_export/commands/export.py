@@ -141,7 +141,7 @@ def export(
     from reput_cli.kit import ProgressBar, print_json
     from reput_export.commands.failing import failures
     from reput_export.exporting.job import export as run
-    from reput_offline.engine import LocalEngine
+    from reput_offline import LocalEngine
 
     with (
         failures(),

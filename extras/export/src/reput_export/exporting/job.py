@@ -36,12 +36,12 @@ from reput_export.exporting.increments import (
     read_state,
 )
 from reput_export.exporting.order import COMPRESSIONS, FORMS, PARTS, Exported, Order
-from reput_offline.engine import LocalEngine
+from reput_offline import LocalEngine
 
 if TYPE_CHECKING:
     from reput_arrow.reading.tasks import Task
     from reput_arrow.scanning.asking import Moment, Paths
-    from reput_offline.engine import Engine
+    from reput_offline import Engine
 
 __all__ = ["Exported", "export"]
 
@@ -77,7 +77,7 @@ def export(
         paths: a store or several, as for `reput_arrow.scan`.
         target: a directory that is not there yet, or a URI that `pyarrow.fs` knows; the same place
             for all processes that run tasks.
-        engine: `reput_offline.engine.LocalEngine`, or `reput_spark.jobs.engine.SparkEngine`.
+        engine: `reput_offline.LocalEngine`, or `reput_spark.jobs.engine.SparkEngine`.
         columns: of `reput_arrow.COLUMNS`; all when left out. Those that directories are made by
             are in names of directories.
         split_size: bytes of the log in a task, about.

@@ -18,7 +18,7 @@ from reput_export.writing.options import KEPT, WriteOptions
 from reput_export.writing.plan import plan_write
 from reput_export.writing.publish.driver import abort_write, intent_of, publish_write
 from reput_export.writing.staging.segments import write_task
-from reput_offline.engine import LocalEngine
+from reput_offline import LocalEngine
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -27,12 +27,12 @@ from reput_compaction.job._jobstaging import staging_directory, sweep
 from reput_compaction.job._jobvalues import Job, LayTask, MergeTask, ScanTask, WriteTask
 from reput_compaction.job._jobwrite import write
 from reput_compaction.run._superseded import SEED_SIZE
-from reput_offline.tasks import TaskFailedError
+from reput_offline import TaskFailedError
 
 if TYPE_CHECKING:
     from reput.plugin import StoreContext
     from reput_compaction.run._compaction import Compaction, Made
-    from reput_offline.engine import Engine
+    from reput_offline import Engine
 
 __all__ = ["CompactionJob", "run_task"]
 

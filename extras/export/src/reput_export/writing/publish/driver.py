@@ -16,10 +16,10 @@ from reput_export.writing.publish.intents import Intent
 from reput_export.writing.publish.publishing import Published, publish
 from reput_export.writing.publish.settling import take_back
 from reput_export.writing.staging.values import TaskWritten, WritePlan
-from reput_offline.engine import LocalEngine
+from reput_offline import LocalEngine
 
 if TYPE_CHECKING:
-    from reput_offline.engine import Engine
+    from reput_offline import Engine
 
 logger = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from reput_export.writing.staging.numbering import NumberTask, number, number_fi
 
 if TYPE_CHECKING:
     from reput.files import Disk
-    from reput_offline.engine import Engine
+    from reput_offline import Engine
 
 logger = logging.getLogger(__name__)
 

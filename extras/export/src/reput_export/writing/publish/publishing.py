@@ -37,7 +37,7 @@ from reput_export.writing.publish.settling import settle
 from reput_export.writing.publish.standing import standing
 
 if TYPE_CHECKING:
-    from reput_offline.engine import Engine
+    from reput_offline import Engine
 
 logger = logging.getLogger(__name__)
 

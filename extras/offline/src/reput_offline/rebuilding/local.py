@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from reput.log import SPLIT_SIZE
-from reput_offline.driver import Rebuilt, run_rebuild
-from reput_offline.engine import LocalEngine
+from reput_offline.rebuilding.driver import Rebuilt, run_rebuild
+from reput_offline.running.engine import LocalEngine
 
 if TYPE_CHECKING:
     from reput.files import Disk

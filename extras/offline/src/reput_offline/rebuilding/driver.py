@@ -29,9 +29,9 @@ from reput.plugin import (
     StoreContext,
     plugin_name,
 )
-from reput_offline.compare import compare, extent
-from reput_offline.explain import explained
-from reput_offline.tasks import (
+from reput_offline.rebuilding.compare import compare, extent
+from reput_offline.rebuilding.explain import explained
+from reput_offline.rebuilding.tasks import (
     BuildTask,
     Ordered,
     OrderTask,
@@ -40,13 +40,13 @@ from reput_offline.tasks import (
     parts_directory,
     run_task,
 )
-from reput_offline.worker import Job, Worker
+from reput_offline.rebuilding.worker import Job, Worker
 
 if TYPE_CHECKING:
     from reput.log import LogReader
     from reput.offline import ClosedStore
     from reput.plugin import Compared, Plugin, ShardBuilder, TouchedMessage
-    from reput_offline.engine import Engine
+    from reput_offline.running.engine import Engine
 
 __all__ = ["Rebuilt", "run_rebuild"]
 
@@ -101,7 +101,7 @@ def run_rebuild(
     damaged: Sequence[tuple[int, int]] = (),
     end_offset: int | None = None,
 ) -> list[Rebuilt]:
-    """Rebuild files of plugins; see `reput_offline.local.rebuild`.
+    """Rebuild files of plugins; see `reput_offline.rebuild`.
 
     Args:
         path: the store's directory, the same path for all processes that run tasks.

@@ -15,7 +15,7 @@ import attrs
 from reput.log import Split
 
 if TYPE_CHECKING:
-    from reput_offline.engine import Engine, Work
+    from reput_offline.running.engine import Engine, Work
 
 __all__ = ["LogPlace", "SplitTask", "read_in_rounds"]
 

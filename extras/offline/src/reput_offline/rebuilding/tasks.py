@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from reput.errors import CorruptFileError, PluginError, ReputError, UnsafePathError
-from reput_offline.worker import Job, Worker
+from reput_offline.rebuilding.worker import Job, Worker
 
 if TYPE_CHECKING:
     from reput.files import Disk
