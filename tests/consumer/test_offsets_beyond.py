@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import logging
-from types import SimpleNamespace
+import shutil
 
-import attrs
 import pytest
 from groupstores import Steps, bodies
 
 from reput.files import brokerjson
 from reput_consumer.metadata.topics import TopicSettings
-from reput_consumer.port.beyond import offsets_beyond
 
 FIRST = ["1", "2", "3"]
 LATER = ["4", "5", "6", "7"]
@@ -32,18 +30,32 @@ def in_file(at: Steps, key: str = "orders@g") -> dict[str, int]:
     return {str(queue_id): offset for queue_id, offset in table.get(key, {}).items()}
 
 
-def test_an_offset_beyond_the_log_is_lowered_soon_after_opening_and_reported(at, caplog):
+def test_an_offset_beyond_the_log_is_lowered_at_opening_and_reported(at, caplog):
     at.put(*FIRST)
-    left_behind(at, 7)
 
     with caplog.at_level(logging.WARNING):
-        at.store.work()
+        left_behind(at, 7)
 
     assert in_file(at) == {"0": 3}
     assert "group=g queue=orders/0 offset=7 lowered_to=3" in caplog.text
     at.put(*LATER)
     with at.consumer() as consumer:
         assert bodies(consumer) == LATER
+
+
+def test_a_kill_right_after_the_first_puts_leaves_it_lowered(at, tmp_path):
+    at.put(*FIRST)
+    left_behind(at, 5)
+    at.put(*LATER)
+    # A copy of an open store is what a kill leaves.
+    killed = shutil.copytree(at.root, tmp_path / "killed")
+
+    later = Steps(killed)
+    later.open()
+
+    with later.consumer() as consumer:
+        assert bodies(consumer) == LATER
+    later.store.close()
 
 
 @pytest.mark.parametrize("offset", [5, 7, 9])
@@ -88,16 +100,24 @@ def test_offsets_within_the_log_change_nothing(at, offset, caplog):
     assert caplog.text == ""
 
 
-def test_a_queue_whose_files_are_behind_the_log_is_believed_to_end_where_the_log_says(at):
+def test_a_queue_whose_files_are_gone_is_believed_to_end_where_the_log_says(at):
     at.put(*FIRST)
-    context, store = at.plugin.port.context, SimpleNamespace(queues=list)
-    end = context.log.max_physical_offset
-    behind = attrs.evolve(context, store=store)
+    at.store.close()
+    shutil.rmtree(at.root / "consumequeue")
+    at.open()
 
-    found = [
-        offsets_beyond(behind, {"g": {("orders", 0): offset}}, at.plugin.topics, end)
-        for offset in (3, 4)
-    ]
+    left_behind(at, 3)
 
-    assert found[0] == []
-    assert [each.end for each in found[1]] == [3]
+    assert in_file(at) == {"0": 3}
+
+
+def test_a_plugin_that_is_added_to_an_open_store_lowers_them_too(at):
+    at.put(*FIRST)
+    at.store.remove_plugin("consumer")
+    path = at.root / "config" / "consumerOffset.json"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text('{"offsetTable":{"orders@g":{0:7}}}')
+
+    at.store.add_plugin("consumer")
+
+    assert in_file(at) == {"0": 3}

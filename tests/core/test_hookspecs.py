@@ -36,6 +36,7 @@ def test_the_life_of_a_plugin_is_this():
         "reput_open",
         "reput_recover",
         "reput_queue_offsets",
+        "reput_ready",
         "reput_put",
         "reput_enrich",
         "reput_dispatch",

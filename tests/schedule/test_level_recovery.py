@@ -294,6 +294,47 @@ def test_offsets_beyond_the_queues_are_brought_back_to_them(tmp_path, clock):
         assert sent(store) == list(range(8))
 
 
+def test_they_are_lowered_for_good_before_the_first_message_is_parked(tmp_path, clock):
+    with opened(tmp_path / "1", clock) as store:
+        store.put_many(orders(0, 5))
+        clock.advance(1_000)
+        run(store, clock)
+    path = tmp_path / "1" / "config" / "delayOffset.json"
+    path.write_bytes(b'{"offsetTable":{1:7}}')
+    store = opened(tmp_path / "1", clock, deliver="always")
+    store.put_many(orders(5, 9))
+    # A copy of an open store is what a kill leaves.
+    shutil.copytree(tmp_path / "1", tmp_path / "killed")
+    store.close()
+
+    with opened(tmp_path / "killed", clock, deliver="always") as store:
+        clock.advance(1_000)
+        run(store, clock)
+
+        assert sent(store) == list(range(9))
+
+
+def test_a_log_put_back_and_killed_after_it_has_grown_again_loses_no_message(tmp_path, clock):
+    with opened(tmp_path / "1", clock) as store:
+        store.put_many(orders(0, 5))
+    shutil.copytree(tmp_path / "1", tmp_path / "older")
+    with opened(tmp_path / "1", clock) as store:
+        store.put_many(orders(5, 15))
+        clock.advance(1_000)
+        run(store, clock)
+    shutil.copy(tmp_path / "1" / "config" / "delayOffset.json", tmp_path / "older" / "config")
+    store = opened(tmp_path / "older", clock)
+    store.put_many(orders(100, 140))
+    shutil.copytree(tmp_path / "older", tmp_path / "killed")
+    store.close()
+
+    with opened(tmp_path / "killed", clock) as store:
+        clock.advance(1_000)
+        run(store, clock)
+
+        assert sent(store) == [*range(5), *range(100, 140)]
+
+
 def test_a_log_that_was_put_back_into_an_older_state_loses_no_message(tmp_path, clock):
     with opened(tmp_path / "1", clock) as store:
         store.put_many(orders(0, 5))

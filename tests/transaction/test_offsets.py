@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import pytest
 
 import reput
@@ -199,6 +201,25 @@ def test_offsets_beyond_the_log_are_not_believed_either_when_the_log_has_grown(s
     at.store.wait_dispatched()
 
     found = [half.body for half in at.store.plugin("transaction").dangling()]
+    assert found == [b"a", b"b", b"c", b"d"]
+
+
+def test_offsets_beyond_the_log_are_forgotten_for_good_before_the_first_put(steps, tmp_path):
+    at = steps()
+    at.store.plugin("transaction").prepare(reput.Message("orders", b"a"))
+    at.store.close()
+    path_of(at).parent.mkdir()
+    path_of(at).write_text(f'{{"offsetTable":{{"{HALF_KEY}":{{0:3}}}}}}')
+    at.open()
+    for body in (b"b", b"c", b"d"):
+        at.store.plugin("transaction").prepare(reput.Message("orders", body))
+    at.store.wait_dispatched()
+    # A copy of an open store is what a kill leaves.
+    killed = shutil.copytree(at.root, tmp_path / "killed")
+
+    with reput.open(killed, clock=at.clock, threads=False) as store:
+        found = [half.body for half in store.plugin("transaction").dangling()]
+
     assert found == [b"a", b"b", b"c", b"d"]
 
 

@@ -89,7 +89,15 @@ class Members:
             position = file.believable(self.opener.log) if file is not None else None
             if position is None:
                 position = self.opener.log.min_physical_offset
-            opened = self.opener.open(wider, name, file, position, clean=False, record=record)
+            opened = self.opener.open(
+                wider,
+                name,
+                file,
+                position,
+                clean=False,
+                record=record,
+                queue_offsets=self.opener.log.queue_offsets,
+            )
             if opened.error is not None:
                 self._close(wider, name)
                 raise PluginError(name, f"it cannot be opened: {opened.error}")
@@ -187,7 +195,13 @@ class Members:
             if position is None:
                 position = self.opener.log.min_physical_offset
             opened = self.opener.open(
-                self.plugins, name, file, position, clean=False, record=record
+                self.plugins,
+                name,
+                file,
+                position,
+                clean=False,
+                record=record,
+                queue_offsets=self.opener.log.queue_offsets,
             )
             if opened.error is not None:
                 text = f"it cannot be opened: {opened.error}"

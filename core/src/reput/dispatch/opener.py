@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 import attrs
@@ -76,8 +76,9 @@ class PluginOpener:
         *,
         clean: bool,
         record: PluginRecord,
+        queue_offsets: Mapping[tuple[str, int], int] | None = None,
     ) -> Opened:
-        """Call `reput_open` and `reput_recover`.
+        """Call `reput_open` and `reput_recover`, and in a store that takes puts `reput_ready`.
 
         Args:
             plugins: the set that contains the plugin.
@@ -86,6 +87,8 @@ class PluginOpener:
             progress: physical offset below which its files are known to be complete.
             clean: whether the store was closed by its last writer.
             record: the plugin's record.
+            queue_offsets: next queue offsets; None while a store is being opened, which calls
+                `make_ready` when it knows them.
         """
         context = self._context(name, clean=clean and record.is_clean)
         end = self.log.max_physical_offset
@@ -112,7 +115,22 @@ class PluginOpener:
             # Before the first message comes again: after a crash the old progress must not stand
             # over files that were being built again.
             file.save(Progress(position))
-        return Opened(position)
+        error = None if queue_offsets is None else self.make_ready(plugins, name, queue_offsets)
+        return Opened(position, error)
+
+    def make_ready(
+        self, plugins: PluginSet, name: str, queue_offsets: Mapping[tuple[str, int], int]
+    ) -> BaseException | None:
+        """Call `reput_ready` of a plugin that was opened; return why it cannot be used, or None."""
+        hook = plugins.hooks[name].ready
+        if hook is None:
+            return None
+        call = self.board.calls.start(
+            name, "reput_ready", lambda: hook(queue_offsets=queue_offsets)
+        )
+        if not call.wait(OPEN_SECONDS):
+            return TimeoutError(f"reput_ready has not returned after {OPEN_SECONDS:g} s")
+        return call.error
 
     def runner(
         self, plugins: PluginSet, name: str, opened: Opened, record: PluginRecord

@@ -87,6 +87,23 @@ def reput_queue_offsets() -> Mapping[tuple[str, int], int] | None:
     """
 
 
+@hookspec
+def reput_ready(queue_offsets: Mapping[tuple[str, int], int]) -> None:
+    """Compare what the plugin has on disk with the queues, before any message is put.
+
+    Called in writable stores only: at opening, after all plugins have recovered and the log was
+    dispatched to those that keep queues; and when the plugin is added or resumed. A file that
+    counts messages may count more than the log has: RocketMQ saves such files before its log is on
+    disk, and then the power fails. The next messages get those queue offsets. So lower here what
+    counts too much, durably. The store cannot be read through the context yet. An exception
+    suspends the plugin.
+
+    Args:
+        queue_offsets: the queue offset that the next message of each (topic, queue id) gets; a
+            queue that is missing begins at 0.
+    """
+
+
 # --------------------------------------------------------------------------- writing
 
 

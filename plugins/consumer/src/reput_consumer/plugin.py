@@ -21,6 +21,7 @@ from reput_consumer.members import Members
 from reput_consumer.metadata.localoffsets import LocalOffsets
 from reput_consumer.names import checked_group, checked_topic
 from reput_consumer.opening import OpensConsumers
+from reput_consumer.port.beyond import lower_offsets_beyond
 from reput_consumer.port.embedded import EmbeddedPort
 from reput_consumer.progress import GroupProgress, progress_of
 from reput_consumer.resetting import Reset, move_group, reset_offsets
@@ -119,11 +120,15 @@ class ConsumerPlugin(OpensConsumers, reput.Plugin):
         files, context = self._files, self._context
         if files is not None and context is not None and context.writable:
             files.finish_replacing()
-            if self._port is not None:
-                self._port.at_opening.keep()
             if self._roster_file is not None:
                 self._roster_file.begin()
         return progress
+
+    @reput.hookimpl
+    def reput_ready(self, queue_offsets: Mapping[tuple[str, int], int]) -> None:
+        """Lower offsets that a power cut has left beyond the log."""
+        port = self._of_store
+        lower_offsets_beyond(port.offsets, port.topics, queue_offsets)
 
     @property
     def put_interest(self) -> PutInterest:
@@ -143,7 +148,6 @@ class ConsumerPlugin(OpensConsumers, reput.Plugin):
     def reput_work(self, now: int) -> int | None:
         """Save offsets, and do what the consumers of this process have to do by now."""
         port = self._of_store
-        self._check_offsets(port)
         port.tell_growth()
         # Members have waited before they commit, so the file does not wait once more.
         saves = self._of_process.is_save_due(now)
@@ -158,13 +162,6 @@ class ConsumerPlugin(OpensConsumers, reput.Plugin):
             self._save_now(port)
         with self._lock:
             return min((at for at in (*due, self._save_at) if at is not None), default=None)
-
-    def _check_offsets(self, port: EmbeddedPort) -> None:
-        try:
-            port.at_opening.check()
-        except (ReputError, OSError) as error:
-            logger.warning("offsets not compared with the queues, or not saved: %s", error)
-            self._save_soon()
 
     def _save_members(self, group: str) -> None:
         if self._members is not None:

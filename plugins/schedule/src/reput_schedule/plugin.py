@@ -110,6 +110,12 @@ class SchedulePlugin(reput.Plugin):
             self.delivery.recover(end)
         return min(progress, self.timer.recover(max_physical_offset, progress))
 
+    @reput.hookimpl
+    def reput_ready(self, queue_offsets: Mapping[tuple[str, int], int]) -> None:
+        """Lower offsets of levels that a power cut has left beyond the log."""
+        assert self.delivery is not None
+        self.delivery.lower_beyond(queue_offsets)
+
     @property
     def is_ours(self) -> bool:
         """Whether reput made all deliveries of this store, as far as is known."""

@@ -17,7 +17,7 @@ from reput_transaction.ending._worker import Check, Checker, Worker
 from reput_transaction.ending.transaction import Transaction, as_transactional
 from reput_transaction.index._first import first_needed
 from reput_transaction.index._tracker import Tracker
-from reput_transaction.layout import PROPERTY_TRANSACTIONAL
+from reput_transaction.layout import HALF_TOPIC, PROPERTY_TRANSACTIONAL
 from reput_transaction.messages._ids import UniqueKeys
 from reput_transaction.messages._messages import half_of, is_transactional
 from reput_transaction.messages.half import HalfMessage
@@ -93,11 +93,25 @@ class TransactionPlugin(reput.Plugin):
             if engine.context.writable:
                 engine.known_to = max(max_physical_offset, engine.context.log.max_physical_offset)
             position = engine.tracker.recover(progress)
-            engine.tracker.index.begin(engine.known_to if engine.context.writable else None)
             # Open transactions are in memory and, now and then, in a snapshot: for a writer the
             # messages after the snapshot must be dispatched again. A reader gets no dispatch, and
             # reads the log when asked; its position is what the last writer recorded.
             return position if engine.context.writable else progress
+
+    @reput.hookimpl
+    def reput_ready(self, queue_offsets: Mapping[tuple[str, int], int]) -> None:
+        """Forget the check-back offsets, durably, if a power cut has left them beyond the log."""
+        engine = self._of_store
+        end = queue_offsets.get((HALF_TOPIC, 0), 0)
+        if self._offsets is None or engine.noted_half_offset <= end:
+            return
+        logger.warning(
+            "check-back offset counted half messages that the log does not have offset=%d max=%d",
+            *(engine.noted_half_offset, end),
+        )
+        # A lower offset is safe: it only costs reading.
+        engine.noted_half_offset = 0
+        self._offsets.save(0, 0, engine.context.clock())
 
     @property
     def _of_store(self) -> Engine:

@@ -49,6 +49,12 @@ class RecoverHook(Protocol):
     def __call__(self, *, max_physical_offset: int, progress: int) -> object: ...
 
 
+class ReadyHook(Protocol):
+    """`reput_ready`."""
+
+    def __call__(self, *, queue_offsets: Mapping[tuple[str, int], int]) -> object: ...
+
+
 class PutHook(Protocol):
     """`reput_put`."""
 
@@ -138,6 +144,7 @@ class PluginHooks:
     open: OpenHook | None = None
     recover: RecoverHook | None = None
     queue_offsets: Answered | None = None
+    ready: ReadyHook | None = None
     put: PutHook | None = None
     enrich: EnrichHook | None = None
     dispatch: BatchHook | None = None

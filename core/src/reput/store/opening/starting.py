@@ -112,7 +112,10 @@ def start_writing(
     plugin_flusher = PluginFlusher(
         log, board, found.places, found.checkpoint, asked.path("checkpoint"), asked.disk
     )
-    log.start_writing(_queue_offsets(asked, plugins, log, loop, plugin_flusher, floors))
+    queue_offsets = _queue_offsets(asked, plugins, log, loop, plugin_flusher, floors)
+    # Before the first put: a file that counts too many messages must not hide the next ones.
+    _make_ready(opener, plugins, queue_offsets)
+    log.start_writing(queue_offsets)
     active = ActivePlugins(
         plugins,
         board,
@@ -237,6 +240,16 @@ def _open_plugins(opener: PluginOpener, held: Held, settings: Settings, found: E
             progress = known_progress(opener.log, file, held.clean, found.report, held.manifest)
         opened = opener.open(plugins, name, file, progress, clean=held.clean, record=record)
         opener.board.add(opener.runner(plugins, name, opened, record))
+
+
+def _make_ready(
+    opener: PluginOpener, plugins: PluginSet, queue_offsets: Mapping[tuple[str, int], int]
+) -> None:
+    for name, runner in opener.board.runners.items():
+        if runner.is_active:
+            error = opener.make_ready(plugins, name, queue_offsets)
+            if error is not None:
+                runner.fail(error)
 
 
 def close_plugins(held: Held, plugins: PluginSet) -> None:

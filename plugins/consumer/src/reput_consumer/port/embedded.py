@@ -15,7 +15,6 @@ from reput.record import queue_keys, queue_of_key
 from reput_consumer.errors import GroupDisabledError
 from reput_consumer.names import dead_letter_topic
 from reput_consumer.port.arrivals import Arrivals, QueueKey
-from reput_consumer.port.beyond import OffsetsAtOpening
 from reput_consumer.port.known import KnownQueues
 from reput_consumer.port.locks import QueueLocks
 from reput_consumer.port.port import Fetched, FetchRequest, FetchStatus
@@ -69,7 +68,6 @@ class EmbeddedPort:
     locks: QueueLocks = attrs.field(init=False)
     sender: SendBack = attrs.field(init=False)
     known: KnownQueues = attrs.field(init=False)
-    at_opening: OffsetsAtOpening = attrs.field(init=False)
     _filters: dict[tuple[str, Selector], MessageFilter | None] = attrs.field(
         init=False, factory=dict
     )
@@ -79,7 +77,6 @@ class EmbeddedPort:
         self.known = KnownQueues(self.context, self.registry, self.deleted.hides)
         self.locks = QueueLocks(self.context.clock)
         self.sender = SendBack(self.context, self.groups, self.topics)
-        self.at_opening = OffsetsAtOpening(self.context, self.offsets, self.topics, self.save)
 
     def clock(self) -> int:
         """See `ConsumerPort.clock`."""
@@ -192,7 +189,6 @@ class EmbeddedPort:
 
     def committed(self, group: str, queue: MessageQueue) -> int | None:
         """See `ConsumerPort.committed`."""
-        self.at_opening.check()
         return self.offsets.get(group, queue.topic, queue.queue_id)
 
     def commit(

@@ -68,6 +68,7 @@ class LevelDelivery:
     _extent: Survey | None = None  # of the whole log: how far the level queues will reach
     _knows_extent: bool = False
     _is_exact: bool = False  # whether the survey began where the offsets were saved
+    _is_of_another_log: bool = False
     _is_open: bool = False
     _left: int = 0  # messages that this call may still deliver
     _last_now: int = 0
@@ -90,7 +91,7 @@ class LevelDelivery:
                 start,
                 max_physical_offset,
             )
-            offsets = {}
+            offsets, self._is_of_another_log = {}, True
         for level in {*range(1, self.levels.max_level + 1), *offsets}:
             self._queue(level, offsets.get(level, 0))
         self._is_open = True
@@ -100,6 +101,33 @@ class LevelDelivery:
             logger.info("looking for delivered messages in all of the log")
         first = start if self._is_exact and start is not None else 0
         self._begin_survey(first, max_physical_offset)
+
+    def lower_beyond(self, queue_offsets: Mapping[tuple[str, int], int]) -> None:
+        """Lower, durably, offsets that count more messages than were parked.
+
+        A power cut may leave so what a broker has saved before it flushed its log. Messages parked
+        from now on would be taken for delivered ones.
+
+        Args:
+            queue_offsets: the queue offset that the next message of each (topic, queue id) gets.
+        """
+        if self._is_exact or self.state.saved is None:
+            return
+        if self._is_of_another_log:
+            # The log grows, and the file would be believed after a crash.
+            self.state.save({}, self.context.log.min_physical_offset)
+            return
+        is_lower = False
+        for queue in self.queues.values():
+            end = queue_offsets.get((SCHEDULE_TOPIC, queue.level - 1), 0)
+            if queue.offset > end:
+                logger.warning(
+                    "more was delivered of a delay level than was parked level=%d offset=%d max=%d",
+                    *(queue.level, queue.offset, end),
+                )
+                queue.offset, is_lower = end, True
+        if is_lower:
+            self.state.save(self.offsets(), None)
 
     def _queue(self, level: int, offset: int = 0) -> LevelQueue:
         queue = self.queues.get(level)
@@ -346,8 +374,6 @@ class LevelDelivery:
         if self._survey is not None:
             if not self._survey.advance(_WINDOWS):
                 return 0
-            if not self._is_exact:
-                self._lower(self._survey.next_offsets)
             copies, self._survey = self._survey.copies, None
             # If the log lost its head, copies may be of parked messages that were in it.
             is_counted = self._is_exact or self.context.log.min_physical_offset == 0
@@ -366,23 +392,6 @@ class LevelDelivery:
             return self._matcher.pause_ms
         self._matcher = None
         return None
-
-    def _lower(self, ends: Mapping[int, int]) -> None:
-        """Lower offsets that count more messages than were parked when the store was opened.
-
-        A power cut may leave so what a broker has saved before it flushed its log. Messages parked
-        from now on would be taken for delivered ones. A level of which the log has no message is
-        left alone if the log has lost its head, as its messages were there.
-        """
-        is_whole = self.context.log.min_physical_offset == 0
-        for queue in self.queues.values():
-            end = ends.get(queue.level, 0 if is_whole else queue.offset)
-            if queue.offset > end:
-                logger.warning(
-                    "more was delivered of a delay level than was parked level=%d offset=%d max=%d",
-                    *(queue.level, queue.offset, end),
-                )
-                queue.offset = end
 
     def _ask_for_extent(self) -> None:
         if self._extent is None:

@@ -115,8 +115,14 @@ class DelayState:
             return True
         return snapshot.log_end - saved.delivered_to >= _SAVE_AFTER
 
-    def save(self, offsets: Mapping[int, int], log_end: int) -> None:
-        """Write the file now."""
+    def save(self, offsets: Mapping[int, int], log_end: int | None) -> None:
+        """Write the file now.
+
+        Args:
+            offsets: queue offset of the next message to deliver, by level.
+            log_end: physical offset below which they count every delivered message; None if that
+                is not known, as in a file of RocketMQ.
+        """
         counter = 1 if self.saved is None else self.saved.counter + 1
         state = DelayOffsets(dict(offsets), log_end, counter)
         disk = self.context.disk

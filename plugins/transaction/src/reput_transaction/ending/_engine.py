@@ -95,12 +95,12 @@ class Engine:
 
     @property
     def done_before(self) -> int:
-        """`noted_half_offset`; 0 if the half queue did not reach so far when the log was opened.
+        """`noted_half_offset`; 0 if the half queue does not reach so far.
 
-        A power cut may leave it so. Half messages that are put later get these queue offsets.
+        A power cut may leave it so. A writer forgets such an offset before the first put.
         """
         noted = self.noted_half_offset
-        return noted if noted <= self.tracker.index.next_half_at_opening else 0
+        return noted if noted <= self.tracker.index.next_half_offset else 0
 
     def _is_free(self, row: Row) -> bool:
         return not self.is_claimed(row.physical_offset)

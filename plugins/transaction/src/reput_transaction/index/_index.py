@@ -68,14 +68,6 @@ class Index:
     ops: OpTail = attrs.field(factory=OpTail)
     next_half_offset: int = 0
     """Queue offset after the newest half message seen."""
-    next_half_at_opening: int = 0
-    """The same of those that were in the log when the store was opened."""
-    _opened_at: int | None = attrs.field(init=False, default=None)
-    """Physical offset at which the log ended then; None if this process only reads."""
-
-    def begin(self, opened_at: int | None) -> None:
-        """Take notice of where the log ended at opening, before anything is put."""
-        self.next_half_at_opening, self._opened_at = self.next_half_offset, opened_at
 
     # ------------------------------------------------------------------ batches
 
@@ -156,8 +148,6 @@ class Index:
             raise OpenTransactionsError(len(self.rows), self.max_open, row.queue_offset)
         self.rows.add(row, group)
         self.next_half_offset = max(self.next_half_offset, row.queue_offset + 1)
-        if self._opened_at is None or row.physical_offset < self._opened_at:
-            self.next_half_at_opening = self.next_half_offset
 
     def _supersede(self, copy: Row, message: MessageView) -> None:
         """Find the half message that ``copy`` was made of; each copy replaces one."""
