@@ -25,7 +25,10 @@ SOURCES = sorted(
     for path in folder.rglob("*.py")
 )
 SYSTEM = ROOT / "core/src/reput/files/system"
-DOORS = {SYSTEM / name for name in ("disk.py", "locking.py", "quiet.py", "root.py")}
+DOORS = {
+    *(SYSTEM / name for name in ("disk.py", "locking.py", "root.py")),
+    ROOT / "plugins/integrity/src/reput_integrity/scrubbing/quietdisk.py",
+}
 MODULES = {"os", "fcntl", "shutil", "tempfile", "pathlib", "io"}
 HARMLESS = {
     # What has nothing to do with files.
@@ -102,7 +105,6 @@ def test_files_are_opened_changed_and_looked_at_through_the_disk(path):
 BOUND_LATER = {
     "core/src/reput/store/opening/open.py": "makes and flushes the directories above a store",
     "core/src/reput/log/writing/queuefloors.py": "for floors that are kept in no file",
-    "core/src/reput/log/writing/queuereaches.py": "for reaches that are kept in no file",
     "spark/src/reput_spark/source/writer.py": "`stage_segment` binds it",
     "spark/src/reput_spark/source/streamwriter.py": "it makes what is above a new store",
     "extras/export/src/reput_export/importing/job.py": "`write_task` binds it",

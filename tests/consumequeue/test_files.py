@@ -9,7 +9,8 @@ import threading
 import pytest
 
 from reput.files import Disk, FilePool
-from reput_consumequeue._files import FileSet, QueueFiles
+from reput_consumequeue._files import QueueFiles
+from reput_consumequeue._recordfiles import FileSet
 from reput_consumequeue.layout import UNIT, UNIT_SIZE
 from reput_consumequeue.queue._queue import ConsumeQueue
 from reput_consumequeue.queue._recover import recover

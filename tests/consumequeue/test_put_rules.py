@@ -14,7 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from reput.files import FilePool
-from reput_consumequeue._files import FileSet
+from reput_consumequeue._recordfiles import FileSet
 from reput_consumequeue.layout import UNIT_SIZE
 from reput_consumequeue.queue._queue import ConsumeQueue
 from reput_testing import QuickDisk

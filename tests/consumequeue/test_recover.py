@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import reput
 from reput.errors import CorruptFileError, PluginError
 from reput.files import FilePool
-from reput_consumequeue._files import FileSet
+from reput_consumequeue._recordfiles import FileSet
 from reput_consumequeue.layout import UNIT_DTYPE, UNIT_SIZE, pre_blank_units
 from reput_consumequeue.queue._queue import ConsumeQueue
 from reput_consumequeue.queue._recover import correct_min_offset, recover, truncate

@@ -23,7 +23,7 @@ CANNOT_PANIC = {
     "MessageView.__clear__",
     "MessageView.__hash__",
     "MessageView.__traverse__",
-    "MessageView._checked",
+    "MessageView.checked",
     "MessageView.physical_offset",
     "MessageView.record",
     "FlushTurns.fail",

@@ -21,12 +21,13 @@ from reput.log.writing.rows import (
     rows_of_messages,
 )
 from reput.plugin.interest import concerns_any
-from reput.record import java_string_hash, java_text, sound_messages
+from reput.record import java_string_hash, java_text
 from reput.record.decode import cut_window
 from reput.record.text.hashing import java_string_hash_column
 from reput.record.text.properties import PropertyPlaces, property_places
 from reput.record.text.topics import topic_table
 from reput_consumequeue._runs import units_by_queue
+from reput_consumequeue.reading._sound import sound_messages
 from reput_index._keys import keys_of_texts
 from reput_index.files._chain import make_items
 from reput_index.layout import ITEM_DTYPE

@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 
 import reput
 from reput.files.system.pieces import read_pieces
-from reput.record import Encoder, Message, sound_messages
+from reput.record import Encoder, Message
 from reput.retention.config import RetentionConfig
+from reput_consumequeue.reading._sound import sound_messages
 from reput_testing import fuzzing, strategies
 
 MANY = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))

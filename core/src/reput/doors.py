@@ -25,8 +25,8 @@ def door(
 
     Args:
         package: the package's full name.
-        homes: for each name its module, relative to the package; ``module:name`` if the name there
-            is another one.
+        homes: for each name its module, relative to the package, or beginning with ``reput.``;
+            ``module:name`` if the name there is another one.
         elsewhere: names that another distribution brings, with its package; ``package:`` if the
             name is that package itself. They are not in ``__all__``, and a type checker finds them
             in that package alone.
@@ -42,7 +42,8 @@ def door(
         if home is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         module, _, real = home.partition(":")
-        value = getattr(importlib.import_module(f"{package}.{module}"), real or name)
+        path = module if module.startswith("reput.") else f"{package}.{module}"
+        value = getattr(importlib.import_module(path), real or name)
         setattr(sys.modules[package], name, value)  # later uses do not call this function
         return value
 

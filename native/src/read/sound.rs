@@ -1,4 +1,4 @@
-//! Messages of records as queues list them; see `reput.record.sound`.
+//! Messages of records as queues list them; see `reput_consumequeue.reading._sound`.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
@@ -10,7 +10,7 @@ use crate::shared::bytes::{be_i32, be_i64};
 
 const PLACE_SIZE: usize = 12;
 
-/// See `reput.record.sound.sound_messages`.
+/// See `reput_consumequeue.reading._sound.sound_messages`.
 #[pyfunction]
 #[allow(clippy::too_many_arguments)] // they are those of the Python function
 pub fn sound_messages<'py>(

@@ -170,7 +170,7 @@ impl MessageView {
 
     /// Like the constructor; for the kernel's Python function, whose caller may hold this class.
     #[staticmethod]
-    fn _checked(
+    fn checked(
         py: Python<'_>,
         record: &Bound<'_, PyAny>,
         physical_offset: i64,

@@ -17,7 +17,6 @@ from reput.dispatch.running.runner import Board, PluginRunner
 from reput.files.names import OWN_DIRECTORY
 from reput.files.system.clock import system_clock
 from reput.log.progress import Progress, ProgressFile
-from reput.log.writing.queuereaches import QueueReaches
 from reput.plugin.context import StoreContext
 
 if TYPE_CHECKING:
@@ -166,7 +165,6 @@ class PluginOpener:
             recovery="reput" if self.log.keeps_records_after_damage else "rocketmq",
             recorded=lambda: self._progress_file(name).recorded(),
             queue_floors=self.floors,
-            queue_reaches=QueueReaches(self.root if self.writable else "", name, self.disk),
             note_loss=self._note_loss,
             note_problem=self.note_problem,
             store=self.access(name),

@@ -22,27 +22,22 @@ if TYPE_CHECKING:
     from reput.files.pool import FilePool as FilePool
     from reput.files.pool import Handle as Handle
     from reput.files.pool import ReplacedError as ReplacedError
-    from reput.files.records import FileAccess as FileAccess
-    from reput.files.records import RecordFiles as RecordFiles
     from reput.files.system.clock import system_clock as system_clock
     from reput.files.system.disk import Buffer as Buffer
     from reput.files.system.disk import Disk as Disk
-    from reput.files.system.quiet import QuietDisk as QuietDisk
     from reput.files.system.root import Entry as Entry
     from reput.files.unflushed import Unflushed as Unflushed
+    from reput.locks import new_lock as new_lock
 
 _HOMES = {
     "Buffer": "system.disk",
     "Disk": "system.disk",
     "Entry": "system.root",
     "FILE_NAME_DIGITS": "names",
-    "FileAccess": "records",
     "FilePool": "pool",
     "Handle": "pool",
     "MappedFileQueue": "mapping.mapped",
     "OWN_DIRECTORY": "names",
-    "QuietDisk": "system.quiet",
-    "RecordFiles": "records",
     "ReplacedError": "pool",
     "Unflushed": "unflushed",
     "file_name": "names",
@@ -50,6 +45,7 @@ _HOMES = {
     "is_safe_name": "names",
     "make_aside": "making",
     "make_file": "making",
+    "new_lock": "reput.locks",
     "system_clock": "system.clock",
 }
 

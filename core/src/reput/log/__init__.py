@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from reput.log.recovery.loghead import LogHead as LogHead
     from reput.log.recovery.padding import fill as fill
     from reput.log.writing.queuefloors import QueueFloors as QueueFloors
-    from reput.log.writing.queuereaches import QueueReach as QueueReach
-    from reput.log.writing.queuereaches import QueueReaches as QueueReaches
     from reput.log.writing.receipts import BatchReceipt as BatchReceipt
     from reput.log.writing.receipts import Receipt as Receipt
 
@@ -69,8 +67,6 @@ _HOMES = {
     "Progress": "progress",
     "ProgressFile": "progress",
     "QueueFloors": "writing.queuefloors",
-    "QueueReach": "writing.queuereaches",
-    "QueueReaches": "writing.queuereaches",
     "Receipt": "writing.receipts",
     "SKIPPED": "damage",
     "SPLIT_SIZE": "reading.splits",

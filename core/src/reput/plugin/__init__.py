@@ -11,6 +11,10 @@ from typing import TYPE_CHECKING
 from reput.doors import door
 
 if TYPE_CHECKING:
+    from reput.bounds import AGE_MAX_MS as AGE_MAX_MS
+    from reput.bounds import INT32_MAX as INT32_MAX
+    from reput.bounds import number_between as number_between
+    from reput.bounds import whole_between as whole_between
     from reput.plugin.access import StoreAccess as StoreAccess
     from reput.plugin.answers import MissingMessage as MissingMessage
     from reput.plugin.answers import QueryResult as QueryResult
@@ -36,10 +40,6 @@ if TYPE_CHECKING:
     from reput.plugin.host.pluginset import default_plugins as default_plugins
     from reput.plugin.host.pluginset import dispatch_order as dispatch_order
     from reput.plugin.interest import PutInterest as PutInterest
-    from reput.plugin.options import AGE_MAX_MS as AGE_MAX_MS
-    from reput.plugin.options import INT32_MAX as INT32_MAX
-    from reput.plugin.options import number_between as number_between
-    from reput.plugin.options import whole_between as whole_between
     from reput.plugin.rebuilding.comparing import Compared as Compared
     from reput.plugin.rebuilding.comparing import Comparison as Comparison
     from reput.plugin.rebuilding.comparing import Difference as Difference
@@ -51,8 +51,8 @@ if TYPE_CHECKING:
     from reput.plugin.rebuilding.sharding import ShardScan as ShardScan
 
 _HOMES = {
-    "AGE_MAX_MS": "options",
-    "INT32_MAX": "options",
+    "AGE_MAX_MS": "reput.bounds",
+    "INT32_MAX": "reput.bounds",
     "BitMaps": "filters",
     "Compared": "rebuilding.comparing",
     "Comparison": "rebuilding.comparing",
@@ -86,9 +86,9 @@ _HOMES = {
     "hookspec": "hookspecs",
     "how_to_install": "host.discovery",
     "installed": "host.discovery",
-    "number_between": "options",
+    "number_between": "reput.bounds",
     "plugin_name": "host.discovery",
-    "whole_between": "options",
+    "whole_between": "reput.bounds",
 }
 
 __all__ = [*_HOMES]

@@ -12,7 +12,6 @@ from reput.files.names import is_safe_name
 from reput.files.system.disk import Disk
 from reput.log.reading.view import LogView
 from reput.log.writing.queuefloors import QueueFloors
-from reput.log.writing.queuereaches import QueueReaches
 from reput.plugin.access import NoStore, StoreAccess
 
 if TYPE_CHECKING:
@@ -52,9 +51,6 @@ class StoreContext:
     queue_floors: QueueFloors = attrs.field(factory=QueueFloors, repr=False)
     """Next queue offsets of queues whose messages the log has lost, for plugins that keep queue
     offsets. Before such a plugin cuts or removes a queue's files, it keeps here what they say."""
-    queue_reaches: QueueReaches = attrs.field(factory=QueueReaches, repr=False)
-    """How far each queue reached when the plugin noted it last, for plugins that keep queue
-    offsets: shows that files are missing."""
     store: StoreAccess = attrs.field(factory=lambda: cast(StoreAccess, NoStore()), repr=False)
     """Reads queues and puts messages; `StoreAccess` says when it may be used."""
     note_loss: Callable[[Loss], None] = attrs.field(default=lambda loss: None, repr=False)

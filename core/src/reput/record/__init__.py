@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from reput.record.messages.message import encode_property_text as encode_property_text
     from reput.record.queuekeys import queue_keys as queue_keys
     from reput.record.queuekeys import queue_of_key as queue_of_key
-    from reput.record.sound import sound_messages as sound_messages
     from reput.record.text.gather import fixed_rows as fixed_rows
     from reput.record.text.gather import rows_by_width as rows_by_width
     from reput.record.text.gather import words_at as words_at
@@ -89,7 +88,6 @@ _HOMES = {
     "queue_keys": "queuekeys",
     "queue_of_key": "queuekeys",
     "rows_by_width": "text.gather",
-    "sound_messages": "sound",
     "unpack_body": "unpacking",
     "words_at": "text.gather",
 }

@@ -84,7 +84,7 @@ class MessageView:
             raise _corrupt(self.physical_offset, "the record ends inside its header")
 
     @classmethod
-    def _checked(
+    def checked(
         cls, record: bytes, physical_offset: int, places: tuple[int, int, int, int]
     ) -> MessageView:
         """Return a view of a record whose header and lengths were found right by the caller."""

@@ -5,35 +5,19 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-import attrs
 import numpy as np
 
 from reput.errors import CorruptFileError
-from reput.files import FileAccess, RecordFiles, file_name, is_file_name
+from reput.files import file_name, is_file_name
+from reput_consumequeue._recordfiles import FileSet, RecordFiles
 from reput_consumequeue.layout import UNIT, UNIT_DTYPE, UNIT_SIZE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from reput.files import Entry
-    from reput.log import Loss
 
     Units = np.ndarray[tuple[int], np.dtype[np.void]]
 
-__all__ = ["FileSet", "QueueFiles", "unit_file_size"]
-
-
-@attrs.define(eq=False)
-class FileSet(FileAccess):
-    """What the files of all queues share."""
-
-    units_per_file: int
-    losses: Callable[[int, int], Sequence[Loss]] = lambda start, end: ()
-    """Returns the log's losses between two physical offsets."""
-    floor: Callable[[str, int], int] = lambda topic, queue_id: 0
-    """Returns the queue offset below which all of a queue's offsets were given, if known."""
-    extend_file_size: int = 0
-    """Bytes of an extend file; 0 while there is none."""
+__all__ = ["QueueFiles", "unit_file_size"]
 
 
 def unit_file_size(entry: Entry) -> int | None:
@@ -53,7 +37,6 @@ class QueueFiles(RecordFiles):
         super().__init__(
             directory, shared, record_size=UNIT_SIZE, per_file=shared.units_per_file, depth=2
         )
-        self.shared = shared
         self.lost_last = False
         """Whether a file without bytes was found: units may be missing after those before it."""
         # The file written last, as nearly every write continues in it: its units, its path.

@@ -14,7 +14,8 @@ from reput.errors import CorruptFileError, MessageIllegalError
 from reput.files import OWN_DIRECTORY, FilePool
 from reput.plugin import INT32_MAX, QueueInfo, ReadResult, whole_between
 from reput.status import ReadStatus
-from reput_consumequeue._files import FileSet, unit_file_size
+from reput_consumequeue._files import unit_file_size
+from reput_consumequeue._recordfiles import FileSet
 from reput_consumequeue._runs import Run, light_runs, runs
 from reput_consumequeue._shards import QueueBuilder
 from reput_consumequeue.extend._extend import ExtendSource

@@ -158,12 +158,12 @@ class DispatchRules(ContractRules):
         self.assert_same(found[1], expected[1], "another store was open")
 
     def test_it_writes_into_its_own_files_only(self, tmp_path: Path) -> None:
-        """Only the files that `files_of` names appear in the store's directory."""
+        """Only what `files_of` and `notes_of` name appears in the store's directory."""
         root = tmp_path / "store"
 
         self.build(root, self.log())
 
-        assert _strangers(root, self.files_of(str(root))) == []
+        assert _strangers(root, self._owned(root)) == []
 
     def test_topics_lead_nowhere_out_of_its_files(self, tmp_path: Path) -> None:
         """A topic's name comes from the log; as part of a path it must not lead elsewhere."""
@@ -183,16 +183,19 @@ class DispatchRules(ContractRules):
                 pass  # refusing such a log is right, too
             driver.close()
 
-            assert _strangers(tmp_path / str(number), self.files_of(str(root))) == [], (
+            assert _strangers(tmp_path / str(number), self._owned(root)) == [], (
                 f"topic {topic!r} led out of the plugin's files"
             )
+
+    def _owned(self, root: Path) -> list[str]:
+        return [*self.files_of(str(root)), *self.notes_of(str(root))]
 
 
 def _with_cuts(log: SmallLog) -> st.SearchStrategy[tuple[SmallLog, set[int]]]:
     return st.tuples(st.just(log), strategies.cuts(log))
 
 
-def _strangers(root: Path, owned: Any) -> list[str]:
+def _strangers(root: Path, owned: list[str]) -> list[str]:
     """Return the files below ``root`` that are not below one of ``owned``."""
     prefixes = tuple(os.path.join(path, "") for path in owned)
     return sorted(

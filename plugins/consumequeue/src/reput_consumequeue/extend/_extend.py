@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from reput.errors import CorruptFileError
-from reput.files import RecordFiles
 from reput_consumequeue._files import unit_file_size
+from reput_consumequeue._recordfiles import RecordFiles
 from reput_consumequeue.extend._extendsource import ExtendSource
 from reput_consumequeue.extend._extendunits import ExtendUnits, read_units
 from reput_consumequeue.extend.extendlayout import (
@@ -31,7 +31,7 @@ from reput_consumequeue.layout import UNIT_DTYPE
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from reput_consumequeue._files import FileSet
+    from reput_consumequeue._recordfiles import FileSet
 
 __all__ = ["ExtendFiles", "ExtendSource", "ExtendUnits"]
 
@@ -61,7 +61,7 @@ class ExtendFiles(RecordFiles):
         """
         found: list[int] = []
         empty: list[int] = []
-        for entry in self._access.disk.list(self.directory):
+        for entry in self.shared.disk.list(self.directory):
             size = unit_file_size(entry)
             if size is None:
                 continue

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from reput.plugin import StoreContext
-    from reput_consumequeue._files import FileSet
+    from reput_consumequeue._recordfiles import FileSet
     from reput_consumequeue.queue._queue import ConsumeQueue
 
 __all__ = ["clear_orphans", "extend_of", "extended", "recover_extend", "trim_extend"]

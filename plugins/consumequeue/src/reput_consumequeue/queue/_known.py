@@ -1,7 +1,7 @@
 """Note which queues exist, and find those that lack units which they once had.
 
 A queue is noted before the store's progress says that its units are on disk; its end is noted when
-the plugin is closed. See `reput.log.writing.queuereaches`.
+the plugin is closed. See `reput_consumequeue.queuereaches`.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from reput.log import QueueReach
 from reput.record.layout import PROPERTY_LIGHT_QUEUES
+from reput_consumequeue.queuereaches import QueueReach, load_reaches, save_reaches
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,14 +26,19 @@ __all__ = ["KnownQueues"]
 
 
 class KnownQueues:
-    """The notes about one store's queues; a read-only store neither writes nor reads them.
+    """The notes about one store's queues; a read-only store neither reads nor writes them.
 
     Used by one thread at a time: to open, later to flush, at last to close.
     """
 
     def __init__(self, context: StoreContext) -> None:
         self._context = context
-        self._noted = dict(context.queue_reaches.known) if context.writable else {}
+        self._noted: dict[tuple[str, int], QueueReach] = {}
+        # Queues that are built for another store have no past.
+        self._is_kept = context.writable and not context.sizes_from
+        if self._is_kept:
+            self._noted = load_reaches(context.root, context.disk)
+        self._saved = dict(self._noted)
         self._all_noted = -1  # number of queues when each of them was noted
 
     def short(self, queues: Queues) -> list[tuple[str, int]]:
@@ -72,19 +77,24 @@ class KnownQueues:
     def keep_new(self, queues: Queues) -> None:
         """Note the queues that are not noted yet; called when their units are on disk."""
         count = len(queues)  # before they are read: more may come meanwhile
-        if not self._context.writable or count == self._all_noted:
+        if not self._is_kept or count == self._all_noted:
             return
         new = {key: each for key, each in list(queues.items()) if key not in self._noted}
         self._take(new)
-        self._context.queue_reaches.keep(self._noted)
+        self._save()
         if all(key in self._noted for key in new):
             self._all_noted = count
 
     def keep_all(self, queues: Queues) -> None:
         """Note the ends of all queues."""
-        if self._context.writable:
+        if self._is_kept:
             self._take(queues)
-            self._context.queue_reaches.keep(self._noted)
+            self._save()
+
+    def _save(self) -> None:
+        if self._noted != self._saved:
+            save_reaches(self._context.root, self._context.disk, self._noted)
+            self._saved = dict(self._noted)
 
     def _take(self, queues: Queues) -> None:
         for key, queue in list(queues.items()):

@@ -21,7 +21,8 @@ import numpy as np
 
 from reput.log import CUT
 from reput.record.layout import LIGHT_QUEUE_PREFIX, RECORD_MIN_SIZE
-from reput_consumequeue._files import FileSet, QueueFiles
+from reput_consumequeue._files import QueueFiles
+from reput_consumequeue._recordfiles import FileSet
 from reput_consumequeue.layout import UNIT, UNIT_SIZE, gone_units, pre_blank_units
 
 if TYPE_CHECKING:

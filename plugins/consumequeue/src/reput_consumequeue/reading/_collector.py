@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 import attrs
 
 from reput.plugin import MissingMessage
-from reput.record import RECORD_SIZE_MAX, message_at, sound_messages
+from reput.record import RECORD_SIZE_MAX, message_at
 from reput.record.layout import RECORD_MIN_SIZE
 from reput.status import ReadStatus
 from reput_consumequeue.layout import UNIT, UNIT_SIZE
+from reput_consumequeue.reading._sound import sound_messages
 
 if TYPE_CHECKING:
     from reput.log import LogView

@@ -17,13 +17,14 @@ import attrs
 
 import reput
 from reput.errors import StoreLockedError
-from reput.files import OWN_DIRECTORY, Disk, QuietDisk, system_clock
+from reput.files import OWN_DIRECTORY, Disk, system_clock
 from reput.log import DamageCollector
 from reput.offline import look
 from reput_integrity.batches import BatchChecker
 from reput_integrity.findings import SumFinding
 from reput_integrity.layout import DIRECTORY
 from reput_integrity.scrubbing.pace import Pace
+from reput_integrity.scrubbing.quietdisk import QuietDisk
 from reput_integrity.scrubbing.state import ScrubState
 
 if TYPE_CHECKING:

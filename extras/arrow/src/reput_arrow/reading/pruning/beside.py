@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from reput.files import OWN_DIRECTORY, FilePool
-from reput.log import ProgressFile, QueueReaches
+from reput.log import ProgressFile
 from reput_arrow.logs.arrowdisk import LocalDisk, disk_of
 from reput_arrow.logs.place import COMMIT_LOG
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from reput.files import Disk
-    from reput.log import QueueReach
     from reput_arrow.logs.openlog import OpenLog
     from reput_arrow.logs.place import LogPlace
+    from reput_consumequeue.queuereaches import QueueReach
 
 __all__ = ["Beside", "DoubtError", "beside"]
 
@@ -66,9 +66,17 @@ class Beside:
         path = os.path.join(self.root, OWN_DIRECTORY, "progress", plugin)
         return ProgressFile(path, self.disk).believable(log)
 
-    def reaches(self, plugin: str) -> Mapping[tuple[str, int], QueueReach]:
-        """Return the queues that a plugin had, and how far each went when that was noted."""
-        return QueueReaches(self.root, plugin, self.disk).known
+    def reaches(self) -> Mapping[tuple[str, int], QueueReach]:
+        """Return the queues that there were, and how far each went when that was noted.
+
+        Raises:
+            DoubtError: the plugin that keeps queues is not installed.
+        """
+        try:
+            from reput_consumequeue.queuereaches import load_reaches
+        except ImportError:
+            raise DoubtError("reput-consumequeue is not installed") from None
+        return load_reaches(self.root, self.disk)
 
     def options(self, plugin: str) -> dict[str, Any]:
         """Return the options that the store's manifest holds for a plugin."""

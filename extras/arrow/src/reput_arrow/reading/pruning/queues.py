@@ -86,7 +86,7 @@ def plan_queues(
 
 
 def _queues(log: OpenLog, beside: Beside, options: Selection, vouched: int | None) -> list[_Queue]:
-    reaches = beside.reaches(PLUGIN)
+    reaches = beside.reaches()
     names = []
     for topic in sorted(options.topics or ()):
         queue_ids = options.queue_ids

@@ -9,28 +9,33 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from reput.files.making import make_file
-from reput.files.names import file_name
-from reput.files.unflushed import Unflushed
-from reput.locks import new_lock
+from reput.files import Unflushed, file_name, make_file, new_lock
 
 if TYPE_CHECKING:
     import threading
+    from collections.abc import Callable, Sequence
 
-    from reput.files.pool import FilePool
-    from reput.files.system.disk import Buffer, Disk
+    from reput.files import Buffer, Disk, FilePool
+    from reput.log import Loss
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["FileAccess", "RecordFiles"]
+__all__ = ["FileSet", "RecordFiles"]
 
 
 @attrs.define(eq=False)
-class FileAccess:
-    """What the runs of files of one plugin share: disk, open files, and unflushed files."""
+class FileSet:
+    """What the files of all queues share: disk, open files, unflushed files, what the log lost."""
 
     disk: Disk
     pool: FilePool
+    units_per_file: int
+    losses: Callable[[int, int], Sequence[Loss]] = lambda start, end: ()
+    """Returns the log's losses between two physical offsets."""
+    floor: Callable[[str, int], int] = lambda topic, queue_id: 0
+    """Returns the queue offset below which all of a queue's offsets were given, if known."""
+    extend_file_size: int = 0
+    """Bytes of an extend file; 0 while there is none."""
     writable: bool = attrs.field(kw_only=True)
     scratch: str = attrs.field(default="", kw_only=True)
     """Temporary path at which files are made; next to the file when left out."""
@@ -53,7 +58,7 @@ class RecordFiles:
     """The files of one directory, addressed by record number; a file's *base* is its first record.
 
     One thread appends, any thread may read, and one may trim the head. Nothing is on disk before
-    `FileAccess.unflushed` is flushed.
+    `FileSet.unflushed` is flushed.
 
     Attributes:
         bases: bases of all files, ascending; replaced as a whole, so that readers need no lock.
@@ -61,13 +66,13 @@ class RecordFiles:
     """
 
     def __init__(
-        self, directory: str, access: FileAccess, *, record_size: int, per_file: int, depth: int
+        self, directory: str, shared: FileSet, *, record_size: int, per_file: int, depth: int
     ) -> None:
         """Start with no files; the caller sets `bases`.
 
         Args:
             directory: made with the first file.
-            access: shared with other runs.
+            shared: what it shares with other runs.
             record_size: bytes.
             per_file: records in one file.
             depth: how many directories above ``directory`` may be made with it.
@@ -76,7 +81,7 @@ class RecordFiles:
         self.record_size = record_size
         self.per_file = per_file
         self.bases: tuple[int, ...] = ()
-        self._access = access
+        self.shared = shared
         self._depth = depth
         self._removed_one = False
 
@@ -101,25 +106,25 @@ class RecordFiles:
 
     def read_bytes(self, base: int, position: int, size: int) -> bytes:
         """Return ``size`` bytes of a file from ``position``: fewer at its end, none without it."""
-        access = self._access
+        shared = self.shared
         try:
-            if access.writable:
-                return access.pool.read(self.path(base), size, position)
+            if shared.writable:
+                return shared.pool.read(self.path(base), size, position)
             # Opened each time: a kept descriptor would still show a file that the writer has
             # removed, even after the writer has made another file of that name.
-            descriptor = access.disk.open(self.path(base))
+            descriptor = shared.disk.open(self.path(base))
         except FileNotFoundError:  # trimmed in the meantime
             return b""
         try:
-            return access.disk.read(descriptor, size, position)
+            return shared.disk.read(descriptor, size, position)
         finally:
-            access.disk.close(descriptor)
+            shared.disk.close(descriptor)
 
     def write_bytes(self, base: int, position: int, data: Buffer) -> None:
         """Write ``data`` to an existing file, at file position ``position``."""
         path = self.path(base)
-        self._access.pool.write(path, data, position)
-        self._access.unflushed.written(path)
+        self.shared.pool.write(path, data, position)
+        self.shared.unflushed.written(path)
 
     def clear_tail(self, record: int) -> None:
         """Zero the file that holds ``record`` from that record on."""
@@ -127,32 +132,32 @@ class RecordFiles:
         if base is None:
             return
         path, position = self.path(base), (record - base) * self.record_size
-        with self._access.pool.descriptor(path) as descriptor:
-            if self._access.disk.clear(descriptor, position, self.file_size):
-                self._access.unflushed.written(path)
+        with self.shared.pool.descriptor(path) as descriptor:
+            if self.shared.disk.clear(descriptor, position, self.file_size):
+                self.shared.unflushed.written(path)
 
     # ------------------------------------------------------------------ files
 
     def make(self, base: int) -> None:
         """Make the file with that base, at full size and all zeros."""
-        access, path = self._access, self.path(base)
+        shared, path = self.shared, self.path(base)
         if not self.bases:
-            access.disk.make_directory(self.directory)
+            shared.disk.make_directory(self.directory)
             if self._removed_one:
                 # The new run may begin elsewhere than the old one ended: a power cut must not leave
                 # files of both.
-                access.disk.flush_directory(self.directory)
+                shared.disk.flush_directory(self.directory)
                 self._removed_one = False
-        make_file(access.disk, path, self.file_size, aside=access.scratch)
-        access.unflushed.written(path)
+        make_file(shared.disk, path, self.file_size, aside=shared.scratch)
+        shared.unflushed.written(path)
         self._note_names(is_new=not self.bases)
-        with access.lock:  # another thread may be trimming the head
+        with shared.lock:  # another thread may be trimming the head
             self.bases = tuple(sorted((*self.bases, base)))
 
     def note_unflushed(self) -> None:
         """Have the next flush bring all files, and the names of all directories, to disk."""
         for base in self.bases:
-            self._access.unflushed.written(self.path(base))
+            self.shared.unflushed.written(self.path(base))
         self._note_names(is_new=True)
 
     def clear(self) -> None:
@@ -171,12 +176,12 @@ class RecordFiles:
     def remove(self, base: int) -> None:
         """Remove the file with that base, which need not be one of `bases`."""
         path = self.path(base)
-        with self._access.lock:
+        with self.shared.lock:
             self.bases = tuple(other for other in self.bases if other != base)
         if self._removed_one:
             # Flushed for each file: a power cut must not leave a gap.
-            self._access.disk.flush_directory(self.directory)
-        self._access.remove(path)
+            self.shared.disk.flush_directory(self.directory)
+        self.shared.remove(path)
         self._removed_one = True
         logger.info("removed file=%s", path)
 
@@ -184,4 +189,4 @@ class RecordFiles:
         names = [self.directory]
         for _ in range(self._depth + 1 if is_new else 0):
             names.append(os.path.dirname(names[-1]))
-        self._access.unflushed.named(*reversed(names))
+        self.shared.unflushed.named(*reversed(names))

@@ -7,7 +7,8 @@ import shutil
 
 import pytest
 
-from reput.files import FileAccess, FilePool, RecordFiles
+from reput.files import FilePool
+from reput_consumequeue._recordfiles import FileSet, RecordFiles
 from reput_testing import QuickDisk
 
 
@@ -39,8 +40,8 @@ def disk(tmp_path):
 
 
 def run_in(root, disk, *, writable=True):
-    access = FileAccess(
-        disk, FilePool(disk, write=writable), writable=writable, scratch=str(root / "aside")
+    access = FileSet(
+        disk, FilePool(disk, write=writable), 3, writable=writable, scratch=str(root / "aside")
     )
     return RecordFiles(str(root / "runs" / "7"), access, record_size=4, per_file=3, depth=1), access
 

@@ -6,7 +6,8 @@ import os
 
 import pytest
 
-from reput.files import Disk, QuietDisk
+from reput.files import Disk
+from reput_integrity.scrubbing.quietdisk import QuietDisk
 
 SIZE = 600_000
 

@@ -6,7 +6,7 @@ import contextlib
 import os
 from typing import Final
 
-from reput.files.system.disk import Disk
+from reput.files import Disk
 
 __all__ = ["QuietDisk"]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 
 from reput.engine import kernel
-from reput.record.checksum import crc32
+from reput.record import MessageView, crc32, message_at
 from reput.record.layout import (
     BORN_HOST_V6,
     HEADER_SIZE,
@@ -19,7 +19,6 @@ from reput.record.layout import (
     STORE_HOST_V6,
     TOPIC_SIZE_V1_MAX,
 )
-from reput.record.view import MessageView, message_at
 
 __all__ = ["sound_messages"]
 
@@ -71,7 +70,7 @@ def sound_messages(
         MAGIC_V1: bytes([name_size]) + topic if name_size <= TOPIC_SIZE_V1_MAX else None,
         MAGIC_V2: name_size.to_bytes(2, "big") + topic,
     }
-    checked, unpack = MessageView._checked, _HEAD.unpack_from
+    checked, unpack = MessageView.checked, _HEAD.unpack_from
     for row, record in enumerate(records):
         offset, size = known[row]
         if len(record) != size or size < RECORD_MIN_SIZE or offset <= after:
