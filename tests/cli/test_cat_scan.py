@@ -214,7 +214,7 @@ def test_reading_queues_without_a_plugin_says_what_to_do(run, store) -> None:
     outcome = run("cat", store, "orders")
 
     assert outcome.code == ExitCode.UNAVAILABLE
-    assert "pip install reput-consumequeue" in outcome.err
+    assert "pip install ./plugins/consumequeue" in outcome.err
     assert "--scan" in outcome.err
 
 

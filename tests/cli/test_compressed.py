@@ -93,7 +93,10 @@ def test_a_missing_library_is_named_and_raw_does_without(
     raw = run(command, path, *others, "--raw")
 
     assert outcome.code == ExitCode.UNAVAILABLE
-    assert "pip install 'reput[compression]', or --raw leaves bodies as stored" in outcome.err
+    assert (
+        "pip install './core[compression]' (in a checkout of reput), "
+        "or --raw leaves bodies as stored" in outcome.err
+    )
     assert (raw.code, "hello" in raw.out) == (ExitCode.OK, True)
 
 

@@ -65,7 +65,7 @@ def test_without_a_plugin_it_says_what_to_install(run, monkeypatch, tmp_path) ->
     outcome = run("demo", "--directory", tmp_path / "demo")
 
     assert outcome.code == ExitCode.UNAVAILABLE
-    assert "pip install reput-consumequeue" in outcome.err
+    assert "pip install ./plugins/consumequeue" in outcome.err
     assert not (tmp_path / "demo").exists()
 
 

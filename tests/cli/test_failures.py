@@ -34,7 +34,7 @@ from reput_cli.kit.failures import failure_of
             ExitCode.UNAVAILABLE,
             "x: no such",
         ),
-        (errors.NoReaderError("read", "reput-consumequeue"), ExitCode.UNAVAILABLE, "pip install"),
+        (errors.NoReaderError("read", "consumequeue"), ExitCode.UNAVAILABLE, "pip install"),
         (
             PermissionError(errno.EACCES, "Permission denied", "/f"),
             ExitCode.UNAVAILABLE,

@@ -90,7 +90,7 @@ def test_a_condition_needs_the_plugin_that_understands_it(run, path) -> None:
         assert outcome.code == ExitCode.NOT_FOUND
     else:
         assert outcome.code == ExitCode.UNAVAILABLE
-        assert "pip install reput-filter" in outcome.err
+        assert "pip install ./plugins/filter" in outcome.err
 
 
 @pytest.mark.parametrize(

@@ -112,7 +112,7 @@ def test_a_plugin_that_cannot_be_loaded_is_listed_with_the_reason(run, offered) 
 
 
 def test_no_plugin_says_what_to_install(run, offered) -> None:
-    assert "pip install reput-consumequeue" in run("plugins").out
+    assert "pip install ./plugins/consumequeue" in run("plugins").out
     document = run("plugins", "--json").json
     assert (document.keys(), document["installed"]) == ({"engine", "installed"}, [])
 

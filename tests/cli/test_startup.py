@@ -89,7 +89,7 @@ importlib.util.find_spec = lambda name: None if name == {name!r} else find_spec(
     assert done.returncode == 5
     assert done.stdout == ""
     line, imported = done.stderr.splitlines()
-    assert 'pip install "reput[cli]"' in line
+    assert "pip install click rich" in line
     assert imported == "[]"
 
 

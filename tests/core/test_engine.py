@@ -65,7 +65,7 @@ def test_the_native_one_can_be_forced(installed):
 def test_forcing_one_that_is_not_there_says_how_to_get_it(installed):
     installed(None)
 
-    with pytest.raises(ConfigError, match=r'not installed; pip install "reput\[native\]"'):
+    with pytest.raises(ConfigError, match=r"not installed; pip install ./native"):
         _choose("native")
 
 

@@ -194,7 +194,7 @@ def test_a_name_that_no_file_can_have_is_no_plugins_name(tmp_path, name):
 
 
 def test_what_is_not_installed_is_an_error_that_says_what_is(tmp_path):
-    with pytest.raises(PluginNotFoundError, match="none of reput's own") as caught:
+    with pytest.raises(PluginNotFoundError, match="reput does not have it") as caught:
         open_with(tmp_path, "nonsense")
     assert "pip" not in str(caught.value), "a stranger's name must not get installed"
     with pytest.raises(PluginError, match=r"reput\.Plugin object expected"):
@@ -203,7 +203,7 @@ def test_what_is_not_installed_is_an_error_that_says_what_is(tmp_path):
 
 @pytest.mark.parametrize("name", ["index", "consumequeue"])
 def test_a_plugin_of_our_own_has_the_command_that_installs_it(name):
-    assert how_to_install(name).endswith(f"pip install reput-{name}")
+    assert how_to_install(name).endswith(f"pip install ./plugins/{name} (in a checkout of reput)")
 
 
 @pytest.mark.parametrize("name", ["nonsense", "index; rm -rf /", "index>=0", "", "Index", "cli "])

@@ -588,7 +588,7 @@ def test_without_a_plugin_that_reads_queues_the_error_says_what_to_install(tmp_p
             lambda: store.read("T", 0, 0),
             lambda: store.offset_by_time("T", 0, 0),
         ):
-            with pytest.raises(NoReaderError, match="pip install reput-consumequeue"):
+            with pytest.raises(NoReaderError, match=r"pip install \./plugins/consumequeue"):
                 ask()
 
 

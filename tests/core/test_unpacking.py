@@ -98,7 +98,7 @@ def test_a_missing_library_is_named_with_the_extra_that_brings_it(
     for name in hidden:
         monkeypatch.setitem(sys.modules, name, None)
 
-    with pytest.raises(CodecNotFoundError, match=r"pip install 'reput\[compression\]'"):
+    with pytest.raises(CodecNotFoundError, match=r"pip install './core\[compression\]'"):
         unpack_body(b"", flag)
 
 

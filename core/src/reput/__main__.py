@@ -6,7 +6,10 @@ import sys
 from importlib.util import find_spec
 
 if find_spec("reput_cli") is None:
-    sys.stderr.write('reput: the command line is not installed; pip install "reput[cli]"\n')
+    from reput.installing import install_command
+
+    command = install_command("cli", "offline")
+    sys.stderr.write(f"reput: the command line is not installed: {command}\n")
     sys.exit(5)
 
 from reput_cli import main

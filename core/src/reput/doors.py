@@ -13,6 +13,8 @@ from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any
 
+from reput.installing import install_command
+
 __all__ = ["door"]
 
 
@@ -60,5 +62,5 @@ def _other_package(other: str, name: str) -> ModuleType:
         if error.name != other:
             raise
         extra = other.removeprefix("reput_")
-        step = f"pip install 'reput[{extra}]'"
+        step = install_command(extra)
         raise ImportError(f"{name} comes with reput-{extra}: {step}", name=other) from error

@@ -22,6 +22,7 @@ from typing import Any, Final, TypeVar, cast
 import attrs
 
 from reput.errors import ConfigError
+from reput.installing import install_command
 
 __all__ = ["ENGINE", "REFERENCES", "Engine", "compiled", "kernel"]
 
@@ -88,7 +89,7 @@ def _choose(asked: str) -> tuple[Engine, ModuleType | None]:
         reason = f"{VARIABLE}=native" if asked else "reput-native is installed"
         return Engine("native", native.__version__, reason), native
     if asked:
-        missing = 'reput-native is not installed; pip install "reput[native]"'
+        missing = f"reput-native is not installed; {install_command('native')}"
         raise ConfigError("environment", VARIABLE, trouble or missing)
     if trouble:
         logger.warning("kernels run in Python reason=%s", trouble)

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import attrs
 
+from reput.installing import install_command, install_extra
 from reput.status import PutStatus
 
 __all__ = [
@@ -202,12 +203,13 @@ class NoReaderError(ReputError):
     """No active plugin can answer a read."""
 
     operation: str
-    distribution: str
+    plugin: str
+    """A plugin that answers it."""
 
     def __str__(self) -> str:
         return (
-            f"no active plugin answers {self.operation}; install {self.distribution} "
-            f"(pip install {self.distribution}) and open the store with that plugin"
+            f"no active plugin answers {self.operation}; install the plugin {self.plugin}, "
+            f"{install_command(self.plugin)}, and open the store with it"
         )
 
 
@@ -244,7 +246,7 @@ class CodecNotFoundError(UnpackError):
     """A library that unpacks such bodies is not installed."""
 
     def __str__(self) -> str:
-        return f"{super().__str__()}; pip install 'reput[compression]'"
+        return f"{super().__str__()}; {install_extra('core', 'compression')}"
 
 
 # --------------------------------------------------------------------------- puts, one per status

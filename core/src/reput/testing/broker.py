@@ -8,6 +8,8 @@ from importlib.util import find_spec
 
 if __name__ == "__main__":
     if find_spec("reput_server") is None:
-        sys.stderr.write('reput: the broker is not installed; pip install "reput[server]"\n')
+        sys.stderr.write(
+            "reput: the broker is not installed; pip install ./server (in a checkout of reput)\n"
+        )
         sys.exit(5)
     runpy.run_module("reput_server.testing", run_name="__main__", alter_sys=True)

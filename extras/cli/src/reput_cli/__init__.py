@@ -25,7 +25,7 @@ def main() -> None:
 
         sys.stderr.write(
             "reput: the command line needs click and rich; "
-            'install them with: pip install "reput[cli]"\n'
+            "install them with: pip install click rich\n"
         )
         sys.exit(ExitCode.UNAVAILABLE)
     from reput_cli.root import reput

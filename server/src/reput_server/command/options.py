@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from reput.installing import install_command
 from reput_cli.kit import ExitCode, Failure
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def read_metrics_address(
 
     address = read_address(context, option, value)
     if address is not None and importlib.util.find_spec("reput_metrics") is None:
-        text = "--metrics needs the distribution reput-metrics; pip install 'reput-server[metrics]'"
+        text = f"--metrics needs the distribution reput-metrics: {install_command('metrics')}"
         raise Failure(text, ExitCode.UNAVAILABLE)
     return address
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
+from reput.installing import install_command
 from reput_server.errors import ServerError
 from reput_server.watching.figures import Figures, figures_of
 from reput_server.watching.pages import Page, Pages
@@ -63,7 +64,7 @@ class Watch:
         try:
             from reput_server.watching.collecting import Exposition
         except ModuleNotFoundError as error:
-            text = f"metrics need reput-metrics: {error}; pip install 'reput-server[metrics]'"
+            text = f"metrics need reput-metrics: {error}; {install_command('metrics')}"
             raise ServerError(text) from None
         self._exposition = Exposition(self.broker.context.store)
         await self._pages.start(address)

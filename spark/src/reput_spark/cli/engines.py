@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 from click.core import ParameterSource
 
+from reput.installing import install_command
 from reput_cli.kit import ExitCode, Failure
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ def spark_at(master: str, instead: str = "", *, quick: bool = False) -> Iterator
         import pyspark  # noqa: F401 - to tell that it is missing before anything is begun
     except ImportError:
         raise Failure(
-            f"PySpark is not installed: pip install reput-spark{instead}", ExitCode.UNAVAILABLE
+            f"PySpark is not installed: {install_command('spark')}{instead}", ExitCode.UNAVAILABLE
         ) from None
     session = session_of(master, quick=quick)
     try:

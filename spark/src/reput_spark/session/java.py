@@ -18,6 +18,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import NamedTuple
 
+from reput.installing import install_extra
 from reput_spark.errors import SparkReputError
 from reput_spark.session.kept import own_directory, write_script
 
@@ -74,7 +75,7 @@ def find_java(environment: Mapping[str, str] | None = None) -> str:
         "JAVA",
         f"Spark needs Java {JAVA_MIN} to {newest} ({found}). Either set JAVA_HOME to one, "
         "or install one so that `java` is on PATH (Debian: apt-get install "
-        "openjdk-17-jre-headless), or pip install 'reput-spark[jre]'",
+        f"openjdk-17-jre-headless), or {install_extra('spark', 'jre')}",
     )
 
 

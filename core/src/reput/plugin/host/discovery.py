@@ -15,6 +15,7 @@ from typing import Any
 import attrs
 
 from reput.errors import PluginError, PluginNotFoundError
+from reput.installing import install_command
 from reput.plugin.base import Plugin
 
 __all__ = [
@@ -103,8 +104,8 @@ def how_to_install(name: str) -> str:
         required = ()
     own = {match.group() for line in required if (match := re.match(r"[\w.-]+", line))}
     if f"reput-{name}" in own:
-        return f"it is one of reput's own: pip install reput-{name}"
-    return "it is none of reput's own: whoever made the store knows which distribution offers it"
+        return f"reput has it: {install_command(name)}"
+    return "reput does not have it: ask the author of the store which distribution offers it"
 
 
 def plugin_name(plugin: Plugin | type[Plugin]) -> str:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["ActivePlugins"]
 
 _Hook = TypeVar("_Hook")
-_READER: Final = "reput-consumequeue"  # what an error text says to install for reading
+_READER: Final = "consumequeue"  # what an error text says to install for reading
 
 
 class ActivePlugins:
@@ -140,14 +140,14 @@ class ActivePlugins:
         self,
         hook: Callable[[PluginHooks], object | None],
         operation: str,
-        distribution: str = _READER,
+        plugin: str = _READER,
     ) -> ReputError:
         """Return the error for a read that no plugin answers: there is none, or it is broken.
 
         Args:
             hook: selects the hook that no plugin, or only broken plugins, implement.
             operation: what was asked, for the text.
-            distribution: what to install if there is no such plugin.
+            plugin: what to install if no plugin implements it.
         """
         for name, _ in self.set.having(hook):
             each = self.find(name)
@@ -157,4 +157,4 @@ class ActivePlugins:
                 name,
                 f"it does not answer {operation}, for it could not be opened: {each.last_error}",
             )
-        return NoReaderError(operation, distribution)
+        return NoReaderError(operation, plugin)

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["Reads"]
 
 _Answer = TypeVar("_Answer")
-_COMPILER: Final = "reput-filter"  # what an error text says to install for filters
-_FINDER: Final = "reput-index"  # likewise, for queries
+_COMPILER: Final = "filter"  # what an error text says to install for filters
+_FINDER: Final = "index"  # likewise, for queries
 
 
 class Reads:

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from reput.errors import ConfigError
+from reput.installing import install_command
 
 if TYPE_CHECKING:
     from reput.plugin import MessageFilter
@@ -88,7 +89,7 @@ def compiled(where: str | MessageFilter | None) -> MessageFilter | None:
         import reput_filter
     except ImportError:
         raise ConfigError(
-            "scan", "where", "it needs the plugin filter: pip install reput-filter"
+            "scan", "where", f"it needs the plugin filter: {install_command('filter')}"
         ) from None
     try:
         found: MessageFilter = reput_filter.compile(where, "SQL92", strict=True)

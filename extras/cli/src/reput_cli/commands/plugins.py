@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from reput.installing import install_command
 from reput_cli.kit.completing import complete_plugin
 from reput_cli.kit.failures import warn
 from reput_cli.kit.opening import open_to_read
@@ -223,9 +224,8 @@ def _document(found: InstalledPlugin) -> dict[str, Any]:
 
 def _print_installed(documents: list[dict[str, Any]]) -> None:
     if not documents:
-        click.echo(
-            "No plugin is installed. To read by topic and queue: pip install reput-consumequeue"
-        )
+        command = install_command("consumequeue")
+        click.echo(f"No plugin is installed. To read by topic and queue: {command}")
         return
     for place, document in enumerate(documents):
         if place:

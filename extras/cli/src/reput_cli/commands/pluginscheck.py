@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from reput.installing import install_command
 from reput_cli.kit.completing import complete_installed_plugin
 from reput_cli.kit.exitcodes import ExitCode
 from reput_cli.kit.failures import Failure
@@ -77,7 +78,7 @@ def _rules() -> Any:
     try:
         from reput_cli.plugins.checking import check_plugin
     except ModuleNotFoundError as error:
-        text = f"the rules need {error.name}: pip install 'reput[testing]'"
+        text = f"the rules need {error.name}: {install_command('testing')}"
         raise Failure(text, ExitCode.UNAVAILABLE) from error
     return check_plugin
 

@@ -100,13 +100,14 @@ def with_filter(
 
 def _compiled(store: Store, topic: str | None, where: str | None) -> MessageFilter | None:
     from reput.errors import NoReaderError
+    from reput.installing import install_command
 
     if where is None:
         return None
     try:
         return store.filter(where, topic=topic)
     except NoReaderError:
-        text = "--where needs the plugin filter: pip install reput-filter"
+        text = f"--where needs the plugin filter: {install_command('filter')}"
         raise Failure(text, ExitCode.UNAVAILABLE) from None
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--where") from None

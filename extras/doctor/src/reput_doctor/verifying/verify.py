@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import reput
 from reput.errors import EXPECTED, ReputError, StoreLockedError, StoreNotFoundError
 from reput.files import Disk, system_clock
+from reput.installing import install_extra
 from reput.log import LossLedger
 from reput.offline import hold, look
 from reput.plugin import installed
@@ -226,7 +227,7 @@ class _Check:
         self.checked.messages = found.orders.message_count
         self.checked.checksummed = found.checksummed
         for codec in found.missing_codecs:
-            reason = f"bodies compressed with {codec}: pip install 'reput[compression]'"
+            reason = f"bodies compressed with {codec}: {install_extra('core', 'compression')}"
             self.not_checked.append(NotChecked("log", reason))
         return found
 

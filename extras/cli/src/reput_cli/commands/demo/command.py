@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from reput.installing import install_command
 from reput_cli.kit.exitcodes import ExitCode
 from reput_cli.kit.failures import Failure
 from reput_cli.kit.opening import open_to_write
@@ -122,7 +123,7 @@ def _require_a_reader() -> None:
     if not installed():
         text = (
             "the demo reads by topic and queue, which is a plugin's work; "
-            "install it with: pip install reput-consumequeue"
+            f"install it with: {install_command('consumequeue')}"
         )
         raise Failure(text, ExitCode.UNAVAILABLE)
 
