@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -16,7 +17,9 @@ if TYPE_CHECKING:
     from reput.plugin.rebuilding.comparing import Compared, Comparison, Difference
     from reput.plugin.rebuilding.leads import Leads
 
-__all__ = ["NoConfig", "Plugin", "build_config"]
+logger = logging.getLogger(__name__)
+
+__all__ = ["NoConfig", "Plugin", "build_config", "without_removed"]
 
 
 @attrs.frozen(kw_only=True)
@@ -35,7 +38,9 @@ class Plugin:
     """Name of a plugin that a store is given as an object; an installed plugin has the name of its
     entry point."""
     config_type: ClassVar[type] = NoConfig
-    """Frozen, keyword-only attrs class of the plugin's options."""
+    """Frozen, keyword-only attrs class of the plugin's options. Its class attribute
+    ``removed_options``, if it has one, maps names of options that it once had to the reason why
+    they are ignored: a store that recorded such an option is opened, with a warning."""
     runs_after: ClassVar[frozenset[str]] = frozenset()
     """Plugins that, where they are active, see each batch before this one."""
     requires: ClassVar[frozenset[str]] = frozenset()
@@ -143,12 +148,20 @@ class Plugin:
 def build_config(config_type: type, section: str, options: Mapping[str, Any]) -> Any:
     """Build an object of ``config_type`` from a mapping of options, as TOML gives it.
 
+    An option that the class has removed is ignored, with a warning in the log.
+
     Raises:
         ConfigError: an unknown option (the known ones are named), or a value refused by the class.
     """
     known = known_names(field.name for field in attrs.fields(config_type))
     if not isinstance(options, Mapping):
         raise ConfigError(section, "(section)", f"a table of options expected, not {options!r}")
+    removed = _removed_options(config_type)
+    for option in sorted(removed.keys() & options.keys()):
+        logger.warning(
+            "ignored option section=%s option=%s reason=%s", section, option, removed[option]
+        )
+    options = without_removed(config_type, options)
     for option in options:
         if option not in known:
             raise ConfigError(section, str(option), "no such option", known)
@@ -160,6 +173,17 @@ def build_config(config_type: type, section: str, options: Mapping[str, Any]) ->
         reason = _reason(error)
         option = _option_of(config_type, options, reason)
         raise ConfigError(section, option, reason.removeprefix(f"{option}: ")) from error
+
+
+def without_removed(config_type: type, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return ``options`` without those that ``config_type`` has removed."""
+    removed = _removed_options(config_type)
+    return {option: value for option, value in options.items() if option not in removed}
+
+
+def _removed_options(config_type: type) -> Mapping[str, str]:
+    found: Mapping[str, str] = getattr(config_type, "removed_options", {})
+    return found
 
 
 def _option_of(config_type: type, options: Mapping[str, Any], reason: str) -> str:

@@ -38,7 +38,7 @@ from reput.log.recovery.end import RecoveryReport, find_end
 from reput.log.recovery.loghead import LogHead
 from reput.log.recovery.repair import reflush, repair
 from reput.log.writing.commitlog import CommitLog
-from reput.plugin.base import Plugin, build_config
+from reput.plugin.base import Plugin, build_config, without_removed
 from reput.plugin.host.discovery import InstalledPlugin, how_to_install, installed
 from reput.plugin.host.pluginset import PluginSet
 from reput.retention.config import RetentionConfig
@@ -249,17 +249,20 @@ def configure(asked: Asked, manifest: Manifest | None, problems: Problems) -> Se
                 f"({how_to_install(name)})"
             )
 
-    def options(section: str, kind: type) -> Any:
-        return build_config(kind, section, sections.get(section, {}))
+    def options(section: str) -> Any:
+        return build_config(kinds[section], section, sections.get(section, {}))
 
-    return Settings(
-        PluginSet(names, sections, offered),
-        sections,
-        options(LOG_SECTION, CommitLogConfig),
-        options(DISPATCH_SECTION, DispatchConfig),
-        options(RETENTION_SECTION, RetentionConfig),
-        by_name,
-    )
+    kinds: dict[str, type] = {
+        LOG_SECTION: CommitLogConfig,
+        DISPATCH_SECTION: DispatchConfig,
+        RETENTION_SECTION: RetentionConfig,
+    }
+    plugins = PluginSet(names, sections, offered)
+    log, dispatch, retention = map(options, kinds)
+    kinds |= {name: plugin.config_type for name, plugin in plugins.plugins.items()}
+    # An option that is ignored is not recorded again, so a writer warns of it once.
+    recorded = {name: without_removed(kinds[name], sections[name]) for name in sections}
+    return Settings(plugins, recorded, log, dispatch, retention, by_name)
 
 
 def find_files(
