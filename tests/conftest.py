@@ -26,6 +26,9 @@ _OUTPUT = pytest.StashKey[int]()
 sys.path.append(str(Path(__file__).parent / "support"))  # modules that tests of all folders share
 
 
+import sizes  # noqa: E402
+
+
 @functools.lru_cache(maxsize=4)
 def _all_rows(case: str) -> dict[str, list[dict[str, Any]]]:
     by_kind: dict[str, list[dict[str, Any]]] = {}
@@ -59,6 +62,15 @@ def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
     kept = [item for item in items if item.nodeid.partition("::")[0] in kept_modules]
     config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
     items[:] = kept
+
+
+@pytest.fixture(autouse=True)
+def sizes_of_plugins(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Set what the marks ``sizes`` say, the nearest mark last."""
+    for mark in reversed(list(request.node.iter_markers("sizes"))):
+        for section, values in mark.kwargs.items():
+            for name, value in values.items():
+                monkeypatch.setattr(sizes.owner(section), name, value)
 
 
 def pytest_configure(config: Any) -> None:

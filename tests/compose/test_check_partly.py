@@ -15,9 +15,11 @@ from reput_cli.root import reput as command
 from reput_offline import rebuild
 from reput_testing import QuickDisk, snapshot
 
+pytestmark = pytest.mark.sizes(consumequeue={"extend_file_size": 4_096})
+
 SMALL = {
     "commitlog": {"file_size": 16_384},
-    "consumequeue": {"units_per_file": 7, "extend_file_size": 4_096},
+    "consumequeue": {"units_per_file": 7},
     "index": {"slots_per_file": 11, "items_per_file": 30},
 }
 

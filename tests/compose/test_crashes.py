@@ -26,6 +26,7 @@ pytest.importorskip("reput_consumequeue")
 pytest.importorskip("reput_filter")
 pytest.importorskip("reput_index")
 
+from reput_consumequeue import ConsumeQueuePlugin
 from reput_filter import FilterConfig, FilterPlugin, RegisteredFilter
 from reput_filter import compile as compile_filter
 from reput_index import IndexConfig, IndexPlugin
@@ -124,15 +125,12 @@ def _places(views):
 # --------------------------------------------------------------------------- power cuts, bad disks
 
 
+@pytest.mark.sizes(consumequeue={"extend_file_size": 128})
 class TestCrashes(CrashContract):
     """The kit compares one plugin's state; here its files are those of all three."""
 
     plugin_name = "consumequeue"
-    config: ClassVar[Mapping[str, Any]] = {
-        "units_per_file": 3,
-        "extend": True,
-        "extend_file_size": 128,
-    }
+    config: ClassVar[Mapping[str, Any]] = {"units_per_file": 3, "extend": True}
     crash_message_count = 6
     max_states = 16
     second_lives = (2,)
@@ -202,12 +200,17 @@ def refused_by_bit_maps(store):
 # --------------------------------------------------------------------------- kills
 
 
+class SmallQueues(ConsumeQueuePlugin):
+    """Of small extend files, also in the process that is killed."""
+
+    extend_file_size: ClassVar[int] = 1024
+
+
 KILLED_CONFIG = {
-    "consumequeue": {"units_per_file": 30, "extend": True, "extend_file_size": 1024},
     "index": {"slots_per_file": 50, "items_per_file": 60},
 }
 SOURCES = (
-    PluginSource("consumequeue"),
+    PluginSource.of("consumequeue", SmallQueues, {"units_per_file": 30, "extend": True}),
     PluginSource("index"),
     PluginSource.of("filter", FiltersFirst, {"bit_maps": True}),
 )

@@ -21,6 +21,9 @@ from reput_consumequeue.extend.extendlayout import addresses_of, is_address, pos
 from reput_consumequeue.queue._extending import extend_of
 from reput_testing import CrashContract, Driver, PluginContract, SmallLog
 
+pytestmark = pytest.mark.sizes(consumequeue={"extend_file_size": 256})
+OF_4096 = pytest.mark.sizes(consumequeue={"extend_file_size": 4096})
+
 GOLDEN_BIT_MAPS = np.uint64(2654435761)
 
 
@@ -63,11 +66,10 @@ def files_of(root):
 
 
 def configured(**more):
-    return {
-        "consumequeue": {"units_per_file": 100, "extend": True, "extend_file_size": 4096, **more}
-    }
+    return {"consumequeue": {"units_per_file": 100, "extend": True, **more}}
 
 
+@OF_4096
 @pytest.mark.parametrize("window_size", [4096, 1 << 20])
 def test_the_recorded_extend_files_are_built_again_byte_for_byte(window_size, golden_store):
     root = golden_store("ext")
@@ -82,6 +84,7 @@ def test_the_recorded_extend_files_are_built_again_byte_for_byte(window_size, go
     assert files_of(root) == javas
 
 
+@OF_4096
 def test_a_recorded_store_goes_on_where_java_stopped(golden_store):
     root, other = golden_store("ext"), golden_store("ext")
     shutil.rmtree(other / "consumequeue")
@@ -174,6 +177,7 @@ class Hashes(reput.Plugin):
         }
 
 
+@OF_4096
 def test_the_example_of_the_specification(tmp_path):
     times = iter([1_700_000_000_123, 1_700_000_000_124])
     config = {**configured(), "commitlog": {"file_size": 4096, "preallocate": False}}
@@ -198,7 +202,7 @@ def test_the_example_of_the_specification(tmp_path):
 
 
 def plugin_over(log, root, progress=0, **config):
-    options = {"units_per_file": 10, "extend": True, "extend_file_size": 256, **config}
+    options = {"units_per_file": 10, "extend": True, **config}
     plugin = ConsumeQueuePlugin(ConsumeQueueConfig(**options))
     return Driver(plugin, "consumequeue", root, log, progress=progress)
 
@@ -235,10 +239,11 @@ def test_a_file_without_room_for_a_unit_ends_in_minus_one(tmp_path):
     assert list(found.bit_maps) == [None] * 10
 
 
+@pytest.mark.sizes(consumequeue={"extend_file_size": 24})
 def test_a_bit_map_too_large_for_a_unit_leaves_the_tags_code_where_it_was(tmp_path):
     log = a_log(3)
 
-    with plugin_over(log, tmp_path, extend_file_size=24) as driver:
+    with plugin_over(log, tmp_path) as driver:
         queue = driver.plugin._queue("T", 0)
         for batch in log.batches():
             source = ExtendSource.of(batch.with_columns({"bit_map": np.zeros(3, "V8")}))
@@ -352,6 +357,7 @@ def test_extend_files_are_trimmed_with_the_queue(tmp_path):
     assert left.is_known.all()
 
 
+@OF_4096
 def test_extend_files_can_come_later_and_go_again(tmp_path):
     def run(first, last, **options):
         config = {"consumequeue": {"units_per_file": 100, **options}}
@@ -361,7 +367,7 @@ def test_extend_files_can_come_later_and_go_again(tmp_path):
             assert store.wait_dispatched(60)
 
     run(0, 10)
-    run(10, 20, extend=True, extend_file_size=4096)
+    run(10, 20, extend=True)
     run(20, 30, extend=False)
     run(30, 40, extend=True)
 
@@ -375,7 +381,7 @@ def test_extend_files_can_come_later_and_go_again(tmp_path):
 
 class TestContract(PluginContract):
     plugin_name = "consumequeue"
-    config: ClassVar = {"units_per_file": 10, "extend": True, "extend_file_size": 256}
+    config: ClassVar = {"units_per_file": 10, "extend": True}
     # Neither units nor extend units have checksums.
     undetectable = frozenset({"garbled", "zeroed", "removed"})
     undetectable_to_readers = frozenset({"emptied"})
@@ -396,9 +402,7 @@ class TestContract(PluginContract):
             while at < info.max_queue_offset:
                 part = queue.files.read(at, info.max_queue_offset - at)
                 codes = part["tags_code"].astype(np.int64)
-                extends = extend_of(queue, plugin.context, plugin.config.extend_file_size).read(
-                    codes
-                )
+                extends = extend_of(queue, plugin.context, plugin.extend_file_size).read(codes)
                 units += zip(
                     part["physical_offset"].tolist(),
                     extends.tags_codes.tolist(),
@@ -415,9 +419,10 @@ class TestContract(PluginContract):
 
 
 @pytest.mark.proof
+@pytest.mark.sizes(consumequeue={"extend_file_size": 64})
 class TestCrashes(CrashContract):
     plugin_name = "consumequeue"
-    config: ClassVar = {"units_per_file": 3, "extend": True, "extend_file_size": 64}
+    config: ClassVar = {"units_per_file": 3, "extend": True}
     files_of = TestContract.files_of
     notes_of = TestContract.notes_of
     state = TestContract.state

@@ -16,11 +16,13 @@ PLUGINS = ["consumequeue"]
 UNITS = 4
 COUNT = 11
 
+pytestmark = pytest.mark.sizes(consumequeue={"extend_file_size": 100})
+
 
 def config(*, extend):
     return {
         "commitlog": {"file_size": 1 << 16, "preallocate": False},
-        "consumequeue": {"units_per_file": UNITS, "extend": extend, "extend_file_size": 100},
+        "consumequeue": {"units_per_file": UNITS, "extend": extend},
     }
 
 

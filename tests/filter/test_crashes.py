@@ -21,9 +21,13 @@ from reput_testing import (
 from reput_testing.crashes.killplan import PluginSource
 
 pytest.importorskip("reput_consumequeue")
-pytestmark = pytest.mark.proof
 
-SMALL = {"units_per_file": 3, "extend": True, "extend_file_size": 128}
+from reput_consumequeue import ConsumeQueuePlugin
+
+pytestmark = [pytest.mark.proof, pytest.mark.sizes(consumequeue={"extend_file_size": 128})]
+FORGETFUL = pytest.mark.sizes(filter={"forget_after_ms": 5_000})
+
+SMALL = {"units_per_file": 3, "extend": True}
 
 
 class QueuesWithBitMaps:
@@ -48,13 +52,19 @@ class TestCrashes(QueuesWithBitMaps, CrashContract):
         return ["consumequeue", with_bit_maps()]
 
 
+class SmallQueues(ConsumeQueuePlugin):
+    """Of small extend files, also in the process that is killed."""
+
+    extend_file_size: ClassVar[int] = 1024
+
+
 class TestKilled(QueuesWithBitMaps, KillContract):
-    config: ClassVar = {"units_per_file": 30, "extend": True, "extend_file_size": 1024}
+    config: ClassVar = {"units_per_file": 30, "extend": True}
     kills = 15
 
     def sources(self):
         filters = PluginSource.of("filter", FixedFilters, {"bit_maps": True})
-        return [PluginSource("consumequeue"), filters]
+        return [PluginSource.of("consumequeue", SmallQueues, self.config), filters]
 
 
 # --------------------------------------------------------------------------- filters that change
@@ -64,7 +74,7 @@ OPTIONS = {
     "config": {
         "commitlog": {"file_size": 4096, "preallocate": False},
         "consumequeue": SMALL,
-        "filter": {"bit_maps": True, "forget_after_ms": 5_000},
+        "filter": {"bit_maps": True},
     },
 }
 CONDITIONS = ("a > 5", "a < 3", "a <> 4")
@@ -132,6 +142,7 @@ def everything(store, info, chosen):
         at = result.next_queue_offset
 
 
+@FORGETFUL
 def test_without_a_crash_the_bit_maps_of_that_life_decide(tmp_path):
     witness = Witness(OPTIONS)
     changing(witness, str(tmp_path / "store"))
@@ -146,6 +157,7 @@ def test_without_a_crash_the_bit_maps_of_that_life_decide(tmp_path):
     assert not left.all()
 
 
+@FORGETFUL
 @pytest.mark.parametrize("again", [(), (3,)])
 def test_whatever_a_power_cut_leaves_registered_filters_lose_no_message(
     tmp_path, again, record_property

@@ -7,11 +7,9 @@ import struct
 import zlib
 from pathlib import Path
 
-import attrs
 import numpy as np
 
 import reput
-from reput_integrity import IntegrityConfig
 from reput_integrity.layout import UNIT_DTYPE, unit_check
 
 ROOT = Path(__file__).parents[2]
@@ -19,16 +17,6 @@ ROOT = Path(__file__).parents[2]
 
 def text_of(name: str) -> str:
     return (ROOT / name).read_text("utf-8")
-
-
-def test_the_page_lists_all_options_with_their_defaults():
-    section = text_of("docs/configuration.md").split("## `[integrity]`\n")[1].split("\n## ")[0]
-
-    rows = dict(re.findall(r"^\| `(\w+)` \| `([\d_]+)` \|", section, re.MULTILINE))
-
-    assert {name: int(value) for name, value in rows.items()} == {
-        field.name: field.default for field in attrs.fields(IntegrityConfig)
-    }
 
 
 def test_the_readme_says_how_a_unit_is_checked():

@@ -16,13 +16,11 @@ from samples import CASES, TOPICS, expected, in_order, read_all
 
 import reput
 
+pytestmark = pytest.mark.sizes(consumequeue={"extend_file_size": EXTEND_FILE_SIZE})
+
 COUNT = 700
 PLAIN = CASES["one-at-a-time"]
-EXTEND = {
-    "units_per_file": UNITS_PER_FILE,
-    "extend": True,
-    "extend_file_size": EXTEND_FILE_SIZE,
-}
+EXTEND = {"units_per_file": UNITS_PER_FILE, "extend": True}
 CONDITIONS = ("TAGS IS NOT NULL", "price > 500", "KEYS IS NOT NULL AND TAGS = 'TagA'")
 BIT_MAP_FACTOR = np.uint64(2654435761)
 

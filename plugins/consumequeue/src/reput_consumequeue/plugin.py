@@ -19,7 +19,7 @@ from reput_consumequeue._recordfiles import FileSet
 from reput_consumequeue._runs import Run, light_runs, runs
 from reput_consumequeue._shards import QueueBuilder
 from reput_consumequeue.extend._extend import ExtendSource
-from reput_consumequeue.extend.extendlayout import EXTEND_FILE_SIZE, EXTEND_HEAD_SIZE, FILE_END_ROOM
+from reput_consumequeue.extend.extendlayout import EXTEND_FILE_SIZE
 from reput_consumequeue.layout import DIRECTORY, UNIT_SIZE, UNITS_PER_FILE
 from reput_consumequeue.queue._extending import (
     clear_orphans,
@@ -53,6 +53,7 @@ logger = logging.getLogger(__name__)
 
 __all__ = ["ConsumeQueueConfig", "ConsumeQueuePlugin"]
 
+_FILES_OPEN = 256  # of more queues, files are opened again when needed
 _QUEUE_ID_MAX = (1 << 31) - 1
 _NAMES_MAX = 1 << 16  # names that are remembered as good, and as many as refused
 
@@ -65,19 +66,17 @@ class ConsumeQueueConfig:
         default=UNITS_PER_FILE, validator=whole_between(2, INT32_MAX // UNIT_SIZE)
     )
     """Units in one file; 300,000 units are 6 MB. Existing files keep their size."""
-    max_open_files: int = attrs.field(default=256, validator=whole_between(1, 1 << 20))
-    """Files kept open; with more queues, files are opened again when needed."""
     multi_dispatch: bool = attrs.field(default=False, validator=instance_of(bool))
     """List messages in the light queues (``%LMQ%…``) that their ``INNER_MULTI_DISPATCH`` names."""
     extend: bool = attrs.field(default=False, validator=instance_of(bool))
     """Keep tags code, store time and bit map of each message in extend files. Reads with a
     registered filter then skip messages without reading them; other reads take one more step.
     Existing extend files are read in any case."""
-    extend_file_size: int = attrs.field(
-        default=EXTEND_FILE_SIZE,
-        validator=whole_between(EXTEND_HEAD_SIZE + FILE_END_ROOM, INT32_MAX),
-    )
-    """Bytes of an extend file. Existing files keep their size."""
+
+    removed_options: ClassVar[Mapping[str, str]] = {
+        "max_open_files": "the plugin opens files again when needed",
+        "extend_file_size": "existing files keep their size, and new stores get RocketMQ's",
+    }
 
 
 @attrs.define(eq=False)
@@ -86,6 +85,8 @@ class ConsumeQueuePlugin(reput.Plugin):
 
     name: ClassVar[str] = "consumequeue"
     config_type: ClassVar[type] = ConsumeQueueConfig
+    extend_file_size: ClassVar[int] = EXTEND_FILE_SIZE
+    """Bytes of an extend file of a store that has none yet."""
 
     config: ConsumeQueueConfig = attrs.field(factory=ConsumeQueueConfig)
     context: StoreContext = attrs.field(init=False)
@@ -109,7 +110,7 @@ class ConsumeQueuePlugin(reput.Plugin):
         self.context = context
         self.queues = {}  # a resumed plugin is opened again
         self.refused_topics = {}
-        pool = FilePool(context.disk, self.config.max_open_files, write=context.writable)
+        pool = FilePool(context.disk, _FILES_OPEN, write=context.writable)
         self.files = FileSet(
             context.disk,
             pool,
@@ -171,7 +172,7 @@ class ConsumeQueuePlugin(reput.Plugin):
             directory = self.context.directory(DIRECTORY, topic, str(queue_id))
             queue = ConsumeQueue(topic, queue_id, directory, self.files)
             if self._writes_extend:
-                extend_of(queue, self.context, self.config.extend_file_size)
+                extend_of(queue, self.context, self.extend_file_size)
             self.queues[topic, queue_id] = queue
         return queue
 
@@ -363,7 +364,7 @@ class ConsumeQueuePlugin(reput.Plugin):
         def ask() -> ReadResult:
             scout = None
             if filter is not None:
-                scout = Scout(queue, self.context, self.config.extend_file_size, filter)
+                scout = Scout(queue, self.context, self.extend_file_size, filter)
             return read(queue, self.context.log, queue_offset, max_count, max_bytes, scout)
 
         if self.context.writable:

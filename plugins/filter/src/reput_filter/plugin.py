@@ -10,7 +10,7 @@ import attrs
 from attrs.validators import instance_of
 
 import reput
-from reput.plugin import AGE_MAX_MS, whole_between
+from reput.plugin import whole_between
 from reput_filter import compiling
 from reput_filter.consumers._file import decode, encode
 from reput_filter.consumers.bloom import BloomFilter
@@ -50,8 +50,10 @@ class FilterConfig:
     retry_topics: bool = attrs.field(default=False, validator=instance_of(bool))
     """Filter the messages of a retry topic (``%RETRY%group``) by the group's registered filters of
     the topics from which the messages came, whatever condition the read gives."""
-    forget_after_ms: int = attrs.field(default=86_400_000, validator=whole_between(0, AGE_MAX_MS))
-    """How long the bits of a consumer that has left are still computed."""
+
+    removed_options: ClassVar[Mapping[str, str]] = {
+        "forget_after_ms": "bits of a consumer that has left are computed for a day"
+    }
 
 
 @attrs.define(eq=False)
@@ -65,6 +67,8 @@ class FilterPlugin(reput.Plugin):
 
     name: ClassVar[str] = "filter"
     config_type: ClassVar[type] = FilterConfig
+    forget_after_ms: ClassVar[int] = 86_400_000
+    """How long the bits of a consumer that has left are still computed."""
 
     config: FilterConfig = attrs.field(factory=FilterConfig)
     consumers: Consumers = attrs.field(
@@ -199,7 +203,7 @@ class FilterPlugin(reput.Plugin):
     def reput_flush(self) -> None:
         """Save changes, and remove filters that have been dead for long."""
         if self._context is not None:
-            self.consumers.save(forget_before=self._context.clock() - self.config.forget_after_ms)
+            self.consumers.save(forget_before=self._context.clock() - self.forget_after_ms)
 
     @reput.hookimpl
     def reput_report(self) -> Mapping[str, object]:

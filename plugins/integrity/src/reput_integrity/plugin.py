@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import attrs
 import numpy as np
@@ -13,7 +13,6 @@ import numpy as np
 import reput
 from reput.errors import CorruptFileError, StoreClosedError
 from reput.files import OWN_DIRECTORY
-from reput.plugin import AGE_MAX_MS, whole_between
 from reput_integrity._disputes import Disputes
 from reput_integrity._files import SumFiles
 from reput_integrity._older import OlderSums
@@ -35,16 +34,21 @@ logger = logging.getLogger(__name__)
 
 __all__ = ["IntegrityConfig", "IntegrityPlugin"]
 
+_CHECK_SIZE: Final = 16 << 20
+"""Bytes of the newest sums that an opening for writing checks, those of a million messages. The
+others are checked when the log is compared with them."""
+_FRESH_MS: Final = 60_000
+"""How long after a record was stored its sum still counts as made when it was written."""
+
 
 @attrs.frozen(kw_only=True)
 class IntegrityConfig:
-    """Options of the ``integrity`` plugin."""
+    """Options of the ``integrity`` plugin; it has none."""
 
-    check_size: int = attrs.field(default=16 << 20, validator=whole_between(0, (1 << 63) - 1))
-    """Bytes of the newest sums that are checked at each opening for writing; 16 MiB are those of a
-    million messages. The others are checked when the log is compared with them."""
-    fresh_ms: int = attrs.field(default=60_000, validator=whole_between(0, AGE_MAX_MS))
-    """How long after a record was stored its sum still counts as made when it was written."""
+    removed_options: ClassVar[Mapping[str, str]] = {
+        "check_size": "each opening checks the newest 16 MiB of sums",
+        "fresh_ms": "a sum made in the minute after its record counts as made when it was written",
+    }
 
 
 @attrs.define(eq=False)
@@ -107,9 +111,7 @@ class IntegrityPlugin(reput.Plugin):
             origins.add(low, end, now)
         self._origins = origins
         before = origins.parts
-        self.dispatched_to = Recovery(files, origins, context.log, self.config.check_size, now).run(
-            progress
-        )
+        self.dispatched_to = Recovery(files, origins, context.log, _CHECK_SIZE, now).run(progress)
         if self._older is None:
             # What this process did not see being written it can only sum as it is now.
             origins.add(self.dispatched_to, end, now)
@@ -166,7 +168,7 @@ class IntegrityPlugin(reput.Plugin):
     def _note_late(self, batch: DispatchBatch) -> None:
         """Note records that were stored long ago: their bytes may have changed before this."""
         now = self.context.clock()
-        late = np.flatnonzero(now - batch.store_timestamp > self.config.fresh_ms)
+        late = np.flatnonzero(now - batch.store_timestamp > _FRESH_MS)
         if len(late):
             end = int(batch.physical_offset[late[-1]] + batch.size[late[-1]])
             self._note(((batch.start_offset, end),), now)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from reput.files import Disk
     from reput.plugin import StoreContext
     from reput_consumequeue._recordfiles import FileSet
     from reput_consumequeue.queue._queue import ConsumeQueue
@@ -55,19 +56,22 @@ def extend_of(queue: ConsumeQueue, context: StoreContext, file_size: int) -> Ext
 
 
 def _size_on_disk(context: StoreContext) -> int:
-    """Return the size in bytes of the first extend file of the store; 0 without one."""
-    for _, _, path in _on_disk(context):
-        sizes = map(unit_file_size, context.disk.list(path))
-        size = next(filter(None, sizes), 0)
-        if size >= EXTEND_HEAD_SIZE + FILE_END_ROOM:
-            return size
+    """Return the size in bytes of the first extend file; 0 without one.
+
+    A store that is being rebuilt elsewhere is looked at, too.
+    """
+    for root in filter(None, (context.root, context.sizes_from)):
+        for _, _, path in _on_disk(context.disk, root):
+            sizes = map(unit_file_size, context.disk.list(path))
+            size = next(filter(None, sizes), 0)
+            if size >= EXTEND_HEAD_SIZE + FILE_END_ROOM:
+                return size
     return 0
 
 
-def _on_disk(context: StoreContext) -> Iterator[tuple[str, str, str]]:
+def _on_disk(disk: Disk, root: str) -> Iterator[tuple[str, str, str]]:
     """Yield topic, queue id and path of every directory of extend files."""
-    disk = context.disk
-    for topic in disk.list(context.directory(EXTEND_DIRECTORY)):
+    for topic in disk.list(f"{root}/{EXTEND_DIRECTORY}"):
         for queue in disk.list(topic.path) if topic.is_dir() else ():
             if queue.is_dir():
                 yield topic.name, queue.name, queue.path
@@ -77,7 +81,7 @@ def clear_orphans(
     queues: Container[tuple[str, int]], context: StoreContext, shared: FileSet
 ) -> None:
     """Remove extend files, left by a crash, whose queue does not exist."""
-    for topic, name, path in list(_on_disk(context)):
+    for topic, name, path in list(_on_disk(context.disk, context.root)):
         if name.isascii() and name.isdigit() and (topic, int(name)) not in queues:
             for entry in reversed(context.disk.list(path)):
                 if unit_file_size(entry) is not None:  # of any size
