@@ -17,13 +17,13 @@ from reput_compaction.run._tombstones import Tombstones
 from reput_testing import FaultyDisk, ManualClock, QuickDisk
 
 HOUR = 3_600_000
-SIZES = {"topics": ["t"], "log_file_size": 1200, "queue_file_size": 200}
+pytestmark = pytest.mark.sizes(compaction={"log_file_size": 1200, "queue_file_size": 200})
 
 
 def open_store(root, clock=None, disk=None, plugins=("compaction",), **options):
     config = {
         "commitlog": {"file_size": 1 << 16, "preallocate": False},
-        "compaction": {**SIZES, **options},
+        "compaction": {"topics": ["t"], **options},
     }
     return reput.open(
         root,
@@ -81,8 +81,8 @@ def test_keys_are_whole_texts(tmp_path):
         assert read(store) == [(1, "b a", b"2"), (2, "a", b"3"), (3, "a b", b"4")]
 
 
-def test_the_worked_example_of_the_format_is_kept_in_compat(tmp_path):
-    with open_store(tmp_path, compat=True) as store:
+def test_the_worked_example_of_the_format_is_kept_without_retention(tmp_path):
+    with open_store(tmp_path, tombstone_retention_ms=0) as store:
         put(store, *EXAMPLE, ("c", b"only in the last file" * 20), ("c", b"x" * 300), ("c", b"x"))
         pairs = store.plugin_objects["compaction"].queues["t", 0].pairs
         assert [pair.count for pair in pairs] == [3, 3, 1]
@@ -91,7 +91,7 @@ def test_the_worked_example_of_the_format_is_kept_in_compat(tmp_path):
 
         kept = read(store)
         assert [each for each in kept if each[1] in "ab"] == [(2, "a", b"y")]
-        assert [offset for offset, *_ in kept] == [2, 5, 6]
+        assert [offset for offset, *_ in kept] == [2, 6]
 
 
 def test_tombstones_stay_until_everybody_has_had_time_to_see_them(tmp_path):
@@ -171,10 +171,9 @@ def test_an_idle_queue_is_compacted_when_its_messages_are_old_enough(tmp_path):
         assert read(store) == [(1, "a", b"2"), (2, "a", b"3")]
 
 
-@pytest.mark.parametrize("options", [{"roll_ms": 0}, {"compat": True}])
-def test_without_rolling_an_idle_queue_is_never_compacted(tmp_path, options):
+def test_without_rolling_an_idle_queue_is_never_compacted(tmp_path):
     clock = ManualClock()
-    with open_store(tmp_path, clock, **options) as store:
+    with open_store(tmp_path, clock, roll_ms=0) as store:
         put(store, ("a", b"1"), ("a", b"2"))
 
         work_until(store, clock, clock() + 200 * HOUR)
@@ -411,7 +410,7 @@ def test_threads_compact_by_themselves_and_are_left_in_good_order(tmp_path):
         patch.setattr(Compaction, "finish", finished)
         config = {
             "commitlog": {"file_size": 1 << 16, "preallocate": False},
-            "compaction": {**SIZES, "interval_ms": 1_000, "roll_ms": 0},
+            "compaction": {"topics": ["t"], "interval_ms": 1_000, "roll_ms": 0},
         }
         with reput.open(
             tmp_path, plugins=["compaction"], config=config, clock=clock, disk=QuickDisk()

@@ -19,7 +19,8 @@ from reput_testing import (
 )
 
 TOPICS = ["orders", "payments", "%RETRY%orders-group", "T"]
-CONFIG = {"topics": TOPICS, "log_file_size": 1200, "queue_file_size": 200}
+CONFIG = {"topics": TOPICS}
+pytestmark = pytest.mark.sizes(compaction={"log_file_size": 1200, "queue_file_size": 200})
 
 
 @attrs.define(eq=False)
@@ -32,6 +33,13 @@ class QuietPlugin(CompactionPlugin):
     reput_put = None
     reput_read = None
     reput_queues = None
+
+
+class LargerQuietPlugin(QuietPlugin):
+    """Of larger files, also in the process that is killed."""
+
+    log_file_size: ClassVar[int] = 1 << 16
+    queue_file_size: ClassVar[int] = 1 << 12
 
 
 class Compacted:
@@ -131,5 +139,4 @@ class TestCrashes(Compacted, CrashContract):
 
 @pytest.mark.proof
 class TestKilled(Compacted, KillContract):
-    plugin_type = QuietPlugin
-    config: ClassVar = {**CONFIG, "log_file_size": 1 << 16, "queue_file_size": 1 << 12}
+    plugin_type = LargerQuietPlugin

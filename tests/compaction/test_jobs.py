@@ -43,14 +43,13 @@ class Wide(LocalEngine):
     split_size=st.sampled_from([1, 200, 900, 5_000, None]),
     memory=st.sampled_from([65_536, 1 << 20]),
     parallelism=st.sampled_from([1, 5]),
-    compat=st.booleans(),
 )
 def test_the_files_are_the_same(
-    tmp_path_factory, small_tasks, rounds, split_size, memory, parallelism, compat
+    tmp_path_factory, small_tasks, rounds, split_size, memory, parallelism
 ):
     root = str(tmp_path_factory.mktemp("store") / "store")
     clock, latest = ManualClock(), {}
-    options = {"tombstone_retention_ms": HOUR, "offset_map_size": memory, "compat": compat}
+    options = {"tombstone_retention_ms": HOUR, "offset_map_size": memory}
     for entries, passes in rounds:
         with open_store(root, clock, **options) as store:
             put(store, entries)
@@ -82,7 +81,7 @@ def living(store):
 
 def test_many_messages_in_many_parts_and_many_tasks(tmp_path, small_tasks):
     root, clock = str(tmp_path / "store"), ManualClock()
-    options = {"log_file_size": 20_000, "queue_file_size": 2_000, "offset_map_size": 65_536}
+    options = {"sizes": (20_000, 2_000), "offset_map_size": 65_536}
     with open_store(root, clock, **options) as store:
         put(store, many(9_000, 700))
 

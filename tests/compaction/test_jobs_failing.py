@@ -210,7 +210,7 @@ def test_no_task_needs_more_memory_for_keys_than_it_may_take(tmp_path, monkeypat
     """Neither with as many keys as messages, nor with few that come again and again."""
     monkeypatch.setattr(_jobplan, "_ROWS_MIN", 1 << 30)
     memory, engine = 65_536, Watching()
-    options = {"log_file_size": 1 << 20, "queue_file_size": 1 << 18, "offset_map_size": memory}
+    options = {"sizes": (1 << 20, 1 << 18), "offset_map_size": memory}
     with open_store(tmp_path, **options) as store:
         put(store, [(f"{number % keys}", b"x", 0) for number in range(12_000)])
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import attrs
 import pytest
 
@@ -16,8 +18,6 @@ pytestmark = pytest.mark.proof
 
 SECTION = {
     "topics": ["orders", "payments", "%RETRY%orders-group"],
-    "log_file_size": 1 << 16,
-    "queue_file_size": 1 << 10,
     "interval_ms": 1,
     "roll_ms": 1,
 }
@@ -30,6 +30,8 @@ class QuietPlugin(CompactionPlugin):
     reput_put = None
     reput_read = None
     reput_queues = None
+    log_file_size: ClassVar[int] = 1 << 16
+    queue_file_size: ClassVar[int] = 1 << 10
 
 
 def test_whenever_a_writer_is_killed_the_latest_value_of_every_key_is_there(tmp_path):

@@ -14,7 +14,7 @@ from reput_compaction.pairs.notelayout import NOTE_DTYPE
 from reput_testing import Driver, SmallLog
 
 UNIT = struct.Struct(">qiqqqhii")
-SIZES = {"log_file_size": 1200, "queue_file_size": 200}
+pytestmark = pytest.mark.sizes(compaction={"log_file_size": 1200, "queue_file_size": 200})
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,7 @@ def test_other_names_are_no_files_of_a_pair(name):
 
 
 def written(root, log, **config):
-    plugin = CompactionPlugin.from_section("compaction", {"topics": ["t"], **SIZES, **config})
+    plugin = CompactionPlugin.from_section("compaction", {"topics": ["t"], **config})
     with Driver(plugin, "compaction", root, log) as driver:
         driver.catch_up()
     return root
@@ -109,7 +109,7 @@ def test_a_record_that_fits_into_no_file_is_counted_and_left_out(tmp_path):
     log = SmallLog()
     log.append(reput.Message("t", b"x" * 1500, keys="large"))
     log.append(reput.Message("t", b"x", keys="small"))
-    plugin = CompactionPlugin.from_section("compaction", {"topics": ["t"], **SIZES})
+    plugin = CompactionPlugin.from_section("compaction", {"topics": ["t"]})
 
     with Driver(plugin, "compaction", tmp_path, log) as driver:
         driver.catch_up()
@@ -119,7 +119,7 @@ def test_a_record_that_fits_into_no_file_is_counted_and_left_out(tmp_path):
 
 
 def test_the_position_checkpoint_is_the_json_that_rocketmq_writes(tmp_path):
-    config = {"compaction": {"topics": ["t"], **SIZES}}
+    config = {"compaction": {"topics": ["t"]}}
     with reput.open(
         tmp_path, plugins=["compaction"], config={**LOG, **config}, threads=False
     ) as store:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import shutil
 from importlib.util import find_spec
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 import reput
 from reput_testing import ManualClock, QuickDisk
+
+pytestmark = pytest.mark.sizes(compaction={"log_file_size": 1200, "queue_file_size": 300})
 
 # Queues are listed by another plugin where that is installed, and by this one where not.
 BESIDE = [[], ["consumequeue"]] if find_spec("reput_consumequeue") else [[]]
@@ -21,8 +24,6 @@ CONFIG = {
     "commitlog": {"file_size": 1 << 15, "preallocate": False},
     "compaction": {
         "topics": ["t"],
-        "log_file_size": 1200,
-        "queue_file_size": 300,
         "interval_ms": 1_000,
         "roll_ms": 2_000,
         "tombstone_retention_ms": 5_000,

@@ -13,9 +13,10 @@ from reput_offline import LocalEngine
 from reput_testing import PowerCuts, QuickDisk, Witness, snapshot
 from reput_testing.crashes.witness import messages_of
 
-pytestmark = pytest.mark.proof
-
-SIZES = {"topics": ["t"], "log_file_size": 1200, "queue_file_size": 200}
+pytestmark = [
+    pytest.mark.proof,
+    pytest.mark.sizes(compaction={"log_file_size": 1200, "queue_file_size": 200}),
+]
 
 
 @attrs.define(eq=False)
@@ -27,7 +28,7 @@ class QuietPlugin(CompactionPlugin):
 
 def options_for(**more: Any) -> dict[str, Any]:
     log = {"file_size": 16_384, "preallocate": False, "flush": "async"}
-    config = {"commitlog": log, "compaction": {**SIZES, **more}}
+    config = {"commitlog": log, "compaction": {"topics": ["t"], **more}}
 
     def plugins():
         return [QuietPlugin.from_section("compaction", config["compaction"])]

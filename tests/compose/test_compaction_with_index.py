@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 import reput
 from reput_testing import ManualClock, QuickDisk
+
+pytestmark = pytest.mark.sizes(compaction={"log_file_size": 1200, "queue_file_size": 200})
 
 PLUGINS = ["consumequeue", "index", "compaction"]
 CONFIG = {
     "commitlog": {"file_size": 4096, "preallocate": False},
     "index": {"slots_per_file": 100, "items_per_file": 400},
     "consumequeue": {"units_per_file": 10},
-    "compaction": {"topics": ["prices"], "log_file_size": 1200, "queue_file_size": 200},
+    "compaction": {"topics": ["prices"]},
 }
 
 

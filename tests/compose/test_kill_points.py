@@ -30,7 +30,7 @@ from reput.log import Progress, ProgressFile
 from reput_offline import rebuild
 from reput_testing import KillPoints, QuickDisk, copy_store
 
-pytestmark = pytest.mark.proof
+pytestmark = [pytest.mark.proof, pytest.mark.sizes(**plan.SIZES)]
 
 EVERY = 9
 """At each so many-th operation a reader looks and a copy is made, where time is short."""

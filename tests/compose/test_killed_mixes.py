@@ -17,12 +17,13 @@ pytest.importorskip("reput_index")
 pytest.importorskip("reput_schedule")
 pytest.importorskip("reput_transaction")
 
+import mixedplan as plan
 from mixedlives import MixedLives
 
 from reput_testing.crashes.lives import KILLS_VARIABLE
 from reput_testing.effort import is_soak
 
-pytestmark = pytest.mark.proof
+pytestmark = [pytest.mark.proof, pytest.mark.sizes(**plan.SIZES)]
 
 
 def test_killed_mixes_lose_double_and_hurry_nothing(tmp_path):

@@ -17,12 +17,17 @@ pytest.importorskip("reput_compaction")
 
 from reput_schedule import delayed
 
+pytestmark = pytest.mark.sizes(
+    consumequeue={"extend_file_size": 200},
+    compaction={"log_file_size": 1200, "queue_file_size": 200},
+)
+
 PLUGINS = ["consumequeue", "index", "filter", "schedule", "transaction", "compaction"]
 CONFIG = {
     "commitlog": {"file_size": 1 << 16, "preallocate": False},
-    "consumequeue": {"units_per_file": 4, "extend": True, "extend_file_size": 200},
+    "consumequeue": {"units_per_file": 4, "extend": True},
     "index": {"slots_per_file": 7, "items_per_file": 8},
-    "compaction": {"topics": ["kept"], "log_file_size": 1200, "queue_file_size": 200},
+    "compaction": {"topics": ["kept"]},
 }
 
 

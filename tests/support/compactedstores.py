@@ -8,20 +8,26 @@ from __future__ import annotations
 import shutil
 
 import reput
+from reput_compaction import CompactionPlugin
 from reput_testing import ManualClock, QuickDisk, snapshot
 
-SIZES = {"topics": ["t", "u"], "log_file_size": 1200, "queue_file_size": 200}
 
+def open_store(root, clock=None, disk=None, sizes=(1200, 200), **options):
+    """Open a store that is compacted.
 
-def open_store(root, clock=None, disk=None, **options):
-    config = {
-        "commitlog": {"file_size": 1 << 16, "preallocate": False},
-        "compaction": {**SIZES, **options},
-    }
+    Args:
+        root: its directory.
+        clock: ms since the epoch.
+        disk: file operations.
+        sizes: bytes of a file of records and of a file of units.
+        options: of the plugin.
+    """
+    values = {"log_file_size": sizes[0], "queue_file_size": sizes[1]}
+    kind = type("SizedPlugin", (CompactionPlugin,), values)
     return reput.open(
         root,
-        plugins=["compaction"],
-        config=config,
+        plugins=[kind.from_section("compaction", {"topics": ["t", "u"], **options})],
+        config={"commitlog": {"file_size": 1 << 16, "preallocate": False}},
         threads=False,
         clock=clock or ManualClock(),
         disk=disk or QuickDisk(),

@@ -44,6 +44,11 @@ FULLY: Final = "fully"
 
 FILE_SIZE: Final = 16_384
 LEVELS: Final = "0s 1s 2s"
+SIZES: Final[Mapping[str, Mapping[str, Any]]] = {
+    "consumequeue": {"extend_file_size": 1_024},
+    "compaction": {"log_file_size": 2_048, "queue_file_size": 46 * 6},
+}
+"""For the mark ``sizes``."""
 
 
 @attrs.frozen(kw_only=True)
@@ -94,7 +99,6 @@ class Life:
             "consumequeue": {
                 "units_per_file": chance.choice((7, 30)),
                 "extend": chance.random() < 0.5,
-                "extend_file_size": 1_024,
             },
             "index": {"slots_per_file": 50, "items_per_file": chance.choice((20, 60))},
             "filter": {"bit_maps": chance.random() < 0.5},
@@ -113,8 +117,6 @@ class Life:
             },
             "compaction": {
                 "topics": ["latest"],
-                "log_file_size": 4_096,
-                "queue_file_size": 46 * chance.choice((4, 20)),
                 "interval_ms": chance.choice((20, 200)),
                 "roll_ms": chance.choice((0, 50)),
                 "offset_map_size": 1 << 16,

@@ -23,7 +23,7 @@ from reput_testing import ManualClock, QuickDisk
 
 SECTIONS: Final[dict[str, dict[str, Any]]] = {
     "commitlog": {"file_size": plan.FILE_SIZE, "preallocate": False},
-    "consumequeue": {"units_per_file": 7, "extend": True, "extend_file_size": 1_024},
+    "consumequeue": {"units_per_file": 7, "extend": True},
     "index": {"slots_per_file": 20, "items_per_file": 12},
     "filter": {"bit_maps": True},
     "schedule": {
@@ -40,8 +40,6 @@ SECTIONS: Final[dict[str, dict[str, Any]]] = {
     },
     "compaction": {
         "topics": ["latest"],
-        "log_file_size": 1_024,
-        "queue_file_size": 230,
         "interval_ms": 5_000,
         "roll_ms": 0,
         "offset_map_size": 1 << 16,

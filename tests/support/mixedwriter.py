@@ -25,6 +25,7 @@ from typing import Any
 import mixedplan as plan
 from mixedreader import Journal, read
 from mixedrest import check_back
+from sizes import resize
 
 import reput
 from reput.errors import StoreNotFoundError
@@ -305,6 +306,7 @@ def main() -> None:
     import reput_filter  # noqa: F401
     import reput_index  # noqa: F401
 
+    resize(plan.SIZES)
     gc.freeze()
     functions: dict[str, Callable[..., None]] = {"write": write, "read": read}
     while True:

@@ -24,7 +24,7 @@ CONFIG = {
     "commitlog": {"file_size": 8192, "preallocate": True},
     "consumequeue": {"units_per_file": 20, "extend": True},
     "index": {"slots_per_file": 20, "items_per_file": 60},
-    "compaction": {"topics": ["prices"], "log_file_size": 1200, "queue_file_size": 200},
+    "compaction": {"topics": ["prices"]},
     "schedule": {"precision_ms": 1_000, "timer_log_file_size": 4096, "roll_window_slots": 60},
     "filter": {"bit_maps": True},
 }

@@ -12,9 +12,10 @@ from click.testing import CliRunner
 import reput
 from reput_cli.root import reput as command
 
+pytestmark = pytest.mark.sizes(compaction={"log_file_size": 1200, "queue_file_size": 200})
 CONFIG = {
     "commitlog": {"file_size": 1 << 16, "preallocate": False},
-    "compaction": {"topics": ["prices", "orders"], "log_file_size": 1200, "queue_file_size": 200},
+    "compaction": {"topics": ["prices", "orders"]},
 }
 
 

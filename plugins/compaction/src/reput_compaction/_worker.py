@@ -94,7 +94,7 @@ class Worker:
         return self._next_round
 
     def _close_if_old(self, queue: CompactedQueue, now: int) -> None:
-        if self.rules.compat or not self.timing.roll_ms or not queue.pairs:
+        if not self.timing.roll_ms or not queue.pairs:
             return
         last = queue.pairs[-1]
         is_old = last.last > queue.checkpoint and now - last.timestamp >= self.timing.roll_ms
@@ -131,9 +131,8 @@ class Worker:
         now = self.context.clock()
         with self._lock:
             self._end_run()
-            if not self.rules.compat:
-                for queue in queues:
-                    queue.close_last()
+            for queue in queues:
+                queue.close_last()
             end = max((queue.end_offset for queue in queues), default=0)
             self.context.store.wait_flushed(end, _FLUSH_SECONDS)
             if engine is None:
@@ -197,9 +196,10 @@ class Worker:
     def _ready(self, queue: CompactedQueue) -> tuple[Pair, ...]:
         """Return the pairs that can be compacted: closed pairs that the log has on disk."""
         flushed = self.context.store.flushed_offset
-        pairs = queue.pairs[:-1] if self.rules.compat else queue.pairs
         return tuple(
-            itertools.takewhile(lambda pair: pair.is_closed and pair.end_offset <= flushed, pairs)
+            itertools.takewhile(
+                lambda pair: pair.is_closed and pair.end_offset <= flushed, queue.pairs
+            )
         )
 
     def _step(self, *, strict: bool = False) -> int:

@@ -28,7 +28,6 @@ from reput_compaction.layout import (
     DIRECTORY,
     LOG_FILE_SIZE,
     QUEUE_FILE_SIZE,
-    UNIT_SIZE,
     file_sizes,
 )
 from reput_compaction.pairs._load import find_queues, find_sizes
@@ -69,12 +68,6 @@ class CompactionConfig:
     )
     """Topics to compact, in addition to topics whose attribute ``cleanup.policy`` is ``COMPACTION``
     in the store's ``config/topics.json``."""
-    log_file_size: int = attrs.field(default=LOG_FILE_SIZE, validator=whole_between(1, INT32_MAX))
-    """Approximate bytes of a file of records. Existing files keep their size."""
-    queue_file_size: int = attrs.field(
-        default=QUEUE_FILE_SIZE, validator=whole_between(2 * UNIT_SIZE, INT32_MAX)
-    )
-    """Approximate bytes of a file of units; 46 per message, and the last slot is never used."""
     interval_ms: int = attrs.field(default=900_000, validator=whole_between(1, INT32_MAX))
     """Time between two checks for queues to compact."""
     roll_ms: int = attrs.field(default=3_600_000, validator=whole_between(0, AGE_MAX_MS))
@@ -88,9 +81,12 @@ class CompactionConfig:
         default=104_857_600, validator=whole_between(1 << 16, INT32_MAX)
     )
     """Bytes of memory for the keys of a run; further keys go to disk temporarily."""
-    compat: bool = attrs.field(default=False, validator=instance_of(bool))
-    """Compact as RocketMQ does: tombstones go in the first run that sees them, and a queue's last
-    file is never compacted."""
+
+    removed_options: ClassVar[Mapping[str, str]] = {
+        "log_file_size": "existing files keep their size, and new stores get RocketMQ's",
+        "queue_file_size": "existing files keep their size, and new stores get RocketMQ's",
+        "compat": "tombstone_retention_ms = 0 drops tombstones as early as RocketMQ does",
+    }
 
 
 @attrs.define(eq=False)
@@ -99,6 +95,10 @@ class CompactionPlugin(reput.Plugin):
 
     name: ClassVar[str] = "compaction"
     config_type: ClassVar[type] = CompactionConfig
+    log_file_size: ClassVar[int] = LOG_FILE_SIZE
+    """Approximate bytes of a file of records, in a store that has none yet."""
+    queue_file_size: ClassVar[int] = QUEUE_FILE_SIZE
+    """Approximate bytes of a file of units; 46 per message, and the last slot is never used."""
 
     config: CompactionConfig = attrs.field(factory=CompactionConfig)
     context: StoreContext = attrs.field(init=False)
@@ -119,7 +119,7 @@ class CompactionPlugin(reput.Plugin):
         self.context = context
         self.queues = {}
         self.topics = compacted_topics(context, self.config.topics)
-        asked = file_sizes(self.config.log_file_size, self.config.queue_file_size)
+        asked = file_sizes(self.log_file_size, self.queue_file_size)
         pool = FilePool(context.disk, _FILES_OPEN, write=context.writable)
         self.files = Files(context.root, context.disk, pool, find_sizes(context, asked))
         if self.files.sizes != asked:
@@ -130,7 +130,6 @@ class CompactionPlugin(reput.Plugin):
         rules = Rules(
             retention_ms=self.config.tombstone_retention_ms,
             memory=self.config.offset_map_size,
-            compat=self.config.compat,
         )
         timing = Timing(interval_ms=self.config.interval_ms, roll_ms=self.config.roll_ms)
         self.worker = Worker(context, self.files, self.checkpoint, self.queues, rules, timing)

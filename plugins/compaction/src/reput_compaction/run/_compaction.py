@@ -4,7 +4,7 @@ The first pass hashes the keys of all closed pairs; of equal keys all but the la
 The second pass copies the records that stay into new pairs, which then replace the old ones. Until
 then, nothing that readers see changes.
 
-Source: RocketMQ ``CompactionLog#compaction``. Different on purpose, unless ``compat`` is set:
+Source: RocketMQ ``CompactionLog#compaction``. Different on purpose:
 tombstones stay for a while, so that slow readers see them, and the newest message of a queue always
 stays, so that the queue's greatest offset does. Keys of old and new pairs are treated alike;
 RocketMQ looks at new ones only, with the same result. Only messages that the log has on disk are
@@ -173,7 +173,7 @@ class Compaction:
     @property
     def newest_offset(self) -> int:
         """Queue offset that stays in any case, as it is the queue's last; -1 for none."""
-        if self.rules.compat or len(self.queue.pairs) > len(self.old):
+        if len(self.queue.pairs) > len(self.old):
             return -1
         return self.old[-1].last
 

@@ -24,8 +24,6 @@ class Rules:
     """How long tombstones stay after their store time."""
     memory: int
     """Bytes for the keys, in each process."""
-    compat: bool
-    """Whether tombstones are dropped at once, as by RocketMQ."""
 
     def judge(
         self,
@@ -51,7 +49,7 @@ class Rules:
         """
         # A record without a key cannot be the latest of a key.
         is_keyed: npt.NDArray[np.bool_] = keys.sizes > 0
-        if self.compat or has_body.all():
+        if has_body.all():
             return is_keyed & has_body, np.zeros(len(has_body), bool)
         stored = window.units["store_timestamp"].astype(np.int64)
         waits: npt.NDArray[np.bool_] = ~has_body & (stored > now - self.retention_ms)
