@@ -27,7 +27,6 @@ CONFIG = {
         "timeout_ms": 200,
         "check_interval_ms": 200,
         "check_max": 100_000,
-        "op_batch_interval_ms": 100,
     },
 }
 LAST_TIMES = groupwitness.MAX_RECONSUME_TIMES

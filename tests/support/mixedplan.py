@@ -47,6 +47,7 @@ LEVELS: Final = "0s 1s 2s"
 SIZES: Final[Mapping[str, Mapping[str, Any]]] = {
     "consumequeue": {"extend_file_size": 1_024},
     "compaction": {"log_file_size": 2_048, "queue_file_size": 46 * 6},
+    "transaction": {"op_batch_interval_ms": 50, "snapshot_size": 4_096},
 }
 """For the mark ``sizes``."""
 
@@ -111,8 +112,6 @@ class Life:
             "transaction": {
                 "timeout_ms": 200,
                 "check_interval_ms": 100,
-                "snapshot_size": 4_096,
-                "op_batch_interval_ms": chance.choice((0, 50, 3_000)),
                 "op_messages": chance.choice(("batched", "single")),
             },
             "compaction": {

@@ -35,8 +35,6 @@ SECTIONS: Final[dict[str, dict[str, Any]]] = {
     "transaction": {
         "timeout_ms": 200,
         "check_interval_ms": 100,
-        "snapshot_size": 4_096,
-        "op_batch_interval_ms": 50,
     },
     "compaction": {
         "topics": ["latest"],

@@ -59,6 +59,8 @@ class Writer:
         self.root = root
         self.journal = Journal(journal)
         self.death = death
+        wait_ms = random.Random(death.seed).choice((0, 50, 3_000))
+        resize({"transaction": {"op_batch_interval_ms": wait_ms}})
         self.clock = Clock(ahead_ms)
         self.disk = MortalDisk(flushes=False, maps=death.operation is not None)
         self.store: Any = None

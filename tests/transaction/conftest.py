@@ -22,13 +22,15 @@ class Steps:
 
     root: Path
     options: dict[str, Any]
+    flush: str = "async"
     clock: ManualClock = attrs.field(factory=ManualClock)
     store: reput.Store = attrs.field(init=False)
     ids: list[str] = attrs.field(init=False, factory=list)
     """Of transactions that a test has begun."""
 
     def open(self, **options: Any) -> reput.Store:
-        config = {**CONFIG, "transaction": {**self.options, **options}}
+        log = {**CONFIG["commitlog"], "flush": self.flush}
+        config = {"commitlog": log, "transaction": {**self.options, **options}}
         self.store = reput.open(
             self.root, plugins=PLUGINS, config=config, clock=self.clock, threads=False
         )
@@ -63,11 +65,11 @@ class Steps:
 
 @pytest.fixture
 def steps(tmp_path: Path) -> Iterator[Callable[..., Steps]]:
-    """``steps(check_max=3)``: an open store with these options of the plugin."""
+    """``steps(check_max=3)``: an open store with these options of the plugin, and of ``flush``."""
     made = []
 
-    def make(**options: Any) -> Steps:
-        found = Steps(tmp_path / f"store {len(made)}", options)
+    def make(flush: str = "async", **options: Any) -> Steps:
+        found = Steps(tmp_path / f"store {len(made)}", options, flush)
         found.open()
         made.append(found)
         return found

@@ -12,6 +12,9 @@ from transactionlogs import HALF, sample_transactions, state_of, transaction_log
 
 from reput import Message, MessageView
 from reput_testing import CrashContract, KillContract, PluginContract, SmallLog, Witness
+from reput_transaction import TransactionPlugin
+
+pytestmark = pytest.mark.sizes(transaction={"snapshot_size": 4_096})
 
 
 def as_given(view: MessageView) -> Message:
@@ -21,10 +24,16 @@ def as_given(view: MessageView) -> Message:
     return attrs.evolve(view.to_message(), tags=tags, properties=properties)
 
 
+class SmallPlugin(TransactionPlugin):
+    """Takes many snapshots, also in the process that is killed."""
+
+    snapshot_size: ClassVar[int] = 4_096
+
+
 class Transactions:
     plugin_name = "transaction"
     # What it makes of a log; what it puts by itself has tests of its own.
-    config: ClassVar = {"snapshot_size": 4096, "automatic": False}
+    config: ClassVar = {"automatic": False}
 
     def log(self) -> SmallLog:
         return sample_transactions()
@@ -72,4 +81,4 @@ class TestCrashes(Transactions, CrashContract):
 
 @pytest.mark.proof
 class TestKilled(Transactions, KillContract):
-    pass
+    plugin_type = SmallPlugin

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import errno
 
+import pytest
+
 import reput
 from reput_testing import FaultyDisk, ManualClock
-from reput_transaction import TransactionConfig, TransactionPlugin
+from reput_transaction import TransactionPlugin
+
+pytestmark = pytest.mark.sizes(transaction={"snapshot_size": 4_096})
 
 
 def test_what_was_committed_behind_a_failed_flush_is_not_asked_about(tmp_path):
@@ -15,7 +19,6 @@ def test_what_was_committed_behind_a_failed_flush_is_not_asked_about(tmp_path):
         "plugins": ["consumequeue", "transaction"],
         "config": {
             "commitlog": {"file_size": 65_536, "preallocate": False},
-            "transaction": {"snapshot_size": 4_096},
         },
         "clock": clock,
         "threads": False,
@@ -35,9 +38,8 @@ def test_what_was_committed_behind_a_failed_flush_is_not_asked_about(tmp_path):
         disk.mend()
     clock.advance(3_600_000)
 
-    plugin = TransactionPlugin(TransactionConfig(snapshot_size=4_096))
+    plugin = TransactionPlugin()
     options["plugins"] = ["consumequeue", plugin]
-    del options["config"]["transaction"]
     with reput.open(tmp_path / "store", disk=disk, **options) as store:
         store.plugin("transaction").on_check(lambda half: asked.append(half.body) or "rollback")
         for _ in range(5):

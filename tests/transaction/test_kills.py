@@ -6,7 +6,9 @@ import pytest
 
 import reput
 from reput_testing import KillPoints, ManualClock, QuickDisk
-from reput_transaction import TransactionConfig, TransactionPlugin
+from reput_transaction import TransactionPlugin
+
+pytestmark = pytest.mark.sizes(transaction={"snapshot_size": 4_096})
 
 HOUR = 3_600_000
 
@@ -17,7 +19,7 @@ class Transactions:
     def __init__(self, root, clock, disk=None):
         self.clock = clock
         self.asked = []
-        self.plugin = TransactionPlugin(TransactionConfig(snapshot_size=4_096))
+        self.plugin = TransactionPlugin()
         self.store = reput.open(
             root,
             plugins=["consumequeue", self.plugin],

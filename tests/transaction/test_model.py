@@ -7,6 +7,7 @@ import tempfile
 from collections import Counter
 from pathlib import Path
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -15,10 +16,11 @@ import reput
 from reput_testing import ManualClock, QuickDisk
 from reput_transaction import TransactionEndedError
 
+pytestmark = pytest.mark.sizes(transaction={"snapshot_size": 4_096})
 CONFIG = {
     "commitlog": {"file_size": 8_192, "preallocate": False},
     "consumequeue": {"units_per_file": 50},
-    "transaction": {"snapshot_size": 4_096, "check_max": 3, "keep_hours": 100_000},
+    "transaction": {"check_max": 3, "keep_hours": 100_000},
 }
 
 

@@ -118,8 +118,9 @@ def test_nothing_is_written_before_the_plugin_has_ended_anything(steps):
     assert not path_of(at).exists()
 
 
+@pytest.mark.sizes(transaction={"op_batch_interval_ms": 0})
 def test_the_offsets_follow_what_is_finished_and_on_disk(steps):
-    at = steps(op_batch_interval_ms=0)
+    at = steps()
     first, second, _ = (
         at.store.plugin("transaction").prepare(reput.Message("orders", b"%d" % n)) for n in range(3)
     )

@@ -9,11 +9,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import attrs
+import pytest
 
 import reput
 from reput_testing import ManualClock, PowerCuts, QuickDisk
 from reput_testing.logs.clock import NOON
 from reput_transaction import HalfMessage
+
+pytestmark = pytest.mark.sizes(transaction={"snapshot_size": 4_096, "op_batch_interval_ms": 10})
 
 HALF = "RMQ_SYS_TRANS_HALF_TOPIC"
 OP = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
@@ -21,7 +24,7 @@ TOPICS = ("orders", "payments")
 CONFIG = {
     "commitlog": {"file_size": 4096, "preallocate": False},
     "consumequeue": {"units_per_file": 20},
-    "transaction": {"snapshot_size": 4096, "op_batch_interval_ms": 10, "keep_hours": 800_000},
+    "transaction": {"keep_hours": 800_000},
 }
 PLUGINS = ["consumequeue", "transaction"]
 

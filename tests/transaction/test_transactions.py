@@ -238,8 +238,9 @@ def test_settling_writes_markers_at_once(steps):
     assert at.store.plugin("transaction").settle() == 0
 
 
+@pytest.mark.sizes(transaction={"op_batch_interval_ms": 0})
 def test_single_markers_are_those_that_the_old_release_reads(steps):
-    at = steps(op_messages="single", op_batch_interval_ms=0)
+    at = steps(op_messages="single")
     with at.store.plugin("transaction").transaction() as transaction:
         transaction.put_many([reput.Message("orders", b"%d" % n) for n in range(3)])
     at.work_for(10)
@@ -247,8 +248,9 @@ def test_single_markers_are_those_that_the_old_release_reads(steps):
     assert at.bodies(OP) == [b"0", b"1", b"2"]
 
 
+@pytest.mark.sizes(transaction={"op_message_size": 6})
 def test_a_full_op_message_is_not_waited_for(steps):
-    at = steps(op_message_size=6)
+    at = steps()
     for number in range(3):
         at.store.plugin("transaction").commit(
             at.store.plugin("transaction").prepare(reput.Message("orders", b"%d" % number))
@@ -269,8 +271,8 @@ def test_a_commit_of_several_waits_for_their_halves(steps):
     assert at.store.log.flushed_offset >= last.physical_offset + last.record.size
 
 
-def test_durable_transactions_are_on_disk_when_calls_return(steps):
-    at = steps(durable=True)
+def test_transactions_are_on_disk_when_calls_return_where_puts_are(steps):
+    at = steps(flush="sync")
     half = at.store.plugin("transaction").prepare(reput.Message("orders", b"a"))
     assert at.store.log.flushed_offset == at.store.log.max_physical_offset
     at.store.plugin("transaction").commit(half)

@@ -93,6 +93,14 @@ class StoreAccess(Protocol):
         ...
 
     @property
+    def flush_timeout(self) -> float:
+        """Seconds that a put waits for the disk; 0 if the store's option ``flush`` is ``"async"``.
+
+        A plugin whose calls store messages waits as long with `wait_flushed`.
+        """
+        ...
+
+    @property
     def dispatched_to(self) -> int:
         """Physical offset below which the plugin is given no more messages.
 

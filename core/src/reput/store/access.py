@@ -129,6 +129,12 @@ class PluginStore:
         return self._door.parts.log.flushed_offset
 
     @property
+    def flush_timeout(self) -> float:
+        """See `StoreAccess.flush_timeout`."""
+        config = self._door.parts.log.config
+        return config.flush_timeout_ms / 1_000 if config.flush == "sync" else 0.0
+
+    @property
     def dispatched_to(self) -> int:
         """See `StoreAccess.dispatched_to`."""
         each = self._door.parts.active.find(self.plugin)

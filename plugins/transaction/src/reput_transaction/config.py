@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 import attrs
 from attrs.validators import in_, instance_of
 
@@ -34,20 +37,14 @@ class TransactionConfig:
     op_messages: str = attrs.field(default=BATCHED, validator=in_((BATCHED, SINGLE)))
     """``"batched"``: one op message for many half messages, as RocketMQ 5 writes them.
     ``"single"``: one for each, which RocketMQ 4.8 can read too. This plugin reads both."""
-    op_batch_interval_ms: int = attrs.field(default=3_000, validator=whole_between(0, INT32_MAX))
-    """How long a committed message may wait for its op marker (``transactionOpBatchInterval``), in
-    addition to the wait for the disk."""
-    op_message_size: int = attrs.field(default=4_096, validator=whole_between(1, 1 << 20))
-    """Bytes at which an op message is full (``transactionOpMsgMaxSize``)."""
-    durable: bool = attrs.field(default=False, validator=instance_of(bool))
-    """Whether a prepare, commit or rollback returns only when it is on disk. Set it together with
-    ``flush = "sync"``."""
-    wait_ms: int = attrs.field(default=5_000, validator=whole_between(1, INT32_MAX))
-    """How long a durable call waits for the disk before it raises ``FlushDiskTimeoutError``."""
     max_open: int = attrs.field(default=1_000_000, validator=whole_between(1, INT32_MAX))
     """Half messages that may be open; each takes some 550 bytes of memory. One more makes the
     plugin fail; it is retried and suspended as ``[dispatch]`` says."""
-    snapshot_size: int = attrs.field(
-        default=64 << 20, validator=whole_between(4_096, (1 << 63) - 1)
-    )
-    """Bytes of log between two snapshots of open transactions; an opening reads at most as many."""
+
+    removed_options: ClassVar[Mapping[str, str]] = {
+        "op_batch_interval_ms": "a committed message waits at most 3 s for its op marker",
+        "op_message_size": "an op message is full at 4 KiB, as RocketMQ's",
+        "durable": 'a call waits for the disk as a put does, with flush = "sync" of [commitlog]',
+        "wait_ms": "a call waits as long as a put does, flush_timeout_ms of [commitlog]",
+        "snapshot_size": "a snapshot is taken every 64 MiB of the log",
+    }

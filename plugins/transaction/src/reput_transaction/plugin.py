@@ -47,6 +47,13 @@ class TransactionPlugin(reput.Plugin):
 
     name: ClassVar[str] = "transaction"
     config_type: ClassVar[type] = TransactionConfig
+    op_batch_interval_ms: ClassVar[int] = 3_000
+    """How long a committed message may wait for its op marker (``transactionOpBatchInterval``), in
+    addition to the wait for the disk."""
+    op_message_size: ClassVar[int] = 4_096
+    """Bytes at which an op message is full (``transactionOpMsgMaxSize``)."""
+    snapshot_size: ClassVar[int] = 64 << 20
+    """Bytes of log between two snapshots of open transactions; an opening reads at most as many."""
 
     config: TransactionConfig = attrs.field(factory=TransactionConfig)
     checks: dict[str | None, Checker] = attrs.field(init=False, factory=dict)
@@ -64,8 +71,8 @@ class TransactionPlugin(reput.Plugin):
     def reput_open(self, context: StoreContext) -> None:
         """Load the offsets that RocketMQ, or this plugin, has saved."""
         before = self._engine
-        tracker = Tracker(context, self.config.snapshot_size, self.config.max_open)
-        engine = Engine(context, self.config, tracker)
+        tracker = Tracker(context, self.snapshot_size, self.config.max_open)
+        engine = Engine(context, self.config, tracker, self.op_message_size)
         if before is not None and before.context.root == context.root:
             # Opened again after a suspension: half messages of a put in progress stay claimed.
             engine.lock, engine.claims = before.lock, before.claims
@@ -73,7 +80,7 @@ class TransactionPlugin(reput.Plugin):
         with engine.lock:
             self._engine = engine
             self._keys = UniqueKeys(context.clock)
-            self._worker = Worker(engine, self.config, self.checks)
+            self._worker = Worker(engine, self.config, self.checks, self.op_batch_interval_ms)
             self._work = _NO_WORK
         self._offsets = SystemOffsets(
             context.directory(CONFIG_DIRECTORY), context.disk, note_problem=context.note_problem

@@ -44,6 +44,7 @@ __all__ = ["Engine"]
 
 _UNDER_WAY: Final = (1 << 63) - 1  # end offset of a put that has not returned
 _CLAIMS_KEPT: Final = 1_000  # claims that may be over but are not dropped yet
+_FLUSH_SECONDS: Final = 5.0  # how long a commit of several waits, in a store whose puts do not wait
 
 Which = HalfMessage | str | int
 """A transaction: its half message, an id, or the physical offset of its half message."""
@@ -56,6 +57,7 @@ class Engine:
     context: StoreContext
     config: TransactionConfig
     tracker: Tracker
+    op_message_size: int
     lock: threading.RLock = attrs.field(factory=threading.RLock)
     """Held while the index is read or updated; never during a put."""
     claims: dict[int, int] = attrs.field(factory=dict)
@@ -194,7 +196,8 @@ class Engine:
         end = _UNDER_WAY
         try:
             if len(halves) > 1:
-                self._wait_flushed(max(half.physical_offset + half.record.size for half in halves))
+                needed = max(half.physical_offset + half.record.size for half in halves)
+                self._wait_flushed(needed, self.context.store.flush_timeout or _FLUSH_SECONDS)
             receipt = self.context.store.put_many(finals)
             end = receipt.end_offset
         finally:
@@ -259,7 +262,7 @@ class Engine:
 
     def _put_markers(self, queue_offsets: Sequence[int]) -> BatchReceipt:
         batched = self.config.op_messages == BATCHED
-        size = self.config.op_message_size
+        size = self.op_message_size
         messages = op_messages(queue_offsets, batched=batched, body_size=size)
         return self.context.store.put_many(messages)
 
@@ -306,14 +309,15 @@ class Engine:
             self._drop_claims()
 
     def _wait(self, receipt: BatchReceipt) -> None:
-        if self.config.durable:
-            self._wait_flushed(receipt.end_offset)
+        """Wait for the disk as long as a put does."""
+        seconds = self.context.store.flush_timeout
+        if seconds:
+            self._wait_flushed(receipt.end_offset, seconds)
 
-    def _wait_flushed(self, physical_offset: int) -> None:
-        wait_ms = self.config.wait_ms
-        if not self.context.store.wait_flushed(physical_offset, wait_ms / 1_000):
+    def _wait_flushed(self, physical_offset: int, seconds: float) -> None:
+        if not self.context.store.wait_flushed(physical_offset, seconds):
             raise FlushDiskTimeoutError(
-                "physical_offset", physical_offset, None, f"not on disk after {wait_ms} ms"
+                "physical_offset", physical_offset, None, f"not on disk after {seconds:g} s"
             )
 
     def check_writable(self) -> None:

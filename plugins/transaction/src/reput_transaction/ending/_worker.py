@@ -55,6 +55,7 @@ class Worker:
     config: TransactionConfig
     checks: dict[str | None, Checker]
     """Who is asked, by producer group; None stands for all other groups."""
+    op_batch_interval_ms: int
     _unmarked_since: int | None = None
     _run: Iterator[Row] | None = None
     _run_started: int = 0
@@ -107,7 +108,7 @@ class Worker:
             return None
         if self._unmarked_since is None or self._unmarked_since > now:
             self._unmarked_since = now
-        due = self._unmarked_since + self.config.op_batch_interval_ms
+        due = self._unmarked_since + self.op_batch_interval_ms
         if now < due and not self._fills_a_message(rows):
             return due
         return self.mark(rows, now if now >= due else due)
@@ -127,7 +128,7 @@ class Worker:
         if self.config.op_messages != BATCHED:
             return False
         digits = len(str(rows[-1].queue_offset)) + 1
-        return len(rows) * digits >= self.config.op_message_size
+        return len(rows) * digits >= self.engine.op_message_size
 
     # ------------------------------------------------------------------ check-back
 
