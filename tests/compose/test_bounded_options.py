@@ -37,7 +37,7 @@ SMALL: Final[dict[str, dict[str, Any]]] = {
     "commitlog": {"file_size": 1 << 16, "preallocate": False},
     "consumequeue": {"units_per_file": 20},
     "index": {"slots_per_file": 10, "items_per_file": 20},
-    "schedule": {"timer_log_file_size": 4_096, "deliver": "never"},
+    "schedule": {"deliver": "never"},
 }
 EXTREMES: Final = (
     *(0, -1, 1, 2, 2**31 - 1, 2**31, 2**53, 2**62, 2**63 - 1, 2**63, 2**64, 10**30, -(10**30)),
@@ -174,15 +174,6 @@ def test_a_port_has_bounds(option, port):
 
     with pytest.raises(ValueError, match=f"{option}: a host and a port from 0 to 65535 expected"):
         ServerConfig(**{option: (value,) if option == "register" else value})
-
-
-def test_a_class_that_compares_two_options_says_what_is_wrong():
-    with pytest.raises(
-        ConfigError, match=r"\[schedule\] roll_window_slots: .* more than 24.8 days"
-    ):
-        build_config(
-            PLUGINS["schedule"], "schedule", {"precision_ms": 10_000, "roll_window_slots": 604_740}
-        )
 
 
 def test_an_index_whose_parts_together_are_too_large_is_refused():

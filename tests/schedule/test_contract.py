@@ -8,6 +8,7 @@ import pytest
 
 from reput.record import Message
 from reput_consumequeue import ConsumeQueueConfig, ConsumeQueuePlugin
+from reput_schedule import SchedulePlugin
 from reput_testing import (
     CrashContract,
     KillContract,
@@ -18,7 +19,8 @@ from reput_testing import (
 )
 
 NOON = 1_700_049_600_000
-CONFIG = {"timer_log_file_size": 4_096, "deliver": "never"}
+CONFIG = {"deliver": "never"}
+pytestmark = pytest.mark.sizes(schedule={"timer_log_file_size": 4_096})
 
 
 def timed(number: int) -> Message:
@@ -68,6 +70,12 @@ class Rules:
         return log
 
 
+class SmallPlugin(SchedulePlugin):
+    """Of small timer-log files, also in the process that is killed."""
+
+    timer_log_file_size: ClassVar[int] = 4_096
+
+
 class TestContract(Rules, PluginContract):
     def open_store(self, root, log, **options):
         if options.get("plugins") is None:
@@ -93,5 +101,6 @@ class TestCrashes(Rules, CrashContract):
 
 @pytest.mark.proof
 class TestKilled(Rules, KillContract):
+    plugin_type = SmallPlugin
     beside = ("consumequeue",)
     kills = 6

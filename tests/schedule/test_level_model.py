@@ -8,6 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 import attrs
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -19,6 +20,9 @@ from reput_testing import ManualClock, QuickDisk
 LEVELS = "1s 3s 10s 5m"
 DELAYS = (1_000, 3_000, 10_000, 300_000)
 FILE_SIZE = 8_192
+
+
+pytestmark = pytest.mark.sizes(schedule={"timer_log_file_size": 4_096})
 
 
 @attrs.define
@@ -54,7 +58,7 @@ class Levels(RuleBasedStateMachine):
                 "preallocate": False,
                 "flush": self.flush_mode,
             },
-            "schedule": {"delay_levels": LEVELS, "timer_log_file_size": 4_096},
+            "schedule": {"delay_levels": LEVELS},
             "consumequeue": {"units_per_file": 20},
         }
         return reput.open(

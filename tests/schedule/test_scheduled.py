@@ -8,7 +8,6 @@ import pytest
 from delayedstores import LEVEL_MS, SECOND, Delayed
 
 import reput
-from reput_schedule import ScheduleConfig, SchedulePlugin
 from reput_testing import ManualClock, copy_store
 
 
@@ -72,7 +71,7 @@ def lives_of_what_is_carried_on(root, seed):
         The store as it is at one moment, and how many of its messages wait.
     """
     chance = random.Random(seed)
-    delayed = Delayed(root / "0", ManualClock(), options={"roll_window_slots": 8}).open()
+    delayed = Delayed(root / "0", ManualClock(), roll_window_slots=8).open()
     for number in range(30):
         for copy in range(chance.randrange(4)):
             delayed.put_in(f"{number} {copy}", chance.randrange(2, 60) * SECOND)
@@ -96,7 +95,7 @@ def lives_of_what_is_carried_on(root, seed):
 @pytest.mark.parametrize("seed", range(5))
 def test_what_is_carried_on_is_counted_once_after_kills(tmp_path, seed):
     for delayed, count in lives_of_what_is_carried_on(tmp_path, seed):
-        plugins = ["consumequeue", SchedulePlugin(ScheduleConfig(**delayed.options))]
+        plugins = ["consumequeue", type(delayed.plugin)()]
         with reput.open(delayed.root, "r", plugins=plugins, clock=delayed.clock) as reader:
             assert len(told(reader)) == count
         assert len(told(delayed.store)) == count

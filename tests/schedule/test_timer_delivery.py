@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from timerstores import DAY, TimerStore
 
-from reput.errors import ConfigError, PropertiesSizeError, PutError
+from reput.errors import PropertiesSizeError
 from reput.record import Message
 from reput.status import PutStatus
 from reput_schedule import ScheduleConfig
@@ -102,23 +102,6 @@ def test_cancelling_what_is_due_is_refused(store):
 def test_a_message_without_room_for_what_delivery_adds_is_refused(store):
     with pytest.raises(PropertiesSizeError):
         store.put_in("large", 5000, filling="x" * 32_500)
-
-
-def put_until_refused(store):
-    for number in range(50):
-        store.put_in(f"more {number}", 5000)
-        store.store.wait_dispatched()
-
-
-def test_a_full_slot_refuses_more(tmp_path):
-    with TimerStore(tmp_path / "store", timer_slot_limit=2) as store:
-        for number in range(2):
-            store.put_in(str(number), 5000)
-            store.store.wait_dispatched()
-        with pytest.raises(PutError) as caught:
-            put_until_refused(store)
-        store.put_in("another slot", 9000)
-    assert caught.value.status is PutStatus.WHEEL_TIMER_FLOW_CONTROL
 
 
 def test_there_is_no_horizon(store):
@@ -326,15 +309,8 @@ def test_the_oldest_message_that_waits_holds_the_log(store):
     [
         {"precision_ms": 9},
         {"precision_ms": 1.5},
-        {"roll_window_slots": 1},
-        {"timer_log_file_size": 1},
     ],
 )
 def test_options_that_make_no_sense_are_refused(options):
     with pytest.raises((ValueError, TypeError)):
         ScheduleConfig(**options)
-
-
-def test_a_window_that_a_record_cannot_say_is_refused():
-    with pytest.raises(ConfigError, match="24\\.8 days"):
-        ScheduleConfig(precision_ms=10_000, roll_window_slots=604_740)

@@ -252,7 +252,7 @@ def test_a_dispatch_that_found_the_disk_full_is_repeated_without_a_trace(store, 
 
 
 def test_files_whose_messages_the_log_has_lost_are_removed(tmp_path):
-    with TimerStore(tmp_path / "store", timer_log_file_size=4096) as store:
+    with TimerStore(tmp_path / "store", log_file_size=4096) as store:
         for number in range(200):
             store.put_in(f"{number:03}", 1000 + number)
         store.store.wait_dispatched()

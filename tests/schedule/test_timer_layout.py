@@ -55,7 +55,7 @@ def test_a_record_is_that_of_the_formats_vector():
 
 
 def test_a_file_without_room_for_another_record_ends_in_a_blank(tmp_path):
-    with TimerStore(tmp_path / "store", timer_log_file_size=4096) as store:
+    with TimerStore(tmp_path / "store", log_file_size=4096) as store:
         for number in range(79):
             store.put_in(f"m{number}", 5000 + 1000 * number)
         store.store.wait_dispatched()

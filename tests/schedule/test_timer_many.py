@@ -26,7 +26,7 @@ def resident():
         facts = dict(line.split(":", 1) for line in lines)
     return int(facts["RssAnon"].split()[0]) // 1024
 
-with TimerStore(Path(sys.argv[1]), timer_log_file_size=100 << 20) as store:
+with TimerStore(Path(sys.argv[1]), log_file_size=100 << 20) as store:
     store.store.close()
     import reput
     from timerstores import TimerPlugin

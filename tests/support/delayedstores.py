@@ -5,7 +5,8 @@ from __future__ import annotations
 import attrs
 
 import reput
-from reput_schedule import ScheduleConfig, SchedulePlugin
+from reput_schedule import SchedulePlugin
+from reput_schedule.timer.layout import ROLL_WINDOW_SLOTS
 from reput_testing import ManualClock, QuickDisk
 
 SECOND = 1_000
@@ -22,13 +23,13 @@ class Delayed:
     due: dict = attrs.field(factory=dict)
     """When each message that waits or was delivered comes, by its body."""
     cancelled: set = attrs.field(factory=set)
-    options: dict = attrs.field(factory=dict)
-    """Of the plugin, beside small files."""
+    roll_window_slots: int = ROLL_WINDOW_SLOTS
     store: reput.Store = None
     plugin: SchedulePlugin = None
 
     def open(self):
-        self.plugin = SchedulePlugin(ScheduleConfig(timer_log_file_size=4096, **self.options))
+        sizes = {"timer_log_file_size": 4096, "roll_window_slots": self.roll_window_slots}
+        self.plugin = type("SizedPlugin", (SchedulePlugin,), sizes)()
         self.store = reput.open(
             self.root,
             plugins=["consumequeue", self.plugin],

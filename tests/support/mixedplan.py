@@ -47,6 +47,7 @@ LEVELS: Final = "0s 1s 2s"
 SIZES: Final[Mapping[str, Mapping[str, Any]]] = {
     "consumequeue": {"extend_file_size": 1_024},
     "compaction": {"log_file_size": 2_048, "queue_file_size": 46 * 6},
+    "schedule": {"roll_window_slots": 20, "timer_log_file_size": 4_096},
     "transaction": {"op_batch_interval_ms": 50, "snapshot_size": 4_096},
 }
 """For the mark ``sizes``."""
@@ -106,8 +107,6 @@ class Life:
             "schedule": {
                 "delay_levels": LEVELS,
                 "precision_ms": chance.choice((10, 100, 1_000)),
-                "roll_window_slots": chance.choice((20, 172_800)),
-                "timer_log_file_size": 4_096,
             },
             "transaction": {
                 "timeout_ms": 200,

@@ -29,8 +29,6 @@ SECTIONS: Final[dict[str, dict[str, Any]]] = {
     "schedule": {
         "delay_levels": plan.LEVELS,
         "precision_ms": 100,
-        "roll_window_slots": 20,
-        "timer_log_file_size": 4_096,
     },
     "transaction": {
         "timeout_ms": 200,

@@ -25,7 +25,7 @@ CONFIG = {
     "consumequeue": {"units_per_file": 20, "extend": True},
     "index": {"slots_per_file": 20, "items_per_file": 60},
     "compaction": {"topics": ["prices"]},
-    "schedule": {"precision_ms": 1_000, "timer_log_file_size": 4096, "roll_window_slots": 60},
+    "schedule": {"precision_ms": 1_000},
     "filter": {"bit_maps": True},
 }
 _RANDOM = re.compile(r"[0-9a-f]{32}|stays-|keys-\d")

@@ -11,6 +11,7 @@ import attrs
 import reput
 from reput.record import Message
 from reput_schedule import ScheduleConfig
+from reput_schedule.timer.layout import TIMER_LOG_FILE_SIZE
 from reput_schedule.timer.timer import Timer
 from reput_schedule.users.recall import cancel_message
 from reput_testing.logs.clock import ManualClock
@@ -26,13 +27,14 @@ class TimerPlugin(reput.Plugin):
     requires: ClassVar[frozenset[str]] = frozenset({"consumequeue"})
 
     options: ScheduleConfig = attrs.field(factory=ScheduleConfig)
+    log_file_size: int = TIMER_LOG_FILE_SIZE
     timer: Timer = attrs.field(init=False, default=None)
     context: Any = attrs.field(init=False, default=None)
 
     @reput.hookimpl
     def reput_open(self, context):
         self.context = context
-        self.timer = Timer(context, self.options)
+        self.timer = Timer(context, self.options.precision_ms, log_file_size=self.log_file_size)
         self.timer.load()
 
     @reput.hookimpl
@@ -72,15 +74,21 @@ class TimerPlugin(reput.Plugin):
 class TimerStore:
     """A store with a clock that is moved by hand; nothing runs by itself."""
 
-    def __init__(self, root: Path, clock: ManualClock | None = None, **options: Any) -> None:
+    def __init__(
+        self,
+        root: Path,
+        clock: ManualClock | None = None,
+        log_file_size: int = 1 << 16,
+        **options: Any,
+    ) -> None:
         self.root = Path(root)
         self.clock = clock or ManualClock()
-        self.options = {"timer_log_file_size": 1 << 16, **options}
+        self.log_file_size, self.options = log_file_size, options
         self.open()
 
     def open(self) -> TimerStore:
         """Open the directory, anew."""
-        self.plugin = TimerPlugin(ScheduleConfig(**self.options))
+        self.plugin = TimerPlugin(ScheduleConfig(**self.options), self.log_file_size)
         self.store = reput.open(
             self.root,
             plugins=["consumequeue", self.plugin],

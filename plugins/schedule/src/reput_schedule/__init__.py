@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from reput_schedule.config import DelayLevels as DelayLevels
     from reput_schedule.config import ScheduleConfig as ScheduleConfig
     from reput_schedule.plugin import SchedulePlugin as SchedulePlugin
-    from reput_schedule.timer.timer import TimerFlowControlError as TimerFlowControlError
     from reput_schedule.timer.timer import TimerIllegalError as TimerIllegalError
     from reput_schedule.users.delayed import delayed as delayed
     from reput_schedule.users.pending import PendingLevel as PendingLevel
@@ -27,7 +26,6 @@ _HOMES = {
     "ScheduleConfig": "config",
     "SchedulePlugin": "plugin",
     "Scheduled": "users.pending",
-    "TimerFlowControlError": "timer.timer",
     "TimerIllegalError": "timer.timer",
     "cancel_message": "users.recall",
     "decode_handle": "users.recall",

@@ -8,12 +8,12 @@ Source of the levels: RocketMQ ``ScheduleMessageService#parseDelayLevel`` and it
 from __future__ import annotations
 
 import re
-from typing import Final, Self
+from collections.abc import Mapping
+from typing import ClassVar, Final, Self
 
 import attrs
 from attrs.validators import in_
 
-from reput.errors import ConfigError
 from reput.plugin import whole_between
 
 __all__ = ["DEFAULT_LEVELS", "LEVEL_MAX", "DelayLevels", "ScheduleConfig"]
@@ -82,23 +82,9 @@ class ScheduleConfig:
     still deliver it itself. ``"always"``: deliver in such a store, too. ``"never"``: only park."""
     precision_ms: int = attrs.field(default=1_000, validator=whole_between(10, 10_000))
     """Precision of delivery times, ms. RocketMQ can read files with a precision of 1,000 only."""
-    roll_window_slots: int = attrs.field(default=172_800, validator=whole_between(2, 604_740))
-    """A message that is due more than this many times `precision_ms` ahead is parked again on the
-    way (a roll)."""
-    timer_log_file_size: int = attrs.field(
-        default=100 << 20, validator=whole_between(4_096, 1 << 30)
-    )
-    """Bytes of a new timer-log file. Existing files keep their size."""
-    timer_slot_limit: int = attrs.field(
-        default=(1 << 31) - 1, validator=whole_between(1, (1 << 31) - 1)
-    )
-    """Messages in one slot above which some puts for the slot are refused; from twice as
-    many on, every put is."""
 
-    def __attrs_post_init__(self) -> None:
-        if self.precision_ms * self.roll_window_slots >= 1 << 31:
-            reason = (
-                f"{self.roll_window_slots} slots of {self.precision_ms} ms are more than 24.8 "
-                "days, which a record of the timer log cannot say"
-            )
-            raise ConfigError("schedule", "roll_window_slots", reason)
+    removed_options: ClassVar[Mapping[str, str]] = {
+        "roll_window_slots": "a message is rolled every 172,800 slots, as RocketMQ does it",
+        "timer_log_file_size": "existing files keep their size, and new stores get RocketMQ's",
+        "timer_slot_limit": "no put is refused because many messages have the same time",
+    }

@@ -28,6 +28,8 @@ from reput_schedule.timer.layout import (
     CHECK_FILE,
     CONFIG_DIRECTORY,
     METRICS_FILE,
+    ROLL_WINDOW_SLOTS,
+    TIMER_LOG_FILE_SIZE,
 )
 from reput_schedule.timer.timer import Timer
 from reput_schedule.users.cancel import cancellation
@@ -61,6 +63,8 @@ class SchedulePlugin(reput.Plugin):
 
     name: ClassVar[str] = "schedule"
     config_type: ClassVar[type] = ScheduleConfig
+    roll_window_slots: ClassVar[int] = ROLL_WINDOW_SLOTS
+    timer_log_file_size: ClassVar[int] = TIMER_LOG_FILE_SIZE
     requires: ClassVar[frozenset[str]] = frozenset({"consumequeue"})
     # A half message must be parked by its transaction before its delay is looked at.
     runs_after: ClassVar[frozenset[str]] = frozenset({"transaction"})
@@ -89,7 +93,12 @@ class SchedulePlugin(reput.Plugin):
         self._state = DelayState(context)
         self._state.load()
         self.delivery = None
-        self.timer = Timer(context, self.config)
+        self.timer = Timer(
+            context,
+            self.config.precision_ms,
+            roll_window_slots=self.roll_window_slots,
+            log_file_size=self.timer_log_file_size,
+        )
         self.timer.load()
 
     @reput.hookimpl

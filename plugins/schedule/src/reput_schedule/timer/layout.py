@@ -63,6 +63,10 @@ SLOT_DTYPE: Final = np.dtype(
 )
 SLOT_SIZE: Final = SLOT_DTYPE.itemsize
 SLOT_COUNT: Final = 2 * 7 * 86_400
+ROLL_WINDOW_SLOTS: Final = 172_800
+"""A message that is due more slots ahead is parked again on the way (``timerRollWindowSlot``)."""
+TIMER_LOG_FILE_SIZE: Final = 100 << 20
+"""Bytes of a new timer-log file (``mappedFileSizeTimerLog``)."""
 
 RECORD_DTYPE: Final = np.dtype(
     [

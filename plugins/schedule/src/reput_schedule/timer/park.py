@@ -7,7 +7,6 @@ days), and a parked message keeps room for the properties that its delivery adds
 
 from __future__ import annotations
 
-import random
 from collections.abc import Mapping
 from typing import Final
 
@@ -31,7 +30,6 @@ from reput_schedule.timer.layout import (
 )
 
 __all__ = [
-    "TimerFlowControlError",
     "TimerIllegalError",
     "deliver_timestamp_of",
     "park",
@@ -48,13 +46,6 @@ class TimerIllegalError(PutError, ValueError):
     """An invalid delivery time, or a cancellation of a message that is due already."""
 
     status = PutStatus.WHEEL_TIMER_MSG_ILLEGAL
-
-
-@attrs.define(eq=False, slots=False)
-class TimerFlowControlError(PutError):
-    """Too many messages are to be delivered in the same slot."""
-
-    status = PutStatus.WHEEL_TIMER_FLOW_CONTROL
 
 
 def deliver_timestamp_of(message: Message, now: int) -> int | None:
@@ -119,17 +110,6 @@ def park(message: Message, deliver_timestamp: int, now: int, precision: int) -> 
 def rounded(deliver_timestamp: int, precision: int) -> int:
     """Return ``TIMER_OUT_MS``: the first slot that ends at ``deliver_timestamp`` or later."""
     return -(-deliver_timestamp // precision) * precision - precision
-
-
-def check_congestion(count: int, limit: int) -> None:
-    """Refuse some messages for a slot with more than ``limit``, and all from twice that on.
-
-    Raises:
-        TimerFlowControlError: the message is refused.
-    """
-    if count > limit and (count >= 2 * limit or random.random() < (count - limit) / limit):
-        reason = "messages are to be delivered at that time already; choose another, or try again"
-        raise TimerFlowControlError("slot", count, limit, reason)
 
 
 def _properties(message: Message) -> Mapping[str, str | None]:

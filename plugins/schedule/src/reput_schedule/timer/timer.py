@@ -20,7 +20,6 @@ import numpy as np
 
 from reput.errors import CorruptFileError, ServiceNotAvailableError
 from reput.record.layout import BLANK_MAGIC, SIZE_AND_MAGIC
-from reput_schedule.config import ScheduleConfig
 from reput_schedule.timer.agenda import Agenda
 from reput_schedule.timer.copies import Copies
 from reput_schedule.timer.counted import CountedMessages
@@ -42,15 +41,14 @@ from reput_schedule.timer.layout import (
     METRICS_FILE,
     PROPERTY_REAL_TOPIC,
     RECORD_SIZE,
+    ROLL_WINDOW_SLOTS,
+    TIMER_LOG_FILE_SIZE,
     TIMER_TOPIC,
 )
 from reput_schedule.timer.park import (
-    TimerFlowControlError,
     TimerIllegalError,
-    check_congestion,
     deliver_timestamp_of,
     park,
-    rounded,
 )
 from reput_schedule.timer.pending import Tail, pending_of
 from reput_schedule.timer.steps import Step
@@ -68,7 +66,6 @@ logger = logging.getLogger(__name__)
 __all__ = [
     "TIMER_TOPIC",
     "Timer",
-    "TimerFlowControlError",
     "TimerIllegalError",
 ]
 
@@ -83,13 +80,29 @@ class Timer:
     called on any thread.
     """
 
-    def __init__(self, context: StoreContext, options: ScheduleConfig) -> None:
-        self.options = options
+    def __init__(
+        self,
+        context: StoreContext,
+        precision_ms: int,
+        *,
+        roll_window_slots: int = ROLL_WINDOW_SLOTS,
+        log_file_size: int = TIMER_LOG_FILE_SIZE,
+    ) -> None:
+        """Make the timer; nothing is read.
+
+        Args:
+            context: the store.
+            precision_ms: of delivery times, if the store has no timer files yet.
+            roll_window_slots: a message that is due more slots ahead is parked again on the way.
+            log_file_size: bytes of a timer-log file, if the store has none yet.
+        """
         self._context = context
+        self._roll_window_slots = roll_window_slots
+        self._log_file_size = log_file_size
         self._lock = threading.RLock()
         self._check_path = context.directory(CONFIG_DIRECTORY, CHECK_FILE)
         self._metrics_path = context.directory(CONFIG_DIRECTORY, METRICS_FILE)
-        self._use(options.precision_ms)
+        self._use(precision_ms)
         self._delivery = Delivery(context)
         self._metrics = Metrics()
         self._saved: Check | None = None  # what the file says
@@ -105,10 +118,9 @@ class Timer:
         self._is_open = False
 
     def _use(self, precision: int) -> None:
-        options = self.options
         self._precision = precision
         self._files = TimerFiles(
-            self._context, precision, options.roll_window_slots, options.timer_log_file_size
+            self._context, precision, self._roll_window_slots, self._log_file_size
         )
         self._agenda = Agenda(self._files, precision)
 
@@ -244,19 +256,12 @@ class Timer:
 
         Raises:
             TimerIllegalError: the time that it asks for is invalid.
-            TimerFlowControlError: too many messages have that time already.
             PropertiesSizeError: no room for the properties of a timer.
         """
         asked = deliver_timestamp_of(message, now)
         if asked is None:
             return message
-        parked = park(message, asked, now, self._precision)
-        if parked is not message and self.options.timer_slot_limit < (1 << 31) - 1:
-            tick = rounded(asked, self._precision) // self._precision
-            with self._lock:
-                count = sum(chain.message_count for chain in self._files.wheel.chains(tick))
-            check_congestion(count, self.options.timer_slot_limit)
-        return parked
+        return park(message, asked, now, self._precision)
 
     # ------------------------------------------------------------------ dispatching
 
@@ -522,7 +527,7 @@ class Timer:
         return self._waiting(self._tail, covered_to, range(copies_to, self._tail.seen_to))
 
     def _tail_from(self, physical_offset: int) -> Tail:
-        window = self.options.roll_window_slots
+        window = self._roll_window_slots
         return Tail(self._context.log, self._precision, window, physical_offset)
 
     def _waiting(self, tail: Tail, covered_to: int, copies: range) -> tuple[Integers, Integers]:

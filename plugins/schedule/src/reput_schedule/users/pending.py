@@ -50,7 +50,7 @@ class Scheduled:
     """The levels at which messages wait."""
     times: Integers
     """``(n,)`` ms, ascending: when timed messages are delivered, or carried on to be delivered
-    later (see the option ``roll_window_slots``)."""
+    later."""
     counts: Integers
     """``(n,)``: how many messages at each of `times`."""
 
