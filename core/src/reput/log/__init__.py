@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from reput.log.progress import Progress as Progress
     from reput.log.progress import ProgressFile as ProgressFile
     from reput.log.progress import fingerprint_of as fingerprint_of
+    from reput.log.reading.beside import LogEnd as LogEnd
     from reput.log.reading.damages import DamageCollector as DamageCollector
     from reput.log.reading.damages import find_damages as find_damages
-    from reput.log.reading.reader import LogEnd as LogEnd
     from reput.log.reading.reader import LogReader as LogReader
     from reput.log.reading.splits import SPLIT_SIZE as SPLIT_SIZE
     from reput.log.reading.splits import Split as Split
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from reput.log.reading.tail import Tail as Tail
     from reput.log.reading.tail import Writer as Writer
     from reput.log.reading.view import LogView as LogView
+    from reput.log.reading.walk import Onward as Onward
+    from reput.log.reading.walk import Walk as Walk
     from reput.log.recovery.checkednote import is_checked_note_sound as is_checked_note_sound
     from reput.log.recovery.checkednote import load_checked as load_checked
     from reput.log.recovery.checkednote import save_checked as save_checked
@@ -58,12 +60,13 @@ _HOMES = {
     "FILLED": "damage",
     "GONE": "damage",
     "LOG_SECTION": "config",
-    "LogEnd": "reading.reader",
+    "LogEnd": "reading.beside",
     "LogHead": "recovery.loghead",
     "LogReader": "reading.reader",
     "LogView": "reading.view",
     "Loss": "damage",
     "LossLedger": "losses",
+    "Onward": "reading.walk",
     "Progress": "progress",
     "ProgressFile": "progress",
     "QueueFloors": "writing.queuefloors",
@@ -72,6 +75,7 @@ _HOMES = {
     "SPLIT_SIZE": "reading.splits",
     "Split": "reading.splits",
     "Tail": "reading.tail",
+    "Walk": "reading.walk",
     "Writer": "reading.tail",
     "fill": "recovery.padding",
     "find_damages": "reading.damages",

@@ -29,7 +29,8 @@ from reput.files.system.clock import system_clock
 from reput.files.system.disk import Disk
 from reput.log.config import LOG_SECTION
 from reput.log.progress import Progress, fingerprint_of
-from reput.log.reading.reader import LogEnd, LogReader
+from reput.log.reading.beside import LogEnd
+from reput.log.reading.reader import LogReader
 from reput.log.recovery.checkednote import save_checked
 from reput.log.recovery.closed import CloseRecord
 from reput.record.layout import BLANK_MAGIC, SIZE_AND_MAGIC

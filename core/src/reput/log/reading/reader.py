@@ -1,28 +1,27 @@
 """`LogReader` reads the commit log: bytes, single records, and scans of decoded windows.
 
-It serves a store that this process writes, and a store that another process writes, whose end it
-finds by looking after the last known record each time that the end is asked for.
+It serves a store that this process writes, and a store that another process writes (`EndBeside`).
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import attrs
 
 from reput.errors import CorruptFileError
 from reput.files.mapping.mapped import MappedFileQueue
 from reput.files.names import file_name
-from reput.locks import new_lock
 from reput.log.checked import CheckedRanges
 from reput.log.damage import Damage, Loss
+from reput.log.reading.beside import EndBeside, Extent, LogEnd, OwnExtent
 from reput.log.reading.finder import SoundRecordFinder
-from reput.log.reading.tail import Tail
+from reput.log.reading.walk import Onward, Walk
 from reput.log.reading.windows import BatchReader, PrefetchingReader
-from reput.record.batch import Corruption, CorruptionKind
-from reput.record.decode import RECORD_SIZE_MAX, Decoder, DecodeResult, End
+from reput.record.batch import Corruption, CorruptionKind, DispatchBatch
+from reput.record.decode import RECORD_SIZE_MAX, Decoder
 from reput.record.layout import (
     BORN_HOST_POSITION,
     BORN_HOST_V6,
@@ -38,49 +37,12 @@ from reput.record.view import MessageView, message_at
 
 if TYPE_CHECKING:
     from reput.log.losses import LossLedger
-    from reput.record.batch import DispatchBatch
+    from reput.log.reading.tail import Tail
 
-__all__ = ["LogEnd", "LogReader"]
+__all__ = ["LogReader"]
 
-_DAMAGE_SIZE = 65_536
 _PLACE = struct.Struct(">qi")
 _HEAD_READ_SIZE = 80  # reaches the store timestamp of any record
-
-
-@attrs.frozen
-class LogEnd:
-    """Where a log ends, as far as known."""
-
-    offset: int = 0
-    """Physical offset after the last whole record."""
-    last_record_offset: int = -1
-    """Where that record begins; -1 if not known."""
-    last_store_timestamp: int = 0
-    """Its store time, ms; 0 if not known. Older records after the end are remainders of a log that
-    was cut."""
-    is_damaged: bool = False
-    """Whether bytes at the end must not be taken for a record."""
-
-
-class Extent(Protocol):
-    """What knows where the log ends; the appender in a log that this process writes."""
-
-    end_offset: int
-    """Physical offset after the last whole record."""
-
-    def move_end(self, end_offset: int) -> None:
-        """Make ``end_offset`` the log's end."""
-        ...
-
-
-class _Extent:
-    """The end of a log that this process only reads."""
-
-    def __init__(self) -> None:
-        self.end_offset = 0
-
-    def move_end(self, end_offset: int) -> None:
-        self.end_offset = end_offset
 
 
 class LogReader:
@@ -118,26 +80,14 @@ class LogReader:
         """
         self.files = files
         self.follows = follows
-        self.damages = tuple(damages)
         self.ledger = ledger
         self.keeps_records_after_damage = keeps_records_after_damage
         self.checked = CheckedRanges() if checked is None else checked
         self._window_size = window_size
-        self._extent: Extent = _Extent() if extent is None else extent
-        self._last_timestamp = 0
-        self._damage = b""
-        """Bytes at the end when it was set, if damaged: no record as long as they stay the same."""
-        self._damage_at = 0
-        self._tail = tail
-        self._found_end = 0
-        """The end, with a last record that is not known to be whole."""
-        self._follow_lock = new_lock()
+        self._extent: Extent = OwnExtent() if extent is None else extent
+        self._beside = EndBeside(self, self._extent, tail, damages)
         if end is not None:
-            self.set_end(
-                end.offset,
-                damaged=end.is_damaged,
-                last_store_timestamp=end.last_store_timestamp,
-            )
+            self._beside.set(end)
 
     # ------------------------------------------------------------------ extent
 
@@ -162,134 +112,36 @@ class LogReader:
     def max_physical_offset(self) -> int:
         """Physical offset at which the log ends: after its last whole record."""
         if self.follows:
-            self._follow()
+            self._beside.look()
         return self._extent.end_offset
 
     @property
     def last_store_timestamp(self) -> int:
         """Store time of the last record before the end, ms; 0 if not known."""
-        return self._last_timestamp
+        return self._beside.last_store_timestamp
 
-    def set_end(
-        self, end_offset: int, *, damaged: bool = False, last_store_timestamp: int = 0
-    ) -> None:
+    @property
+    def damages(self) -> tuple[Damage, ...]:
+        """Damage before the end that is known, in the log's order; scans skip it."""
+        return self._beside.damages
+
+    def set_end(self, end_offset: int, *, last_store_timestamp: int = 0) -> None:
         """Make ``end_offset`` the known end of the log.
 
         Args:
             end_offset: the end.
-            damaged: whether the bytes after it must not be taken for a record.
             last_store_timestamp: store time of the record before it, ms; 0 for unknown. Older
                 records after the end are remainders of a log that was cut.
         """
-        self._extent.move_end(end_offset)
-        self._found_end = end_offset
-        self._last_timestamp = last_store_timestamp
-        self._damage = self.files.read(end_offset, _DAMAGE_SIZE) if damaged else b""
-        self._damage_at = end_offset
+        self._beside.set(LogEnd(end_offset, last_store_timestamp=last_store_timestamp))
 
     def holds_back(self, physical_offset: int) -> bool:
         """Whether the log has a record there that is not known to be whole yet."""
-        return self._extent.end_offset <= physical_offset < self._found_end
+        return self._beside.holds_back(physical_offset)
 
-    def doubt_last(self, last_record_offset: int) -> None:
-        """Hold back the last record again until it is known to be whole; wait for this.
-
-        The wait ends after a second: a record that still changes then stays held back.
-
-        Args:
-            last_record_offset: where the last record before the end begins; -1 if there is none.
-        """
-        if 0 <= last_record_offset < self._extent.end_offset:
-            self._extent.move_end(last_record_offset)
-        self.settle()
-
-    def settle(self) -> None:
-        """Wait until the record that is the last one now is known to be whole, or for a second."""
-        end = self.max_physical_offset
-        found_end = self._found_end
-        if self._tail is None or end >= found_end:
-            return
-        for _ in self._tail.moments():
-            if self.max_physical_offset >= found_end:
-                return
-
-    def _follow(self) -> None:
-        """Look for records that another process wrote after the known end."""
-        end = self._extent.end_offset
-        if not self._anything_at(end) or self._is_damage(end):
-            return
-        with self._follow_lock:
-            last = -1
-            for end, last in self._ends_behind(self._extent.end_offset):
-                self._extent.move_end(end if last < 0 else last)
-            self._found_end = end
-            if last >= 0 and (self._tail is None or self._tail.is_whole(last, end)):
-                self._extent.move_end(end)
-
-    def _ends_behind(self, end: int) -> Iterator[tuple[int, int]]:
-        """Read window after window from the known ``end`` on.
-
-        Yields:
-            The end that was found so far, and where the record before it begins; -1 if it is
-            certainly whole, as something follows it.
-        """
-        reader, last = self.window_reader(check_crc=True), -1
-        while True:
-            if end < self.files.min_offset:
-                # All known files are gone; every file begins with a record or with nothing.
-                end, last = self.files.min_offset, -1
-            limit = self._damage_at if end < self._damage_at and self._is_damage() else None
-            result = reader.read(end, limit)
-            batch, end_offset = result.batch, result.batch.end_offset
-            if len(batch):
-                self._last_timestamp = int(batch.store_timestamp[-1])
-                last = int(batch.physical_offset[-1])
-            if result.end == End.BLANK:
-                last = -1
-                if self.files.base_of(end_offset) is None:
-                    self.files.refresh()
-                    if end_offset < self.files.min_offset:
-                        end = self.files.min_offset
-                        continue
-                    if self.files.base_of(end_offset) is None:
-                        # The next file does not exist yet: the log ends before the blank.
-                        yield max(end, _last_end(batch)), -1
-                        return
-            if result.end == End.BAD:
-                behind = self._follow_behind(result, reader)
-                last = last if behind == end_offset else -1
-                end_offset = behind
-            yield end_offset, last
-            if end_offset in (end, limit) or result.end == End.EMPTY:
-                return
-            end = end_offset
-
-    def _is_damage(self, offset: int | None = None) -> bool:
-        """Whether the bytes at ``offset``, if given, are the damage that was at the end."""
-        if not self._damage or offset not in (None, self._damage_at):
-            return False
-        return self.files.read(self._damage_at, _DAMAGE_SIZE) == self._damage
-
-    def _follow_behind(self, result: DecodeResult, reader: BatchReader) -> int:
-        """Return where another process's log continues after damage; the damage's start if not."""
-        batch = result.batch
-        if not self.keeps_records_after_damage or not self.size_at(batch.end_offset):
-            return batch.end_offset  # a writer writes a record's size last
-        damages = self.finder().damages_at(
-            batch.end_offset, batch.finding, after=self._last_timestamp
-        )
-        if not damages or len(reader.read(batch.end_offset).batch):
-            return batch.end_offset  # in the second case the record was just being written
-        self.damages += tuple(damages)
-        return damages[-1].end_offset
-
-    def _anything_at(self, offset: int) -> bool:
-        if self.files.base_of(offset) is None:
-            self.files.refresh()
-            if offset < self.files.min_offset:
-                return True
-        head = self.files.read(offset, 4)
-        return len(head) == 4 and head != b"\0\0\0\0"
+    def settle(self, last_record_offset: int = -1) -> None:
+        """See `EndBeside.settle`."""
+        self._beside.settle(last_record_offset)
 
     # ------------------------------------------------------------------ reading
 
@@ -360,28 +212,15 @@ class LogReader:
         reader = self.window_reader(check_crc=check_crc, check_record_crc=check_crc)
         position = self.min_physical_offset if start is None else start
         stop = self.max_physical_offset if end is None else min(end, self.max_physical_offset)
-        while position < stop:
-            known = next((each for each in self.damages if each.end_offset > position), None)
-            limit = stop if known is None else max(min(stop, known.start_offset), position)
-            if limit > position:
-                result = reader.read(position, limit)
-                batch = result.batch
-                position = batch.end_offset
-                is_damage = result.end in (End.BAD, End.EMPTY)
-                is_damage = is_damage or (len(batch) == 0 and result.end == End.WINDOW)
-                if is_damage and position < self.min_physical_offset:
-                    position = self.min_physical_offset  # no damage: old files were just removed
-                elif is_damage:
-                    damage = self.damage_at(position, limit, batch.finding)
-                    position = max(damage.end_offset, position + 1)
-                    batch.finding = damage.finding
+        batch = None
+        for found in Walk(reader, position, _Within(self, stop), stop, follows=self.follows):
+            if isinstance(found, DispatchBatch):
+                batch = found
+            elif batch is not None and batch.finding is None:  # else it was reported
+                batch = batch[len(batch) :]
+                batch.finding = found.finding
             else:
-                batch = reader.read(position).batch[:0]
-                batch.finding = None  # replaced below by that of the known damage
-            # Damage right before known damage is reported separately.
-            if known is not None and position == known.start_offset and batch.finding is None:
-                position = known.end_offset
-                batch.finding = known.finding
+                continue
             if len(batch) or batch.finding is not None:
                 yield batch
 
@@ -489,6 +328,30 @@ class LogReader:
         return self.files.path(base), physical_offset - base
 
 
+@attrs.frozen
+class _Within:
+    """Reads up to a known end: whatever is no record before it is damage."""
+
+    log: LogReader
+    stop: int
+
+    def limit(self, position: int) -> int:
+        """Read up to the next damage that is known already."""
+        known = self._known(position)
+        return self.stop if known is None else max(min(self.stop, known.start_offset), position)
+
+    def past(self, at: int, finding: Corruption | None) -> Onward:
+        """Skip the damage at ``at``."""
+        known = self._known(at)
+        if known is not None and known.start_offset <= at:
+            return Onward(known.end_offset, (known,))
+        damage = self.log.damage_at(at, self.limit(at), finding)
+        return Onward(max(damage.end_offset, at + 1), (damage,))
+
+    def _known(self, position: int) -> Damage | None:
+        return next((each for each in self.log.damages if each.end_offset > position), None)
+
+
 def _store_timestamp(head: bytes) -> int:
     if len(head) < _HEAD_READ_SIZE:
         return -1
@@ -497,10 +360,3 @@ def _store_timestamp(head: bytes) -> int:
         return -1
     at = BORN_HOST_POSITION + host_size(int.from_bytes(head[36:40], "big"), BORN_HOST_V6)
     return int.from_bytes(head[at : at + 8], "big", signed=True)
-
-
-def _last_end(batch: DispatchBatch) -> int:
-    """Return the physical offset after the last record of ``batch``."""
-    if len(batch) == 0:
-        return 0
-    return batch.base_offset + int(batch.start[-1] + batch.size[-1])

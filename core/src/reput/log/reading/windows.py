@@ -93,7 +93,8 @@ class BatchReader:
         window_size: int,
         checked: CheckedRanges | None = None,
     ) -> None:
-        self._files = files
+        self.files = files
+        """The log's files."""
         self._decoder = decoder
         self._checked = checked if checked is not None and checked.ranges else None
         self._window_size = window_size
@@ -118,8 +119,8 @@ class BatchReader:
     def _read(self, start: int, end: int | None) -> DecodeResult:
         size = self._window_size
         while True:
-            base = self._files.base_of(start)
-            file_end = None if base is None else base + self._files.file_size
+            base = self.files.base_of(start)
+            file_end = None if base is None else base + self.files.file_size
             if end is not None:
                 size = min(size, end - start)
             window = self._window(start, size)
@@ -134,5 +135,5 @@ class BatchReader:
     def _window(self, start: int, size: int) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
         if len(self._buffer) < size:
             self._buffer = np.empty(size, np.uint8)
-        count = self._files.read_into(start, self._buffer.data[:size])
+        count = self.files.read_into(start, self._buffer.data[:size])
         return self._buffer[:count]

@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING
 import attrs
 import numpy as np
 
+from reput.log.damage import Damage
+from reput.log.reading.walk import Onward, Walk
 from reput.log.recovery.torn import torn_rows
 from reput.record.batch import Corruption, CorruptionKind
 from reput.record.decode import End
@@ -26,13 +28,12 @@ from reput.record.layout import BLANK_MAGIC, MAGIC_V1, MAGIC_V2, SIZE_AND_MAGIC
 from reput.record.view import message_at
 
 if TYPE_CHECKING:
-    from reput.log.damage import Damage
     from reput.log.progress import Progress
     from reput.log.reading.reader import LogReader
+    from reput.log.reading.windows import BatchReader
     from reput.log.recovery.checkpoint import Checkpoint
     from reput.log.recovery.closed import CloseRecord
     from reput.record.batch import DispatchBatch
-    from reput.record.decode import DecodeResult
 
 __all__ = ["RecoveryReport", "find_end"]
 
@@ -145,47 +146,31 @@ class _Search:
 
     def run(self) -> str:
         """Read to the end; return what stands there, a word of `End`."""
-        log = self.log
-        reader = log.window_reader(check_crc=True, check_record_crc=True)
-        position = self.start
-        while True:
-            result = reader.read(position)
-            last_end = self._take(result, position)
-            end = result.batch.end_offset
+        capacity = self.log.files.capacity_end
+        walk = Walk(self._reader(), self.start, self)
+        for found in walk:
+            if isinstance(found, Damage):
+                self.damages.append(found)
+            elif len(found):
+                self._take(found)
             if self.progress is not None:
-                self.progress(end - self.start, log.files.capacity_end - self.start)
-            if result.end == End.BLANK and log.files.base_of(end) is None:
-                # The next file was never made. The log ends before the blank; the next append
-                # writes a blank again if it does not fit.
-                self.end = last_end
-                break
-            if result.end in (End.BAD, End.EMPTY) or end == position:
-                damages = self._damages_at(end, result)
-                if not damages:
-                    self.end, self.finding = end, result.batch.finding
-                    break
-                if self.being_written and len(reader.read(end).batch):
-                    position = end  # the record was just being written
-                    continue
-                self.damages += damages
-                end = damages[-1].end_offset
-            position = end
-        return self._without_last_damage(result.end)
+                self.progress(walk.position - self.start, capacity - self.start)
+        self.end, self.finding = walk.position, walk.finding
+        return self._without_last_damage(walk.end)
 
-    def _take(self, result: DecodeResult, position: int) -> int:
-        batch = result.batch
-        if len(batch) == 0:
-            return position
+    def _reader(self) -> BatchReader:
+        return self.log.window_reader(check_crc=True, check_record_crc=True)
+
+    def _take(self, batch: DispatchBatch) -> None:
         sound = batch.physical_offset
         if self.checks_properties:
-            torn = torn_rows(batch, self.log.files.base_of(position) or 0)
+            torn = torn_rows(batch, self.log.files.base_of(batch.base_offset) or 0)
             self.damages += [self._torn(batch, row) for row in torn.tolist()]
             sound = np.delete(sound, torn)
         self.count += len(sound)
         self.timestamp = int(batch.store_timestamp[-1])
         for offset in sound[-2:].tolist():
             self.record_before, self.last_record = self.last_record, offset
-        return batch.base_offset + int(batch.start[-1] + batch.size[-1])
 
     def _torn(self, batch: DispatchBatch, row: int) -> Damage:
         start = batch.base_offset + int(batch.start[row])
@@ -194,16 +179,25 @@ class _Search:
         end = start + int(batch.size[row])
         return self.log.finder().damage(finding, end, int(batch.store_timestamp[row]))
 
-    def _damages_at(self, offset: int, result: DecodeResult) -> list[Damage]:
-        finding = result.batch.finding
-        if not self.keeps_records_after_damage or self.was_cut_at(offset):
-            return []
-        if self.being_written and not self.log.size_at(offset):
-            return []
-        head = self.log.files.read(offset, SIZE_AND_MAGIC.size)
+    def limit(self, position: int) -> None:
+        """Read to the end of the files."""
+
+    def past(self, at: int, finding: Corruption | None) -> Onward | None:
+        """Skip damage that sound records follow, if they were not part of an unfinished put."""
+        log = self.log
+        if not self.keeps_records_after_damage or self.was_cut_at(at):
+            return None
+        if self.being_written and not log.size_at(at):
+            return None
+        head = log.files.read(at, SIZE_AND_MAGIC.size)
         if len(head) == SIZE_AND_MAGIC.size and SIZE_AND_MAGIC.unpack(head) in _UNFINISHED:
-            return []  # a kill interrupted a put: sound records after this are part of it
-        return self.log.finder().damages_at(offset, finding, after=self.timestamp)
+            return None  # a kill interrupted a put: sound records after this are part of it
+        damages = log.finder().damages_at(at, finding, after=self.timestamp)
+        if not damages:
+            return None
+        if self.being_written and len(self._reader().read(at).batch):
+            return Onward(at)  # the record was just being written
+        return Onward(damages[-1].end_offset, damages)
 
     def _without_last_damage(self, end_kind: str) -> str:
         """Take damage that no record follows (only a blank, say) for the log's end."""

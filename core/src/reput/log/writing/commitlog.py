@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from reput.log.config import CommitLogConfig
     from reput.log.damage import Damage
     from reput.log.losses import LossLedger
-    from reput.log.reading.reader import LogEnd
+    from reput.log.reading.beside import LogEnd
     from reput.log.reading.tail import Tail
     from reput.log.writing.appender import PutAtOnce, QueueKey
     from reput.record.encoding.many import PreparedMany

@@ -29,7 +29,8 @@ from reput.log.config import LOG_SECTION, CommitLogConfig
 from reput.log.damage import Loss
 from reput.log.losses import LossLedger
 from reput.log.progress import FLUSHED, ProgressFile
-from reput.log.reading.reader import LogEnd, LogReader
+from reput.log.reading.beside import LogEnd
+from reput.log.reading.reader import LogReader
 from reput.log.reading.tail import Tail, Writer
 from reput.log.recovery.checkednote import is_checked_note_sound, load_checked, save_checked
 from reput.log.recovery.checkpoint import Checkpoint
@@ -488,5 +489,5 @@ def open_log(
     )
     undoing.in_any_case(log.close)
     if not asked.writable and held.lock.writer() is Writer.OTHER:
-        log.doubt_last(report.last_record_offset)
+        log.settle(report.last_record_offset)
     return log

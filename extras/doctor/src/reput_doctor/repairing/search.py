@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from reput.record import Corruption, CorruptionKind, End
+from reput.log import Damage, Onward, Walk
+from reput.record import Corruption, CorruptionKind
 from reput.record.layout import BLANK_MAGIC, MAGIC_V1, MAGIC_V2, SIZE_AND_MAGIC
 from reput_doctor.repairing.mending import Mend, mend_record, mended_batch
 
 if TYPE_CHECKING:
-    from reput.log import Damage, LogReader
+    from reput.log import LogReader
     from reput.record import DispatchBatch
 
 __all__ = ["Searched", "search"]
@@ -72,25 +73,16 @@ class _Search:
     _times: list[int] = attrs.field(factory=list)
 
     def run(self) -> None:
-        files = self.log.files
+        files, start = self.log.files, self.log.files.min_offset
+        self.end = start
         reader = self.log.window_reader(check_crc=True, check_record_crc=True)
-        position = start = self.end = files.min_offset
-        while True:
-            if files.base_of(position) is None:
-                following = files.base_after(position)
-                if following is None:
-                    break
-                self._missing(position, following)
-                position = following
-                continue
-            result = reader.read(position)
-            self._take(result.batch)
-            reached = result.batch.end_offset
-            self.progress(reached - start, files.capacity_end - start)
-            is_over = result.end in (End.BAD, End.EMPTY) or reached == position
-            position = self._past(reached, result.batch.finding) if is_over else reached
-            if position < 0:
-                break
+        walk = Walk(reader, start, self)
+        for found in walk:
+            if isinstance(found, Damage):
+                self.lost.append(found)
+            else:
+                self._take(found)
+            self.progress(walk.position - start, files.capacity_end - start)
         while self.lost and self.last_record < self.lost[-1].start_offset:
             # Nothing but a blank follows: the log ends there.
             gone = self.lost.pop()
@@ -120,30 +112,37 @@ class _Search:
         self._times = [*self._times, *batch.store_timestamp[-_TIMES_KEPT:].tolist()][-_TIMES_KEPT:]
         self.watch(batch)
 
-    def _missing(self, start: int, following: int) -> None:
-        size = self.log.file_size
-        for base in range(start, following, size):
-            finding = Corruption(base, CorruptionKind.TRUNCATED, "the file is missing")
-            self.missing.append(base)
-            self.lost.append(
-                self.log.finder().damage(finding, min(base + size, following), self.timestamp)
-            )
+    def limit(self, position: int) -> None:
+        """Read to the end of the files."""
 
-    def _past(self, at: int, finding: Corruption | None) -> int:
-        """Return where the log goes on after what stands at ``at``; -1 if nowhere."""
+    def past(self, at: int, finding: Corruption | None) -> Onward | None:
+        """Mend the record at ``at``, or skip what is missing or damaged there."""
+        files = self.log.files
+        if files.base_of(at) is None:
+            return self._missing(at, files.base_after(at))
         if self._is_last_blank(at):
-            return -1
+            return None
         mend = mend_record(self.log, at, finding, after=self.timestamp)
         if mend is not None and (self.was_closed or not self._is_unfinished(at)):
             self.mends.append(mend)
             self._take(mended_batch(self.log, mend))
-            return self.end
+            return Onward(self.end)
         damages = self._damages(at, finding)
         if not damages:
             self.finding = finding
-            return -1
-        self.lost += damages
-        return damages[-1].end_offset
+            return None
+        return Onward(damages[-1].end_offset, damages)
+
+    def _missing(self, start: int, following: int | None) -> Onward | None:
+        if following is None:
+            return None
+        size, damages = self.log.file_size, []
+        for base in range(start, following, size):
+            finding = Corruption(base, CorruptionKind.TRUNCATED, "the file is missing")
+            end = min(base + size, following)
+            damages.append(self.log.finder().damage(finding, end, self.timestamp))
+            self.missing.append(base)
+        return Onward(following, damages)
 
     def _damages(self, at: int, finding: Corruption | None) -> list[Damage]:
         finder = self.log.finder()
