@@ -11,8 +11,11 @@ import pytest
 from openstores import is_written, plugin, put, state_of, until
 
 import reput
+from reput.dispatch.running import pluginthread
 from reput.dispatch.running.calls import PluginCalls
+from reput.dispatch.running.pluginthread import Call
 from reput.errors import StoreLockedError
+from reput.flags import start_thread
 from reput_testing.crashes.insides import insides
 
 CONFIG = {
@@ -162,23 +165,46 @@ class Quiet(reput.Plugin):
 
 
 def test_a_call_hides_no_other_call_of_the_same_plugin():
-    calls, gate = PluginCalls("store"), threading.Event()
-    hanging = calls.start("any", "reput_trim", lambda: gate.wait(60))
-    short = calls.start("any", "reput_flush", lambda: None)
-    assert short.wait(10)
+    calls, gate, made = PluginCalls("store"), threading.Event(), []
+    hanging = calls.request("any", "reput_trim", lambda: gate.wait(60))
+    later = calls.request("any", "reput_flush", lambda: made.append("flush"))
+    until(lambda: hanging.thread)
 
-    assert [call.hook for call in calls.running("any")] == ["reput_trim"]
+    assert not later.wait(0)
+    assert [call.hook for call in calls.running("any")] == ["reput_trim", "reput_flush"]
+    assert later.under_way is hanging
+    assert made == []
     assert not calls.wait_outside("any", 0)
 
     gate.set()
     assert calls.wait_outside("any", 10)
     assert hanging.is_done
+    assert made == ["flush"]
     assert calls.running() == []
+
+
+def test_a_call_that_waits_for_another_is_not_made_when_no_more_are():
+    calls, gate, made = PluginCalls("store"), threading.Event(), []
+    hanging = calls.request("any", "reput_work", lambda: gate.wait(60))
+    later = calls.request("any", "reput_flush", lambda: made.append("flush"))
+    until(lambda: hanging.thread)
+
+    calls.refuse()
+
+    assert later.is_done
+    assert calls.running() == [hanging]
+    gate.set()
+    assert hanging.wait(10)
+    assert made == []
 
 
 def test_the_last_one_to_come_back_tells():
     calls, told, gates = PluginCalls("store"), [], [threading.Event(), threading.Event()]
-    running = [calls.start("any", "reput_work", gate.wait) for gate in gates]
+    running = [
+        calls.request(name, "reput_work", gate.wait)
+        for name, gate in zip(("one", "two"), gates, strict=True)
+    ]
+    until(lambda: all(call.thread for call in running))
     calls.refuse()
     assert calls.after_last(lambda: told.append(1)) == running
 
@@ -188,9 +214,10 @@ def test_the_last_one_to_come_back_tells():
     gates[1].set()
     until(lambda: told)
 
-    assert not calls.begin(calls.ready("any", "reput_work"))
+    assert not calls.make(Call("any", "reput_work", calls.now, calls.lock, lambda: told.append(2)))
     with pytest.raises(reput.errors.StoreClosedError):
-        calls.start("any", "reput_flush", lambda: None)
+        calls.request("any", "reput_flush", lambda: None)
+    assert told == [1]
 
 
 # --------------------------------------------------------------------------- no threads
@@ -209,7 +236,11 @@ def threads(monkeypatch):
             raise RuntimeError("can't start new thread")
         Threads.start(thread)
 
+    def start_plugins_thread(thread):
+        start_thread(thread) if not Threads.are_scarce else start(thread)
+
     monkeypatch.setattr(threading.Thread, "start", start)
+    monkeypatch.setattr(pluginthread, "start_thread", start_plugins_thread)
     return Threads
 
 
@@ -221,12 +252,12 @@ def test_flushing_and_closing_need_no_new_thread(tmp_path, threads):
     assert store.wait_dispatched(10)
 
     store.flush()
-    store.add_plugin(plugin("more", reput_dispatch=lambda self, batch: None))
+    store.add_plugin(plugin("more", reput_flush=lambda self: None))
     store.suspend_plugin("quiet")
     store.resume_plugin("quiet")
     store.close()
 
-    assert "reput-quiet-reput_flush" in threads.refused
+    assert "reput-more" in threads.refused
     threads.are_scarce = False
     with reput.open(tmp_path, plugins=[quiet], forget=["more"], config=CONFIG) as store:
         assert store.clean
@@ -234,10 +265,11 @@ def test_flushing_and_closing_need_no_new_thread(tmp_path, threads):
 
 
 def test_the_thread_that_flushes_outlives_a_while_without_threads(tmp_path, threads):
-    with reput.open(tmp_path, plugins=[Quiet()], config=CONFIG) as store:
+    hooks = {"reput_dispatch": lambda self, batch: None, "reput_flush": lambda self: None}
+    with reput.open(tmp_path, plugins=[plugin("quiet", **hooks)], config=CONFIG) as store:
         threads.are_scarce = True
         put(store, 1)
-        until(lambda: "reput-quiet-reput_flush" in threads.refused)
+        until(lambda: "reput-quiet" in threads.refused)
         threads.are_scarce = False
         put(store, 1, 1)
 

@@ -10,6 +10,7 @@ from openstores import plugin, put, state_of, until
 
 import reput
 from reput.dispatch.running.calls import PluginCalls
+from reput.dispatch.running.pluginthread import Call
 from reput.dispatch.threads import flusher
 from reput.errors import PluginFlushError, StoreClosedError
 from reput.files.pool import FilePool
@@ -235,6 +236,72 @@ def test_a_plugin_that_works_but_derives_nothing_may_fail_to_flush(tmp_path):
         assert store.clean
 
 
+def test_a_flush_waits_for_a_slice_of_the_plugins_own_work(tmp_path):
+    inside, may_return, steps = threading.Event(), threading.Event(), []
+
+    def work(self, now):
+        inside.set()
+        assert may_return.wait(60)
+        steps.append("worked")
+
+    worker = plugin("worker", reput_work=work, reput_flush=lambda self: steps.append("flushed"))
+    with open_with(tmp_path, worker, rules={"stall_ms": 60_000}) as store:
+        assert inside.wait(10)
+        flushing, raised = in_background(store.flush)
+        until(lambda: len(insides(store).members.board.runners["worker"].calls) == 2)
+        assert steps == []
+
+        may_return.set()
+        flushing.join()
+
+        assert steps == ["worked", "flushed"]
+        assert raised == []
+
+
+def test_a_flush_names_the_plugin_whose_work_hangs(tmp_path):
+    inside, may_return = threading.Event(), threading.Event()
+
+    def work(self, now):
+        inside.set()
+        assert may_return.wait(60)
+
+    worker = plugin("worker", reput_work=work, reput_flush=lambda self: None)
+    with open_with(tmp_path, worker) as store:
+        assert inside.wait(10)
+
+        with pytest.raises(PluginFlushError, match=r"'worker': .*reput_work has not returned"):
+            store.flush()
+
+        may_return.set()
+        until(lambda: state_of(store, "worker").state == "running")
+        store.flush()
+
+
+def test_only_a_plugin_with_hooks_for_it_has_a_thread(tmp_path):
+    before = threading.enumerate()
+    reads = plugin("reads", reput_queues=lambda self: [])
+    derives = plugin("derives", reput_dispatch=lambda self, batch: None)
+    flushes = plugin("flushes", reput_flush=lambda self: None)
+    with open_with(tmp_path, reads, derives, flushes) as store:
+        put(store, 1)
+        assert store.wait_dispatched(10)
+        store.flush()
+        names = {thread.name for thread in threading.enumerate() if thread not in before}
+
+    assert {"reput-reads", "reput-derives", "reput-flushes"} & names == {"reput-flushes"}
+    assert [thread for thread in threading.enumerate() if thread not in before] == []
+
+
+def test_a_read_only_store_keeps_no_thread(tmp_path):
+    opens = plugin("opens", reput_open=lambda self, context: None)
+    with open_with(tmp_path, opens) as store:
+        put(store, 1)
+    before = threading.enumerate()
+
+    with open_with(tmp_path, opens, mode="r"):
+        until(lambda: [each for each in threading.enumerate() if each not in before] == [])
+
+
 def test_a_plugin_that_asks_for_a_flush_while_it_is_flushed_is_told_so(tmp_path):
     errors = []
 
@@ -317,7 +384,7 @@ def test_a_flush_that_advances_is_waited_for_however_long_it_takes(tmp_path):
 def test_a_call_hangs_when_it_has_not_advanced_for_so_long():
     now = [100.0]
     calls = PluginCalls(now=lambda: now[0])
-    call = calls.ready("any", "reput_flush")
+    call = Call("any", "reput_flush", calls.now, calls.lock, lambda: None)
     assert calls.begin(call)
 
     for _ in range(10):
@@ -327,8 +394,7 @@ def test_a_call_hangs_when_it_has_not_advanced_for_so_long():
     now[0] += 1.1
 
     assert call.idle_seconds > 1
-    calls.end(call)
-    assert call.wait_while_advancing(1)
+    assert not call.wait_while_advancing(1)
 
 
 # --------------------------------------------------------------------------- side by side

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import errno
+import threading
 from pathlib import Path
 
 import pytest
@@ -45,19 +46,42 @@ class Driven:
         self.runner = PluginRunner(self.board, "one", hooks, 0)
         self.board.add(self.runner)
         self.call = None
+        self.errors, self.threads = {}, {}
 
     def enter(self, hook="reput_dispatch"):
-        """Begin a call; the phase is what it was."""
-        self.call = self.runner.ready(hook)
-        assert self.runner.begin(self.call)
+        """Begin a call, on a thread of its own; the phase is what it was."""
+        inside, gate = threading.Event(), threading.Event()
+
+        def function():
+            inside.set()
+            assert gate.wait(60)
+            if error := self.errors.get(call):
+                raise error
+
+        thread = threading.Thread(target=self.runner.make, args=(hook, function), daemon=True)
+        thread.start()
+        assert inside.wait(10)
+        self.call = call = self.runner.inside(hook)
+        self.threads[call] = thread, gate
 
     def hang(self):
         self.now += 2
         assert self.runner.is_stuck(self.call)
 
-    def leave(self):
-        self.call.is_done = True
-        self.board.calls.end(self.call)
+    def leave(self, call=None, error=None):
+        """Let a call, the last one if none is named, return or raise."""
+        call = call or self.call
+        thread, gate = self.threads[call]
+        if error is not None:
+            self.errors[call] = error
+        gate.set()
+        thread.join(10)
+        assert call.is_done
+
+    def may_begin(self, hook, at=None):
+        made = []
+        self.runner.make(hook, lambda: made.append(hook), at=at)
+        return made == [hook]
 
     def bring_into(self, phase):
         """Bring the plugin, which is inside of a dispatch, into a phase."""
@@ -92,7 +116,7 @@ class Driven:
                 self.runner.flush_failed(ERROR, 7)
             case "is_stuck":
                 self.hang()
-            case "came_back":
+            case "ended":
                 self.leave()
             case "suspend":
                 self.runner.suspend(Stopped.BY_USER)
@@ -124,9 +148,9 @@ def test_only_a_plugin_that_runs_is_called(phase):
         driven.hang()
     driven.now += 60
 
-    call = driven.runner.ready("reput_dispatch")
+    may_begin = driven.may_begin("reput_dispatch", at=0)
 
-    assert driven.runner.begin(call, at=0) == (phase in (Phase.RUNNING, Phase.RETRYING))
+    assert may_begin == (phase in (Phase.RUNNING, Phase.RETRYING))
 
 
 def test_a_hook_is_not_entered_twice_at_once_and_another_one_is():
@@ -134,7 +158,7 @@ def test_a_hook_is_not_entered_twice_at_once_and_another_one_is():
     driven.enter("reput_enrich")
     first = driven.call
 
-    assert not driven.runner.begin(driven.runner.ready("reput_enrich"))
+    assert not driven.may_begin("reput_enrich")
     driven.enter("reput_dispatch")
     assert driven.runner.calls == [first, driven.call]
     assert driven.runner.inside("reput_enrich") is first
@@ -143,8 +167,8 @@ def test_a_hook_is_not_entered_twice_at_once_and_another_one_is():
 def test_messages_are_given_where_the_plugin_stands_and_nowhere_else():
     driven = Driven()
 
-    assert not driven.runner.begin(driven.runner.ready("reput_dispatch"), at=50)
-    assert driven.runner.begin(driven.runner.ready("reput_dispatch"), at=0)
+    assert not driven.may_begin("reput_dispatch", at=50)
+    assert driven.may_begin("reput_dispatch", at=0)
 
 
 def test_a_place_is_moved_only_from_where_it_was_expected():
@@ -164,8 +188,7 @@ def test_what_is_stalled_in_one_call_does_not_go_on_when_another_comes_back():
     driven.enter("reput_dispatch")
     driven.hang()
 
-    flush.is_done = True
-    driven.board.calls.end(flush)
+    driven.leave(flush)
     assert driven.runner.phase is Phase.STALLED
     driven.leave()
     assert driven.runner.phase is Phase.RUNNING
@@ -175,9 +198,8 @@ def test_a_plugin_whose_flush_raised_after_it_was_stalled_does_not_go_on_in_betw
     driven = Driven()
     driven.enter("reput_flush")
     driven.hang()
-    driven.call.error = ERROR
 
-    driven.leave()
+    driven.leave(error=ERROR)
 
     assert driven.runner.phase is Phase.STALLED
     driven.runner.flush_failed(ERROR, 7)

@@ -304,7 +304,7 @@ def test_ctrl_c_anywhere_in_a_call_of_a_plugin_leaves_nobody_inside(threads):
         calls, told = PluginCalls(threads=threads), []
 
         with interrupted(at) as interrupts:
-            calls.start("any", "reput_flush", lambda: None).wait(SECONDS)
+            calls.request("any", "reput_flush", lambda: None).wait(SECONDS)
         for call in calls.running():  # made by its thread all the same, or is about to be
             assert call.wait(SECONDS), interrupts.where
         calls.refuse()

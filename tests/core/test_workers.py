@@ -310,9 +310,9 @@ def test_a_plugin_that_works_is_flushed_in_every_round(tmp_path):
 def test_a_worker_that_has_a_thread_is_given_no_second_one(tmp_path):
     with open_with(tmp_path, Echo()) as store:
         workers = insides(store).workers
-        before = [thread for thread in threading.enumerate() if "reput-work" in thread.name]
+        before = [thread for thread in threading.enumerate() if thread.name == "reput-echo"]
 
         workers.start()  # as one that `look_after` overtook on the thread that flushes plugins
 
-        after = [thread for thread in threading.enumerate() if "reput-work" in thread.name]
+        after = [thread for thread in threading.enumerate() if thread.name == "reput-echo"]
     assert after == before != []

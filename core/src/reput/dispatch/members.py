@@ -157,6 +157,7 @@ class Members:
             self.plugin_flusher.forget(name)
             self._use(narrower)
             self._close(wider, name)
+            self.board.calls.end_thread(name)
             self._save_record(each)
             logger.info("plugin removed plugin=%s", name)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -97,14 +97,13 @@ class PluginOpener:
             # sound.
             progress = max(min(progress, record.cut_to), self.log.min_physical_offset)
             end = min(end, progress)
-        call = self.board.calls.start(
-            name, "reput_open", lambda: _open(plugins.hooks[name], context, end, progress)
-        )
-        if not call.wait(OPEN_SECONDS):
-            return Opened(progress, f"opening it has not returned after {OPEN_SECONDS:g} s")
-        if call.error is not None:
-            return Opened(progress, call.error)
-        position = call.result
+        hooks, position = plugins.hooks[name], None
+        if hooks.open is not None or hooks.recover is not None:
+            position, error = self._call(
+                name, "reput_open", lambda: _open(hooks, context, end, progress)
+            )
+            if error is not None:
+                return Opened(progress, error)
         if position is None:
             position = progress
         if not isinstance(position, int) or isinstance(position, bool):
@@ -124,12 +123,18 @@ class PluginOpener:
         hook = plugins.hooks[name].ready
         if hook is None:
             return None
-        call = self.board.calls.start(
-            name, "reput_ready", lambda: hook(queue_offsets=queue_offsets)
-        )
+        _, error = self._call(name, "reput_ready", lambda: hook(queue_offsets=queue_offsets))
+        return error
+
+    def _call(
+        self, name: str, hook: str, function: Callable[[], Any]
+    ) -> tuple[Any, BaseException | None]:
+        """Call a hook on the plugin's thread; return its result, and why there is none."""
+        call = self.board.calls.request(name, hook, function)
         if not call.wait(OPEN_SECONDS):
-            return TimeoutError(f"reput_ready has not returned after {OPEN_SECONDS:g} s")
-        return call.error
+            call.give_up()
+            return None, TimeoutError(f"{hook} has not returned after {OPEN_SECONDS:g} s")
+        return call.result, call.error
 
     def runner(
         self, plugins: PluginSet, name: str, opened: Opened, record: PluginRecord

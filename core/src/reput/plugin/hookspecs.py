@@ -5,8 +5,9 @@ name, those of the hook's arguments that it needs. Hooks are called per batch or
 never per message.
 
 Threads: `reput_dispatch` and `reput_enrich` are never called twice at once, mostly on the reput
-thread. `reput_flush` runs on another thread and may overlap a dispatch. Reads come from any thread.
-`reput_work` has a thread of its own. `reput_open`, `reput_recover` and `reput_close` run alone.
+thread. `reput_open`, `reput_recover`, `reput_flush`, `reput_work`, `reput_trim`, `reput_hold` and
+`reput_close` are called one after another, on a thread of the plugin's own; all but the first two
+and the last may overlap a dispatch. Reads come from any thread.
 
 An exception of any kind, or a call that does not return, stops only the plugin that it comes from:
 the store and the other plugins go on, and the plugin's progress stays where it was. A failed
@@ -163,11 +164,12 @@ def reput_arrive(batch: DispatchBatch) -> None:
 def reput_flush() -> Mapping[str, int] | None:
     """Make durable everything that was dispatched before this call.
 
-    Called after the log itself was flushed, on another thread than a dispatch and perhaps during
-    one. The plugin's progress is recorded only after this has returned. If it raises, the plugin is
-    suspended, as a failed flush leaves unknown bytes on disk; when it is resumed, its files are cut
-    to the last progress and derived again from there. Return times for the checkpoint, by the names
-    of its fields (``index_timestamp``), or None.
+    Called after the log itself was flushed, on the plugin's thread, perhaps during a dispatch. It
+    waits for a slice of the plugin's own work that is under way. The plugin's progress is recorded
+    only after this has returned. If it raises, the plugin is suspended, as a failed flush leaves
+    unknown bytes on disk; when it is resumed, its files are cut to the last progress and derived
+    again from there. Return times for the checkpoint, by the names of its fields
+    (``index_timestamp``), or None.
     """
 
 
@@ -190,11 +192,11 @@ def reput_shards(context: StoreContext) -> ShardBuilder | None:
 def reput_work(now: int) -> int | None:
     """Do what is due by the clock: deliver, check back, compact.
 
-    Called on a thread of the plugin's own, never twice at once, in writable stores: soon after
-    opening, then at the time that it returned, and whenever the plugin calls `StoreContext.wake`.
-    Dispatches, flushes and reads may run meanwhile. Work in slices of some 100 ms and ask to be
-    called again at once: closing the store and suspending the plugin wait for a slice to end. After
-    an exception it is called again, after a pause; then the plugin is suspended.
+    Called on the plugin's thread in writable stores: soon after opening, then at the time that it
+    returned, and whenever the plugin calls `StoreContext.wake`. Dispatches and reads may run
+    meanwhile. Work in slices of some 100 ms and ask to be called again at once: flushing the store,
+    closing it and suspending the plugin wait for a slice to end. After an exception it is called
+    again, after a pause; then the plugin is suspended.
 
     Args:
         now: the store's clock, ms. It may jump, either way.
@@ -304,8 +306,8 @@ def reput_trim(min_physical_offset: int) -> None:
 def reput_hold() -> int | None:
     """Return the physical offset from which on the plugin still needs records it has already seen.
 
-    Asked before old log files are removed, from any thread, and in read-only stores to report what
-    would be removed. None if the plugin needs no record any more.
+    Asked before old log files are removed, on the plugin's thread; and in read-only stores, from
+    any thread, to report what would be removed. None if the plugin needs no record any more.
     """
 
 

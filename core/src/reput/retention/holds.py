@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from reput.dispatch.members import Members
-    from reput.dispatch.running.calls import Call
+    from reput.dispatch.running.pluginthread import Call
     from reput.dispatch.running.runner import PluginRunner
     from reput.log.writing.commitlog import CommitLog
     from reput.plugin.host.hooktable import PluginHooks
@@ -191,7 +191,7 @@ class LiveHolds:
             # From here on, removing the plugin waits until the call has returned.
             if not self._is_member(each):
                 return None
-            call = each.start(hook_name, hook)
+            call = each.request(hook_name, hook)
         if not call.wait_while_advancing(patience):
             each.is_stuck(call)
         elif call.error is not None:

@@ -1,10 +1,10 @@
-"""`PluginCalls`: every call of a plugin's hook that is under way, and since when.
+"""`PluginCalls`: every call of a plugin's hook that is requested or under way, and since when.
 
-Hooks that are called rarely (open, recover, flush, close) and may hang are called on a thread that
-can be abandoned. The caller waits while the call advances, or for a time; a call that has not
-returned by then goes on alone. Calls of the dispatching and working threads are entered here, too,
-so that one place knows whether a plugin can still change a file: the store's lock is released when
-no plugin can.
+Hooks that are called rarely and may hang (open, recover, flush, work, trim, hold, close) are called
+on the plugin's own thread (`reput.dispatch.running.pluginthread`), one after another. The caller
+waits while the call advances, or for a time; a call that has not returned by then goes on alone.
+Calls that other threads make, as those of `reput_dispatch`, are entered here, too: one place knows
+whether a plugin can still change a file. The store's lock is released when no plugin can.
 """
 
 from __future__ import annotations
@@ -13,82 +13,21 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 import attrs
 
-from reput.dispatch.running.forking import end_forked_thread
+from reput.dispatch.running.pluginthread import Call, PluginThread
 from reput.errors import StoreClosedError
-from reput.files.system.heartbeat import heart_of_thread, set_heart
-from reput.flags import start_thread
+from reput.files.system.heartbeat import set_heart
 from reput.locks import new_lock
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["Call", "PluginCalls", "is_users_interrupt"]
+__all__ = ["PluginCalls", "is_users_interrupt", "texts_of"]
 
-_LONGEST_WAIT: Final = 1.0  # seconds; then a waiting thread checks again
-
-
-@attrs.define(eq=False)
-class Call:
-    """One call of one hook, running or done."""
-
-    plugin: str
-    hook: str
-    calls: PluginCalls
-    """The store's calls, which this call is one of."""
-    started: float
-    """When the call began, in seconds of the store's disk (`reput.files.Disk.monotonic`)."""
-    advanced: float
-    """When the call last beat; when it began if it has not."""
-    result: Any = None
-    error: BaseException | None = None
-    facts: Any = None
-    """Data that the caller keeps with the call."""
-    is_done: bool = False
-    """Whether the call has returned or raised, or will not be made."""
-    is_given: bool = False
-    """Whether a thread of its own was started for the call."""
-    asker: int = 0
-    """The thread that entered the call, for `PluginCalls.make`."""
-    thread: int = 0
-    """The thread that makes the call; 0 if none does yet."""
-    after: Callable[[Call], None] | None = None
-    """Called when the call has ended."""
-    outer_heart: Callable[[], None] | None = None
-    """The heart (`reput.files.system.heartbeat`) of the call's thread before the call."""
-
-    def beat(self) -> None:
-        """Note that the call advances."""
-        self.advanced = self.calls.now()
-
-    @property
-    def is_made_here(self) -> bool:
-        """Whether this thread is inside of the call: a signal handler cannot wait for that."""
-        return not self.is_done and self.thread == threading.get_ident()
-
-    @property
-    def idle_seconds(self) -> float:
-        """Seconds since the call last advanced."""
-        return self.calls.now() - self.advanced
-
-    def wait(self, seconds: float | None) -> bool:
-        """Wait until the call is done, at most ``seconds``; return whether it is."""
-        return self.calls.wait_any((self,), seconds)
-
-    def wait_while_advancing(self, seconds: float) -> bool:
-        """Wait until the call is done, or has not advanced for ``seconds``; return whether done."""
-        began = self.calls.now()
-        while not self.is_done:
-            if self.is_made_here:
-                return False
-            left = max(began, self.advanced) + seconds - self.calls.now()
-            if left <= 0:
-                return False
-            self.wait(left)
-        return True
+_EXIT_CODE: Final = 70
 
 
 def is_users_interrupt(error: BaseException) -> bool:
@@ -104,109 +43,132 @@ class PluginCalls:
     root: str = ""
     """The store's directory, for error texts."""
     threads: bool = True
-    """Whether `start` makes calls on threads of their own; if false, on the caller's."""
+    """Whether plugins have threads; if false, the thread that waits for a call makes it."""
     now: Callable[[], float] = time.monotonic
     """Returns monotonic seconds."""
+    keeps_threads: bool = False
+    """Whether a plugin's thread stays while nothing is requested, as in a store that is written."""
+    lock: threading.RLock = attrs.field(factory=new_lock)
     # Oldest first. May contain a call that is done, after an exception of a signal handler.
     _entered: dict[Call, None] = attrs.field(factory=dict)
-    # No `threading.Condition`: if a signal handler raised between its Python frames, or closed the
-    # store there, its lock would stay held.
-    _lock: threading.RLock = attrs.field(factory=new_lock)
-    _bells: list[threading.Lock] = attrs.field(factory=list)
-    """One locked lock for each waiting thread, released when a call has ended."""
+    _lines: dict[str, PluginThread] = attrs.field(factory=dict)
     _is_refusing: bool = False
     _after_last: Callable[[], None] | None = None
-
-    # A signal handler may raise whenever a function begins or a call has returned (`reput.flags`).
-    # So a call is first made ready, which enters nothing; then a ``try`` begins; then the call is
-    # entered and made; and ``finally`` begins with ``call.is_done = True``, an assignment, before
-    # which no handler can run. `end` only cleans up.
+    _process: int = attrs.field(factory=os.getpid)
 
     # ------------------------------------------------------------------ on this thread
 
-    def ready(self, plugin: str, hook: str, after: Callable[[Call], None] | None = None) -> Call:
-        """Return a new call that may be entered; `running` does not list it before that."""
-        started = self.now()
-        return Call(plugin, hook, self, started, started, after=after)
+    # A signal handler may raise whenever a function begins or a call has returned (`reput.flags`).
+    # So a ``try`` begins before a call is entered, and its ``finally`` begins with an assignment,
+    # before which no handler can run. `_end` only cleans up.
+
+    def make(self, call: Call, may: Callable[[Call], bool] | None = None) -> bool:
+        """Make a call on this thread; its result or error is in the call.
+
+        Args:
+            call: the call.
+            may: calls `begin` if the call may be made, and returns whether it has.
+
+        Returns:
+            False if the call was not made.
+        """
+        outer = set_heart(call.beat)
+        try:
+            if not (self.begin(call) if may is None else may(call)):
+                return False
+            try:
+                call.result = call.function()
+            except BaseException as error:  # the plugin's, SystemExit included
+                call.error = error
+            if call.ends_child and os.getpid() != self._process:
+                os._exit(_EXIT_CODE)
+            if call.then is not None:
+                call.then(call)
+            if call.error is not None and is_users_interrupt(call.error):
+                raise call.error
+            return True
+        finally:
+            call.is_done = True
+            set_heart(outer)
+            self._end(call)
 
     def begin(self, call: Call) -> bool:
         """Enter a call that this thread is about to make.
 
         Returns:
-            False after `refuse`: the call must not be made.
+            False if it must not be made: it was made or given up already, or no more calls are.
         """
-        # Set before entering: a handler decides by these whether it can wait for the call.
-        call.outer_heart = heart_of_thread()
-        call.thread = threading.get_ident()
-        if not self.enter(call):
-            return False
-        set_heart(call.beat)
-        return True
+        with self.lock:
+            if call.thread or call.is_done or (self._is_refusing and not call.is_last):
+                return False
+            call.advanced = self.now()
+            call.thread = threading.get_ident()
+            self._entered[call] = None
+            return True
 
-    def end(self, call: Call) -> None:
-        """Clean up after a call that was begun, or was perhaps not begun, on this thread."""
-        call.is_done = True
+    def _end(self, call: Call) -> None:
+        after, call.after = call.after, None
         try:
-            if call.thread:
-                set_heart(call.outer_heart)
-                if call.after is not None:
-                    call.after(call)  # before the waiting threads are woken
+            if after is not None and call.thread:
+                after(call)
         finally:
-            self._clear(call)
+            self._entered.pop(call, None)
+            if call.ended is not None:
+                call.ended.set()
+            if self._after_last is not None:
+                self._ring()
 
-    def _clear(self, call: Call) -> None:
-        self._entered.pop(call, None)
-        # Both sides write before they read: this side that the call is done, then the bells; a
-        # waiting thread its bell, then whether the call is done.
-        if self._bells or self._after_last is not None:
-            self._ring()
+    # ------------------------------------------------------------------ on the plugin's thread
 
-    def _ring(self) -> None:
-        """Wake all threads that wait for a call; after the last call, run the last callback."""
-        after, bells = None, []
-        try:
-            with self._lock:
-                if self._after_last is not None and not self.running():
-                    after, self._after_last = self._after_last, None
-                bells, self._bells = self._bells, []
-        finally:
-            for bell in bells:
-                bell.release()
-            if after is not None:
-                after()
-
-    # ------------------------------------------------------------------ on a thread of its own
-
-    def start(
+    def request(
         self,
         plugin: str,
         hook: str,
         function: Callable[[], Any],
         *,
-        is_last: bool = False,
+        then: Callable[[Call], None] | None = None,
         after: Callable[[Call], None] | None = None,
+        is_last: bool = False,
     ) -> Call:
-        """Start a call that may not return, without waiting for it; return it.
+        """Have a plugin's thread make a call, after those requested earlier; return the call.
 
         Args:
             plugin: the plugin's name.
             hook: the hook's name.
             function: makes the call.
+            then: see `Call`.
+            after: see `Call`.
             is_last: make the call even after `refuse`.
-            after: called when the call has ended.
 
         Raises:
             StoreClosedError: no more calls are made.
         """
-        call = self.ready(plugin, hook, after)
-        call.asker = threading.get_ident()
-        try:
-            if not self.enter(call, is_last=is_last):
+        with self.lock:
+            if self._is_refusing and not is_last:
                 raise StoreClosedError(self.root)
-            self.make(call, function)
-            return call
-        finally:
-            self.leave(call)
+            line = self.line_of(plugin)
+            call = Call(plugin, hook, self.now, self.lock, function, then, after)
+            call.is_last, call.line, call.advanced = is_last, line, self.now()
+            self._entered[call] = None
+            line.post(call)
+        return call
+
+    def line_of(self, plugin: str) -> PluginThread:
+        """Return the thread of a plugin; it runs once something is requested."""
+        with self.lock:
+            line = self._lines.get(plugin)
+            if line is None:
+                line = self._lines[plugin] = PluginThread(
+                    plugin, self.make, threads=self.threads, stays=self.keeps_threads
+                )
+            return line
+
+    def end_thread(self, plugin: str) -> None:
+        """Let the thread of a plugin that is closed end."""
+        with self.lock:
+            line = self._lines.pop(plugin, None)
+        if line is not None:
+            line.end()
 
     def close_plugin(
         self, plugin: str, hook: Callable[[], Any] | None, seconds: float, *, is_last: bool = False
@@ -221,92 +183,15 @@ class PluginCalls:
         """
         if hook is None:
             return
-        hanging = self.running(plugin)
+        hanging = [call for call in self.running(plugin) if call.thread]
         if hanging:
             logger.error("plugin hangs and is left plugin=%s hook=%s", plugin, hanging[0].hook)
             return
-        call = self.start(plugin, "reput_close", hook, is_last=is_last)
+        call = self.request(plugin, "reput_close", hook, is_last=is_last)
         if not call.wait_while_advancing(seconds):
             logger.error("plugin does not return from closing plugin=%s", plugin)
         elif call.error is not None:
             logger.error("plugin failed while closing plugin=%s error=%r", plugin, call.error)
-
-    def enter(self, call: Call, *, is_last: bool = False) -> bool:
-        """Enter a call that `make` is about to make; the caller calls `leave` in ``finally``.
-
-        Returns:
-            False after `refuse`: the call must not be made.
-        """
-        with self._lock:
-            if self._is_refusing and not is_last:
-                return False
-            self._entered[call] = None
-            return True
-
-    def leave(self, call: Call) -> None:
-        """Give up a call that was not made, because of an exception; a call under way goes on."""
-        with self._lock:
-            if call.is_given or call.thread:
-                return
-            call.is_done = True
-        self._clear(call)
-
-    def make(self, call: Call, function: Callable[[], Any]) -> None:
-        """Make a call that was entered, on a thread of its own if possible.
-
-        Does nothing if the call was made already, or given up.
-        """
-        if self.threads:
-            thread = threading.Thread(
-                target=self._run_alone,
-                args=(call, function),
-                name=f"reput-{call.plugin}-{call.hook}",
-                daemon=True,
-            )
-            try:
-                start_thread(thread)
-                call.is_given = True
-                return
-            except RuntimeError as error:
-                # A limit on processes, or the interpreter is ending. On this thread a call that
-                # hangs holds up the caller; but without the call its work would be lost.
-                logger.warning(
-                    "no thread for a call, made on the caller's plugin=%s hook=%s error=%s",
-                    call.plugin,
-                    call.hook,
-                    error,
-                )
-        self._run(call, function)
-
-    def _run_alone(self, call: Call, function: Callable[[], Any]) -> None:
-        process = os.getpid()
-
-        def made_here() -> Any:
-            try:
-                return function()
-            finally:
-                end_forked_thread(process)
-
-        self._run(call, made_here)
-
-    def _run(self, call: Call, function: Callable[[], Any]) -> None:
-        me, outer, mine = threading.get_ident(), heart_of_thread(), False
-        try:
-            with self._lock:
-                # Given up, or made by a signal handler on the thread that entered it.
-                if call.thread or call.is_done:
-                    return
-                call.outer_heart, call.thread, mine = outer, me, True
-            set_heart(call.beat)
-            call.result = function()
-        except BaseException as error:  # the plugin's, SystemExit included
-            call.error = error
-            if is_users_interrupt(error):
-                raise
-        finally:
-            if mine:
-                call.is_done = True
-                self.end(call)
 
     # ------------------------------------------------------------------ what is under way
 
@@ -315,25 +200,8 @@ class PluginCalls:
         calls = [call for call in self._entered.copy() if not call.is_done]
         return calls if plugin is None else [call for call in calls if call.plugin == plugin]
 
-    def wait_any(self, calls: Collection[Call], seconds: float | None) -> bool:
-        """Wait until one of ``calls`` is done, at most ``seconds``; return whether one is."""
-        deadline = None if seconds is None else time.monotonic() + seconds
-        while True:
-            bell = threading.Lock()
-            bell.acquire()
-            with self._lock:
-                self._bells = [*self._bells, bell]
-            if any(call.is_done for call in calls):
-                return True
-            left = _LONGEST_WAIT if deadline is None else deadline - time.monotonic()
-            if left <= 0 or not bell.acquire(timeout=min(left, _LONGEST_WAIT)):
-                with self._lock:
-                    self._bells = [other for other in self._bells if other is not bell]
-                if left <= _LONGEST_WAIT and deadline is not None:
-                    return any(call.is_done for call in calls)
-
     def wait_outside(self, plugin: str, seconds: float) -> bool:
-        """Wait until no call of a plugin is under way.
+        """Wait until no call of a plugin is requested or under way.
 
         Returns:
             False if a call of it is still running and has not advanced for ``seconds``.
@@ -343,24 +211,40 @@ class PluginCalls:
     # ------------------------------------------------------------------ the end
 
     def refuse(self) -> None:
-        """Begin no more calls: plugins are about to be closed."""
-        with self._lock:
+        """Begin no more calls, also of those requested: plugins are about to be closed."""
+        with self.lock:
             self._is_refusing = True
+        for call in self.running():
+            if not call.is_last and call.give_up():
+                self._end(call)
 
     def after_last(self, callback: Callable[[], None]) -> list[Call]:
         """Call ``callback`` once when no call is under way any more, after `refuse`.
 
-        It is called now, or by the thread of the last call.
+        It is called now, or by the thread of the last call. Threads of plugins end.
 
         Returns:
             The calls that are still under way.
         """
-        with self._lock:
+        with self.lock:
             self._after_last = callback  # before `running`: a call that ends from here on sees it
             running = self.running()
+        for line in list(self._lines.values()):
+            line.end()
         if not running:
             self._ring()
         return running
+
+    def _ring(self) -> None:
+        """Run the last callback if no call is under way."""
+        after = None
+        try:
+            with self.lock:
+                if self._after_last is not None and not self.running():
+                    after, self._after_last = self._after_last, None
+        finally:
+            if after is not None:
+                after()
 
 
 def texts_of(calls: Iterable[Call]) -> str:

@@ -15,7 +15,7 @@ fail, suspend   suspended suspended suspended -         -         -
 fail, halt      halted    halted    halted    -         -         -
 flush_failed    suspended suspended suspended -         -         -
 is_stuck        stalled   stalled   -         -         -         -
-came_back       -         -         running   -         -         -
+ended           -         -         running   -         -         -
 suspend         suspended suspended suspended suspended suspended -
 not_opened      broken    broken    broken    broken    broken    broken
 resume          running   running   running   running   running   running
@@ -29,6 +29,7 @@ batch.
 from __future__ import annotations
 
 import errno
+import functools
 import logging
 import threading
 import time
@@ -40,12 +41,13 @@ import attrs
 
 from reput.dispatch.config import HALT, SKIP, DispatchConfig
 from reput.dispatch.running.phase import Figures, Phase, Place, Stopped
+from reput.dispatch.running.pluginthread import Call
 from reput.errors import StoreClosedError
 from reput.flags import Flag
 from reput.locks import new_lock
 
 if TYPE_CHECKING:
-    from reput.dispatch.running.calls import Call, PluginCalls
+    from reput.dispatch.running.calls import PluginCalls
     from reput.plugin.host.hooktable import PluginHooks
     from reput.record.batch import DispatchBatch
 
@@ -204,7 +206,7 @@ class PluginRunner:
         self._skipped_in_a_row = 0
         self._stalled_in: Call | None = None
         self._last_calls: dict[str, Call] = {}
-        """For each hook, the last call that `begin` has entered."""
+        """For each hook, the last call of `make`."""
 
     # ------------------------------------------------------------------ asking
 
@@ -264,55 +266,74 @@ class PluginRunner:
 
     # ------------------------------------------------------------------ calling
 
-    # A signal handler may raise whenever a call has returned (`reput.dispatch.running.calls`), so
-    # beginning a call takes two steps: `ready` makes it and enters nothing; then a ``try`` begins,
-    # whose ``finally`` marks it as done; then `begin` enters it.
-
-    def ready(self, hook: str) -> Call:
-        """Return a new call that `begin` may enter; `calls` does not list it before that."""
-        return self._board.calls.ready(self.name, hook, self._ended)
-
-    def begin(self, call: Call, *, at: int | None = None) -> bool:
-        """Enter a call that this thread is about to make; `PluginCalls.end` ends it.
+    def make(
+        self,
+        hook: str,
+        function: Callable[[], Any],
+        *,
+        at: int | None = None,
+        then: Callable[[Call], None] | None = None,
+        may: Callable[[], bool] | None = None,
+    ) -> Call | None:
+        """Call a hook on this thread, which is one of the store's own.
 
         Args:
-            call: a call from `ready`.
+            hook: the hook's name.
+            function: calls it.
             at: for a call that gives messages, the position at which the plugin must be.
+            then: see `Call`.
+            may: returns whether the call may be made; called under the board's lock.
 
         Returns:
-            False if the call must not be made: the plugin does not run, is at another position, or
-            is inside of the same hook; or the store is closed.
+            The call, with its result or error. None if it must not be made: the plugin does not
+            run, is at another position, or is inside of the same hook; or the store is closed.
         """
+        calls = self._board.calls
+        call = Call(self.name, hook, calls.now, calls.lock, function, then, self.ended)
+        call.ends_child = True
+        return call if calls.make(call, functools.partial(self._begin, at, may)) else None
+
+    def _begin(self, at: int | None, may: Callable[[], bool] | None, call: Call) -> bool:
         with self._board.lock:
-            may = self.is_usable if at is None else self.position == at and self.may_dispatch
-            if not may or self.inside(call.hook) or not self._board.calls.begin(call):
+            if not (
+                self.is_usable if at is None else self.place.position == at and self.may_dispatch
+            ):
+                return False
+            last = self._last_calls.get(call.hook)
+            if (last is not None and not last.is_done) or (may is not None and not may()):
+                return False
+            if not self._board.calls.begin(call):
                 return False
             self._last_calls[call.hook] = call
             return True
 
-    def start(self, hook: str, function: Callable[[], Any]) -> Call:
-        """Start a call that may not return, on a thread that can be abandoned; return it.
+    def request(
+        self, hook: str, function: Callable[[], Any], then: Callable[[Call], None] | None = None
+    ) -> Call:
+        """Have the plugin's thread make a call that may not return; return the call.
 
-        An exception, however late, is a failure of the plugin, without retry: its files may be half
-        written, and are checked when it is opened again.
+        Without ``then``, an exception, however late, is a failure of the plugin, without retry: its
+        files may be half written, and are checked when it is opened again.
 
         Raises:
             StoreClosedError: no more calls are made.
         """
-        return self._board.calls.start(self.name, hook, function, after=self._ended_alone)
+        return self._board.calls.request(
+            self.name, hook, function, then=then or self._fail_if_it_failed, after=self.ended
+        )
 
     def inside(self, hook: str) -> Call | None:
-        """Return the call of ``hook``, entered by `begin`, that is under way; None without one."""
+        """Return the call of ``hook``, made by `make`, that is under way; None without one."""
         call = self._last_calls.get(hook)
         return None if call is None or call.is_done else call
 
     @property
     def calls(self) -> list[Call]:
-        """All calls of the plugin that are under way, oldest first."""
+        """All calls of the plugin that are requested or under way, oldest first."""
         return self._board.calls.running(self.name)
 
     def wait_outside(self) -> bool:
-        """Wait until no call of the plugin is under way.
+        """Wait until no call of the plugin is requested or under way.
 
         Returns:
             False if one is that has not advanced for `Board.stall_seconds`.
@@ -320,9 +341,13 @@ class PluginRunner:
         return self._board.calls.wait_outside(self.name, self._board.stall_seconds)
 
     def is_stuck(self, call: Call) -> bool:
-        """Whether ``call`` has not advanced for too long; if so, mark the plugin as stalled."""
+        """Whether ``call``, or the one before it, has not advanced for too long.
+
+        If so, mark the plugin as stalled.
+        """
         with self._board.lock:  # so that a call that ends later finds the plugin stalled in it
-            if call.is_done or call.idle_seconds < self._board.stall_seconds:
+            call = call.under_way
+            if call.is_done or not call.thread or call.idle_seconds < self._board.stall_seconds:
                 return False
             if self.phase not in _ACTIVE:
                 return True
@@ -333,25 +358,32 @@ class PluginRunner:
         self._board.tell()
         return True
 
-    def came_back(self, call: Call) -> None:
-        """Note that a call has returned, perhaps after the plugin was marked as stalled."""
+    @property
+    def stalled_text(self) -> str:
+        """Says in which call the plugin hangs, and for how long."""
+        call = self._stalled_in
+        if call is None or call.is_done:
+            return self.last_error or "it hangs"
+        seconds = f"{call.idle_seconds:.1f} s"
+        return f"{call.hook} has not returned, and has brought no file to disk for {seconds}"
+
+    def ended(self, call: Call) -> None:
+        """Note that a call is done, perhaps after the plugin was marked as stalled in it.
+
+        A call that raised does not let the plugin go on: the caller reports the failure, and until
+        then a plugin whose flush failed must not continue.
+        """
         with self._board.lock:
-            if self.phase is not Phase.STALLED or self._stalled_in is not call:
+            is_stalled = self.phase is Phase.STALLED and self._stalled_in is call
+            if call.error is not None or not is_stalled:
                 return
             self.phase, self._stalled_in, self.last_error = Phase.RUNNING, None, None
         logger.warning("plugin came back plugin=%s", self.name)
         self._board.tell()
 
-    def _ended(self, call: Call) -> None:
-        # A call that raised does not let the plugin go on: the caller reports the failure, and
-        # until then a plugin whose flush failed must not continue.
-        if call.error is None:
-            self.came_back(call)
-
-    def _ended_alone(self, call: Call) -> None:
+    def _fail_if_it_failed(self, call: Call) -> None:
         if call.error is not None:
             self.fail(call.error)
-        self._ended(call)
 
     # ------------------------------------------------------------------ moving
 

@@ -7,7 +7,6 @@ themselves.
 from __future__ import annotations
 
 import logging
-import os
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
@@ -45,7 +44,6 @@ class Feed:
         """
         self.log = log
         self.board = board
-        self.process = os.getpid()
         self.enrichers: list[tuple[PluginRunner, EnrichHook]] = []
         self.arrivers: list[tuple[PluginRunner, BatchHook]] = []
         self._limit = limit

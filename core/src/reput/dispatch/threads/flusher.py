@@ -13,7 +13,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -26,8 +26,8 @@ from reput.locks import new_lock
 from reput.log.progress import FLUSHED, Progress, ProgressFile, fingerprint_of
 
 if TYPE_CHECKING:
-    from reput.dispatch.running.calls import Call
     from reput.dispatch.running.phase import Place
+    from reput.dispatch.running.pluginthread import Call
     from reput.dispatch.running.runner import Board, PluginRunner
     from reput.files.system.disk import Disk
     from reput.log.recovery.checkpoint import Checkpoint
@@ -40,26 +40,25 @@ __all__ = ["PluginFlusher", "fingerprint_of"]
 _PATIENCE = 0.2  # seconds that a round waits for the plugins' flushes
 
 
-@attrs.frozen
-class _Target:
-    """What must be on disk of one plugin: all that it had when the flush was requested."""
+@attrs.define(eq=False)
+class _Flushes:
+    """The flushes of one plugin since it was opened."""
 
-    plugin: PluginRunner
-    place: Place
-    number: int
-    """How many flushes of any plugin had begun by then."""
-    life: int
-    """How often the plugin had been opened again by then."""
-    is_fresh: bool
-    """Whether only a flush that begins later counts, even if an earlier one covers `place`."""
+    wanted: Place
+    """What the next one has to cover: all that the plugin had when it was requested."""
+    covered: Place | None = None
+    """What the last one covers that succeeded and whose progress is written."""
+    begun_count: int = 0
+    is_inside: bool = False
+    """Whether one has begun whose result is not known."""
+    has_failed: bool = False
+    """Whether one failed: none is made any more until the plugin is opened again."""
+    unsaved: OSError | None = None
+    """Why the progress of the last one could not be written, though its files are on disk."""
 
-
-@attrs.frozen
-class _Flush:
-    """One flush of one plugin: what it covers, and its number."""
-
-    target: _Target
-    number: int
+    def covers(self, place: Place) -> bool:
+        """Whether everything up to ``place`` is on disk."""
+        return self.covered is not None and self.covered.position >= place.position
 
 
 class PluginFlusher:
@@ -76,7 +75,6 @@ class PluginFlusher:
     ) -> None:
         self._log = log
         self._board = board
-        self._calls = board.calls
         self._progress_files = progress_files
         self.checkpoint = checkpoint
         self._checkpoint_path = checkpoint_path
@@ -88,15 +86,7 @@ class PluginFlusher:
         # for a plugin, so that a slow plugin does not hide that others are done. Reentrant, for a
         # signal handler that closes the store.
         self._lock = new_lock()
-        self._begun: dict[str, Call] = {}
-        self._begun_count = 0
-        self._flushed: dict[str, _Flush] = {}
-        """The last successful flush of each plugin."""
-        self._unsaved: dict[str, tuple[int, OSError]] = {}
-        """Number of each plugin's last flush whose progress could not be written, and the error."""
-        self._failed: set[str] = set()
-        """Plugins whose flush failed, which is not tried again before the plugin is reopened."""
-        self._lives: dict[str, int] = {}
+        self._flushes: dict[str, _Flushes] = {}
         self._vouched: dict[str, int] = {}  # fields of the checkpoint that `reput_flush` returned
         self._last_record = -1
         self._is_over = False
@@ -144,11 +134,17 @@ class PluginFlusher:
             # The flushes below cover the places that are read here; more may come meanwhile.
             self._last_record = last_record = self._log.last_record_offset
             with self._board.lock:
-                deriving = [each for each in self._board.runners.values() if _is_flushable(each)]
-                targets = {each.name: self._target_of(each) for each in deriving}
+                runners = [each for each in self._board.runners.values() if _is_flushable(each)]
+                places = [each.place for each in runners]
             self._log.flusher.flush()
             self._log_flushed.save_end_of(self._log, last_record)
-        missed = self._bring(targets, patience)
+        missed = {each.name: each.stalled_text for each in runners if each.phase is Phase.STALLED}
+        requested = [
+            (each, self._request(each, place))
+            for each, place in zip(runners, places, strict=True)
+            if each.is_active
+        ]
+        missed |= self._wait(requested, patience)
         with self._lock:
             self._check_open()
             timestamp = max(self._log.store_timestamp_at(self._last_record), 0)
@@ -167,195 +163,122 @@ class PluginFlusher:
         """
         with self._lock:
             self._check_open()
-            target = self._target_of(each, again=again)
+            place = each.place
             self._log.flusher.flush()
-        missed = self._bring({each.name: target}, None, in_any_state=True)
+        missed = self._wait([(each, self._request(each, place, again=again))], None)
         with self._lock:
-            return not missed and self._is_met(target)
+            return not missed and not self._of(each).has_failed
 
     def is_flushed(self, each: PluginRunner) -> bool:
         """Whether a plugin's files are on disk up to its place."""
         with self._lock:
-            if each.name in self._begun:
-                return False
-            done = self._flushed.get(each.name)
-            return each.hooks.dispatch is None or (
-                done is not None and done.target.place.position == each.position
-            )
+            flushes = self._of(each)
+            if each.hooks.dispatch is None or flushes.is_inside:
+                return not flushes.is_inside
+            return flushes.covered is not None and flushes.covered.position == each.position
 
     def forget(self, name: str) -> None:
         """Forget the flushes of a plugin that was removed, or is opened again."""
         with self._lock:
-            self._begun.pop(name, None)
-            self._flushed.pop(name, None)
-            self._unsaved.pop(name, None)
-            self._failed.discard(name)
-            self._lives[name] = self._lives.get(name, 0) + 1
+            self._flushes.pop(name, None)
 
     def _check_open(self) -> None:
         if self._is_over:
             raise StoreClosedError(self._root)
 
-    def _target_of(self, each: PluginRunner, *, again: bool = False) -> _Target:
-        return _Target(
-            each,
-            each.place,
-            self._begun_count,
-            self._lives.get(each.name, 0),
-            # A plugin with `reput_work` may have changes to save without a new message.
-            again or each.hooks.work is not None,
-        )
+    def _of(self, each: PluginRunner) -> _Flushes:
+        return self._flushes.setdefault(each.name, _Flushes(each.place))
 
     # ------------------------------------------------------------------ plugins
 
-    def _bring(
-        self, targets: dict[str, _Target], patience: float | None, *, in_any_state: bool = False
-    ) -> dict[str, str]:
-        """Flush plugins until each has met its target; return why a plugin has not."""
-        asked: list[Call] = []
-        try:
-            return self._bring_all(targets, patience, asked, in_any_state)
-        finally:
-            for call in asked:
-                self._calls.leave(call)
+    def _request(self, each: PluginRunner, place: Place, *, again: bool = False) -> Call | None:
+        """Request a flush that covers ``place``; return None if no call is needed."""
+        # A plugin with `reput_work` may have changes to save without a new message.
+        again = again or each.hooks.work is not None
+        with self._lock:
+            self._check_open()
+            flushes = self._of(each)
+            if flushes.has_failed or (flushes.covers(place) and not again):
+                return None  # after a failure it is derived again when the plugin is opened again
+            if each.hooks.flush is None:
+                self._record(each, flushes, place, None)
+                return None
+            flushes.wanted = max(flushes.wanted, place, key=lambda place: place.position)
+            count = flushes.begun_count
 
-    def _bring_all(
-        self,
-        targets: dict[str, _Target],
-        patience: float | None,
-        asked: list[Call],
-        in_any_state: bool,
-    ) -> dict[str, str]:
-        me = threading.get_ident()
-        missed: dict[str, str] = {}
-        failures: list[OSError] = []
-        deadline = None if patience is None else time.monotonic() + patience
-        left = dict(targets)
-        while True:
-            with self._lock:
-                self._check_open()
-                self._settle()
-                waiting: dict[str, Call] = {}
-                is_settled = False
-                for name, target in list(left.items()):
-                    failure = self._why_not_saved(name, target)
-                    if failure is not None:
-                        failures.append(failure)
-                    elif not self._is_met(target) and self._is_alive(target, missed, in_any_state):
-                        if name not in self._begun:
-                            self._enter(target, asked)
-                        call = self._begun.get(name)
-                        if call is None:
-                            is_settled = True  # a signal handler's flush has just done it
-                        else:
-                            waiting[name] = call
-                        continue
-                    del left[name]
-            if is_settled:
-                continue
-            for name, call in waiting.items():
-                # Calls entered above, or by the flush that this one, in a signal handler, has
-                # interrupted. Not under the lock: without threads the plugin runs inside `make`.
-                if call.asker == me and not (call.is_given or call.thread or call.is_done):
-                    self._calls.make(call, targets[name].plugin.hooks.flush or _nothing)
-            for name, call in waiting.items():
-                if call.is_made_here:
-                    missed[name] = f"this very thread is inside of {call.hook}"
-                    del left[name]
-                elif targets[name].plugin.is_stuck(call):
-                    missed[name] = self._hangs(call)
-                    del left[name]
-            waiting = {name: call for name, call in waiting.items() if name in left}
-            if not waiting:
-                break
-            pauses = [
-                max(self._board.stall_seconds - call.idle_seconds, 0) for call in waiting.values()
-            ]
-            if deadline is not None:
-                pauses.append(deadline - time.monotonic())
-                if pauses[-1] <= 0:
-                    missed.update(dict.fromkeys(waiting, "it is being flushed"))
-                    break
-            self._calls.wait_any(waiting.values(), min(pauses))
-        if failures:
-            raise failures[0]
-        return missed
+        def is_covered() -> bool:
+            return flushes.begun_count > count or (flushes.covers(place) and not again)
 
-    def _is_met(self, target: _Target) -> bool:
-        done = self._flushed.get(target.plugin.name)
-        if done is None:
-            return False
-        if target.is_fresh:
-            return done.number > target.number
-        return done.target.place.position >= target.place.position
-
-    def _is_alive(self, target: _Target, missed: dict[str, str], in_any_state: bool) -> bool:
-        """Whether a flush can still meet the target; if the plugin hangs, add it to ``missed``."""
-        each = target.plugin
-        if self._lives.get(each.name, 0) != target.life or each.name in self._failed:
-            return False  # removed or reopened: what it had then is derived again
-        if in_any_state:
-            return True
-        if each.phase is Phase.STALLED:
-            call = self._begun.get(each.name)
-            missed[each.name] = each.last_error or "it hangs" if call is None else self._hangs(call)
-            return False
-        return each.is_active
-
-    def _hangs(self, call: Call) -> str:
-        return (
-            f"{call.hook} has not returned, and has brought no file to disk for "
-            f"{call.idle_seconds:.1f} s"
+        return each.request(
+            "reput_flush",
+            lambda: self._flush(each, flushes, is_covered),
+            lambda call: self._settle(each, flushes, call),
         )
 
-    def _enter(self, target: _Target, asked: list[Call]) -> None:
-        name = target.plugin.name
-        call = target.plugin.ready("reput_flush")
-        call.asker = threading.get_ident()
-        call.facts = _Flush(target, self._begun_count + 1)
-        asked.append(call)  # from here on `leave` is called for it in any case
-        if not self._calls.enter(call):
-            raise StoreClosedError(self._root)
-        self._begun_count += 1
-        self._begun[name] = call
+    def _flush(
+        self, each: PluginRunner, flushes: _Flushes, is_covered: Callable[[], bool]
+    ) -> tuple[Place, Any] | None:
+        """Flush a plugin, on its thread, unless the flush for an earlier request is enough."""
+        assert each.hooks.flush is not None
+        with self._lock:
+            if flushes.has_failed or is_covered():
+                return None
+            if flushes.is_inside:
+                raise InterruptedError("an earlier flush was interrupted: its result is not known")
+            flushes.is_inside = True
+            flushes.begun_count += 1
+            covered = flushes.wanted
+        return covered, each.hooks.flush()
 
-    def _settle(self) -> None:
-        """Record the results of flushes that have returned by now."""
-        for name, call in list(self._begun.items()):
-            if not call.is_done:
+    def _settle(self, each: PluginRunner, flushes: _Flushes, call: Call) -> None:
+        """Record the result of a flush."""
+        if call.error is not None:
+            with self._lock:
+                flushes.has_failed, flushes.is_inside = True, False
+            self._flush_failed(each, call.error)
+        elif call.result is not None:
+            with self._lock:
+                if not self._is_over:
+                    self._record(each, flushes, *call.result)
+                flushes.is_inside = False
+
+    def _record(self, each: PluginRunner, flushes: _Flushes, covered: Place, times: Any) -> None:
+        """Note that a plugin's files are on disk up to a place."""
+        self._vouched.update(_times(times))
+        file = self._progress_files.get(each.name)
+        is_old = self._flushes.get(each.name) is not flushes  # reopened, or removed, meanwhile
+        try:
+            if file is not None and not is_old:
+                record = covered.record_offset
+                fingerprint = fingerprint_of(self._log, record) if record >= 0 else 0
+                file.save(Progress(covered.position, record, fingerprint))
+            flushes.covered, flushes.unsaved = covered, None
+        except OSError as error:
+            flushes.unsaved = error
+
+    def _wait(
+        self, requested: Sequence[tuple[PluginRunner, Call | None]], patience: float | None
+    ) -> dict[str, str]:
+        """Wait for flushes; return why plugins were not flushed."""
+        deadline = None if patience is None else time.monotonic() + patience
+        missed = {}
+        for each, call in requested:
+            if call is None or call.wait_while_advancing(self._board.stall_seconds, deadline):
                 continue
-            flush: _Flush = call.facts
-            each = flush.target.plugin
-            if call.error is not None:
-                self._failed.add(name)  # first: after Ctrl-C here it must not count as a success
-            self._begun.pop(name, None)
-            if not call.thread:
-                continue  # given up before it was made
-            each.came_back(call)
-            if call.error is not None:
-                self._flush_failed(each, call.error)
-                continue
-            self._vouched.update(_times(call.result))
-            try:
-                self._save_progress(flush)
-            except OSError as error:
-                self._unsaved[name] = flush.number, error
-
-    def _save_progress(self, flush: _Flush) -> None:
-        target, name = flush.target, flush.target.plugin.name
-        before = self._flushed.get(name)
-        is_news = before is None or before.target.place.position != target.place.position
-        if name in self._progress_files and is_news:
-            record = target.place.record_offset
-            fingerprint = fingerprint_of(self._log, record) if record >= 0 else 0
-            place = Progress(target.place.position, record, fingerprint)
-            self._progress_files[name].save(place)
-        self._flushed[name] = flush
-        self._unsaved.pop(name, None)
-
-    def _why_not_saved(self, name: str, target: _Target) -> OSError | None:
-        number, error = self._unsaved.get(name, (0, None))
-        return error if number > target.number else None
+            earlier = call.under_way
+            if earlier.is_made_here:
+                missed[each.name] = f"this very thread is inside of {earlier.hook}"
+            else:
+                missed[each.name] = (
+                    each.stalled_text if each.is_stuck(call) else "it is being flushed"
+                )
+        for each, call in requested:
+            if call is not None and call.is_done and not call.thread:
+                self._check_open()
+            error = self._of(each).unsaved
+            if error is not None:
+                raise error
+        return missed
 
     def _flush_failed(self, each: PluginRunner, error: BaseException) -> None:
         # Not retried: the system may have dropped the pages that it could not write, and a second
@@ -372,10 +295,10 @@ class PluginFlusher:
         """Return the store time up to which all messages are in flushed queues; 0 if not known."""
         times = []
         for name in self._queue_plugins:
-            done = self._flushed.get(name)
-            if done is None:
+            flushes = self._flushes.get(name)
+            if flushes is None or flushes.covered is None:
                 return 0
-            times.append(done.target.place.store_timestamp)
+            times.append(flushes.covered.store_timestamp)
         return min(times, default=0)
 
     def _save_checkpoint(self, log_timestamp: int, queues_timestamp: int) -> None:
@@ -455,15 +378,10 @@ class PluginFlusher:
 
 
 def _is_flushable(each: PluginRunner) -> bool:
-    has_something = each.hooks.dispatch is not None or each.hooks.work is not None
-    return has_something and (each.is_active or each.phase is Phase.STALLED)
+    return each.hooks.dispatch is not None or each.hooks.flush is not None
 
 
 def _times(answer: Any) -> dict[str, int]:
     """Return the checkpoint's fields in the answer of `reput_flush`; none if it has no such."""
     value = answer.get("index_timestamp") if isinstance(answer, Mapping) else None
     return {"index_timestamp": value} if isinstance(value, int) and value > 0 else {}
-
-
-def _nothing() -> None:
-    """Do nothing: the flush of a plugin without `reput_flush`."""

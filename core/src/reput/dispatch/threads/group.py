@@ -17,6 +17,7 @@ faster.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import logging
 import threading
@@ -24,8 +25,6 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from reput.dispatch.running.calls import is_users_interrupt
-from reput.dispatch.running.forking import end_forked_thread
 from reput.dispatch.running.phase import Phase
 from reput.flags import Flag
 from reput.locks import new_lock
@@ -33,7 +32,7 @@ from reput.log.reading.windows import BatchReader
 from reput.record.decode import Decoder, End
 
 if TYPE_CHECKING:
-    from reput.dispatch.running.calls import Call
+    from reput.dispatch.running.pluginthread import Call
     from reput.dispatch.running.runner import PluginRunner
     from reput.dispatch.threads.feed import Feed
     from reput.log.reading.windows import PrefetchingReader
@@ -64,8 +63,6 @@ class ReadGroup:
         """The group's members. The loop replaces the list as a whole, under the board's lock."""
         self.is_shared = is_shared
         """Whether this is the shared group, and not a single plugin's; also set by the loop."""
-        self.call: Call | None = None
-        """The call that the group's thread is in; None outside of plugins."""
         self.thread: threading.Thread | None = None
         self.awake = Flag()
         """Set when there may be work, or a rest may end."""
@@ -251,33 +248,24 @@ class ReadGroup:
             The call, with its result or error; None if it must not be made.
         """
         assert hook is not None
-        call = each.ready(name)
-        try:
-            with self._board.lock:
-                if start is not None and each not in self.runners:
-                    return None
-                if not each.begin(call, at=start):
-                    return None
-                self.call = call
-            started, used = time.perf_counter(), time.thread_time()
-            try:
-                call.result = hook(batch=batch)
-            except BaseException as error:
-                if is_users_interrupt(error):
-                    raise
-                call.error = error
-            finally:
-                end_forked_thread(self.feed.process)
-            if start is not None and call.error is None:
-                seconds, used = time.perf_counter() - started, time.thread_time() - used
-                # Before the call ends: a thread that waits for the end relies on the new place.
-                self.call = None
-                each.passed(batch, seconds, used)
-        finally:
-            call.is_done = True
-            self.call = None
-            self._board.calls.end(call)
-        return call
+        function = functools.partial(hook, batch=batch)
+        if start is None:
+            return each.make(name, function)
+        started, used = time.perf_counter(), time.thread_time()
+
+        def then(call: Call) -> None:
+            if call.error is None:
+                # Before the call is done: a thread that waits for it relies on the new place.
+                seconds, processor = time.perf_counter() - started, time.thread_time() - used
+                each.passed(batch, seconds, processor)
+
+        return each.make(name, function, at=start, then=then, may=lambda: each in self.runners)
+
+    @property
+    def call(self) -> Call | None:
+        """The call that the group's thread is in; None outside of plugins."""
+        ident = None if self.thread is None else self.thread.ident
+        return next((each for each in self._board.calls.running() if each.thread == ident), None)
 
     def stuck_in(self) -> PluginRunner | None:
         """Return the plugin in whose call the group's thread hangs, even if no longer a member."""

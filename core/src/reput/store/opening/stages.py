@@ -183,7 +183,9 @@ def hold(asked: Asked, undoing: Undoing) -> Held:
     if asked.writable:
         refuse_other_files(root, disk)
     problems = Problems(is_refused=asked.writable)
-    calls = PluginCalls(root, threads=asked.threads, now=disk.monotonic)
+    calls = PluginCalls(
+        root, threads=asked.threads, now=disk.monotonic, keeps_threads=asked.writable
+    )
     lock = StoreLock(asked.path("lock"), root, disk)
     abort = AbortFile(asked.path("abort"), disk)
     undoing.in_any_case(disk.let_go)

@@ -107,7 +107,7 @@ def start_writing(
     loop.use(list(plugins.plugins))
     log.flusher.call_after_flush(loop.wake)
     loop.start()
-    workers = Workers(board, asked.now, threads=asked.threads)
+    workers = Workers(board, asked.now)
     workers.use()
     plugin_flusher = PluginFlusher(
         log, board, found.places, found.checkpoint, asked.path("checkpoint"), asked.disk

@@ -1,0 +1,253 @@
+"""`PluginThread`: makes the calls of one plugin that may take long, one after another.
+
+A request is a call at the end of the queue; a thread that needs its result waits for it. The
+plugin's thread starts with the first request. In a store that is written it stays, and between two
+requests it does the plugin's work that is due by the clock, or sleeps. Where there is no thread, as
+in a store without threads or beyond a limit on processes, the thread that waits makes the calls.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final
+
+import attrs
+
+from reput.flags import Flag, start_thread
+from reput.locks import new_lock
+
+logger = logging.getLogger(__name__)
+
+__all__ = ["Call", "PluginThread"]
+
+_LONGEST_WAIT: Final = 1.0  # seconds; then a waiting thread checks again
+
+
+@attrs.define(eq=False)
+class Call:
+    """One call of one hook: requested, under way or done."""
+
+    plugin: str
+    hook: str
+    now: Callable[[], float]
+    """Returns seconds of the store's disk."""
+    lock: threading.RLock
+    """Held by a thread that begins the call, gives it up, or is about to wait for it."""
+    function: Callable[[], Any]
+    """Makes the call."""
+    then: Callable[[Call], None] | None = None
+    """Called with the call, whose result or error is known, before it counts as done."""
+    after: Callable[[Call], None] | None = None
+    """Called when the call is done."""
+    ends_child: bool = False
+    """Whether a child that the hook forks ends when the hook returns in it: the call is made on one
+    of the store's own threads, and the child must not go on as if the store were its own."""
+    is_last: bool = False
+    """Whether the call is made even after `PluginCalls.refuse`."""
+    line: PluginThread | None = None
+    """The thread that the call was requested from; None if the caller makes the call itself."""
+    result: Any = None
+    error: BaseException | None = None
+    is_done: bool = False
+    """Whether the call has returned or raised, or will not be made."""
+    thread: int = 0
+    """The thread that makes the call; 0 if none does yet."""
+    advanced: float = 0.0
+    """When the call last beat, began or was requested."""
+    ended: Flag | None = None
+    """Set when the call has ended; created by the first thread that waits for it."""
+
+    def beat(self) -> None:
+        """Note that the call advances."""
+        self.advanced = self.now()
+
+    @property
+    def under_way(self) -> Call:
+        """The call that must return before this one can: an earlier one of the plugin, or this."""
+        return self if self.thread or self.line is None else self.line.under_way or self
+
+    @property
+    def is_made_here(self) -> bool:
+        """Whether this thread is inside of the call, and so cannot wait for it."""
+        return not self.is_done and self.thread == threading.get_ident()
+
+    @property
+    def idle_seconds(self) -> float:
+        """Seconds since the call last advanced."""
+        return self.now() - self.advanced
+
+    def wait(self, seconds: float | None) -> bool:
+        """Wait until the call is done, at most ``seconds``; return whether it is.
+
+        If the plugin has no thread, this thread makes the call.
+        """
+        deadline = None if seconds is None else time.monotonic() + seconds
+        while not self.is_done:
+            if self.line is not None:
+                self.line.attend()
+            with self.lock:
+                self.ended = ended = self.ended or Flag()
+            # The ending thread sets `is_done` and then looks for the flag; this one the reverse.
+            left = _LONGEST_WAIT if deadline is None else deadline - time.monotonic()
+            if left <= 0 or self.is_done:
+                return self.is_done
+            ended.wait(min(left, _LONGEST_WAIT))
+        return True
+
+    def give_up(self) -> bool:
+        """Do not make the call if it has not begun; return whether it will not be made."""
+        with self.lock:
+            if not self.thread:
+                self.is_done = True
+        return not self.thread
+
+    def wait_while_advancing(self, seconds: float, deadline: float | None = None) -> bool:
+        """Wait until the call is done; return whether it is.
+
+        Args:
+            seconds: return when the call has not advanced for so long.
+            deadline: return at this time of `time.monotonic` in any case; None for no limit.
+        """
+        while not self.is_done:
+            call = self.under_way
+            left = seconds - call.idle_seconds
+            if deadline is not None:
+                left = min(left, deadline - time.monotonic())
+            if call.is_made_here or not (self.wait(max(left, 0.0)) or left > 0):
+                return False
+        return True
+
+
+class PluginThread:
+    """The queue of one plugin's calls, and the thread that makes them."""
+
+    def __init__(
+        self, plugin: str, make: Callable[[Call], object], *, threads: bool, stays: bool
+    ) -> None:
+        """Make the queue, which is empty.
+
+        Args:
+            plugin: the plugin's name.
+            make: makes a call on the thread that it is called on.
+            threads: whether there may be a thread.
+            stays: whether the thread stays while nothing is requested.
+        """
+        self._plugin = plugin
+        self._make = make
+        self._threads = threads
+        self._stays = stays
+        self._lock = new_lock()
+        self._queue: deque[Call] = deque()
+        """The first may be under way, or done."""
+        self._awake = Flag()
+        self._thread: threading.Thread | None = None
+        self._gone = Flag()
+        """Set when `_thread` has ended."""
+        self._maker = 0
+        """The thread that makes the calls now; 0 if none does."""
+        self._work: Callable[[], float | None] | None = None
+
+    @property
+    def under_way(self) -> Call | None:
+        """The call that is being made."""
+        return next((call for call in self._queue.copy() if call.thread and not call.is_done), None)
+
+    def post(self, call: Call) -> None:
+        """Add a call to the queue."""
+        with self._lock:
+            self._queue.append(call)
+        self.wake()
+
+    def wake(self) -> bool:
+        """Have the thread look for requests and work; False if there is no thread."""
+        if not self._threads:
+            return False
+        with self._lock:
+            if self._thread is None:
+                name, self._gone = f"reput-{self._plugin}", Flag()
+                thread = threading.Thread(target=self._run, args=(self._gone,), name=name)
+                thread.daemon = True
+                try:
+                    start_thread(thread)
+                except RuntimeError as error:
+                    # A limit on processes, or the interpreter is ending. On the caller's thread a
+                    # call that hangs holds up the caller; but without the call its work would be
+                    # lost.
+                    logger.warning("no thread plugin=%s error=%s", self._plugin, error)
+                    return False
+                self._thread = thread
+        self._awake.set()
+        return True
+
+    def attend(self) -> None:
+        """Have the queue's calls made: by the thread, or on this one if there is none."""
+        if not self.wake():
+            self._make_all()
+
+    def do(self, work: Callable[[], float | None]) -> None:
+        """Do the plugin's work between other calls.
+
+        Args:
+            work: requests a call if one is due; returns seconds until the next, None for never.
+        """
+        self._work = work
+        self.wake()
+
+    def end(self) -> None:
+        """Let the thread end when the queue is empty; wait for it unless a call is under way."""
+        self._stays, self._work = False, None
+        thread, gone = self._thread, self._gone
+        self._awake.set()
+        if thread is not None and self.under_way is None and gone.wait(_LONGEST_WAIT):
+            with contextlib.suppress(RuntimeError):  # `start_thread` ran it on another thread
+                thread.join(_LONGEST_WAIT)
+
+    # ------------------------------------------------------------------ making calls
+
+    def _make_all(self, *, on_own_thread: bool = False) -> None:
+        """Make the calls of the queue, unless another thread does."""
+        me = threading.get_ident()
+        with self._lock:
+            outer = self._maker
+            if outer not in (0, me):
+                return
+            self._maker = me
+        try:
+            while (call := self._next(outer)) is not None:
+                call.ends_child = on_own_thread
+                self._make(call)
+        finally:
+            if self._maker == me:
+                self._maker = outer
+
+    def _next(self, outer: int) -> Call | None:
+        """Return the call to make next; None if there is none, and another thread may make calls.
+
+        Also None in a signal handler that interrupted a call on this thread: the calls after that
+        one must wait. A handler that came before the call began makes it.
+        """
+        with self._lock:
+            while self._queue and self._queue[0].is_done:
+                self._queue.popleft()
+            if self._queue and not self._queue[0].thread:
+                return self._queue[0]
+            self._maker = outer
+            return None
+
+    def _run(self, gone: Flag) -> None:
+        while True:
+            self._awake.clear()  # before the calls: a wake from here on is seen after them
+            self._make_all(on_own_thread=True)
+            work = self._work
+            seconds = None if work is None else work()
+            with self._lock:
+                if not (self._queue or self._work or self._stays):
+                    self._thread = None
+                    break
+            self._awake.wait(seconds)
+        gone.set()
