@@ -6,7 +6,6 @@ import inspect
 import re
 from pathlib import Path
 
-import attrs
 import pytest
 
 from reput.plugin import hookspecs
@@ -114,14 +113,3 @@ def test_the_one_marker_is_the_public_one():
 
 def test_the_host_knows_every_hook_as_an_attribute_of_its_name():
     assert hooktable.hook_names() == tuple(name.removeprefix("reput_") for name in HOOKS)
-
-
-@pytest.mark.parametrize("name", HOOKS)
-def test_the_host_calls_a_hook_with_the_arguments_that_it_has(name):
-    field = getattr(attrs.fields(hooktable.PluginHooks), name.removeprefix("reput_"))
-    form = getattr(hooktable, field.type.removesuffix(" | None"), None)
-
-    called = inspect.signature(form.__call__).parameters if isinstance(form, type) else ()
-    offered = inspect.signature(HOOKS[name]).parameters
-
-    assert [each for each in called if each != "self"] == [*offered]

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from reput.plugin.host.discovery import how_to_install as how_to_install
     from reput.plugin.host.discovery import installed as installed
     from reput.plugin.host.discovery import plugin_name as plugin_name
-    from reput.plugin.host.extending import hooks_of as hooks_of
     from reput.plugin.host.hooktable import PluginHooks as PluginHooks
+    from reput.plugin.host.hooktable import hooks_of as hooks_of
     from reput.plugin.host.pluginset import PlanStep as PlanStep
     from reput.plugin.host.pluginset import PluginSet as PluginSet
     from reput.plugin.host.pluginset import default_plugins as default_plugins
@@ -82,7 +82,7 @@ _HOMES = {
     "default_plugins": "host.pluginset",
     "dispatch_order": "host.pluginset",
     "hookimpl": "hookspecs",
-    "hooks_of": "host.extending",
+    "hooks_of": "host.hooktable",
     "hookspec": "hookspecs",
     "how_to_install": "host.discovery",
     "installed": "host.discovery",

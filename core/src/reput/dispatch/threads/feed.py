@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from reput.dispatch.running.runner import Board, PluginRunner
     from reput.log.writing.commitlog import CommitLog
-    from reput.plugin.host.hooktable import BatchHook, EnrichHook
+    from reput.plugin.host.hooktable import Hook
     from reput.record.batch import DispatchBatch
 
 logger = logging.getLogger(__name__)
@@ -44,8 +44,8 @@ class Feed:
         """
         self.log = log
         self.board = board
-        self.enrichers: list[tuple[PluginRunner, EnrichHook]] = []
-        self.arrivers: list[tuple[PluginRunner, BatchHook]] = []
+        self.enrichers: list[tuple[PluginRunner, Hook]] = []
+        self.arrivers: list[tuple[PluginRunner, Hook]] = []
         self._limit = limit
         self._write_dead_letter = write_dead_letter
         self.awaited: tuple[set[str] | None, ...] = ()

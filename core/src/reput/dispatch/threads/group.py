@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from reput.dispatch.running.runner import PluginRunner
     from reput.dispatch.threads.feed import Feed
     from reput.log.reading.windows import PrefetchingReader
-    from reput.plugin.host.hooktable import BatchHook, EnrichHook
+    from reput.plugin.host.hooktable import Hook
     from reput.record.batch import DispatchBatch
     from reput.record.decode import DecodeResult
 
@@ -231,7 +231,7 @@ class ReadGroup:
         self,
         each: PluginRunner,
         name: str,
-        hook: BatchHook | EnrichHook | None,
+        hook: Hook | None,
         batch: DispatchBatch,
         start: int | None = None,
     ) -> Call | None:

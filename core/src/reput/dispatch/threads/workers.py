@@ -23,7 +23,7 @@ from reput.errors import CreateMappedFileError, StoreClosedError
 if TYPE_CHECKING:
     from reput.dispatch.running.pluginthread import Call
     from reput.dispatch.running.runner import Board, PluginRunner
-    from reput.plugin.host.hooktable import WorkHook
+    from reput.plugin.host.hooktable import Hook
 
 logger = logging.getLogger(__name__)
 
@@ -40,7 +40,7 @@ class Work:
     """One function that is called when it is due, and when that is."""
 
     name: str
-    function: WorkHook
+    function: Hook
     """Takes ``now``; returns when to be called again, ms, or None."""
     runner: PluginRunner | None
     """The plugin whose work it is; None for the store's own work, which is never suspended."""
@@ -169,7 +169,7 @@ class Workers:
         """Add work of the store itself; ``name`` must not be a plugin's."""
         self._add(name, lambda now: function(now), None)
 
-    def _add(self, name: str, function: WorkHook, runner: PluginRunner | None) -> None:
+    def _add(self, name: str, function: Hook, runner: PluginRunner | None) -> None:
         work = Work(name, function, runner, self._board, self._clock)
         self._works[name] = work
         if self._is_running:

@@ -1,168 +1,55 @@
-"""`PluginHooks`: the hooks of one plugin as attributes, checked once, when it is registered.
+"""The hooks of one plugin, checked once: `PluginHooks` of a store, `hooks_of` of another package.
 
-All code that calls a hook takes it from here, and calls it in the same way: by keyword, with all
-arguments that the hook has. One protocol per hook lets mypy check these calls. A hook whose answer
-the host checks before using it returns ``object`` here.
+A store calls hooks one plugin at a time, each on its own thread and with its own time limit, so it
+calls a plugin's functions and not pluggy's way of calling all plugins at once. A tool that needs
+more of plugins than a store does has a module of hook specifications of its own, marked with
+`hookspec`, and asks for them by `hooks_of`. A plugin implements them as it implements the store's,
+and works without the tool: the store ignores hooks that it does not know if they are marked
+``@reput.hookimpl(optionalhook=True)``. Each hook begins with the name of the package that specifies
+it, as the store's begin with ``reput_``, so that two tools never mean different things by one name,
+and a misspelt hook is found.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Protocol, Self
+from collections.abc import Callable, Iterator
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Final, Self
 
-import attrs
 import pluggy
 
 from reput.errors import PluginError
 from reput.plugin import hookspecs
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
     from reput.plugin.base import Plugin
-    from reput.plugin.context import StoreContext
-    from reput.plugin.filters import MessageFilter
-    from reput.plugin.rebuilding.sharding import ShardBuilder
-    from reput.record.batch import DispatchBatch
-    from reput.record.messages.message import Message
 
-__all__ = ["PREFIX", "PluginHooks", "hook_names", "rank_of"]
+__all__ = ["PREFIX", "Hook", "PluginHooks", "hook_names", "hooks_of", "rank_of"]
 
 PREFIX: Final = "reput_"
-_MARK: Final = f"{hookspecs.PROJECT}_impl"  # where `hookspecs.hookimpl` leaves its options
-_NOT_HEEDED: Final = ("wrapper", "hookwrapper", "specname")
+_WRAPPERS: Final = ("wrapper", "hookwrapper", "specname")
+_RANKS: Final = ("tryfirst", "trylast")
 
-Answered = Callable[[], object]
-"""A hook without arguments."""
-
-
-class OpenHook(Protocol):
-    """`reput_open`."""
-
-    def __call__(self, *, context: StoreContext) -> object: ...
+Hook = Callable[..., Any]
+"""A plugin's function; it is called by keyword, with all arguments that the hook has."""
 
 
-class RecoverHook(Protocol):
-    """`reput_recover`."""
-
-    def __call__(self, *, max_physical_offset: int, progress: int) -> object: ...
-
-
-class ReadyHook(Protocol):
-    """`reput_ready`."""
-
-    def __call__(self, *, queue_offsets: Mapping[tuple[str, int], int]) -> object: ...
-
-
-class PutHook(Protocol):
-    """`reput_put`."""
-
-    def __call__(self, *, messages: Sequence[Message]) -> Sequence[Message] | None: ...
-
-
-class EnrichHook(Protocol):
-    """`reput_enrich`."""
-
-    def __call__(self, *, batch: DispatchBatch) -> Mapping[str, npt.NDArray[Any]] | None: ...
-
-
-class BatchHook(Protocol):
-    """`reput_dispatch` and `reput_arrive`."""
-
-    def __call__(self, *, batch: DispatchBatch) -> object: ...
-
-
-class ShardsHook(Protocol):
-    """`reput_shards`."""
-
-    def __call__(self, *, context: StoreContext) -> ShardBuilder | None: ...
-
-
-class WorkHook(Protocol):
-    """`reput_work`."""
-
-    def __call__(self, *, now: int) -> object: ...
-
-
-class FilterHook(Protocol):
-    """`reput_filter`."""
-
-    def __call__(self, *, expression: str, kind: str | None, topic: str | None) -> object: ...
-
-
-class ReadHook(Protocol):
-    """`reput_read`."""
-
-    def __call__(
-        self,
-        *,
-        topic: str,
-        queue_id: int,
-        queue_offset: int,
-        max_count: int,
-        max_bytes: int,
-        filter: MessageFilter | None,  # noqa: A002 - the word for it
-    ) -> object: ...
-
-
-class OffsetByTimeHook(Protocol):
-    """`reput_offset_by_time`."""
-
-    def __call__(self, *, topic: str, queue_id: int, timestamp: int, boundary: str) -> object: ...
-
-
-class QueryHook(Protocol):
-    """`reput_query`."""
-
-    def __call__(
-        self,
-        *,
-        topic: str,
-        key: str,
-        begin: int,
-        end: int,
-        limit: int | None,
-        oldest_first: bool,
-        after: int | None,
-    ) -> object: ...
-
-
-class TrimHook(Protocol):
-    """`reput_trim`."""
-
-    def __call__(self, *, min_physical_offset: int) -> object: ...
-
-
-@attrs.frozen(eq=False, kw_only=True)
 class PluginHooks:
-    """For each hook, named without its prefix, the plugin's function or None.
+    """For each hook of a store, as an attribute without its prefix, the plugin's function or None.
 
-    The fields are the hooks of `reput.plugin.hookspecs`, in their order; see there.
+    Attributes:
+        takes: arguments that the plugin's function takes, by hook.
     """
 
-    open: OpenHook | None = None
-    recover: RecoverHook | None = None
-    queue_offsets: Answered | None = None
-    ready: ReadyHook | None = None
-    put: PutHook | None = None
-    enrich: EnrichHook | None = None
-    dispatch: BatchHook | None = None
-    arrive: BatchHook | None = None
-    flush: Answered | None = None
-    shards: ShardsHook | None = None
-    work: WorkHook | None = None
-    filter: FilterHook | None = None
-    read: ReadHook | None = None
-    offset_by_time: OffsetByTimeHook | None = None
-    query: QueryHook | None = None
-    queues: Callable[[], Any] | None = None
-    trim: TrimHook | None = None
-    hold: Answered | None = None
-    report: Callable[[], Any] | None = None
-    close: Answered | None = None
-    takes: Mapping[str, frozenset[str]] = attrs.field(factory=dict)
-    """Arguments that the plugin's function takes, by hook."""
+    def __init__(self, **functions: Hook) -> None:
+        """Take functions as the hooks of their names; `of` takes a plugin's, and checks them."""
+        self.takes: dict[str, frozenset[str]] = {}
+        vars(self).update(dict.fromkeys(hook_names()) | functions)
+
+    if TYPE_CHECKING:  # the attributes are the functions of `hookspecs`
+
+        def __getattr__(self, hook: str) -> Hook | None: ...
 
     @classmethod
     def of(cls, name: str, plugin: Plugin) -> Self:
@@ -176,9 +63,13 @@ class PluginHooks:
             PluginError: a hook that is not marked, unknown, has unknown arguments, or is marked
                 with an option that reput ignores.
         """
-        found = {hook: _checked(name, plugin, PREFIX + hook) for hook in _hooks_of(type(plugin))}
-        takes = {hook: accepted for hook, (_, accepted) in found.items()}
-        return cls(takes=takes, **{hook: function for hook, (function, _) in found.items()})
+        found = cls()
+        for hook, offered, implementation in _contract().implementations(name, plugin):
+            function, taken = implementation.function, _arguments_of(implementation)
+            short = hook.removeprefix(PREFIX)
+            found.takes[short] = taken
+            vars(found)[short] = function if taken == offered else _passing(function, taken)
+        return found
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -186,86 +77,117 @@ class PluginHooks:
         return tuple(name for name in hook_names() if getattr(self, name) is not None)
 
 
+@functools.cache
 def hook_names() -> tuple[str, ...]:
-    """Return the names of all hooks, without their prefix, in life-cycle order."""
-    return tuple(field.name for field in attrs.fields(PluginHooks) if field.name != "takes")
+    """Return the names of a store's hooks, without their prefix, in life-cycle order."""
+    return tuple(name.removeprefix(PREFIX) for name in vars(hookspecs) if name.startswith(PREFIX))
 
 
-def _hooks_of(kind: type) -> list[str]:
-    """Return the methods of class ``kind`` that have a hook's prefix, without the prefix.
-
-    Hooks of other distributions, which `hooks_of` asks for, are left out.
-    """
-    found = (each for each in dir(kind) if each.startswith(PREFIX))
-    return [
-        each.removeprefix(PREFIX)
-        for each in found
-        if callable(getattr(kind, each)) and not _is_of_another(getattr(kind, each), each)
-    ]
-
-
-def _is_of_another(method: Any, name: str) -> bool:
-    is_optional = getattr(method, _MARK, {}).get("optionalhook", False)
-    return is_optional and not hasattr(_contract().hook, name)
-
-
-def rank_of(hook: Any) -> int:
+def rank_of(hook: Hook) -> int:
     """Return when a plugin is asked among those that implement the hook: -1 early, 0, 1 late."""
-    marked = getattr(hook, _MARK)
+    marked = getattr(hook, f"{hookspecs.PROJECT}_impl")
     return bool(marked["trylast"]) - bool(marked["tryfirst"])
 
 
-@functools.cache
-def _contract() -> pluggy.PluginManager:
-    """Return a pluggy manager that knows all hooks, and in which no plugin is registered.
+def hooks_of(name: str, plugin: Plugin, specs: ModuleType) -> pluggy.HookRelay:
+    """Return a plugin's hooks of another distribution, checked against its specifications.
 
-    A store calls hooks one plugin at a time, each on its own thread and with its own time limit, so
-    pluggy's way of calling all plugins at once is of no use.
+        found = hooks_of("index", plugin, reput_offline.hookspecs).reput_offline_rebuilt_from()
+
+    As everywhere in pluggy, a hook is called by keyword with all of its arguments. It returns the
+    plugin's answer if its specification has ``firstresult=True``, and None if the plugin does not
+    implement it; otherwise it returns a list with the answer, or an empty list.
+
+    Args:
+        name: the plugin's name, for error texts.
+        plugin: the plugin's object. Nothing is called on it yet.
+        specs: the module of specifications.
+
+    Raises:
+        PluginError: a hook that is not marked, that the package does not have, or with arguments
+            that it does not have.
+        ValueError: ``specs`` has no specification, or one that does not begin with the package's
+            name.
     """
-    manager = pluggy.PluginManager(hookspecs.PROJECT)
-    manager.add_hookspecs(hookspecs)
-    return manager
+    manager = _Manager(specs)
+    _ = list(manager.implementations(name, plugin))
+    manager.register(plugin, name)
+    return manager.hook
 
 
-def _checked(name: str, plugin: Plugin, hook: str) -> tuple[Any, frozenset[str]]:
-    """Return a hook as a function of all its arguments, and the arguments that the plugin takes."""
-    contract = _contract()
-    caller: pluggy.HookCaller | None = getattr(contract.hook, hook, None)
-    if caller is None or caller.spec is None:
-        known = ", ".join(sorted(PREFIX + each for each in hook_names()))
-        raise PluginError(name, f"{hook} is no hook; known: {known}")
-    marked = contract.parse_hookimpl_opts(plugin, hook)
-    if marked is None:
-        raise PluginError(name, f"{hook} is not marked with @reput.hookimpl")
-    refused = [*_NOT_HEEDED]
-    if not caller.spec.opts["firstresult"]:
-        refused += ["tryfirst", "trylast"]  # batches go through plugins by `runs_after`
-    for option in refused:
-        if marked.get(option):
-            raise PluginError(name, f"{hook} is marked with {option}, which reput ignores")
-    method = getattr(plugin, hook)
-    implementation = pluggy.HookImpl(plugin, name, method, marked)
+class _Manager(pluggy.PluginManager):
+    """Knows the hooks of one package, and no others."""
+
+    def __init__(self, specs: ModuleType) -> None:
+        super().__init__(hookspecs.PROJECT)
+        self.owner = specs.__name__.partition(".")[0]
+        self.is_of_store = specs is hookspecs
+        self.add_hookspecs(specs)
+        self.known = sorted(vars(self.hook))
+        for name in self.known:
+            if not name.startswith(f"{self.owner}_"):
+                raise ValueError(f"{specs.__name__}: {name} does not begin with {self.owner}_")
+
+    def parse_hookimpl_opts(self, plugin: Any, name: str) -> Any:
+        """Leave out hooks of other packages."""
+        return super().parse_hookimpl_opts(plugin, name) if name in self.known else None
+
+    def implementations(
+        self, name: str, plugin: Plugin
+    ) -> Iterator[tuple[str, frozenset[str], pluggy.HookImpl]]:
+        """Yield each hook that a plugin implements, its arguments, and the implementation.
+
+        Raises:
+            PluginError: what `PluginHooks.of` and `hooks_of` say.
+        """
+        kind = type(plugin)
+        for hook in dir(kind):
+            if not hook.startswith(f"{self.owner}_") or not callable(getattr(kind, hook)):
+                continue
+            marked = super().parse_hookimpl_opts(plugin, hook)
+            if hook not in self.known:
+                # A tool whose name begins with the store's has hooks that do, too.
+                if self.is_of_store and marked is not None and marked["optionalhook"]:
+                    continue
+                known = ", ".join(self.known)
+                raise PluginError(name, f"{hook} is no hook of {self.owner}; known: {known}")
+            if marked is None:
+                mark = "@reput.hookimpl" + "(optionalhook=True)" * (not self.is_of_store)
+                raise PluginError(name, f"{hook} is not marked with {mark}")
+            spec = getattr(self.hook, hook).spec
+            # Batches go through plugins by `runs_after`.
+            ignored = _WRAPPERS if spec.opts["firstresult"] else _WRAPPERS + _RANKS
+            for option in ignored:
+                if marked.get(option):
+                    raise PluginError(name, f"{hook} is marked with {option}, which reput ignores")
+            found = pluggy.HookImpl(plugin, name, getattr(plugin, hook), marked)
+            offered = frozenset(spec.argnames)
+            unknown = ", ".join(sorted(_arguments_of(found) - offered))
+            if unknown:
+                has = ", ".join(spec.argnames) or "no arguments"
+                raise PluginError(name, f"{hook} takes {unknown}; the hook has {has}")
+            yield hook, offered, found
+
+
+@functools.cache
+def _contract() -> _Manager:
+    """Return the store's manager. It is only asked: registering a plugin takes four times as long.
+
+    An opening would show it: it checks the hooks of each of its plugins.
+    """
+    return _Manager(hookspecs)
+
+
+def _arguments_of(implementation: pluggy.HookImpl) -> frozenset[str]:
     # Arguments with a default count too: the plugin has the default for calls of its own.
-    accepted = frozenset((*implementation.argnames, *implementation.kwargnames))
-    offered = frozenset(caller.spec.argnames)
-    if accepted - offered:
-        raise PluginError(
-            name,
-            f"{hook} takes {', '.join(sorted(accepted - offered))}; the hook has "
-            f"{', '.join(sorted(offered)) or 'no arguments'}",
-        )
-    if accepted == offered:
-        return method, accepted
-    return _by_accepted_arguments(method, accepted), accepted
+    return frozenset((*implementation.argnames, *implementation.kwargnames))
 
 
-def _by_accepted_arguments(
-    method: Callable[..., Any], accepted: frozenset[str]
-) -> Callable[..., Any]:
-    """Return a function that takes all of the hook's arguments and passes on the ``accepted``."""
+def _passing(function: Hook, taken: frozenset[str]) -> Hook:
+    """Return a function that takes all of the hook's arguments and passes on those ``taken``."""
 
-    @functools.wraps(method)  # with its mark
+    @functools.wraps(function)  # with its mark
     def call(**arguments: Any) -> Any:
-        return method(**{name: arguments[name] for name in accepted})
+        return function(**{name: arguments[name] for name in taken})
 
     return call

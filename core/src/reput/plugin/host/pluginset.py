@@ -6,8 +6,9 @@ An installed plugin is active only in stores that name it. Each store has its ow
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Self, TypeVar
+from collections.abc import Iterable, Mapping
+from graphlib import CycleError, TopologicalSorter
+from typing import Any, Self
 
 import attrs
 
@@ -15,7 +16,7 @@ from reput.errors import ConfigError, PluginError, PluginOrderError, known_names
 from reput.files.names import is_safe_name
 from reput.plugin.base import Plugin
 from reput.plugin.host.discovery import InstalledPlugin, installed, plugin_of
-from reput.plugin.host.hooktable import PluginHooks, rank_of
+from reput.plugin.host.hooktable import Hook, PluginHooks, rank_of
 
 __all__ = ["CORE_SECTIONS", "PlanStep", "PluginSet", "default_plugins", "dispatch_order"]
 
@@ -23,8 +24,6 @@ logger = logging.getLogger(__name__)
 
 CORE_SECTIONS = ("commitlog", "dispatch", "retention")
 """Configuration sections of the core; no plugin may have such a name."""
-
-_Hook = TypeVar("_Hook")
 
 
 @attrs.frozen
@@ -122,14 +121,14 @@ class PluginSet:
             for name, plugin in active.items()
         ]
 
-    def having(self, hook: Callable[[PluginHooks], _Hook | None]) -> list[tuple[str, _Hook]]:
+    def having(self, hook: str) -> list[tuple[str, Hook]]:
         """Return the plugins that implement one hook, in dispatch order.
 
         For a hook whose first answer counts, plugins marked ``tryfirst`` come first, ``trylast``
         last.
 
         Args:
-            hook: selects the hook, such as ``lambda hooks: hooks.read``.
+            hook: its name, without the prefix.
 
         Returns:
             Pairs of a plugin's name and its function.
@@ -137,7 +136,7 @@ class PluginSet:
         found = [
             (name, function)
             for name, hooks in self.hooks.items()
-            if (function := hook(hooks)) is not None
+            if (function := getattr(hooks, hook)) is not None
         ]
         return sorted(found, key=lambda pair: rank_of(pair[1]))
 
@@ -196,22 +195,17 @@ def dispatch_order(plugins: Mapping[str, Plugin]) -> list[str]:
                 name, f"needs {', '.join(sorted(missing))}, which this store does not use"
             )
         before[name] = (set(plugin.runs_after) | set(plugin.requires)) & plugins.keys()
+    sorter = TopologicalSorter(before)
+    try:
+        sorter.prepare()
+    except CycleError as error:
+        stuck = sorted({*error.args[1]})
+        text = f"each waits for another: {', '.join(stuck)}"
+        raise PluginOrderError(stuck[0], text) from None
     order: list[str] = []
-    while len(order) < len(plugins):
-        ready = sorted(name for name in plugins if name not in order and before[name] <= set(order))
-        if not ready:
-            waiting = {name: before[name] - set(order) for name in plugins if name not in order}
-            stuck = _cycle(waiting)
-            raise PluginOrderError(stuck[0], f"each waits for another: {', '.join(stuck)}")
-        order.append(ready[0])
+    ready: list[str] = []
+    while sorter.is_active():
+        ready = sorted([*ready, *sorter.get_ready()])
+        order.append(ready.pop(0))
+        sorter.done(order[-1])
     return order
-
-
-def _cycle(before: Mapping[str, set[str]]) -> list[str]:
-    """Return plugins that wait for each other in a ring; each of ``before`` waits for another."""
-    path = [min(before)]
-    while True:
-        following = min(before[path[-1]])
-        if following in path:
-            return sorted(path[path.index(following) :])
-        path.append(following)

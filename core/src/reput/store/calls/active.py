@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 from reput.errors import NoReaderError, PluginError, ReputError
 from reput.plugin.base import Plugin
@@ -15,12 +15,11 @@ if TYPE_CHECKING:
     from reput.dispatch.running.phase import PluginState
     from reput.dispatch.running.runner import Board, PluginRunner
     from reput.plugin.host.discovery import InstalledPlugin
-    from reput.plugin.host.hooktable import PluginHooks
+    from reput.plugin.host.hooktable import Hook
     from reput.plugin.host.pluginset import PluginSet
 
 __all__ = ["ActivePlugins"]
 
-_Hook = TypeVar("_Hook")
 _READER: Final = "consumequeue"  # what an error text says to install for reading
 
 
@@ -60,7 +59,7 @@ class ActivePlugins:
         """The plugins by name, in dispatch order."""
         return self.set.plugins
 
-    def usable(self, hook: Callable[[PluginHooks], _Hook | None]) -> list[tuple[str, _Hook]]:
+    def usable(self, hook: str) -> list[tuple[str, Hook]]:
         """Return `PluginSet.having` of a hook, without plugins that could not be opened."""
         return [
             (name, function)
@@ -136,17 +135,11 @@ class ActivePlugins:
         known = ", ".join(self.objects) or "none"
         return PluginError(name, f"the store does not use it; it uses {known}")
 
-    def no_answer(
-        self,
-        hook: Callable[[PluginHooks], object | None],
-        operation: str,
-        plugin: str = _READER,
-    ) -> ReputError:
+    def no_answer(self, hook: str, plugin: str = _READER) -> ReputError:
         """Return the error for a read that no plugin answers: there is none, or it is broken.
 
         Args:
-            hook: selects the hook that no plugin, or only broken plugins, implement.
-            operation: what was asked, for the text.
+            hook: what was asked; no plugin, or only broken plugins, implement it.
             plugin: what to install if no plugin implements it.
         """
         for name, _ in self.set.having(hook):
@@ -155,6 +148,6 @@ class ActivePlugins:
                 continue
             return PluginError(
                 name,
-                f"it does not answer {operation}, for it could not be opened: {each.last_error}",
+                f"it does not answer {hook}, for it could not be opened: {each.last_error}",
             )
-        return NoReaderError(operation, plugin)
+        return NoReaderError(hook, plugin)

@@ -13,7 +13,7 @@ from reput.record.messages.plain import shown
 from reput.status import ReadStatus
 
 if TYPE_CHECKING:
-    from reput.plugin.host.hooktable import ReadHook
+    from reput.plugin.host.hooktable import Hook
     from reput.store.calls.active import ActivePlugins
 
 __all__ = ["Reads"]
@@ -28,7 +28,7 @@ class Reads:
 
     def __init__(self, active: ActivePlugins) -> None:
         self._active = active
-        self._readers: list[tuple[str, ReadHook, bool]] = []
+        self._readers: list[tuple[str, Hook, bool]] = []
         """Looked up once, as queues are read often; replaced as a whole."""
         self.read_count = 0
         """Reads of queues that were answered. Not locked: of two at once one may be missing."""
@@ -41,7 +41,7 @@ class Reads:
         hooks = self._active.set.hooks
         self._readers = [
             (name, read, "filter" in hooks[name].takes["read"])
-            for name, read in self._active.usable(lambda hooks: hooks.read)
+            for name, read in self._active.usable("read")
         ]
 
     # ------------------------------------------------------------------ queues
@@ -76,13 +76,13 @@ class Reads:
                 self.read_count += 1
                 self.message_count += len(result.messages)
                 return result
-        raise self._active.no_answer(lambda hooks: hooks.read, "read")
+        raise self._active.no_answer("read")
 
     def queues(self, *, but: str | None = None) -> list[QueueInfo]:
         """See `reput.Store.queues`; the plugin named ``but`` is not asked."""
-        hooks = [each for each in self._active.usable(lambda hooks: hooks.queues) if each[0] != but]
+        hooks = [each for each in self._active.usable("queues") if each[0] != but]
         if not hooks:
-            raise self._active.no_answer(lambda hooks: hooks.queues, "queues")
+            raise self._active.no_answer("queues")
         found: dict[tuple[str, int], QueueInfo] = {}
         for name, hook in hooks:
             for each in hook() or ():
@@ -95,11 +95,11 @@ class Reads:
         self, topic: str, queue_id: int, timestamp: int, boundary: Literal["lower", "upper"]
     ) -> int:
         """See `reput.Store.offset_by_time`."""
-        for name, find in self._active.usable(lambda hooks: hooks.offset_by_time):
+        for name, find in self._active.usable("offset_by_time"):
             answer = find(topic=topic, queue_id=queue_id, timestamp=timestamp, boundary=boundary)
             if answer is not None:
                 return _checked(name, "reput_offset_by_time", answer, int)
-        raise self._active.no_answer(lambda hooks: hooks.offset_by_time, "offset_by_time")
+        raise self._active.no_answer("offset_by_time")
 
     # ------------------------------------------------------------------ filters and queries
 
@@ -118,21 +118,21 @@ class Reads:
 
     def filter(self, expression: str, kind: str | None, topic: str | None) -> MessageFilter:
         """See `reput.Store.filter`."""
-        for name, compile_filter in self._active.usable(lambda hooks: hooks.filter):
+        for name, compile_filter in self._active.usable("filter"):
             answer = compile_filter(expression=expression, kind=kind, topic=topic)
             if isinstance(answer, MessageFilter):
                 return answer
             if answer is not None:
                 raise PluginError(name, f"reput_filter returned {answer!r}, no filter")
-        raise self._active.no_answer(lambda hooks: hooks.filter, "filter", _COMPILER)
+        raise self._active.no_answer("filter", _COMPILER)
 
     def query(self, **asked: Any) -> QueryResult:
         """See `reput.Store.query`; ``asked`` are the arguments of the hook ``reput_query``."""
-        for name, find in self._active.usable(lambda hooks: hooks.query):
+        for name, find in self._active.usable("query"):
             answer = find(**asked)
             if answer is not None:
                 return _checked(name, "reput_query", answer, QueryResult)
-        raise self._active.no_answer(lambda hooks: hooks.query, "query", _FINDER)
+        raise self._active.no_answer("query", _FINDER)
 
 
 def _joined(one: QueueInfo, other: QueueInfo) -> QueueInfo:

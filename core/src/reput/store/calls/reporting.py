@@ -39,7 +39,7 @@ def recovery_facts(recovery: RecoveryReport) -> dict[str, Any]:
 
 def plugin_facts(active: ActivePlugins) -> dict[str, Any]:
     """Return state and figures of each plugin, and what it reports of itself."""
-    reports = dict(active.usable(lambda hooks: hooks.report))
+    reports = dict(active.usable("report"))
     facts = {}
     for state in active.states():
         known = attrs.asdict(state)

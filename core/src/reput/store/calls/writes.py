@@ -112,7 +112,7 @@ class Writes:
         active = self._active
         hooks = tuple(
             PutHook(name, hook, _interest_of(name, active.objects.get(name)))
-            for name, hook in active.usable(lambda hooks: hooks.put)
+            for name, hook in active.usable("put")
         )
         with self._lock:
             self._of_plugins = hooks

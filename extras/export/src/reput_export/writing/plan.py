@@ -116,7 +116,7 @@ def _of_store(root: str, options: WriteOptions, disk: Disk) -> dict[str, Any]:
 
 def _interests(plugins: PluginSet) -> dict[str, PutInterest | None]:
     """Return which messages the plugins of a store would act on, were they put."""
-    hooked = [name for name, _ in plugins.having(lambda hooks: hooks.put)]
+    hooked = [name for name, _ in plugins.having("put")]
     return {name: plugins.plugins[name].put_interest for name in hooked}
 
 

@@ -226,7 +226,7 @@ class _Rebuild:
         """Return what decides the bytes built and is recorded nowhere: RocketMQ's options."""
         return tuple(
             f"the options of {name} are the usual ones; the store does not say what they were"
-            for name, _ in self.plugins.having(lambda hooks: hooks.enrich)
+            for name, _ in self.plugins.having("enrich")
             if name not in self.config
         )
 

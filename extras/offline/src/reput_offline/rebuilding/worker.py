@@ -93,11 +93,11 @@ class Worker:
         self.log = LogReader(files, _WINDOW_SIZE, ledger=ledger, end=LogEnd(job.end_offset))
         self.plugins = PluginSet(job.plugins, job.sections)
         self._opened: set[str] = set()
-        self._enrichers = self.plugins.having(lambda hooks: hooks.enrich)
+        self._enrichers = self.plugins.having("enrich")
 
     def close(self) -> None:
         """Close the log and the plugins."""
-        for name, close in self.plugins.having(lambda hooks: hooks.close):
+        for name, close in self.plugins.having("close"):
             if name in self._opened:
                 close()
         self._pool.close()
@@ -106,7 +106,7 @@ class Worker:
 
     def builders(self, names: Iterable[str]) -> dict[str, ShardBuilder]:
         """Return builders of those plugins that can be built in parts."""
-        offered = dict(self.plugins.having(lambda hooks: hooks.shards))
+        offered = dict(self.plugins.having("shards"))
         made = {
             name: offered[name](context=self._context(name, root=self.job.root, writable=False))
             for name in names
