@@ -29,7 +29,7 @@ def root(tmp_path):
 def told(root):
     """Place of each message in its queue, by physical offset and size."""
     found = {}
-    for part in ConsumeQueuePlugin().leads(root, Disk().at(root)):
+    for part in ConsumeQueuePlugin().reput_offline_leads(root, Disk().at(root)):
         rows = zip(
             part.physical_offset.tolist(),
             part.size.tolist(),

@@ -41,7 +41,6 @@ def test_the_life_of_a_plugin_is_this():
         "reput_dispatch",
         "reput_arrive",
         "reput_flush",
-        "reput_shards",
         "reput_work",
         "reput_filter",
         "reput_read",

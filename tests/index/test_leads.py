@@ -33,7 +33,7 @@ def root(tmp_path):
 def told(root):
     """Hashes of keys and the time of each message, by physical offset."""
     found = {}
-    for part in IndexPlugin().leads(root, Disk().at(root)):
+    for part in IndexPlugin().reput_offline_leads(root, Disk().at(root)):
         assert part.topic is None
         rows = zip(
             part.physical_offset.tolist(),

@@ -9,7 +9,8 @@ import pytest
 import reput
 from reput.errors import PluginError
 from reput.files import Disk
-from reput.plugin import Comparison, Difference, Plugin
+from reput.plugin import Plugin
+from reput_offline import Comparison, Difference, offline_hooks
 from reput_offline.rebuilding.driver import _weighed
 from reput_offline.rebuilding.explain import explained
 
@@ -42,17 +43,20 @@ class Silent(Plugin):
 
 
 class Failing(Plugin):
-    def explain(self, comparison, differences):
+    @reput.hookimpl(optionalhook=True)
+    def reput_offline_explain(self, comparison, differences):
         raise ValueError("a stranger's mistake")
 
 
 class Forgetful(Plugin):
-    def explain(self, comparison, differences):
+    @reput.hookimpl(optionalhook=True)
+    def reput_offline_explain(self, comparison, differences):
         return differences[1:]
 
 
 class Telling(Plugin):
-    def explain(self, comparison, differences):
+    @reput.hookimpl(optionalhook=True)
+    def reput_offline_explain(self, comparison, differences):
         return [attrs.evolve(each, found="a word", kind="word") for each in differences]
 
 
@@ -64,7 +68,7 @@ def test_without_a_plugins_words_bytes_are_shown(plugin, comparison):
         Difference("gone", 0, "the file is missing", kind="missing", built_path="file"),
     ]
 
-    told = explained(plugin(), comparison, differences)
+    told = explained(offline_hooks("told", plugin()), comparison, differences)
 
     assert [each.found for each in told] == ["02 03", "03 …", "no file"]
     assert told[0].expected == "01 02"
@@ -73,7 +77,9 @@ def test_without_a_plugins_words_bytes_are_shown(plugin, comparison):
 
 
 def test_what_a_plugin_says_counts(comparison):
-    (told,) = explained(Telling(), comparison, [Difference("file", 1, "differs", size=2)])
+    (told,) = explained(
+        offline_hooks("told", Telling()), comparison, [Difference("file", 1, "differs", size=2)]
+    )
 
     assert (told.found, told.kind) == ("a word", "word")
 
@@ -98,10 +104,13 @@ def test_a_message_is_named_by_what_the_log_says_of_it(comparison):
 class Judging(Plugin):
     name = "judging"
 
-    def weigh(self, comparison, differences):
+    @reput.hookimpl(optionalhook=True)
+    def reput_offline_weigh(self, comparison, differences):
         raise KeyError("a stranger's mistake")
 
 
 def test_a_mistake_in_a_plugins_judgement_is_an_error_of_that_plugin(comparison):
+    hooks = offline_hooks("judging", Judging())
+
     with pytest.raises(PluginError, match=r"judging.*KeyError.*a stranger's mistake"):
-        _weighed(Judging(), comparison, [Difference("file", 1, "differs")])
+        _weighed("judging", hooks, comparison, [Difference("file", 1, "differs")])

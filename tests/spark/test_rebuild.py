@@ -152,7 +152,7 @@ WITHOUT_SHARDS = """
 from reput_audit import AuditPlugin
 
 class PlainPlugin(AuditPlugin):
-    reput_shards = None
+    reput_offline_shards = None
 """
 
 

@@ -40,30 +40,15 @@ if TYPE_CHECKING:
     from reput.plugin.host.pluginset import default_plugins as default_plugins
     from reput.plugin.host.pluginset import dispatch_order as dispatch_order
     from reput.plugin.interest import PutInterest as PutInterest
-    from reput.plugin.rebuilding.comparing import Compared as Compared
-    from reput.plugin.rebuilding.comparing import Comparison as Comparison
-    from reput.plugin.rebuilding.comparing import Difference as Difference
-    from reput.plugin.rebuilding.comparing import TouchedMessage as TouchedMessage
-    from reput.plugin.rebuilding.leads import Leads as Leads
-    from reput.plugin.rebuilding.merging import MergingBuilder as MergingBuilder
-    from reput.plugin.rebuilding.sharding import NotSplittableError as NotSplittableError
-    from reput.plugin.rebuilding.sharding import ShardBuilder as ShardBuilder
-    from reput.plugin.rebuilding.sharding import ShardScan as ShardScan
 
 _HOMES = {
     "AGE_MAX_MS": "reput.bounds",
     "INT32_MAX": "reput.bounds",
     "BitMaps": "filters",
-    "Compared": "rebuilding.comparing",
-    "Comparison": "rebuilding.comparing",
-    "Difference": "rebuilding.comparing",
-    "Leads": "rebuilding.leads",
     "InstalledPlugin": "host.discovery",
-    "MergingBuilder": "rebuilding.merging",
     "MessageFilter": "filters",
     "MissingMessage": "answers",
     "NoConfig": "base",
-    "NotSplittableError": "rebuilding.sharding",
     "PlanStep": "host.pluginset",
     "Plugin": "base",
     "PluginHooks": "host.hooktable",
@@ -73,11 +58,8 @@ _HOMES = {
     "QueueInfo": "answers",
     "ReadColumns": "answers",
     "ReadResult": "answers",
-    "ShardBuilder": "rebuilding.sharding",
-    "ShardScan": "rebuilding.sharding",
     "StoreAccess": "access",
     "StoreContext": "context",
-    "TouchedMessage": "rebuilding.comparing",
     "build_config": "base",
     "default_plugins": "host.pluginset",
     "dispatch_order": "host.pluginset",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import attrs
@@ -12,10 +12,7 @@ import attrs
 from reput.errors import ConfigError, PluginError, ReputError, known_names
 
 if TYPE_CHECKING:
-    from reput.files.system.disk import Disk
     from reput.plugin.interest import PutInterest
-    from reput.plugin.rebuilding.comparing import Compared, Comparison, Difference
-    from reput.plugin.rebuilding.leads import Leads
 
 logger = logging.getLogger(__name__)
 
@@ -49,13 +46,6 @@ class Plugin:
     """Methods of the plugin that users may call on the open store itself, ``store.consumer(…)``.
     For the one or two that a plugin is installed for; `reput.Store.plugin` gives all others. A name
     that `reput.Store` has itself is the store's own."""
-    named_by_clock: ClassVar[frozenset[str]] = frozenset()
-    """Directories whose files are named by the time at which they were made, which the log does not
-    determine: a comparison matches such files by their first 40 bytes."""
-
-    rebuilt_from: ClassVar[frozenset[str]] = frozenset()
-    """Directories, below the store's root, whose old files a rebuild of the plugin's files reads,
-    beside the log: a repair brings them to the new store first."""
 
     @property
     def put_interest(self) -> PutInterest | None:
@@ -66,52 +56,6 @@ class Plugin:
         messages, which is several times faster.
         """
         return None
-
-    def weigh(self, comparison: Comparison, differences: Sequence[Difference]) -> Compared | None:
-        """Judge ``differences`` between the plugin's files and those rebuilt from the log.
-
-        Bytes may differ in something that the log does not determine; only the plugin knows. Called
-        when a comparison has found differences, on an object whose hooks were not called.
-
-        Args:
-            comparison: what was compared.
-            differences: of each file that differs, the first ``comparison.limit``.
-
-        Returns:
-            The real differences, and what could not be compared. None if the log determines
-            everything, so that all of ``differences`` are real.
-        """
-        return None
-
-    def explain(
-        self, comparison: Comparison, differences: Sequence[Difference]
-    ) -> Sequence[Difference]:
-        """Say what stands where files differ: what was found and expected, and which messages.
-
-        Called with real differences, after `weigh`. A plugin that leaves this out has bytes shown,
-        in hex, and no messages.
-
-        Args:
-            comparison: what was compared.
-            differences: differences of the plugin's files.
-
-        Returns:
-            As many differences in the same order, with `Difference.found`, `Difference.expected`
-            and `Difference.messages` filled in where the plugin can tell them.
-        """
-        return differences
-
-    def leads(self, root: str, disk: Disk) -> Iterator[Leads]:
-        """Yield what the plugin's files say of the log, however damaged both are.
-
-        A repair asks which messages stood where the log is damaged now. Called on an object whose
-        hooks were not called. Nothing is changed, and what cannot be read is left out.
-
-        Args:
-            root: the store's directory.
-            disk: file operations.
-        """
-        return iter(())
 
     def __init__(self, config: Any = None) -> None:
         self.config = config

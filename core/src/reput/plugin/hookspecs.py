@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from reput.plugin.answers import QueryResult, QueueInfo, ReadResult
     from reput.plugin.context import StoreContext
     from reput.plugin.filters import MessageFilter
-    from reput.plugin.rebuilding.sharding import ShardBuilder
     from reput.record.batch import DispatchBatch
     from reput.record.messages.message import Message
 
@@ -170,18 +169,6 @@ def reput_flush() -> Mapping[str, int] | None:
     unknown bytes on disk; when it is resumed, its files are cut to the last progress and derived
     again from there. Return times for the checkpoint, by the names of its fields
     (``index_timestamp``), or None.
-    """
-
-
-@hookspec
-def reput_shards(context: StoreContext) -> ShardBuilder | None:
-    """Return the builder of the plugin's files from splits of the log, by several processes.
-
-    Called in each process, on a plugin object of its own that is not opened. Return None if the
-    files can only be built in order.
-
-    Args:
-        context: as in a read-only store; new files take the sizes of that store's files.
     """
 
 

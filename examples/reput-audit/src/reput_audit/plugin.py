@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import attrs
 from attrs.validators import in_
@@ -15,7 +15,9 @@ from reput.errors import CorruptFileError, StoreNotFoundError
 from reput.files import Disk
 from reput_audit._counts import Counts, Tally, decode_counts, encode_counts
 from reput_audit.layout import DIRECTORY, FILE_NAME
-from reput_audit.shards import CountsBuilder
+
+if TYPE_CHECKING:
+    from reput_audit.shards import CountsBuilder
 
 logger = logging.getLogger(__name__)
 
@@ -92,9 +94,11 @@ class AuditPlugin(reput.Plugin):
         with self._lock:
             self._counts.trim(min_physical_offset)
 
-    @reput.hookimpl
-    def reput_shards(self, context: reput.StoreContext) -> CountsBuilder:
-        """Count splits of the log side by side."""
+    @reput.hookimpl(optionalhook=True)
+    def reput_offline_shards(self, context: reput.StoreContext) -> CountsBuilder:
+        """Count splits of the log side by side, in a rebuild by reput-offline."""
+        from reput_audit.shards import CountsBuilder
+
         return CountsBuilder(context, _PERIODS_MS[self.config.period])
 
     @reput.hookimpl

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from reput.plugin import MergingBuilder
 from reput_audit._counts import Counts, encode_counts
 from reput_audit.layout import DIRECTORY, FILE_NAME
+from reput_offline import MergingBuilder
 
 if TYPE_CHECKING:
     import reput

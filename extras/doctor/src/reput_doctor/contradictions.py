@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from reput.plugin import Difference
-    from reput_offline import Rebuilt
+    from reput_offline import Difference, Rebuilt
 
 __all__ = ["contradicts", "vouches"]
 

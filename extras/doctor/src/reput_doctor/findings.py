@@ -12,8 +12,8 @@ from typing import Any, Final
 
 import attrs
 
-from reput.plugin import TouchedMessage
 from reput_doctor.coverage import coverage_of
+from reput_offline import TouchedMessage
 
 __all__ = [
     "FINDINGS_PER_KIND",

@@ -9,17 +9,17 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from reput.errors import CorruptFileError
-from reput.plugin import Compared, Difference
+from reput_offline import Compared, Difference
 from reput_table.connecting import FILE_NAME, reading
 
 if TYPE_CHECKING:
-    from reput.plugin import Comparison
+    from reput_offline import Comparison
 
 __all__ = ["weigh"]
 
 
 def weigh(comparison: Comparison, differences: Sequence[Difference]) -> Compared:
-    """Return the differences of rows, of the files that differ; see `reput.Plugin.weigh`."""
+    """Return the differences of rows, of the files that differ; see `reput_offline.hookspecs`."""
     real: list[Difference] = []
     not_compared: list[str] = []
     for path in dict.fromkeys(each.path for each in differences):

@@ -14,15 +14,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import reput
 from reput.errors import CorruptFileError, PluginError, ReputError
 from reput_table.checking import Layout, check_table
-from reput_table.comparing import weigh
 from reput_table.connecting import FILE_NAME, connect_in_memory, reading, run_query
 from reput_table.pending import Parting, Pending
 from reput_table.schema import Schema
-from reput_table.shards import TableBuilder
 from reput_table.tablefile import TableFile
 
 if TYPE_CHECKING:
-    from reput.plugin import Compared, Comparison, Difference
+    from reput_offline import Compared, Comparison, Difference
+    from reput_table.shards import TableBuilder
 
 __all__ = ["TablePlugin"]
 
@@ -181,9 +180,11 @@ class TablePlugin(reput.Plugin):
                 with self._noting_failure():
                     self._file.trim(min_physical_offset)
 
-    @reput.hookimpl
-    def reput_shards(self, context: reput.StoreContext) -> TableBuilder:
+    @reput.hookimpl(optionalhook=True)
+    def reput_offline_shards(self, context: reput.StoreContext) -> TableBuilder:
         """Return what builds the table from splits of the log."""
+        from reput_table.shards import TableBuilder
+
         parting = Parting(context.log.file_size, self.part_size)
         return TableBuilder(self._layout_in(context), parting, self.rows, context.disk)
 
@@ -209,8 +210,13 @@ class TablePlugin(reput.Plugin):
             # A later call must not make the file anew.
             self._context = self._file = None
 
-    def weigh(self, comparison: Comparison, differences: Sequence[Difference]) -> Compared:
+    @reput.hookimpl(optionalhook=True)
+    def reput_offline_weigh(
+        self, comparison: Comparison, differences: Sequence[Difference]
+    ) -> Compared:
         """Compare rows: SQLite's files differ in what rows were before, and in order."""
+        from reput_table.comparing import weigh
+
         return weigh(comparison, differences)
 
     # ------------------------------------------------------------------ the file

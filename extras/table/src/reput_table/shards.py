@@ -57,7 +57,7 @@ class TableScan:
         self._table = TableFile(layout, self.path, self.builder.disk, connection)
 
     def add(self, batch: DispatchBatch) -> None:
-        """See `reput.plugin.ShardScan.add`."""
+        """See `reput_offline.ShardScan.add`."""
         builder = self.builder
         made = Pending.of(batch, builder.layout.schema, builder.parting, builder.rows)
         self._pending.add(made)
@@ -87,7 +87,7 @@ class TableScan:
 
 @attrs.define(eq=False)
 class TableBuilder:
-    """Builds the table; see `reput.plugin.ShardBuilder`."""
+    """Builds the table; see `reput_offline.ShardBuilder`."""
 
     layout: Layout
     parting: Parting
@@ -100,7 +100,7 @@ class TableBuilder:
         return (self.layout.view,)
 
     def begin(self, split: Split, staging: str) -> TableScan:
-        """See `reput.plugin.ShardBuilder.begin`."""
+        """See `reput_offline.ShardBuilder.begin`."""
         return TableScan(self, f"{staging}/{_SPLITS}/{split.start_offset:020d}")
 
     def plan(self, scanned: Sequence[SplitRows]) -> Sequence[Any]:

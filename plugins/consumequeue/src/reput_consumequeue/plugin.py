@@ -17,7 +17,6 @@ from reput.status import ReadStatus
 from reput_consumequeue._files import unit_file_size
 from reput_consumequeue._recordfiles import FileSet
 from reput_consumequeue._runs import Run, light_runs, runs
-from reput_consumequeue._shards import QueueBuilder
 from reput_consumequeue.extend._extend import ExtendSource
 from reput_consumequeue.extend.extendlayout import EXTEND_FILE_SIZE
 from reput_consumequeue.layout import DIRECTORY, UNIT_SIZE, UNITS_PER_FILE
@@ -39,15 +38,10 @@ from reput_consumequeue.reading._time import offset_by_time
 
 if TYPE_CHECKING:
     from reput.files import Disk
-    from reput.plugin import (
-        Compared,
-        Comparison,
-        Difference,
-        Leads,
-        MessageFilter,
-        StoreContext,
-    )
+    from reput.plugin import MessageFilter, StoreContext
     from reput.record import DispatchBatch
+    from reput_consumequeue.offline._shards import QueueBuilder
+    from reput_offline import Compared, Comparison, Difference, Leads
 
 logger = logging.getLogger(__name__)
 
@@ -254,9 +248,13 @@ class ConsumeQueuePlugin(reput.Plugin):
                     # The next message creates them; its queue offset is not decided here.
                     logger.warning("queue without files directory=%s error=%s", queue, error)
 
-    @reput.hookimpl
-    def reput_shards(self, context: StoreContext) -> QueueBuilder | None:
-        """See `reput_consumequeue._shards`; extend files grow in the order of the log."""
+    # ------------------------------------------------------------------ offline tools
+
+    @reput.hookimpl(optionalhook=True)
+    def reput_offline_shards(self, context: StoreContext) -> QueueBuilder | None:
+        """Return what builds queues; None with extend files, which grow in the log's order."""
+        from reput_consumequeue.offline._shards import QueueBuilder
+
         if self.config.extend or self.config.multi_dispatch:
             return None
         self.reput_open(context)
@@ -268,23 +266,28 @@ class ConsumeQueuePlugin(reput.Plugin):
             context.log.min_physical_offset,
         )
 
-    def weigh(self, comparison: Comparison, differences: Sequence[Difference]) -> Compared | None:
-        """See `reput.Plugin.weigh`: units are compared, as far as they follow from the log."""
-        from reput_consumequeue._compare import weigh
+    @reput.hookimpl(optionalhook=True)
+    def reput_offline_weigh(
+        self, comparison: Comparison, differences: Sequence[Difference]
+    ) -> Compared:
+        """Compare units, as far as they follow from the log."""
+        from reput_consumequeue.offline._compare import weigh
 
         return weigh(comparison, differences)
 
-    def explain(
+    @reput.hookimpl(optionalhook=True)
+    def reput_offline_explain(
         self, comparison: Comparison, differences: Sequence[Difference]
     ) -> Sequence[Difference]:
-        """See `reput.Plugin.explain`: which units, of which messages."""
-        from reput_consumequeue._explain import explain
+        """Say which units differ, of which messages."""
+        from reput_consumequeue.offline._explain import explain
 
         return [explain(comparison, each) for each in differences]
 
-    def leads(self, root: str, disk: Disk) -> Iterator[Leads]:
-        """See `reput.Plugin.leads`: every unit names a message and its place in the log."""
-        from reput_consumequeue._leads import leads
+    @reput.hookimpl(optionalhook=True)
+    def reput_offline_leads(self, root: str, disk: Disk) -> Iterator[Leads]:
+        """Yield what units say: every one names a message and its place in the log."""
+        from reput_consumequeue.offline._leads import leads
 
         return leads(root, disk)
 

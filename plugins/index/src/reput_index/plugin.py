@@ -17,7 +17,6 @@ from reput.files import OWN_DIRECTORY, FilePool
 from reput.plugin import QueryResult, whole_between
 from reput_index._keys import KeysOfBatch
 from reput_index._recover import RecoveryReport
-from reput_index._shards import IndexBuilder
 from reput_index.files._files import IndexFiles
 from reput_index.files._header import Geometry
 from reput_index.layout import (
@@ -33,9 +32,11 @@ from reput_index.query._query import Question, find
 
 if TYPE_CHECKING:
     from reput.files import Disk
-    from reput.plugin import Compared, Comparison, Difference, Leads, StoreContext
+    from reput.plugin import StoreContext
     from reput.record import DispatchBatch
     from reput_index._keys import Keys
+    from reput_index.offline._shards import IndexBuilder
+    from reput_offline import Compared, Comparison, Difference, Leads
 
 logger = logging.getLogger(__name__)
 
@@ -76,8 +77,6 @@ class IndexPlugin(reput.Plugin):
 
     name: ClassVar[str] = "index"
     config_type: ClassVar[type] = IndexConfig
-    # RocketMQ names a new file by the clock. The header tells which messages it covers.
-    named_by_clock: ClassVar[frozenset[str]] = frozenset({DIRECTORY})
 
     config: IndexConfig = attrs.field(factory=IndexConfig)
     context: StoreContext = attrs.field(init=False)
@@ -121,25 +120,38 @@ class IndexPlugin(reput.Plugin):
         self.dispatched_to = progress
         return progress
 
-    @reput.hookimpl
-    def reput_shards(self, context: StoreContext) -> IndexBuilder:
-        """See `reput_index._shards`; files keep the sizes that they have, as a writer's would."""
+    # ------------------------------------------------------------------ offline tools
+
+    @reput.hookimpl(optionalhook=True)
+    def reput_offline_shards(self, context: StoreContext) -> IndexBuilder:
+        """Return what builds the index, in files of the sizes that a writer's would have."""
+        from reput_index.offline._shards import IndexBuilder
+
         index = attrs.evolve(self._files(context), writable=True)
         index.follow(index.directory)
         return IndexBuilder(index.geometry, context.disk)
 
-    def weigh(self, comparison: Comparison, differences: Sequence[Difference]) -> Compared | None:
-        """See `reput.Plugin.weigh`: of a log without its head, items are compared, not bytes."""
-        from reput_index._compare import weigh
+    @reput.hookimpl(optionalhook=True)
+    def reput_offline_named_by_clock(self) -> frozenset[str]:
+        """Name the directory of the index: RocketMQ names a new file by the clock."""
+        return frozenset({DIRECTORY})
+
+    @reput.hookimpl(optionalhook=True)
+    def reput_offline_weigh(
+        self, comparison: Comparison, differences: Sequence[Difference]
+    ) -> Compared | None:
+        """Compare items, and not bytes, of a log without its head."""
+        from reput_index.offline._compare import weigh
 
         geometry = Geometry(self.config.slots_per_file, self.config.items_per_file)
         return weigh(comparison, differences, geometry)
 
-    def explain(
+    @reput.hookimpl(optionalhook=True)
+    def reput_offline_explain(
         self, comparison: Comparison, differences: Sequence[Difference]
     ) -> Sequence[Difference]:
-        """See `reput.Plugin.explain`: which header fields, slots and items, of which messages."""
-        from reput_index._explain import explain
+        """Say which header fields, slots and items differ, of which messages."""
+        from reput_index.offline._explain import explain
 
         geometry = Geometry(self.config.slots_per_file, self.config.items_per_file)
         pool = FilePool(comparison.disk, 0)
@@ -149,9 +161,10 @@ class IndexPlugin(reput.Plugin):
         index.follow(index.directory)
         return [explain(comparison, each, index.geometry) for each in differences]
 
-    def leads(self, root: str, disk: Disk) -> Iterator[Leads]:
-        """See `reput.Plugin.leads`: an item names a message's place, its time, and a key's hash."""
-        from reput_index._leads import leads
+    @reput.hookimpl(optionalhook=True)
+    def reput_offline_leads(self, root: str, disk: Disk) -> Iterator[Leads]:
+        """Yield what items say: a message's place, its time, and a key's hash."""
+        from reput_index.offline._leads import leads
 
         return leads(root, disk, Geometry(self.config.slots_per_file, self.config.items_per_file))
 

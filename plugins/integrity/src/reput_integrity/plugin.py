@@ -18,17 +18,18 @@ from reput_integrity._files import SumFiles
 from reput_integrity._older import OlderSums
 from reput_integrity._origins import Origins
 from reput_integrity._recover import Recovery
-from reput_integrity._shards import SumsBuilder
 from reput_integrity._sums import units_of
 from reput_integrity.checking import Checker
 from reput_integrity.layout import DIRECTORY, DISPUTES_NAME, ORIGINS_NAME, SUMS_NAME
 
 if TYPE_CHECKING:
     from reput.files import Disk
-    from reput.plugin import Compared, Comparison, Difference, Leads, StoreContext
+    from reput.plugin import StoreContext
     from reput.record import DispatchBatch
     from reput_integrity._older import Judged
     from reput_integrity.findings import SumFinding
+    from reput_integrity.offline._shards import SumsBuilder
+    from reput_offline import Compared, Comparison, Difference, Leads
 
 logger = logging.getLogger(__name__)
 
@@ -57,7 +58,6 @@ class IntegrityPlugin(reput.Plugin):
 
     name: ClassVar[str] = "integrity"
     config_type: ClassVar[type] = IntegrityConfig
-    rebuilt_from: ClassVar[frozenset[str]] = frozenset({DIRECTORY})
 
     config: IntegrityConfig = attrs.field(factory=IntegrityConfig)
     context: StoreContext = attrs.field(init=False)
@@ -290,21 +290,34 @@ class IntegrityPlugin(reput.Plugin):
                 if self._origins.keep(min_physical_offset, 1 << 62):
                     self._are_written = False
 
-    @reput.hookimpl
-    def reput_shards(self, context: StoreContext) -> SumsBuilder:
-        """See `reput_integrity._shards`."""
+    # ------------------------------------------------------------------ offline tools
+
+    @reput.hookimpl(optionalhook=True)
+    def reput_offline_shards(self, context: StoreContext) -> SumsBuilder:
+        """Return what builds sums, and judges them by the older ones."""
+        from reput_integrity.offline._shards import SumsBuilder
+
         older = OlderSums.of(context.root, context.log, context.disk)
         return SumsBuilder(older, context.clock, context.disk)
 
-    def leads(self, root: str, disk: Disk) -> Iterator[Leads]:
-        """Yield where records begin, and their sizes; see `reput.Plugin.leads`."""
-        from reput_integrity._leads import leads
+    @reput.hookimpl(optionalhook=True)
+    def reput_offline_rebuilt_from(self) -> frozenset[str]:
+        """Name the directory of the sums: a rebuild reads the older ones."""
+        return frozenset({DIRECTORY})
+
+    @reput.hookimpl(optionalhook=True)
+    def reput_offline_leads(self, root: str, disk: Disk) -> Iterator[Leads]:
+        """Yield where records begin, and their sizes."""
+        from reput_integrity.offline._leads import leads
 
         return leads(root, disk)
 
-    def weigh(self, comparison: Comparison, differences: Sequence[Difference]) -> Compared | None:
+    @reput.hookimpl(optionalhook=True)
+    def reput_offline_weigh(
+        self, comparison: Comparison, differences: Sequence[Difference]
+    ) -> Compared:
         """Compare sums, but neither their origins nor those of records that are known as lost."""
-        from reput_integrity._compare import weigh
+        from reput_integrity.offline._compare import weigh
 
         return weigh(comparison, differences)
 

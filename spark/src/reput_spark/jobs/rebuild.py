@@ -34,8 +34,8 @@ def rebuild(
 ) -> list[Rebuilt]:
     """Build the files of plugins again on Spark; see `reput_offline.rebuild`.
 
-    Plugins that offer ``reput_shards`` are built from splits of the log, in parallel; any other
-    plugin is built by one task, in order, beside these. Executors need the plugins installed.
+    Plugins that offer ``reput_offline_shards`` are built from splits of the log, in parallel; any
+    other plugin is built by one task, in order, beside these. Executors need the plugins installed.
 
     Args:
         spark: the session, also one of Spark Connect.

@@ -92,7 +92,7 @@ def rank_of(hook: Hook) -> int:
 def hooks_of(name: str, plugin: Plugin, specs: ModuleType) -> pluggy.HookRelay:
     """Return a plugin's hooks of another distribution, checked against its specifications.
 
-        found = hooks_of("index", plugin, reput_offline.hookspecs).reput_offline_rebuilt_from()
+        size = hooks_of("index", plugin, acme.hookspecs).acme_size(path=path)
 
     As everywhere in pluggy, a hook is called by keyword with all of its arguments. It returns the
     plugin's answer if its specification has ``firstresult=True``, and None if the plugin does not

@@ -11,10 +11,10 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from reput.errors import CorruptFileError, PluginError
+from reput.errors import ConfigError, CorruptFileError, PluginError
 from reput.files import OWN_DIRECTORY, Disk
 from reput_doctor.comparing.values import FileDifference
-from reput_offline import compare
+from reput_offline import compare, offline_hooks
 
 if TYPE_CHECKING:
     from reput.files import Entry
@@ -73,9 +73,11 @@ def _named_by_clock(*stores: Traces) -> frozenset[str]:
             used.update(() if traces.manifest is None else traces.manifest.plugins)
     names = set(_BY_CLOCK)
     for each in installed() if used else ():
-        # A plugin that is broken does not say; its files are compared by name.
-        with contextlib.suppress(PluginError):
-            names |= each.load().named_by_clock if each.name in used else frozenset()
+        if each.name in used:
+            # A plugin that is broken does not say; its files are compared by name.
+            with contextlib.suppress(PluginError, ConfigError):
+                plugin = each.load().from_section(each.name, {})
+                names.update(offline_hooks(each.name, plugin).reput_offline_named_by_clock() or ())
     return frozenset(names)
 
 

@@ -34,7 +34,7 @@ from reput_doctor.repairing.logfiles import Notice, PlacedDisk
 from reput_doctor.repairing.mendlog import LogMending
 from reput_doctor.repairing.planning import WINDOW_SIZE
 from reput_doctor.repairing.publishing import STAGING
-from reput_offline import Rebuilt, rebuild
+from reput_offline import Rebuilt, offline_hooks, rebuild
 
 if TYPE_CHECKING:
     from reput_doctor.repairing.plan import Plan
@@ -235,7 +235,9 @@ def _copy_samples(source: Source, root: str, disk: Disk) -> None:
     Only directories that hold nothing but files named by numbers, at any depth, and of them only
     files of the most frequent size: the damaged ones may have another.
     """
-    whole = {name for each in source.plan.plugins.plugins.values() for name in each.rebuilt_from}
+    whole: set[str] = set()
+    for name, plugin in source.plan.plugins.plugins.items():
+        whole.update(offline_hooks(name, plugin).reput_offline_rebuilt_from() or ())
     for entry in source.disk.list(source.plan.root):
         if entry.name in _OWN or entry.name == OWN_DIRECTORY or not _is_directory(source, entry):
             continue

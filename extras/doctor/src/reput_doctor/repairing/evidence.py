@@ -20,9 +20,8 @@ from reput_doctor.repairing.copying import copy_tree
 
 if TYPE_CHECKING:
     from reput.files import Disk
-    from reput.plugin import Difference
     from reput_doctor.repairing.plan import Plan
-    from reput_offline import Rebuilt
+    from reput_offline import Difference, Rebuilt
 
 __all__ = ["DIRECTORY", "Doubt", "doubts_of", "keep_evidence"]
 

@@ -19,7 +19,7 @@ from reput.record.layout import RECORD_MIN_SIZE
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from reput.plugin import Leads
+    from reput_offline import Leads
 
 __all__ = ["Known", "Place", "Wanted", "ask"]
 

@@ -27,8 +27,8 @@ from reput_offline import LocalEngine, run_rebuild
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from reput.plugin import Difference
     from reput_doctor.repairing.planning import Step
+    from reput_offline import Difference
 
 __all__ = [
     "NotEmptyError",

@@ -10,10 +10,12 @@ import attrs
 from reput.errors import ConfigError, CorruptFileError, PluginError
 from reput.plugin import PluginSet, default_plugins, installed
 from reput_doctor.repairing.logfiles import Notice
+from reput_offline import offline_hooks
 
 if TYPE_CHECKING:
     from reput.offline import Manifest, Traces
-    from reput.plugin import Leads, Plugin
+    from reput.plugin import Plugin
+    from reput_offline import Leads
 
 __all__ = ["StorePlugins", "plugins_of"]
 
@@ -34,8 +36,9 @@ class StorePlugins:
 
     def leads(self, traces: Traces) -> Iterator[Leads]:
         """Yield what the files of all plugins say of the log."""
-        for plugin in self.plugins.values():
-            yield from plugin.leads(traces.root, traces.disk)
+        for name, plugin in self.plugins.items():
+            hooks = offline_hooks(name, plugin)
+            yield from hooks.reput_offline_leads(root=traces.root, disk=traces.disk) or ()
 
 
 def plugins_of(traces: Traces, given: Mapping[str, Mapping[str, Any]]) -> StorePlugins:

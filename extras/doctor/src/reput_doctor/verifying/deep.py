@@ -12,9 +12,9 @@ import attrs
 import numpy as np
 
 from reput.errors import CodecNotFoundError, UnpackError
-from reput.plugin import TouchedMessage
 from reput.record import compression_name, unpack_body
 from reput.record.layout import COMPRESSED, NAME_END, VALUE_END
+from reput_offline import TouchedMessage
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -21,9 +21,8 @@ from reput_offline import run_rebuild
 
 if TYPE_CHECKING:
     from reput.offline import Traces
-    from reput.plugin import Difference, TouchedMessage
     from reput_doctor.verifying.survey import Survey
-    from reput_offline import Engine, Rebuilt
+    from reput_offline import Difference, Engine, Rebuilt, TouchedMessage
 
 __all__ = ["DerivedChecked", "Usable", "check_derived", "usable_plugins"]
 

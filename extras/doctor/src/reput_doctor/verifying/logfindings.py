@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from reput.plugin import TouchedMessage
 from reput_doctor.findings import MESSAGES_PER_FINDING, Finding, Findings, Severity
+from reput_offline import TouchedMessage
 
 if TYPE_CHECKING:
     from reput import Store

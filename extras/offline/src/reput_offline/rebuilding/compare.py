@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from reput.plugin import Difference
+from reput_offline.contract.comparing import Difference
 
 if TYPE_CHECKING:
     from reput.files import Disk

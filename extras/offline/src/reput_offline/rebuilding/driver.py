@@ -21,14 +21,10 @@ from reput.errors import CorruptFileError, PluginError, ReputError, UnsafePathEr
 from reput.files import OWN_DIRECTORY, Disk, system_clock
 from reput.log import SPLIT_SIZE, QueueFloors, plan_splits
 from reput.offline import hold
-from reput.plugin import (
-    Comparison,
-    Difference,
-    NotSplittableError,
-    PluginSet,
-    StoreContext,
-    plugin_name,
-)
+from reput.plugin import PluginSet, StoreContext
+from reput_offline.asking import offline_hooks
+from reput_offline.contract.comparing import Comparison, Difference
+from reput_offline.contract.sharding import NotSplittableError
 from reput_offline.rebuilding.compare import compare, extent
 from reput_offline.rebuilding.explain import explained
 from reput_offline.rebuilding.tasks import (
@@ -43,9 +39,12 @@ from reput_offline.rebuilding.tasks import (
 from reput_offline.rebuilding.worker import Job, Worker
 
 if TYPE_CHECKING:
+    from pluggy import HookRelay
+
     from reput.log import LogReader
     from reput.offline import ClosedStore
-    from reput.plugin import Compared, Plugin, ShardBuilder, TouchedMessage
+    from reput_offline.contract.comparing import Compared, TouchedMessage
+    from reput_offline.contract.sharding import ShardBuilder
     from reput_offline.running.engine import Engine
 
 __all__ = ["Rebuilt", "run_rebuild"]
@@ -294,12 +293,10 @@ class _Rebuild:
 
     def _compared(self, built: _Built, log: LogReader, named: frozenset[str]) -> Rebuilt:
         assert self.look is not None
-        plugin = self.plugins.plugins[built.facts.plugin]
-        limit = self.look.limit
-        names = built.names
-        found = tuple(
-            compare(self.root, built.directory, names, self.disk, plugin.named_by_clock, limit)
-        )
+        name, names, limit = built.facts.plugin, built.names, self.look.limit
+        hooks = offline_hooks(name, self.plugins.plugins[name])
+        by_clock = frozenset(hooks.reput_offline_named_by_clock() or ())
+        found = tuple(compare(self.root, built.directory, names, self.disk, by_clock, limit))
         comparison = Comparison(
             self.root,
             built.directory,
@@ -310,14 +307,14 @@ class _Rebuild:
             self.look.damaged,
             self.job.end_offset,
         )
-        weighed = _weighed(plugin, comparison, found) if found else None
+        weighed = _weighed(name, hooks, comparison, found) if found else None
         told: tuple[str, ...] = ()
         lost: tuple[TouchedMessage, ...] = ()
         if weighed is not None:
             found, told, lost = weighed.differences, weighed.not_compared, weighed.lost
         more = max(len(found) - _FILES_EXPLAINED * limit, 0)
         if self.look.explains and found:
-            found = explained(plugin, comparison, found[: len(found) - more])
+            found = explained(hooks, comparison, found[: len(found) - more])
         count, size = extent(built.directory, names, self.disk)
         return attrs.evolve(
             built.facts,
@@ -416,16 +413,19 @@ class _Rebuild:
 
 
 def _weighed(
-    plugin: Plugin, comparison: Comparison, found: Sequence[Difference]
+    name: str, hooks: HookRelay, comparison: Comparison, found: Sequence[Difference]
 ) -> Compared | None:
     """Return what a plugin makes of differences; whatever it raises is an error of that plugin."""
     try:
-        return plugin.weigh(comparison, found)
+        weighed: Compared | None = hooks.reput_offline_weigh(
+            comparison=comparison, differences=found
+        )
+        return weighed
     except (ReputError, OSError):
         raise
     except Exception as error:
         reason = f"its files cannot be compared: {type(error).__name__}: {error}"
-        raise PluginError(plugin_name(plugin), reason) from error
+        raise PluginError(name, reason) from error
 
 
 def _do(job: Job, disk: Disk | None, task: Any, report: Callable[[int], None]) -> Any:

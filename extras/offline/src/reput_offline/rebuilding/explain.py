@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 if TYPE_CHECKING:
+    from pluggy import HookRelay
+
     from reput.files import Disk
-    from reput.plugin import Comparison, Difference, Plugin
+    from reput_offline.contract.comparing import Comparison, Difference
 
 __all__ = ["explained"]
 
@@ -19,15 +21,18 @@ _NO_FILE: Final = "no file"
 
 
 def explained(
-    plugin: Plugin, comparison: Comparison, differences: Sequence[Difference]
+    hooks: HookRelay, comparison: Comparison, differences: Sequence[Difference]
 ) -> tuple[Difference, ...]:
-    """Return the differences with what was found and expected; see `reput.Plugin.explain`.
+    """Return the differences with what was found and expected; see `reput_offline.hookspecs`.
 
     A plugin is a stranger's code, and a comparison is complete without what it says: where it
     fails, bytes are shown.
     """
     try:
-        told = list(plugin.explain(comparison, differences))
+        told = list(
+            hooks.reput_offline_explain(comparison=comparison, differences=differences)
+            or differences
+        )
     except Exception:
         told = list(differences)
     if len(told) != len(differences):

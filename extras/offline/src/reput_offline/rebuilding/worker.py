@@ -24,14 +24,16 @@ from reput.log import (
     Split,
     read_split,
 )
-from reput.plugin import NotSplittableError, PluginSet, StoreContext
+from reput.plugin import PluginSet, StoreContext
 from reput.record import CorruptionKind
+from reput_offline.asking import offline_hooks
+from reput_offline.contract.sharding import NotSplittableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from reput.plugin import ShardBuilder, ShardScan
     from reput.record import DispatchBatch
+    from reput_offline.contract.sharding import ShardBuilder, ShardScan
 
 __all__ = ["Job", "Worker"]
 
@@ -106,13 +108,14 @@ class Worker:
 
     def builders(self, names: Iterable[str]) -> dict[str, ShardBuilder]:
         """Return builders of those plugins that can be built in parts."""
-        offered = dict(self.plugins.having("shards"))
-        made = {
-            name: offered[name](context=self._context(name, root=self.job.root, writable=False))
-            for name in names
-            if name in offered
-        }
-        return {name: builder for name, builder in made.items() if builder is not None}
+        made: dict[str, ShardBuilder] = {}
+        for name in names:
+            hooks = offline_hooks(name, self.plugins.plugins[name])
+            context = self._context(name, root=self.job.root, writable=False)
+            builder = hooks.reput_offline_shards(context=context)
+            if builder is not None:
+                made[name] = builder
+        return made
 
     def scan(
         self, split: Split, staging: Mapping[str, str], report: Callable[[int], None]

@@ -50,6 +50,9 @@ class ContractRules:
     formats have no excuse: a checksum shows all of them."""
     undetectable_to_readers: ClassVar[Collection[str]] = frozenset()
     """Further kinds, which a plugin of a read-only store takes for the work of a writer."""
+    hook_specifications: ClassVar[Collection[str]] = frozenset({"reput_offline.hookspecs"})
+    """Modules of hook specifications of the tools that the plugin answers. The hooks of a tool that
+    is not installed are not checked."""
     same_files: ClassVar[bool] = True
     """Whether files depend on the log alone, byte for byte; False compares states only."""
     max_examples: ClassVar[int] = 20

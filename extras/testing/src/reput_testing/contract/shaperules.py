@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import inspect
 import json
 import pickle
 import textwrap
 from importlib.metadata import EntryPoint
+from importlib.util import find_spec
 from pathlib import Path
 
 import attrs
 import pytest
 
 from reput.errors import ConfigError
-from reput.plugin import Plugin, hookspecs, installed
+from reput.plugin import Plugin, hooks_of, hookspecs, installed
 from reput_testing.contract.rules import ContractRules
 
 __all__ = ["ShapeRules"]
@@ -37,9 +39,9 @@ class ShapeRules(ContractRules):
             for name, hook in vars(hookspecs).items()
             if name.startswith(_PREFIX)
         }
-        found = [name for name in dir(self.plugin_class) if name.startswith(_PREFIX)]
+        found = {name for name in dir(self.plugin_class) if name.startswith(_PREFIX)}
 
-        for name in found:
+        for name in found - self._hooks_of_tools():
             method = getattr(self.plugin_class, name)
             assert name in known, f"{name} is not a hook of reput"
             assert hasattr(method, f"{hookspecs.PROJECT}_impl"), f"{name} lacks @reput.hookimpl"
@@ -54,8 +56,29 @@ class ShapeRules(ContractRules):
             if hasattr(method, f"{hookspecs.PROJECT}_impl")
         }
 
-        assert marked <= {name for name in vars(hookspecs) if name.startswith(_PREFIX)}
+        known = {name for name in vars(hookspecs) if name.startswith(_PREFIX)}
+        assert marked <= known | self._hooks_of_tools()
         assert marked, "a plugin without hooks does nothing"
+
+    def test_hooks_of_tools_are_hooks_that_the_tools_have(self) -> None:
+        """A store ignores a hook that is marked as optional, also one that is misspelt."""
+        owners = {each: each.partition(".")[0] for each in self.hook_specifications}
+        prefixes = tuple(f"{owner}_" for owner in owners.values())
+        unknown = [name for name in self._hooks_of_tools() if not name.startswith(prefixes)]
+
+        assert unknown == [], "name the module that specifies them in `hook_specifications`"
+        for module, owner in owners.items():
+            if find_spec(owner) is not None:
+                hooks_of(self.name, self.plugin(), importlib.import_module(module))
+
+    def _hooks_of_tools(self) -> set[str]:
+        """Return the hooks that are not the store's: marked as optional, and of another name."""
+        return {
+            name
+            for name, method in inspect.getmembers(self.plugin_class)
+            if getattr(method, f"{hookspecs.PROJECT}_impl", {}).get("optionalhook")
+            and name not in vars(hookspecs)
+        }
 
     def test_plugins_are_compared_by_identity(self) -> None:
         """A store compares plugins, and holds them in sets: ``==`` must not compare their state."""

@@ -77,7 +77,7 @@ class IndexScan:
     _descriptor: int = -1
 
     def add(self, batch: DispatchBatch) -> None:
-        """See `reput.plugin.ShardScan.add`."""
+        """See `reput_offline.ShardScan.add`."""
         if not len(batch):
             return
         if self.first_timestamp is None:
@@ -102,7 +102,7 @@ class IndexScan:
 
 @attrs.define(eq=False)
 class IndexBuilder:
-    """Builds all index files; see `reput.plugin.ShardBuilder`."""
+    """Builds all index files; see `reput_offline.ShardBuilder`."""
 
     geometry: Geometry
     disk: Disk = attrs.field(factory=Disk)
@@ -113,7 +113,7 @@ class IndexBuilder:
         return (DIRECTORY,)
 
     def begin(self, split: Split, staging: str) -> IndexScan:
-        """See `reput.plugin.ShardBuilder.begin`."""
+        """See `reput_offline.ShardBuilder.begin`."""
         return IndexScan(f"{staging}/{_KEYS}/{split.start_offset:020d}", self.disk)
 
     def plan(self, scanned: Sequence[SplitKeys]) -> Sequence[FileTask]:

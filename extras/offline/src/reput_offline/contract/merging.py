@@ -3,7 +3,7 @@
 Counts, sums and the like of a split do not depend on what stands before it. Each split gets a state
 of its own, in the process that reads it; the driver merges the states in the order of the log, and
 writes the files. What grows with the number of messages writes files in each process instead: see
-`reput.plugin.rebuilding.sharding`.
+`reput_offline.contract.sharding`.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import attrs
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from reput.log.reading.splits import Split
-    from reput.plugin.context import StoreContext
-    from reput.record.batch import DispatchBatch
+    from reput.log import Split
+    from reput.plugin import StoreContext
+    from reput.record import DispatchBatch
 
 __all__ = ["MergingBuilder"]
 
@@ -39,7 +39,7 @@ class MergingBuilder(ABC, Generic[State]):
     A state is pickled and sent to the driver, which holds one for each split.
 
     Args:
-        context: what `reput_shards` was given.
+        context: what `reput_offline_shards` was given.
     """
 
     directories: Sequence[str]

@@ -8,9 +8,9 @@ import numpy as np
 
 from reput.errors import MessageIllegalError
 from reput.files import is_file_name
-from reput.plugin import Leads
 from reput_consumequeue.layout import DIRECTORY, UNIT_DTYPE, UNIT_SIZE
 from reput_consumequeue.queue._names import check_name
+from reput_offline import Leads
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

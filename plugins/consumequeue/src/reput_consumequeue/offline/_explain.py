@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 import attrs
 import numpy as np
 
-from reput.plugin import Comparison, Difference
 from reput_consumequeue.layout import DIRECTORY, PRE_BLANK_SIZE, UNIT_DTYPE, UNIT_SIZE
+from reput_offline import Comparison, Difference
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 import numpy as np
 
-from reput.plugin import Comparison, Difference, TouchedMessage
 from reput_index._keys import hash_of, keys_of_message
 from reput_index.layout import (
     DIRECTORY,
@@ -18,6 +17,7 @@ from reput_index.layout import (
     ITEM_SIZE,
     SLOT_SIZE,
 )
+from reput_offline import Comparison, Difference, TouchedMessage
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -40,7 +40,7 @@ def explain(comparison: Comparison, difference: Difference, geometry: Geometry) 
         geometry: the sizes of the files' parts.
     """
     if difference.found or not difference.path.startswith(f"{DIRECTORY}/"):
-        return difference  # told by `reput_index._compare`, or no file of the index
+        return difference  # told by `reput_index.offline._compare`, or no file of the index
     built = os.path.join(comparison.built, difference.built_path or difference.path)
     own = os.path.join(comparison.root, difference.path)
     if difference.kind in ("missing", "extra"):

@@ -67,7 +67,7 @@ class SumsScan:
     _open: dict[int, tuple[str, int, int]] = attrs.field(factory=dict)  # path, descriptor, bytes
 
     def add(self, batch: DispatchBatch) -> None:
-        """See `reput.plugin.ShardScan.add`."""
+        """See `reput_offline.ShardScan.add`."""
         for units in units_of(batch, self.file_size):
             self._write(units)
             self._end = int(units.end[-1])
@@ -93,7 +93,7 @@ class SumsScan:
 
 @attrs.define(eq=False)
 class SumsBuilder:
-    """Builds all files of sums; see `reput.plugin.ShardBuilder`."""
+    """Builds all files of sums; see `reput_offline.ShardBuilder`."""
 
     older: OlderSums
     """The sums that are there."""
@@ -111,7 +111,7 @@ class SumsBuilder:
         return (DIRECTORY,)
 
     def begin(self, split: Split, staging: str) -> SumsScan:
-        """See `reput.plugin.ShardBuilder.begin`."""
+        """See `reput_offline.ShardBuilder.begin`."""
         return SumsScan(f"{staging}/{_PARTS}", split.start_offset, self.file_size, self.disk)
 
     def plan(self, scanned: Sequence[SplitSums]) -> Sequence[FileTask]:

@@ -18,8 +18,6 @@ import numpy as np
 
 from reput.errors import CorruptFileError
 from reput.files import FilePool
-from reput.plugin import Compared, Comparison, Difference, TouchedMessage
-from reput_index._explain import item_text, touched
 from reput_index._keys import Keys, KeysOfBatch
 from reput_index.files._chain import chain, seconds_between, seconds_of, slots_of
 from reput_index.files._file import CHUNK
@@ -33,6 +31,8 @@ from reput_index.layout import (
     NEXT_ITEM_POSITION,
     SLOT_SIZE,
 )
+from reput_index.offline._explain import item_text, touched
+from reput_offline import Compared, Comparison, Difference, TouchedMessage
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -50,7 +50,7 @@ _OTHER = "the item is not the one that follows from the log"
 def weigh(
     comparison: Comparison, differences: Sequence[Difference], geometry: Geometry
 ) -> Compared | None:
-    """Compare the items of messages that the log has; see `reput.Plugin.weigh`.
+    """Compare the items of messages that the log has; see `reput_offline.hookspecs`.
 
     Args:
         comparison: the comparison.

@@ -6,9 +6,9 @@ import os
 from typing import TYPE_CHECKING
 
 from reput.files import is_file_name
-from reput.plugin import Leads
 from reput_integrity._files import SumFiles
 from reput_integrity.layout import DIRECTORY, SUMS_NAME
+from reput_offline import Leads
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,7 +21,7 @@ _LARGEST = (1 << 31) - 1  # bytes that a file of the log may have
 
 
 def leads(root: str, disk: Disk) -> Iterator[Leads]:
-    """Yield the places of records, a part of a file at a time; see `reput.Plugin.leads`."""
+    """Yield the places of records, a part of a file at a time; see `reput_offline.hookspecs`."""
     directory = os.path.join(root, DIRECTORY, SUMS_NAME)
     try:
         names = [entry.name for entry in disk.list(directory) if is_file_name(entry.name)]

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Final
 import attrs
 import numpy as np
 
-from reput.plugin import Compared, Comparison, Difference, TouchedMessage
 from reput.record import fixed_rows
 from reput_consumequeue._files import unit_file_size
 from reput_consumequeue.extend.extendlayout import (
@@ -28,6 +27,7 @@ from reput_consumequeue.extend.extendlayout import (
     positions_of,
 )
 from reput_consumequeue.layout import DIRECTORY, PRE_BLANK_SIZE, UNIT_DTYPE, UNIT_SIZE
+from reput_offline import Compared, Comparison, Difference, TouchedMessage
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -49,7 +49,7 @@ _TOO_MUCH: Final = "nothing in the log leads to this unit"
 
 
 def weigh(comparison: Comparison, differences: Sequence[Difference]) -> Compared:
-    """Compare the queues that differ unit by unit; see `reput.Plugin.weigh`."""
+    """Compare the queues that differ unit by unit; see `reput_offline.hookspecs`."""
     queues: dict[tuple[str, str], list[Difference]] = {}
     counted: list[Difference] = []
     for each in differences:

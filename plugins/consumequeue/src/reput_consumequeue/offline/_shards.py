@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from reput.files import Disk, FilePool, file_name
-from reput.plugin import NotSplittableError
 from reput_consumequeue._runs import runs
 from reput_consumequeue.layout import DIRECTORY, UNIT_SIZE, gone_units, pre_blank_units
+from reput_offline import NotSplittableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -61,7 +61,7 @@ class QueueScan:
         self._pool = FilePool(self.disk, _FILES_OPEN, write=True)
 
     def add(self, batch: DispatchBatch) -> None:
-        """See `reput.plugin.ShardScan.add`."""
+        """See `reput_offline.ShardScan.add`."""
         for run in runs(batch):
             if 0 <= run.queue_id <= _QUEUE_ID_MAX and self.is_good(run.topic):
                 self._write(run)
@@ -100,7 +100,7 @@ class QueueScan:
 
 @attrs.define(eq=False)
 class QueueBuilder:
-    """Builds all queues from splits; see `reput.plugin.ShardBuilder`."""
+    """Builds all queues from splits; see `reput_offline.ShardBuilder`."""
 
     units_per_file: int
     is_good: Callable[[str], bool]
@@ -115,7 +115,7 @@ class QueueBuilder:
         return (DIRECTORY,)
 
     def begin(self, split: Split, staging: str) -> QueueScan:
-        """See `reput.plugin.ShardBuilder.begin`."""
+        """See `reput_offline.ShardBuilder.begin`."""
         return QueueScan(staging, self.units_per_file, self.is_good, self.disk)
 
     def plan(self, scanned: Sequence[Mapping[tuple[str, int], Extent]]) -> Sequence[Any]:

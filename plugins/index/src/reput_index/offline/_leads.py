@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from reput.plugin import Leads
 from reput_index.files._geometry import guess_geometry
 from reput_index.files._header import Geometry, Header
 from reput_index.files._names import is_file_name
 from reput_index.layout import DIRECTORY, HEADER_SIZE, ITEM_DTYPE, ITEM_SIZE
+from reput_offline import Leads
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,15 +15,15 @@ import numpy as np
 
 from reput.errors import CorruptFileError
 from reput.files import file_name, is_file_name
-from reput.plugin import Compared, Difference
 from reput_integrity._coverage import outside_of
 from reput_integrity._files import SumFiles
 from reput_integrity._origins import Origins
 from reput_integrity.layout import DIRECTORY, DISPUTES_NAME, ORIGINS_NAME, SUMS_NAME, UNIT_DTYPE
+from reput_offline import Compared, Difference
 
 if TYPE_CHECKING:
-    from reput.plugin import Comparison
     from reput_integrity._sums import Units
+    from reput_offline import Comparison
 
 __all__ = ["weigh"]
 

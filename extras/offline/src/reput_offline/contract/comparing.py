@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from reput.files.system.disk import Disk
-    from reput.log.reading.view import LogView
+    from reput.files import Disk
+    from reput.log import LogView
 
 __all__ = ["Compared", "Comparison", "Difference", "TouchedMessage"]
 
@@ -40,7 +40,7 @@ class Difference:
     """A part of a file that is not what a rebuild from the log gives; plain values.
 
     What follows `reason` is for those who explain differences to people; a plugin that weighs
-    files may leave it out. See `reput.Plugin.explain`.
+    files may leave it out. See `reput_offline_explain`.
     """
 
     path: str

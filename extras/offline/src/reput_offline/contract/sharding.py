@@ -27,8 +27,8 @@ from reput.errors import ReputError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from reput.log.reading.splits import Split
-    from reput.record.batch import DispatchBatch
+    from reput.log import Split
+    from reput.record import DispatchBatch
 
 __all__ = ["NotSplittableError", "ShardBuilder", "ShardScan"]
 

@@ -1,0 +1,109 @@
+"""What offline tools ask of plugins: hooks that no running store calls.
+
+A plugin implements a hook by a method of the same name, marked
+``@reput.hookimpl(optionalhook=True)``, that takes, by name, those of the hook's arguments that it
+needs. Every hook may be left out; its text says what that means. The objects are of no open store:
+none of their other hooks need have been called. `reput_offline.offline_hooks` asks them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from reput.plugin import hookspec
+
+if TYPE_CHECKING:
+    from reput.files import Disk
+    from reput.plugin import StoreContext
+    from reput_offline.contract.comparing import Compared, Comparison, Difference
+    from reput_offline.contract.leads import Leads
+    from reput_offline.contract.sharding import ShardBuilder
+
+
+# --------------------------------------------------------------------------- rebuilding
+
+
+@hookspec(firstresult=True)
+def reput_offline_shards(context: StoreContext) -> ShardBuilder | None:
+    """Return the builder of the plugin's files from splits of the log, by several processes.
+
+    Called in each process, on an object of its own. Without this hook, or if it returns None, one
+    process builds the files in the order of the log.
+
+    Args:
+        context: as in a read-only store; new files take the sizes of that store's files.
+    """
+
+
+@hookspec(firstresult=True)
+def reput_offline_rebuilt_from() -> Collection[str] | None:
+    """Return directories, below the store's root, whose old files a rebuild reads beside the log.
+
+    A repair brings them to the new store before it makes the plugin's files again.
+    """
+
+
+# --------------------------------------------------------------------------- comparing
+
+
+@hookspec(firstresult=True)
+def reput_offline_named_by_clock() -> Collection[str] | None:
+    """Return directories whose files are named by the time at which they were made.
+
+    The log does not determine these names: a comparison matches such files by their first 40 bytes.
+    """
+
+
+@hookspec(firstresult=True)
+def reput_offline_weigh(
+    comparison: Comparison, differences: Sequence[Difference]
+) -> Compared | None:
+    """Judge ``differences`` between the plugin's files and those rebuilt from the log.
+
+    Bytes may differ in something that the log does not determine; only the plugin knows. Called
+    when a comparison has found differences.
+
+    Args:
+        comparison: what was compared.
+        differences: of each file that differs, the first ``comparison.limit``.
+
+    Returns:
+        The real differences, and what could not be compared. None if the log determines everything,
+        so that all of ``differences`` are real; the same without this hook.
+    """
+
+
+@hookspec(firstresult=True)
+def reput_offline_explain(
+    comparison: Comparison, differences: Sequence[Difference]
+) -> Sequence[Difference] | None:
+    """Say what stands where files differ: what was found and expected, and which messages.
+
+    Called with real differences, after `reput_offline_weigh`. Without this hook, bytes are shown,
+    in hex, and no messages.
+
+    Args:
+        comparison: what was compared.
+        differences: differences of the plugin's files.
+
+    Returns:
+        As many differences in the same order, with `Difference.found`, `Difference.expected` and
+        `Difference.messages` filled in where the plugin knows them.
+    """
+
+
+# --------------------------------------------------------------------------- repairing
+
+
+@hookspec(firstresult=True)
+def reput_offline_leads(root: str, disk: Disk) -> Iterable[Leads] | None:
+    """Return what the plugin's files say of the log, however damaged both are.
+
+    A repair asks which messages stood where the log is damaged now. Nothing is changed, and what
+    cannot be read is left out.
+
+    Args:
+        root: the store's directory.
+        disk: file operations.
+    """
