@@ -16,11 +16,11 @@ CEILINGS = {
     "put": 9,
     "put sync": 40,
     "dispatch": 211,
-    "flush": 484,
+    "flush": 395,
     "read": 44,
-    "close": 407,
-    "open": 1_464,
-    "open after a kill": 1_854,
+    "close": 379,
+    "open": 1_058,
+    "open after a kill": 1_472,
 }
 SCRIPT = Path(__file__).parents[1] / "support/hops.py"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import shutil
 import threading
 from pathlib import Path
 
@@ -507,6 +508,26 @@ def test_a_directory_is_held_until_its_name_goes_to_another(root, change):
 
     assert disk.read_file(f"{deep}/file") == b"new"
     assert not disk.exists(f"{held}/file")
+
+
+@pytest.mark.parametrize("again", ["made", "held"])
+def test_a_held_directory_that_a_user_has_removed_is_found_when_it_is_there_again(root, again):
+    disk = bound(root)
+    held, deep = f"{root}/below", f"{root}/below/deep"
+    disk.make_directory(deep)
+    disk.hold(held, deep)
+    shutil.rmtree(held)
+    assert disk.list(held) == [] == disk.list(deep)
+    assert not disk.exists(f"{deep}/file")
+
+    if again == "made":
+        disk.make_directory(deep)
+    else:
+        os.makedirs(deep)
+        disk.hold(held)
+    disk.replace(f"{deep}/file", b"new")
+
+    assert (root / "below" / "deep" / "file").read_bytes() == b"new"
 
 
 def test_the_descriptors_of_held_directories_are_given_back(root):

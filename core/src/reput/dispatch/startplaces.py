@@ -30,20 +30,20 @@ def known_progress(
     manifest: Manifest | None,
 ) -> int:
     """Return the physical offset below which a plugin's files are complete and flushed."""
-    progress = file.load()
-    if progress is None:
+    recorded = file.load_all()
+    if not recorded:
         if manifest is not None:
             return log.min_physical_offset  # new in this store: from the beginning
         # RocketMQ wrote the store: after a close everything is dispatched; after a crash all is
         # dispatched again from the file that recovery began to read at.
         return recovery.end_offset if clean else recovery.start_offset
-    believable = file.believable(log)
+    believable = file.believable_of(recorded, log)
     if believable is not None:
         if log.follows or not recovery.damages:
             return believable
         # The records of the damaged range are lost: what was derived from them must go, too.
         return min(believable, recovery.damages[0].start_offset)
-    if progress.physical_offset > recovery.end_offset:
+    if recorded[0].physical_offset > recovery.end_offset:
         return min(recovery.start_offset, recovery.end_offset)
     return log.min_physical_offset
 

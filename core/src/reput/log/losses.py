@@ -59,9 +59,9 @@ class LossLedger:
     def load(self, *, writable: bool) -> None:
         """Read the file and skip damaged lines; a writer keeps a copy of a damaged file."""
         self.writable = writable
-        if not self._disk.exists(self.path):
+        data = self._disk.read_if_exists(self.path)
+        if data is None:
             return
-        data = self._disk.read_file(self.path)
         # A ledger without lines is never written, so it was emptied by another program.
         entries, pending, damaged = [], set(), 0 if data else 1
         for line in data.split(b"\n"):

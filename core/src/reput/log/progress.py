@@ -19,7 +19,7 @@ from __future__ import annotations
 import logging
 import struct
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -82,9 +82,7 @@ class ProgressFile:
         """Return the whole slots, newest first."""
         found: dict[int, Progress] = {}
         try:
-            if not self.disk.exists(self.path):
-                return []
-            data = self.disk.read_file(self.path, 2 * _SLOT_STRIDE)
+            data = self.disk.read_if_exists(self.path, 2 * _SLOT_STRIDE) or b""
         except OSError as error:
             if self.unreadable is None:
                 raise
@@ -108,7 +106,10 @@ class ProgressFile:
 
         None if nothing is recorded, or if the log was cut and written again below both slots.
         """
-        newest_first = self.load_all()
+        return self.believable_of(self.load_all(), log)
+
+    def believable_of(self, newest_first: Sequence[Progress], log: LogView) -> int | None:
+        """Return the same for slots that were loaded."""
         low, high = log.min_physical_offset, log.max_physical_offset
         for progress in newest_first:
             record = progress.record_offset

@@ -97,7 +97,7 @@ def build_config(config_type: type, section: str, options: Mapping[str, Any]) ->
     Raises:
         ConfigError: an unknown option (the known ones are named), or a value refused by the class.
     """
-    known = known_names(field.name for field in attrs.fields(config_type))
+    known = attrs.fields_dict(config_type)
     if not isinstance(options, Mapping):
         raise ConfigError(section, "(section)", f"a table of options expected, not {options!r}")
     removed = _removed_options(config_type)
@@ -108,7 +108,7 @@ def build_config(config_type: type, section: str, options: Mapping[str, Any]) ->
     options = without_removed(config_type, options)
     for option in options:
         if option not in known:
-            raise ConfigError(section, str(option), "no such option", known)
+            raise ConfigError(section, str(option), "no such option", known_names(known))
     try:
         return config_type(**options)
     except ConfigError:

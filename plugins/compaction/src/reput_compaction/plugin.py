@@ -141,8 +141,9 @@ class CompactionPlugin(reput.Plugin):
             return progress
         sweep(self.context)
         disk, directory = self.context.disk, self.context.directory
-        disk.finish_replacing(directory(DIRECTORY), CHECKPOINT, f"{CHECKPOINT}.bak")
-        disk.finish_replacing(directory(OWN_DIRECTORY, DIRECTORY))
+        flush = not self.context.clean
+        disk.finish_replacing(directory(DIRECTORY), CHECKPOINT, f"{CHECKPOINT}.bak", flush=flush)
+        disk.finish_replacing(directory(OWN_DIRECTORY, DIRECTORY), flush=flush)
         limit = max_physical_offset
         if self.context.recovery != "rocketmq":
             limit = min(limit, progress)
@@ -152,7 +153,7 @@ class CompactionPlugin(reput.Plugin):
                 logger.warning("no topic to compact, its files stay as they are topic=%s", topic)
                 continue
             places = Places.of(self.context, topic, queue_id)
-            disk.finish_replacing(places.notes)
+            disk.finish_replacing(places.notes, flush=flush)
             finish_replacement(self.context, places, (topic, queue_id), self.checkpoint)
             queue = self._queue(topic, queue_id)
             needed = min(needed, QueueRecovery(self.context, queue, self.files, limit).run())

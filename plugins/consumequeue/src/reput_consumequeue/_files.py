@@ -13,11 +13,13 @@ from reput_consumequeue._recordfiles import FileSet, RecordFiles
 from reput_consumequeue.layout import UNIT, UNIT_DTYPE, UNIT_SIZE
 
 if TYPE_CHECKING:
-    from reput.files import Entry
+    from collections.abc import Sequence
+
+    from reput.files import Disk, Entry
 
     Units = np.ndarray[tuple[int], np.dtype[np.void]]
 
-__all__ = ["QueueFiles", "unit_file_size"]
+__all__ = ["QueueFiles", "unit_file_size", "unit_files"]
 
 
 def unit_file_size(entry: Entry) -> int | None:
@@ -28,6 +30,12 @@ def unit_file_size(entry: Entry) -> int | None:
         return entry.stat().st_size if entry.is_file() else None
     except FileNotFoundError:  # removed between the listing and now
         return None
+
+
+def unit_files(disk: Disk, directory: str) -> list[tuple[int, int]]:
+    """Return the offset of the first byte and the size of each file of units, ascending."""
+    sizes = ((entry.name, unit_file_size(entry)) for entry in disk.list(directory))
+    return [(int(name), size) for name, size in sizes if size is not None]
 
 
 class QueueFiles(RecordFiles):
@@ -42,18 +50,17 @@ class QueueFiles(RecordFiles):
         # The file written last, as nearly every write continues in it: its units, its path.
         self._active_base, self._active_stop, self._active_path = 0, 0, ""
 
-    def load(self) -> None:
+    def load(self, listed: Sequence[tuple[int, int]] | None = None) -> None:
         """Read the directory.
+
+        Args:
+            listed: what `unit_files` has returned for it just now; it is listed when left out.
 
         Raises:
             CorruptFileError: a file differs in size from the rest, or there is a gap between two.
         """
         self.per_file = self.shared.units_per_file  # a reader may have learnt it meanwhile
-        found: list[tuple[int, int]] = []
-        for entry in self.shared.disk.list(self.directory):
-            size = unit_file_size(entry)
-            if size is not None:
-                found.append((int(entry.name), size))
+        found = list(unit_files(self.shared.disk, self.directory) if listed is None else listed)
         sizes = [size for _, size in found]
         if 0 in sizes:
             # A power cut took a size that was not flushed. Later files were not flushed either, and

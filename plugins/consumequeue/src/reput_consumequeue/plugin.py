@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 import attrs
@@ -14,7 +14,7 @@ from reput.errors import CorruptFileError, MessageIllegalError
 from reput.files import OWN_DIRECTORY, FilePool
 from reput.plugin import INT32_MAX, QueueInfo, ReadResult, whole_between
 from reput.status import ReadStatus
-from reput_consumequeue._files import unit_file_size
+from reput_consumequeue._files import unit_files
 from reput_consumequeue._recordfiles import FileSet
 from reput_consumequeue._runs import Run, light_runs, runs
 from reput_consumequeue.extend._extend import ExtendSource
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
     from reput.record import DispatchBatch
     from reput_consumequeue.offline._shards import QueueBuilder
     from reput_offline import Compared, Comparison, Difference, Leads
+
+    _Listed = tuple[str, int, Sequence[tuple[int, int]]]
 
 logger = logging.getLogger(__name__)
 
@@ -116,20 +118,22 @@ class ConsumeQueuePlugin(reput.Plugin):
         )
         self._follower = Follower(context)
         self._noted = KnownQueues(context)
+        if context.writable:
+            context.disk.hold(context.directory(DIRECTORY))
         found = list(self._on_disk())
         self._take_size(found)
-        for topic, queue_id, _ in found:
-            self._queue(topic, queue_id).files.load()
+        for topic, queue_id, files in found:
+            self._queue(topic, queue_id).files.load(files)
 
-    def _take_size(self, found: Sequence[tuple[str, int, int]]) -> None:
+    def _take_size(self, found: Sequence[_Listed]) -> None:
         """Set the file size to that of the files found, or of the store they are built for."""
         context = self.context
         root = context.root
-        sized = next((each for each in found if each[2]), None)
+        sized = _first_size(found)
         self._is_sized = sized is not None
         if sized is None and context.sizes_from:
             root = context.sizes_from
-            sized = next((each for each in self._on_disk(root) if each[2]), None)
+            sized = _first_size(self._on_disk(root))
         if sized is not None:
             # The files of an existing store determine the size.
             topic, queue_id, size = sized
@@ -145,8 +149,8 @@ class ConsumeQueuePlugin(reput.Plugin):
                     self.files.units_per_file,
                 )
 
-    def _on_disk(self, root: str = "") -> Iterator[tuple[str, int, int]]:
-        """Yield topic, queue id and size of the first file, of every queue directory."""
+    def _on_disk(self, root: str = "") -> Iterator[_Listed]:
+        """Yield topic, queue id and `unit_files` of every queue directory."""
         disk = self.context.disk
         for topic in disk.list(f"{root or self.context.root}/{DIRECTORY}"):
             if not topic.is_dir() or not self._is_good(topic.name):
@@ -157,8 +161,7 @@ class ConsumeQueuePlugin(reput.Plugin):
                     continue
                 if int(name) > _QUEUE_ID_MAX or str(int(name)) != name:
                     continue
-                sizes = map(unit_file_size, disk.list(queue.path))
-                yield topic.name, int(name), next(filter(None, sizes), 0)
+                yield topic.name, int(name), unit_files(disk, queue.path)
 
     def _queue(self, topic: str, queue_id: int) -> ConsumeQueue:
         queue = self.queues.get((topic, queue_id))
@@ -466,6 +469,15 @@ class ConsumeQueuePlugin(reput.Plugin):
                     self._noted.keep_all(self.queues)
             finally:
                 self.files.pool.close()
+
+
+def _first_size(found: Iterable[_Listed]) -> tuple[str, int, int] | None:
+    """Return topic, queue id and size of the first file that has bytes; None without one."""
+    for topic, queue_id, files in found:
+        for _, size in files:
+            if size:
+                return topic, queue_id, size
+    return None
 
 
 def _is_gone(queue: ConsumeQueue, min_physical_offset: int) -> bool:

@@ -40,12 +40,13 @@ class QueueReach(NamedTuple):
 def load_reaches(root: str, disk: Disk) -> dict[tuple[str, int], QueueReach]:
     """Return the reach of each (topic, queue id) noted; none if the file is missing or damaged."""
     path = os.path.join(root, OWN_DIRECTORY, _NAME)
-    if not disk.exists(path):
+    text = disk.read_if_exists(path, _SIZE_MAX)
+    if text is None:
         return {}
     try:
         return {
             (topic, int(queue_id)): _checked(*reach)
-            for topic, queues in json.loads(disk.read_file(path, _SIZE_MAX)).items()
+            for topic, queues in json.loads(text).items()
             for queue_id, reach in queues.items()
         }
     except (ValueError, TypeError, AttributeError, RecursionError) as error:

@@ -54,7 +54,7 @@ class Files:
         self.topics.load()
         self.deleted.load()
 
-    def finish_replacing(self) -> None:
-        """Finish or undo changes that a crash has interrupted."""
+    def finish_replacing(self, *, flush: bool) -> None:
+        """Finish or undo changes that a crash has interrupted; see `Disk.finish_replacing`."""
         for each in (self.offsets, self.groups, self.topics, self.deleted):
-            each.document.finish_replacing()
+            each.document.finish_replacing(flush=flush)

@@ -119,7 +119,7 @@ class ConsumerPlugin(OpensConsumers, reput.Plugin):
         """Finish what a crash has interrupted; nothing is derived from the log."""
         files, context = self._files, self._context
         if files is not None and context is not None and context.writable:
-            files.finish_replacing()
+            files.finish_replacing(flush=not context.clean)
             if self._roster_file is not None:
                 self._roster_file.begin()
         return progress

@@ -88,7 +88,9 @@ class FilterPlugin(reput.Plugin):
         self._context = context
         self.consumers = self._none(context.clock)
         if context.writable:
-            context.disk.finish_replacing(context.directory(DIRECTORY), FILE_NAME)
+            context.disk.finish_replacing(
+                context.directory(DIRECTORY), FILE_NAME, flush=not context.clean
+            )
         self._written = self._read()
         if self._written is not None:
             now, path = context.clock(), context.directory(DIRECTORY, FILE_NAME)

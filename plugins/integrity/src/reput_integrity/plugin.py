@@ -99,8 +99,9 @@ class IntegrityPlugin(reput.Plugin):
             self.dispatched_to = progress
             self._look_as_reader()
             return progress
-        context.disk.finish_replacing(files.directory)
-        context.disk.finish_replacing(context.directory(DIRECTORY), ORIGINS_NAME, DISPUTES_NAME)
+        directory, flush = context.directory(DIRECTORY), not context.clean
+        context.disk.finish_replacing(files.directory, flush=flush)
+        context.disk.finish_replacing(directory, ORIGINS_NAME, DISPUTES_NAME, flush=flush)
         end = max(max_physical_offset, context.log.max_physical_offset)
         now = context.clock()
         origins = self._load_origins() if files.bases else Origins()

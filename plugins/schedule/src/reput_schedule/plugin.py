@@ -109,8 +109,9 @@ class SchedulePlugin(reput.Plugin):
         assert self.timer is not None
         self._progress = progress
         if self._context.writable:
-            config = self._context.directory(CONFIG_DIRECTORY)
-            self._context.disk.finish_replacing(config, FILE_NAME, CHECK_FILE, METRICS_FILE)
+            config, flush = self._context.directory(CONFIG_DIRECTORY), not self._context.clean
+            names = (FILE_NAME, CHECK_FILE, METRICS_FILE)
+            self._context.disk.finish_replacing(config, *names, flush=flush)
             self.delivers = ownership.take(self._context, self._state, self.config.deliver)
             self.delivery = LevelDelivery(self._context, self.levels, self._state, self.delivers)
             # After a failed flush the files count up to `max_physical_offset`, but the log goes on

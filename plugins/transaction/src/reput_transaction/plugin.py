@@ -93,7 +93,7 @@ class TransactionPlugin(reput.Plugin):
         """Load the newest snapshot below ``progress``, and return where the log is needed from."""
         engine = self._of_store
         if engine.context.writable and self._offsets is not None:
-            self._offsets.finish_replacing()
+            self._offsets.finish_replacing(flush=not engine.context.clean)
         with engine.lock:
             # The index must have seen the whole log before anything is ended. After a failed flush
             # the log reaches above `max_physical_offset`, where the files are sound.

@@ -82,10 +82,11 @@ class DeadLetterFile:
 
     def read(self) -> list[DeadLetter]:
         """Return all dead letters, oldest first; a message skipped twice is there twice."""
-        if not self.disk.exists(self.path):
+        data = self.disk.read_if_exists(self.path, _READ_SIZE)
+        if data is None:
             return []
         found = []
-        for line in self.disk.read_file(self.path, _READ_SIZE).splitlines():
+        for line in data.splitlines():
             try:
                 letter = DeadLetter(**json.loads(line))
             except (ValueError, TypeError, RecursionError):

@@ -43,10 +43,11 @@ class Manifest:
             CorruptFileError: the file is not as reput writes it.
         """
         path = cls.path(root)
-        if not disk.exists(path):
+        text = disk.read_if_exists(path)
+        if text is None:
             return None
         try:
-            data = json.loads(disk.read_file(path))
+            data = json.loads(text)
             version, plugins, config = data["format"], data["plugins"], data["config"]
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise CorruptFileError(

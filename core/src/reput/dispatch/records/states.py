@@ -12,7 +12,7 @@ import json
 import os
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
@@ -62,8 +62,6 @@ class PluginRecords:
     def load(self, plugin: str) -> PluginRecord:
         """Read a plugin's record; return one of default values if it is missing or damaged."""
         try:
-            if not self.disk.exists(self.path(plugin)):
-                return PluginRecord()
             return self._read(plugin) or PluginRecord()
         except OSError as error:
             if self.unreadable is None:
@@ -86,8 +84,9 @@ class PluginRecords:
         return self._path("plugins", f"{plugin}{_SUFFIX}")
 
     def _read(self, plugin: str) -> PluginRecord | None:
+        text = self.disk.read_if_exists(self.path(plugin), _READ_SIZE)
         try:
-            data = json.loads(self.disk.read_file(self.path(plugin), _READ_SIZE))
+            data = json.loads(text or b"")
             # A later release may have written more fields.
             known = {field.name for field in attrs.fields(PluginRecord)}
             record = PluginRecord(**{name: data[name] for name in data if name in known})
@@ -175,6 +174,7 @@ _TYPES: Final[dict[str, tuple[type, ...]]] = {
 
 def _is_sound(record: PluginRecord) -> bool:
     """Whether every value has its right type; the file may hold anything."""
-    values: dict[str, Any] = attrs.asdict(record)
-    sound = all(isinstance(values[name], types) for name, types in _TYPES.items())
-    return sound and (record.cut_to is None or record.cut_to >= 0)
+    for name, types in _TYPES.items():
+        if not isinstance(getattr(record, name), types):
+            return False
+    return record.cut_to is None or record.cut_to >= 0

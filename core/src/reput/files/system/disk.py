@@ -37,6 +37,7 @@ Buffer = bytes | bytearray | memoryview
 Item = TypeVar("Item")
 
 _BY_NAME = operator.attrgetter("name")
+_ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
 _CLEAR_SIZE = 1 << 20  # bytes read, and zeroed, at a time
 
 
@@ -114,8 +115,9 @@ class Disk:
         """Keep directories of the store open, so that files in them are reached in one step.
 
         Nothing is held if links are followed, or for a directory that is missing. A directory that
-        this disk renames or removes is no longer held. So a writer calls this for directories that
-        no other process renames or removes while the writer has the store's lock.
+        this disk renames, removes or makes again is no longer held. So a writer calls this for
+        directories that no other process renames while the writer has the store's lock; a plugin
+        calls it in `reput_open`, and so again when it is resumed.
 
         Args:
             paths: absolute, as they begin the paths of files; a directory before those in it.
@@ -329,13 +331,11 @@ class Disk:
         """
         try:
             self._root.look(os.stat, path, follow_symlinks=False)
-        except UnsafePathError:
-            raise
-        except (FileNotFoundError, NotADirectoryError, ValueError):
+        except FileNotFoundError:
             return False
-        except OSError as error:
-            if error.errno == errno.ENAMETOOLONG:
-                return False  # nothing can have such a name
+        except (OSError, ValueError) as error:
+            if _is_absence(error):
+                return False
             raise
         return True
 
@@ -421,6 +421,7 @@ class Disk:
         """Make a directory whose parent exists. Callers use `make_directory`."""
         try:
             self._root.change(os.mkdir, path)
+            self._root.drop(path)  # held until now, it was removed by another process
         except FileExistsError:
             if not self._is_directory(path):  # else another process was quicker
                 raise
@@ -481,7 +482,7 @@ class Disk:
         self.rename(fresh, path)
         self.flush_directory(os.path.dirname(path))
 
-    def finish_replacing(self, directory: str, *names: str) -> None:
+    def finish_replacing(self, directory: str, *names: str, flush: bool = True) -> None:
         """Complete, or undo, calls of `replace` that a kill interrupted.
 
         Removes temporary files, and flushes the directory: a rename that is not on disk could be
@@ -491,16 +492,30 @@ class Disk:
         Args:
             directory: where the files are; may be missing.
             names: names of the files; all files of the directory when left out.
+            flush: False if the last writer closed the store (`reput.plugin.StoreContext.clean`):
+                every name is on disk then, and a flush of nothing takes as long as another one.
         """
-        fresh = {f"{name}.new" for name in names}
-        for entry in self.list(directory):
-            if entry.name in fresh or (not names and entry.name.endswith(".new")):
+        entries = self.list(directory)
+        for entry in entries:
+            name = entry.name
+            if name.endswith(".new") and (not names or name.removesuffix(".new") in names):
                 if not self.follows_links:
                     self.status(entry.path)  # raises for a link
                 if entry.is_file():
                     self.remove(entry.path)
-        if self.exists(directory):
+        if flush and entries:  # a file that was replaced is among them
             self.flush_directory(directory)
+
+    def read_if_exists(self, path: str, limit: int = 64 * 1024 * 1024) -> bytes | None:
+        """Return the same as `read_file`; None if there is no such file, as `exists` decides."""
+        try:
+            return self.read_file(path, limit)
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError) as error:
+            if _is_absence(error):
+                return None
+            raise
 
     def read_file(self, path: str, limit: int = 64 * 1024 * 1024) -> bytes:
         """Return the bytes of a small file, at most ``limit``."""
@@ -509,3 +524,10 @@ class Disk:
             return self.read(descriptor, min(self.size(descriptor), limit), 0)
         finally:
             self.close(descriptor)
+
+
+def _is_absence(error: OSError | ValueError) -> bool:
+    """Whether ``error`` says that there is nothing of a name."""
+    if isinstance(error, OSError):
+        return error.errno in _ABSENT and not isinstance(error, UnsafePathError)
+    return True  # a name with a byte 0, which nothing can have

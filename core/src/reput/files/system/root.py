@@ -17,7 +17,7 @@ import errno
 import os
 import stat
 from collections.abc import Callable, Sequence
-from typing import Final, Protocol, TypeVar
+from typing import Final, NoReturn, Protocol, TypeVar
 
 from reput.errors import DiskShutError, UnsafePathError
 from reput.locks import new_lock
@@ -139,16 +139,18 @@ class StoreRoot:
     def hold(self, paths: Sequence[str]) -> None:
         """Open directories for all that is reached through them from now on; see `Disk.hold`."""
         for path in paths:
-            if not self.follow_links and path not in self._held:
+            self.drop(path)
+            if not self.follow_links:
                 with contextlib.suppress(FileNotFoundError):
                     self._held[path] = Descriptor(self.open_directory(path, _STEP))
 
     def drop(self, path: str) -> None:
         """Hold nothing at or below ``path`` any more, as the name goes to something else."""
-        below = path + os.sep
-        for each in list(self._held):
-            if each == path or each.startswith(below):
-                self._held.pop(each, None)
+        if path in self._held:
+            below = path + os.sep
+            for each in list(self._held):
+                if each == path or each.startswith(below):
+                    self._held.pop(each, None)
 
     def reach(self, path: str) -> tuple[Descriptor | None, str]:
         """Return the open directory that has ``path``, and the name there.
@@ -415,23 +417,25 @@ class _StoreEntry:
         return self._is_link
 
     def is_dir(self, *, follow_symlinks: bool = True) -> bool:
-        self._refuse_link(follow_symlinks)
+        if self._is_link and follow_symlinks:
+            self._refuse()
         return self._is_directory
 
     def is_file(self, *, follow_symlinks: bool = True) -> bool:
-        self._refuse_link(follow_symlinks)
+        if self._is_link and follow_symlinks:
+            self._refuse()
         return self._is_file
 
     def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
-        self._refuse_link(follow_symlinks)
+        if self._is_link and follow_symlinks:
+            self._refuse()
         if self._status is not None:
             return self._status
         return self._root.look(os.stat, self.path, follow_symlinks=False)
 
-    def _refuse_link(self, follow_symlinks: bool) -> None:
-        if self._is_link and follow_symlinks:
-            directory, name = self._root.reach(self.path)
-            raise _link_at(self.path, directory, name)
+    def _refuse(self) -> NoReturn:
+        directory, name = self._root.reach(self.path)
+        raise _link_at(self.path, directory, name)
 
 
 def _anywhere() -> StoreRoot:

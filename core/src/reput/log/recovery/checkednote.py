@@ -69,10 +69,11 @@ def save_checked(checked: CheckedRanges, root: str, disk: Disk) -> None:
 
 def _read(root: str, disk: Disk) -> CheckedRanges | None:
     path = path_of_checked(root)
-    if not disk.exists(path):
+    data = disk.read_if_exists(path, _SIZE_MAX)
+    if data is None:
         return CheckedRanges()
     try:
-        facts: Any = json.loads(disk.read_file(path, _SIZE_MAX))
+        facts: Any = json.loads(data)
         ranges = facts["ranges"]
         if facts["crc"] != _crc(ranges) or len(ranges) > _RANGES_MAX:
             return None

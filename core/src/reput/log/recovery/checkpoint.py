@@ -45,9 +45,7 @@ class Checkpoint:
     @classmethod
     def load(cls, path: str, disk: Disk) -> Checkpoint:
         """Read the file; all values are 0 if it is missing or too short."""
-        if not disk.exists(path):
-            return cls()
-        data = disk.read_file(path, CHECKPOINT_SIZE)
+        data = disk.read_if_exists(path, CHECKPOINT_SIZE) or b""
         if len(data) < cls.SIZE_MIN:
             return cls()
         return cls(*_FIELDS.unpack(data[: _FIELDS.size].ljust(_FIELDS.size, b"\0")))

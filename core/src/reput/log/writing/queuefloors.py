@@ -112,11 +112,12 @@ class QueueFloors:
     def _load(self) -> dict[tuple[str, int], int]:
         """Read the file; return no floors if it is missing or damaged."""
         try:
-            if not self._disk.exists(self._path):
+            text = self._disk.read_if_exists(self._path)
+            if text is None:
                 return {}
             return {
                 (topic, int(queue_id)): _checked(offset)
-                for topic, queues in json.loads(self._disk.read_file(self._path)).items()
+                for topic, queues in json.loads(text).items()
                 for queue_id, offset in queues.items()
             }
         except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:

@@ -32,8 +32,11 @@ def refuse_unfinished(root: str, disk: Disk | None = None) -> None:
     """
     path = os.path.join(root, UNFINISHED)
     disk = disk or Disk().at(root)
-    if not disk.exists(path):
+    text = disk.read_if_exists(path, _SIZE_MAX)
+    if text is None:
         return
-    text = disk.read_file(path, _SIZE_MAX).decode("utf-8", "replace")
-    reason = text.partition("\n")[0] or "a tool has begun to make it, and has not finished"
+    reason = (
+        text.decode("utf-8", "replace").partition("\n")[0]
+        or "a tool has begun to make it, and has not finished"
+    )
     raise StoreNotFoundError(root, f"the store is not finished: {reason}")

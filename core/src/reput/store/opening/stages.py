@@ -303,15 +303,16 @@ def begin_changes(
 ) -> Begun:
     """Write ``abort`` and the manifest, and make the store's directories."""
     disk, abort, own = asked.disk, held.abort, asked.path(OWN_DIRECTORY)
-    disk.finish_replacing(asked.root, "abort", "checkpoint")
+    is_new = not abort.present
+    flush = not (held.clean and is_new)
+    disk.finish_replacing(asked.root, "abort", "checkpoint", flush=flush)
     # Not in "requests": other processes write there at any time.
     for directory in (own, *(os.path.join(own, name) for name in _OWN_NOTES)):
-        disk.finish_replacing(directory)
+        disk.finish_replacing(directory, flush=flush)
     disk.make_directory(os.path.join(own, "progress"))
     disk.make_directory(files.directory)
     if held.manifest is None:
         disk.hold(*_held_directories(asked))  # some were missing
-    is_new = not abort.present
 
     def take_back() -> None:
         try:
@@ -333,7 +334,9 @@ def begin_changes(
             asked.outer.flush_directory(os.path.dirname(asked.root))
     fresh = Manifest(tuple(sorted(settings.plugins.plugins)), settings.sections)
     if fresh != held.manifest:
+        undoing.keep(take_back)  # if this fails, its name may not be on disk: no proper close
         fresh.save(asked.root, disk)
+        undoing.when_failed(take_back)
     allocator = FileAllocator(own, files.file_size, disk, ahead=settings.log.preallocate)
     undoing.in_any_case(allocator.close)
     allocator.discard_leftovers()

@@ -97,11 +97,10 @@ class BrokerDocument:
             return self.read(), False
         return (document, True) if isinstance(document, dict) else (self.read(), False)
 
-    def finish_replacing(self) -> None:
+    def finish_replacing(self, *, flush: bool) -> None:
         """Finish or undo a change that a crash has interrupted; before the first `read`."""
-        self.disk.finish_replacing(
-            self.directory, self.file_name, brokerjson.backup_of(self.file_name)
-        )
+        names = (self.file_name, brokerjson.backup_of(self.file_name))
+        self.disk.finish_replacing(self.directory, *names, flush=flush)
 
     def _tell(self, text: str) -> None:
         logger.warning("file of the broker's not read: %s", text)

@@ -54,7 +54,8 @@ class Tracker:
     def recover(self, progress: int) -> int:
         """Load the newest snapshot up to ``progress``; return from where the log is needed."""
         if self._context.writable:
-            self._context.disk.finish_replacing(self._directory)
+            flush = not self._context.clean
+            self._context.disk.finish_replacing(self._directory, flush=flush)
         self._fresh.clear()
         self._begin(0)
         self.is_blank = True

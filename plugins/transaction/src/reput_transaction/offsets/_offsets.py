@@ -74,9 +74,9 @@ class SystemOffsets:
             self.op_offset = offset_of(document, OP_KEY)
             return
 
-    def finish_replacing(self) -> None:
-        """Finish or undo a save that a crash has interrupted."""
-        self.disk.finish_replacing(self.directory, FILE_NAME)
+    def finish_replacing(self, *, flush: bool) -> None:
+        """Finish or undo a save that a crash has interrupted; see `Disk.finish_replacing`."""
+        self.disk.finish_replacing(self.directory, FILE_NAME, flush=flush)
 
     def save(self, half_offset: int, op_offset: int, now: int) -> bool:
         """Save both offsets if they have changed, and return whether the file was written.
