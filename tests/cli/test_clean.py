@@ -109,25 +109,24 @@ def test_without_anything_that_says_what_may_go_nothing_does(run, aged_store):
     assert len(names(path)) == 5
 
 
-def test_who_is_no_terminal_is_not_asked_and_must_say_yes(run, aged_store):
+def test_without_an_answer_nothing_is_removed_and_yes_is_named(run, aged_store):
     path = aged_store()
 
-    ended = run("clean", path, "--max-bytes", 1, stdin="y\n")
+    ended = run("clean", path, "--max-bytes", 1)
 
     assert ended.code == 2
     assert "give --yes" in ended.err
     assert len(names(path)) == 5
 
 
-@pytest.mark.parametrize(("answer", "code", "left"), [("y\n", 0, 1), ("n\n", 130, 5)])
-def test_at_a_terminal_the_question_is_asked(run, aged_store, monkeypatch, answer, code, left):
+@pytest.mark.parametrize(("answer", "code", "left"), [("y\n", 0, 1), ("n\n", 6, 5)])
+def test_the_question_is_asked_and_its_answer_followed(run, aged_store, answer, code, left):
     path = aged_store()
-    monkeypatch.setattr("reput_cli.commands.clean._is_terminal", lambda: True)
 
     ended = run("clean", path, "--max-bytes", 1, stdin=answer)
 
     assert ended.code == code
-    assert "Remove 4 files, 256.0 KiB?" in ended.out
+    assert "Remove 4 files, 256.0 KiB?" in ended.err
     assert len(names(path)) == left
 
 

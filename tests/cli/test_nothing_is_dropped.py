@@ -46,7 +46,7 @@ def test_an_option_of_put_that_would_be_dropped_is_refused(store, options):
     done = _run("put", store, "orders", *options, given=b"two\n")
 
     assert (done.exit_code, _bodies(store)) == (2, [b"one"])
-    assert "Error: " in done.stderr
+    assert done.stderr.startswith("reput: ")
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_an_option_that_would_select_nothing_or_say_nothing_is_refused(store, ar
     done = _run(command, store, *others)
 
     assert (done.exit_code, done.stdout) == (2, "")
-    assert "Error: " in done.stderr
+    assert done.stderr.startswith("reput: ")
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ def test_the_nearest_name_is_suggested(word, known, meant) -> None:
 @pytest.mark.parametrize(
     ("arguments", "hint"),
     [
-        (("inof",), "No such command 'inof'; did you mean 'info'?"),
+        (("inof",), "no such command 'inof'; did you mean 'info'?"),
         (("dead-leters",), "did you mean 'dead-letters'?"),
         (("frobnicate",), "`reput --help` lists all"),
         (("info", "--tpoic", "x"), "--topic"),

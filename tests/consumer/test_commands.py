@@ -155,7 +155,7 @@ def test_what_was_not_consumed_is_printed_and_consumed(run, path):
 
 
 def test_consuming_may_stop_early_and_select(run, path):
-    lines = run("consume", path, "new", "orders", "--tag", "paid", "--max", "1", "--json").lines
+    lines = run("consume", path, "new", "orders", "--tag", "paid", "--count", "1", "--json").lines
     rest = run("consume", path, "new", "orders", "--tag", "paid", "--json").lines
 
     assert [base64.b64decode(each["body_base64"]) for each in lines] == [b"order 0"]

@@ -12,7 +12,7 @@ import click
 
 import reput as package
 from reput_cli.kit.exitcodes import ExitCode
-from reput_cli.kit.failures import failure_of
+from reput_cli.kit.failures import failure_of, usage_failure
 from reput_cli.kit.options import with_debug
 from reput_cli.kit.suggesting import did_you_mean
 from reput_cli.lazycommand import LazyCommand
@@ -68,6 +68,8 @@ class ReputGroup(click.Group):
         """Read the command line; ``--help`` and ``--version`` already print here."""
         try:
             return super().make_context(*args, **kwargs)
+        except click.UsageError as error:
+            raise usage_failure(error) from None
         except BrokenPipeError:
             _abandon_stdout()
             raise click.exceptions.Exit(ExitCode.OUTPUT_CLOSED) from None
@@ -82,6 +84,9 @@ class ReputGroup(click.Group):
             sys.stdout.flush()
         except click.exceptions.Exit:
             raise
+        except click.UsageError as error:
+            _trace(ctx, error.__cause__)
+            raise usage_failure(error) from None
         except click.ClickException as error:
             _trace(ctx, error.__cause__)
             raise

@@ -86,7 +86,7 @@ def _to_read(path: str) -> list[str]:
 def _end(
     path: str, commits: Sequence[str], rollbacks: Sequence[str], is_sure: bool, as_json: bool
 ) -> None:
-    from reput_cli.kit import ExitCode, Failure, open_to_read, print_json
+    from reput_cli.kit import confirm, open_to_read, print_json
     from reput_transaction.plugin import TransactionPlugin
 
     both = sorted({*commits} & {*rollbacks})
@@ -104,8 +104,8 @@ def _end(
                 verb = "Commit" if outcome == "commit" else "Roll back"
                 half = by_id.get(name)
                 click.echo(f"{verb} {name if half is None else _summary(half, now)}", err=True)
-    if not is_sure and not click.confirm("End these transactions?", err=True):
-        raise Failure("nothing was changed", ExitCode.REFUSED)
+    if not is_sure:
+        confirm("End these transactions?")
     ended = _end_now(path, wanted)
     if as_json:
         print_json({"path": path, "ended": ended})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -124,17 +123,13 @@ def _check_nobody_writes(root: str) -> None:
 
 
 def _ask(report: ExpiryReport, *, as_json: bool) -> None:
+    from reput_cli.kit.asking import confirm
     from reput_cli.kit.output import format_count, format_size
 
-    if as_json or not _is_terminal():
-        raise click.UsageError("nothing was removed; give --yes to remove without being asked")
-    _print(report)
+    if not as_json:
+        _print(report)
     files = format_count(len(report.plan.removals), "file")
-    click.confirm(f"Remove {files}, {format_size(report.plan.freed_size)}?", abort=True)
-
-
-def _is_terminal() -> bool:
-    return sys.stdin.isatty()
+    confirm(f"Remove {files}, {format_size(report.plan.freed_size)}?")
 
 
 # --------------------------------------------------------------------------- what is shown

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from reput.installing import install_command
+from reput_cli.kit.asking import confirm
 from reput_cli.kit.completing import complete_plugin
 from reput_cli.kit.failures import warn
 from reput_cli.kit.opening import open_to_read
@@ -136,9 +136,7 @@ def _remove(path: str, plugin: str, *, yes: bool, as_json: bool) -> None:
 
     found = found_to_remove(path, plugin)
     if not yes:
-        if as_json or not sys.stdin.isatty():
-            raise click.UsageError("nothing was removed; give --yes to remove without being asked")
-        click.confirm(f"Have the store at {found.root} no longer use {plugin!r}?", abort=True)
+        confirm(f"Have the store at {found.root} no longer use {plugin!r}?")
     remove(found)
     if as_json:
         print_json(found.document())

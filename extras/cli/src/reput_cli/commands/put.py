@@ -81,7 +81,7 @@ Examples:
     "--queue",
     "queue_id",
     metavar="ID",
-    type=click.IntRange(0),
+    type=click.IntRange(0, (1 << 31) - 1),
     default=0,
     show_default=True,
     shell_complete=complete_queue,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from reput.doors import door
 
 if TYPE_CHECKING:
+    from reput_cli.kit.asking import confirm as confirm
     from reput_cli.kit.escape import escape_text as escape_text
     from reput_cli.kit.exitcodes import ExitCode as ExitCode
     from reput_cli.kit.failures import Failure as Failure
@@ -54,6 +55,7 @@ _HOMES = {
     "ProgressBar": "progressbar",
     "check_store": "storeplugins",
     "check_used": "storeplugins",
+    "confirm": "asking",
     "escape_text": "escape",
     "follow_links_option": "options",
     "follows_links": "opening",

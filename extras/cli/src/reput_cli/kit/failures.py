@@ -11,9 +11,9 @@ import click
 from reput_cli.kit.escape import escape_text
 from reput_cli.kit.exitcodes import ExitCode
 from reput_cli.kit.streams import STANDARD_OUTPUT
-from reput_cli.kit.suggesting import did_you_mean
+from reput_cli.kit.suggesting import did_you_mean, meant_option
 
-__all__ = ["Failure", "failure_of", "warn"]
+__all__ = ["Failure", "failure_of", "usage_failure", "warn"]
 
 
 class Failure(click.ClickException):
@@ -31,6 +31,26 @@ class Failure(click.ClickException):
 def warn(text: str) -> None:
     """Print one line on stderr that does not end the command."""
     click.echo(f"reput: {escape_text(text)}", err=True)
+
+
+def usage_failure(error: click.UsageError) -> Failure:
+    """Return the failure that the command line shows for arguments that are not understood."""
+    path = "reput" if error.ctx is None else error.ctx.command_path
+    if isinstance(error, click.NoSuchOption):
+        known = [] if error.ctx is None else _options_of(error.ctx)
+        text = f"{path} has no option {error.option_name}"
+        text += meant_option(error.option_name, known)
+    else:
+        text = error.format_message().rstrip(".")
+        text = text[:1].lower() + text[1:]
+    if "--help" not in text and "did you mean" not in text:
+        text += f"; `{path} --help` lists the options"
+    return Failure(text, ExitCode.USAGE)
+
+
+def _options_of(ctx: click.Context) -> list[str]:
+    params = ctx.command.get_params(ctx)
+    return [name for each in params for name in each.opts if name.startswith("--")]
 
 
 def failure_of(error: Exception) -> Failure:

@@ -4,8 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-__all__ = ["did_you_mean", "nearest"]
+__all__ = ["did_you_mean", "meant_option", "nearest"]
 
+_OTHER_WORDS = {
+    "--after": "--from",
+    "--before": "--until",
+    "--end": "--until",
+    "--host": "--listen",
+    "--limit": "--count",
+    "--max": "--count",
+    "--number": "--count",
+    "--port": "--listen",
+    "--since": "--from",
+    "--sql": "--where",
+    "--start": "--from",
+    "--tags": "--tag",
+    "--to": "--until",
+}
+"""Options of other programs, and ours of the same meaning."""
 _CUTOFF = 0.6  # of difflib's ratio: two swapped letters of five are near, two wrong ones are not
 
 
@@ -22,3 +38,12 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return the end of an error's text: ``"; did you mean 'orders'?"``, or nothing."""
     near = nearest(word, known)
     return "" if near is None else f"; did you mean {near!r}?"
+
+
+def meant_option(word: str, known: Iterable[str]) -> str:
+    """Return the end of an error's text that names the option that was meant, or nothing."""
+    options = list(known)
+    if word not in _OTHER_WORDS:
+        return did_you_mean(word, options)
+    ours = _OTHER_WORDS[word]
+    return f"; did you mean {ours!r}?" if ours in options else ""

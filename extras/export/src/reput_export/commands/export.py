@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import click
@@ -14,6 +15,10 @@ if TYPE_CHECKING:
 __all__ = ["export"]
 
 _COMPRESSIONS = ("zstd", "gzip", "none", "snappy", "lz4")
+_ONE_FILE = frozenset(
+    {".db", ".duckdb", ".gz", ".ods", ".sqlite", ".tar", ".tgz", ".xls", ".xlsx", ".zip"}
+)
+"""How the name of a single file ends, in forms that no export has."""
 
 
 def _names(
@@ -139,6 +144,8 @@ def export(
     directory with what is new, in one step, too. A store may be written meanwhile.
     """
     from reput_cli.kit import ProgressBar, print_json
+
+    _check_target(target)
     from reput_export.commands.failing import failures
     from reput_export.exporting.job import export as run
     from reput_offline import LocalEngine
@@ -175,6 +182,16 @@ def export(
     else:
         _tell(target, done, seconds, incremental=incremental)
     _end_with_damage(done.damage_count)
+
+
+def _check_target(target: str) -> None:
+    suffix = os.path.splitext(target)[1].lower()
+    if suffix in _ONE_FILE:
+        raise click.BadParameter(
+            f"{target} would be a folder, as each export is: of Parquet, JSON lines or CSV files "
+            f"(--format), and not a {suffix} file; choose another name",
+            param_hint="OUT",
+        )
 
 
 def _tell(target: str, done: Exported, seconds: float, *, incremental: bool) -> None:

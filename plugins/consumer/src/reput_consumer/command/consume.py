@@ -15,8 +15,8 @@ __all__ = ["consume"]
 
 _EXAMPLES = """\b
 Examples:
-  reput consume STORE billing orders --start earliest
-  reput consume STORE billing orders --tag 'paid || refunded' --max 100 --json
+  reput consume STORE billing orders --from latest
+  reput consume STORE billing orders --tag 'paid || refunded' --count 100 --json
 """
 
 
@@ -29,14 +29,20 @@ Examples:
 )
 @click.option("--where", metavar="CONDITION", help="Only messages that this SQL condition selects.")
 @click.option(
-    "--start",
+    "--from",
+    "start",
     type=click.Choice(["earliest", "latest"]),
     default="earliest",
     show_default=True,
     help="Where a group begins that has not read the topic yet.",
 )
 @click.option(
-    "--max", "max_count", metavar="COUNT", type=click.IntRange(min=1), help="Stop after so many."
+    "-n",
+    "--count",
+    "max_count",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help="Stop after so many.",
 )
 @json_option("a line for each message")
 @with_debug

@@ -72,7 +72,7 @@ def resend(
     Only that group gets them, as if they had never failed. The dead letters themselves stay where
     they are until the log loses them. Nobody may write the store meanwhile.
     """
-    from reput_cli.kit import ExitCode, Failure, format_count, print_json
+    from reput_cli.kit import confirm, format_count, print_json
     from reput_consumer.command.opening import changing_groups, reading_groups
 
     group = _checked(group)
@@ -81,8 +81,8 @@ def resend(
     with reading_groups(path) as (store, _):
         count = len(_chosen(store, group, ids))
     what = format_count(count, "dead letter")
-    if not is_sure and not click.confirm(f"Resend {what} to group {group}?", err=True):
-        raise Failure("nothing was changed", ExitCode.REFUSED)
+    if not is_sure:
+        confirm(f"Resend {what} to group {group}?")
     with changing_groups(path) as (store, plugin):
         letters = _chosen(store, group, ids)  # there may be more by now, or fewer
         plugin.resend(group, letters)

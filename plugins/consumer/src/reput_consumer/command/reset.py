@@ -44,7 +44,7 @@ def reset_offset(
     each queue. Nobody may write the store meanwhile: a program whose consumers are running calls
     reset_offsets of its plugin.
     """
-    from reput_cli.kit import ExitCode, Failure, check_store, escape_text, print_json
+    from reput_cli.kit import check_store, confirm, escape_text, print_json
     from reput_consumer.command.opening import changing_groups, require_topic
     from reput_consumer.names import checked_group, checked_topic
 
@@ -55,10 +55,8 @@ def reset_offset(
     except ValueError as error:
         raise click.UsageError(escape_text(str(error))) from None
     to = _place(where)
-    if not is_sure and not click.confirm(
-        f"Move group {group} in topic {topic} to {where}?", err=True
-    ):
-        raise Failure("nothing was changed", ExitCode.REFUSED)
+    if not is_sure:
+        confirm(f"Move group {group} in topic {topic} to {where}?")
     with changing_groups(path) as (store, plugin):
         require_topic(store, topic, path)
         changes = plugin.reset_offsets(group, topic, to)

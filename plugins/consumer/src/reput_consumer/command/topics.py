@@ -78,7 +78,14 @@ def delete(path: str, topic: str, is_sure: bool, as_json: bool) -> None:
     are put later make the topic anew. The log keeps the old ones until it loses its head, and
     `reput cat` shows them. Nobody may write the store meanwhile.
     """
-    from reput_cli.kit import ExitCode, Failure, check_store, escape_text, print_json
+    from reput_cli.kit import (
+        ExitCode,
+        Failure,
+        check_store,
+        confirm,
+        escape_text,
+        print_json,
+    )
     from reput_consumer.command.opening import changing_groups
     from reput_consumer.names import checked_topic
 
@@ -87,10 +94,8 @@ def delete(path: str, topic: str, is_sure: bool, as_json: bool) -> None:
         checked_topic(topic)
     except ValueError as error:
         raise click.UsageError(escape_text(str(error))) from None
-    if not is_sure and not click.confirm(
-        f"Delete topic {topic}, and the offsets that groups have of it?", err=True
-    ):
-        raise Failure("nothing was changed", ExitCode.REFUSED)
+    if not is_sure:
+        confirm(f"Delete topic {topic}, and the offsets that groups have of it?")
     with changing_groups(path) as (store, plugin):
         groups = plugin.port.offsets.groups_of(topic)
         if not plugin.delete_topic(topic):
