@@ -16,40 +16,39 @@ mod put;
 mod read;
 mod shared;
 
-use pyo3::prelude::*;
-
 /// Raised with every change of a kernel's arguments, answer or meaning; see `reput.engine`.
 const INTERFACE: u32 = 7;
 
 // Free-threaded builds are refused by `__init__.py`: kernels rely on the interpreter lock.
-#[pymodule(gil_used = true)]
-fn _kernels(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    shared::arrays::load_numpy(module.py())?;
-    module.add("INTERFACE", INTERFACE)?;
-    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
-    module.add_class::<put::appender::Appender>()?;
-    module.add_class::<flush::turns::FlushTurns>()?;
-    module.add_function(wrap_pyfunction!(shared::border::provoke_panic, module)?)?;
-    module.add_function(wrap_pyfunction!(
+#[pyo3::pymodule(gil_used = true)]
+mod _kernels {
+    use pyo3::prelude::*;
+
+    #[pymodule_export]
+    use crate::{
         derive::hash::java_string_hash_column,
-        module
-    )?)?;
-    module.add_function(wrap_pyfunction!(encode::layout::layout, module)?)?;
-    module.add_function(wrap_pyfunction!(put::interest::concerns_any, module)?)?;
-    module.add_function(wrap_pyfunction!(derive::items::make_items, module)?)?;
-    module.add_function(wrap_pyfunction!(derive::keys::keys_of_texts, module)?)?;
-    module.add_function(wrap_pyfunction!(read::pieces::read_pieces, module)?)?;
-    module.add_function(wrap_pyfunction!(
+        derive::items::make_items,
+        derive::keys::keys_of_texts,
         derive::properties::property_places,
-        module
-    )?)?;
-    module.add_function(wrap_pyfunction!(put::chunk::append_rows, module)?)?;
-    module.add_function(wrap_pyfunction!(put::rows::queue_offsets_of_rows, module)?)?;
-    module.add_function(wrap_pyfunction!(put::rows::rows_of_columns, module)?)?;
-    module.add_function(wrap_pyfunction!(put::rows::rows_of_messages, module)?)?;
-    module.add_function(wrap_pyfunction!(read::sound::sound_messages, module)?)?;
-    module.add_function(wrap_pyfunction!(derive::topics::topic_table, module)?)?;
-    module.add_function(wrap_pyfunction!(derive::units::units_by_queue, module)?)?;
-    module.add_class::<read::view::MessageView>()?;
-    module.add_function(wrap_pyfunction!(derive::window::cut_window, module)?)
+        derive::topics::topic_table,
+        derive::units::units_by_queue,
+        derive::window::cut_window,
+        flush::turns::FlushTurns,
+        put::appender::Appender,
+        put::chunk::append_rows,
+        put::interest::concerns_any,
+        put::rows::{queue_offsets_of_rows, rows_of_columns, rows_of_messages},
+        read::pieces::read_pieces,
+        read::sound::sound_messages,
+        read::view::MessageView,
+        shared::border::provoke_panic,
+        shared::layout::layout,
+    };
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        crate::shared::arrays::load_numpy(module.py())?;
+        module.add("INTERFACE", crate::INTERFACE)?;
+        module.add("__version__", env!("CARGO_PKG_VERSION"))
+    }
 }

@@ -3,8 +3,9 @@
 use pyo3::prelude::*;
 
 use crate::derive::text::java_text;
-use crate::shared::arrays::{Column, Stretches, array};
-use crate::shared::border::{Answer, guarded, unlocked};
+use crate::shared::arrays::{Column, Stretches, array, slices};
+use crate::shared::border::{guarded, unlocked};
+use crate::shared::decline::declined_unless;
 
 const HIGH_BITS: u64 = 0x8080_8080_8080_8080;
 
@@ -62,40 +63,16 @@ pub fn java_string_hash_column<'py>(
     seeds: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     guarded(py, "java_string_hash_column", || {
-        let (Some(window), Some(starts), Some(sizes)) =
-            (Column::of(window), Column::of(starts), Column::of(sizes))
-        else {
-            return Ok(None);
-        };
-        let seeds: Option<Column<'py, i32>> = match seeds {
-            None => None,
-            Some(given) => match Column::of(given) {
-                None => return Ok(None),
-                found => found,
-            },
-        };
-        column(py, &window, &starts, &sizes, seeds.as_ref())
+        slices!(window, starts, sizes);
+        let texts = Stretches::of(window, starts, sizes)?;
+        let seeds = seeds.map(Column::<i32>::of).transpose()?;
+        let seeds = seeds.as_ref().map(Column::items);
+        declined_unless(seeds.is_none_or(|seeds| seeds.len() == texts.len()))?;
+        let seed = |row| seeds.map_or(0, |seeds| seeds[row] as u32);
+        let hash = |row| java_hash(texts.row(row), seed(row)) as i32;
+        let hashes = unlocked(py, 32 * texts.len(), || {
+            (0..texts.len()).map(hash).collect::<Vec<_>>()
+        });
+        Ok(array(py, hashes))
     })
-}
-
-fn column<'py>(
-    py: Python<'py>,
-    window: &Column<'py, u8>,
-    starts: &Column<'py, i64>,
-    sizes: &Column<'py, i64>,
-    seeds: Option<&Column<'py, i32>>,
-) -> Answer<'py> {
-    let Some(texts) = Stretches::of(window.items(), starts.items(), sizes.items()) else {
-        return Ok(None);
-    };
-    let seeds = seeds.map(Column::items);
-    if seeds.is_some_and(|seeds| seeds.len() != texts.len()) {
-        return Ok(None);
-    }
-    let hashes = unlocked(py, 32 * texts.len(), || {
-        (0..texts.len())
-            .map(|row| java_hash(texts.row(row), seeds.map_or(0, |seeds| seeds[row] as u32)) as i32)
-            .collect()
-    });
-    Ok(Some(array(py, hashes).into_any()))
 }

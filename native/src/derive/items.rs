@@ -3,8 +3,9 @@
 use numpy::PyReadwriteArray1;
 use pyo3::prelude::*;
 
-use crate::shared::arrays::{Column, array};
+use crate::shared::arrays::{array, slices};
 use crate::shared::border::{guarded, unlocked};
+use crate::shared::decline::{Decline, declined_unless};
 
 const ITEM_SIZE: usize = 20;
 const AHEAD: usize = 24; // items; a slot is nearly always in memory and in no cache
@@ -21,36 +22,22 @@ pub fn make_items<'py>(
     begin_timestamp: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyAny>> {
     guarded(py, "make_items", || {
-        let (Ok(mut slots), Some(hashes), Some(physical_offsets), Some(timestamps)) = (
-            slots.extract::<PyReadwriteArray1<'py, i32>>(),
-            Column::<i32>::of(hashes),
-            Column::<i64>::of(physical_offsets),
-            Column::<i64>::of(timestamps),
-        ) else {
-            return Ok(None);
-        };
-        let (Ok(slots), Ok(first), Ok(begin_timestamp)) = (
-            slots.as_slice_mut(),
-            first.extract::<i32>(),
-            begin_timestamp.extract::<i64>(),
-        ) else {
-            return Ok(None);
-        };
+        slices!(hashes, physical_offsets, timestamps);
+        let declined = |_| Decline::ToPython;
+        let slots = slots.extract::<PyReadwriteArray1<'py, i32>>();
+        let mut slots = slots.map_err(|_| Decline::ToPython)?;
+        let slots = slots.as_slice_mut().map_err(|_| Decline::ToPython)?;
+        let first = first.extract::<i32>().map_err(declined)?;
+        let begin_timestamp = begin_timestamp.extract().map_err(declined)?;
         let keys = Keys {
-            hashes: hashes.items(),
-            physical_offsets: physical_offsets.items(),
-            timestamps: timestamps.items(),
+            hashes,
+            physical_offsets,
+            timestamps,
         };
-        if !keys.fit(slots.len(), first) {
-            return Ok(None);
-        }
-        let size = 256 * keys.hashes.len(); // a slot is a cache miss
+        declined_unless(keys.fit(slots.len(), first))?;
+        let size = 256 * hashes.len(); // a slot is a cache miss
         let (items, slot, empty) = unlocked(py, size, || keys.enter(slots, first, begin_timestamp));
-        Ok(Some(
-            (array(py, items), array(py, slot), empty)
-                .into_pyobject(py)?
-                .into_any(),
-        ))
+        Ok((array(py, items), array(py, slot), empty))
     })
 }
 
@@ -73,11 +60,8 @@ impl Keys<'_> {
     /// Bytes of the items, the slot of each, and how many slots were empty before.
     fn enter(&self, slots: &mut [i32], first: i32, begin: i64) -> (Vec<u8>, Vec<isize>, usize) {
         let slot_count = slots.len() as u32;
-        let slot: Vec<isize> = self
-            .hashes
-            .iter()
-            .map(|hash| (*hash as u32 % slot_count) as isize)
-            .collect();
+        let slot_of = |hash: &i32| (*hash as u32 % slot_count) as isize;
+        let slot: Vec<isize> = self.hashes.iter().map(slot_of).collect();
         let mut items = Vec::with_capacity(ITEM_SIZE * slot.len());
         let (mut begin, mut empty, mut number) = (begin, 0, first);
         for (row, (&hash, &timestamp)) in self.hashes.iter().zip(self.timestamps).enumerate() {

@@ -3,8 +3,9 @@
 use pyo3::prelude::*;
 
 use crate::derive::hash::java_hash;
-use crate::shared::arrays::{Column, Stretches, array};
+use crate::shared::arrays::{Stretches, array, slices};
 use crate::shared::border::{guarded, unlocked};
+use crate::shared::decline::declined_unless;
 
 const SEPARATOR: u8 = b' ';
 
@@ -23,53 +24,25 @@ pub fn keys_of_texts<'py>(
     timestamps: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyAny>> {
     guarded(py, "keys_of_texts", || {
-        let (
-            Some(window),
-            Some(unique_starts),
-            Some(unique_sizes),
-            Some(words_starts),
-            Some(words_sizes),
-            Some(seeds),
-            Some(physical_offsets),
-            Some(timestamps),
-        ) = (
-            Column::of(window),
-            Column::of(unique_starts),
-            Column::of(unique_sizes),
-            Column::of(words_starts),
-            Column::of(words_sizes),
-            Column::<i32>::of(seeds),
-            Column::<i64>::of(physical_offsets),
-            Column::<i64>::of(timestamps),
-        )
-        else {
-            return Ok(None);
-        };
-        let window = window.items();
-        let (Some(unique), Some(words)) = (
-            Stretches::of(window, unique_starts.items(), unique_sizes.items()),
-            Stretches::of(window, words_starts.items(), words_sizes.items()),
-        ) else {
-            return Ok(None);
-        };
-        let messages = Messages {
-            unique,
-            words,
-            seeds: seeds.items(),
-            physical_offsets: physical_offsets.items(),
-            timestamps: timestamps.items(),
-        };
-        if !messages.are_sound() {
-            return Ok(None);
-        }
-        let keys = unlocked(py, 64 * unique.len(), || messages.keys());
-        let (hashes, physical_offsets, timestamps) = keys;
-        let columns = (
-            array(py, hashes),
-            array(py, physical_offsets),
-            array(py, timestamps),
+        slices!(
+            window,
+            unique_starts,
+            unique_sizes,
+            words_starts,
+            words_sizes
         );
-        Ok(Some(columns.into_pyobject(py)?.into_any()))
+        slices!(seeds, physical_offsets, timestamps);
+        let messages = Messages {
+            unique: Stretches::of(window, unique_starts, unique_sizes)?,
+            words: Stretches::of(window, words_starts, words_sizes)?,
+            seeds,
+            physical_offsets,
+            timestamps,
+        };
+        declined_unless(messages.are_sound())?;
+        let size = 64 * messages.seeds.len();
+        let (hashes, offsets, timestamps) = unlocked(py, size, || messages.keys());
+        Ok((array(py, hashes), array(py, offsets), array(py, timestamps)))
     })
 }
 
@@ -83,15 +56,13 @@ struct Messages<'a> {
 
 impl Messages<'_> {
     fn are_sound(&self) -> bool {
-        let count = self.unique.len();
-        [
+        let lengths = [
             self.words.len(),
             self.seeds.len(),
             self.physical_offsets.len(),
             self.timestamps.len(),
-        ]
-        .iter()
-        .all(|length| *length == count)
+        ];
+        lengths.iter().all(|length| *length == self.unique.len())
     }
 
     /// Hash, physical offset and store time of each key; of a message its unique key first.

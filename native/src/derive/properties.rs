@@ -6,11 +6,9 @@ use numpy::{PyArray1, PyArrayMethods};
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 
-use crate::shared::arrays::{Column, Stretches, array};
+use crate::shared::arrays::{Stretches, array, slices};
 use crate::shared::border::{guarded, unlocked};
-
-const NAME_END: u8 = 1;
-const VALUE_END: u8 = 2;
+use crate::shared::layout::{NAME_END, VALUE_END};
 
 /// Number of a name that one look at the texts finds together with the other two, as most who ask
 /// for one of them ask for another. The compiler makes comparisons of numbers out of it.
@@ -47,14 +45,8 @@ pub fn property_places<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     guarded(py, "property_places", || {
         {
-            let (Some(window), Some(starts), Some(sizes)) =
-                (Column::of(window), Column::of(starts), Column::of(sizes))
-            else {
-                return Ok(None);
-            };
-            if Stretches::of(window.items(), starts.items(), sizes.items()).is_none() {
-                return Ok(None);
-            }
+            slices!(window, starts, sizes);
+            Stretches::of(window, starts, sizes)?;
         }
         let places = PropertyPlaces {
             window: window.cast::<PyArray1<u8>>()?.clone().unbind(),
@@ -62,7 +54,7 @@ pub fn property_places<'py>(
             sizes: sizes.cast::<PyArray1<i64>>()?.clone().unbind(),
             found: Mutex::default(),
         };
-        Ok(Some(Bound::new(py, places)?.into_any()))
+        Ok(places)
     })
 }
 
@@ -86,11 +78,7 @@ impl PropertyPlaces {
                     found
                 }
             };
-            Ok(Some(
-                (array(py, starts), array(py, sizes))
-                    .into_pyobject(py)?
-                    .into_any(),
-            ))
+            Ok((array(py, starts), array(py, sizes)))
         })
     }
 }
@@ -105,21 +93,13 @@ impl PropertyPlaces {
         py: Python<'_>,
         number_of: impl Fn(&[u8]) -> Option<usize> + Send,
     ) -> PyResult<[Places; COUNT]> {
-        let (window, starts, sizes) = (
-            self.window.bind(py),
-            self.starts.bind(py),
-            self.sizes.bind(py),
-        );
-        let (window, starts, sizes) = (
-            window.try_readonly()?,
-            starts.try_readonly()?,
-            sizes.try_readonly()?,
-        );
+        let window = self.window.bind(py).try_readonly()?;
+        let starts = self.starts.bind(py).try_readonly()?;
+        let sizes = self.sizes.bind(py).try_readonly()?;
         let window = window.as_slice()?;
         // Asked again: arrays can be written to in the meantime.
-        let Some(texts) = Stretches::of(window, starts.as_slice()?, sizes.as_slice()?) else {
-            return Err(PyIndexError::new_err("a property text leaves its window"));
-        };
+        let texts = Stretches::of(window, starts.as_slice()?, sizes.as_slice()?)
+            .map_err(|_| PyIndexError::new_err("a property text leaves its window"))?;
         Ok(unlocked(py, 128 * texts.len(), || {
             look(window, texts, number_of)
         }))

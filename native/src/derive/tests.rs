@@ -2,8 +2,9 @@
 
 use crate::derive::hash::java_hash;
 use crate::derive::text::java_text;
-use crate::derive::window::{MAGIC_V1, MAGIC_V2, Parts, RECORD_MIN_SIZE, is_record};
+use crate::derive::window::{Parts, is_record};
 use crate::shared::arrays::Stretches;
+use crate::shared::layout::{MAGIC_V1, MAGIC_V2, RECORD_MIN_SIZE};
 
 const ROUNDS: usize = if cfg!(miri) { 40 } else { 20_000 };
 
@@ -92,7 +93,7 @@ fn rows_are_taken_only_where_each_stands_in_the_window() {
     for _ in 0..ROUNDS {
         let mut column = || -> [i64; 3] { std::array::from_fn(|_| odd[chance.below(odd.len())]) };
         let (starts, sizes) = (column(), column());
-        if let Some(rows) = Stretches::of(&window, &starts, &sizes) {
+        if let Ok(rows) = Stretches::of(&window, &starts, &sizes) {
             assert_eq!(rows.len(), sizes.len());
             for (row, size) in sizes.iter().enumerate() {
                 let (start, end) = rows.place(row);

@@ -110,16 +110,14 @@ impl TopicTable {
         sizes: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyAny>> {
         guarded(py, "TopicTable.encode", || {
-            let (Some(window), Some(starts), Some(sizes)) =
+            let (Ok(window), Ok(starts), Ok(sizes)) =
                 (Column::of(window), Column::of(starts), Column::of(sizes))
             else {
-                return Err(PyTypeError::new_err(
-                    "a window of uint8, starts and sizes of int64, all contiguous, are expected",
-                ));
+                let expected = "a window of uint8, starts and sizes of int64, all contiguous";
+                return Err(PyTypeError::new_err(format!("{expected}, are expected")).into());
             };
-            let Some(names) = Stretches::of(window.items(), starts.items(), sizes.items()) else {
-                return Err(PyIndexError::new_err("a name leaves its window"));
-            };
+            let names = Stretches::of(window.items(), starts.items(), sizes.items())
+                .map_err(|_| PyIndexError::new_err("a name leaves its window"))?;
             let is_full =
                 |names: &Names| names.known.len() > NAMES_MAX || names.size > NAMES_SIZE_MAX;
             if is_full(&self.lock()) {
@@ -136,7 +134,7 @@ impl TopicTable {
             });
             let texts = self.names(py);
             self.list(texts.bind(py), count)?;
-            Ok(Some(array(py, codes).into_any()))
+            Ok(array(py, codes))
         })
     }
 }

@@ -2,12 +2,12 @@
 
 use pyo3::prelude::*;
 
-use crate::shared::arrays::{Column, array};
+use crate::encode::record::takes_queue_offset;
+use crate::shared::arrays::{array, slices};
 use crate::shared::border::{guarded, unlocked};
+use crate::shared::decline::declined_unless;
 
 const UNIT_SIZE: usize = 20;
-const TRANSACTION_MASK: i32 = 0xC;
-const TRANSACTION_COMMIT: i32 = 0x8;
 
 /// Topic code, queue id, first and last unit, and whether queue offsets go up by one.
 type Run = (i32, i32, usize, usize, bool);
@@ -26,46 +26,25 @@ pub fn units_by_queue<'py>(
     tags_code: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyAny>> {
     guarded(py, "units_by_queue", || {
-        let (
-            Some(sys_flag),
-            Some(topic_code),
-            Some(queue_id),
-            Some(queue_offset),
-            Some(physical_offset),
-            Some(size),
-            Some(tags_code),
-        ) = (
-            Column::<i32>::of(sys_flag),
-            Column::<i32>::of(topic_code),
-            Column::<i32>::of(queue_id),
-            Column::<i64>::of(queue_offset),
-            Column::<i64>::of(physical_offset),
-            Column::<i64>::of(size),
-            Column::<i64>::of(tags_code),
-        )
-        else {
-            return Ok(None);
-        };
+        slices!(sys_flag, topic_code, queue_id);
+        slices!(queue_offset, physical_offset, size, tags_code);
         let messages = Messages {
-            sys_flag: sys_flag.items(),
-            topic_code: topic_code.items(),
-            queue_id: queue_id.items(),
-            queue_offset: queue_offset.items(),
-            physical_offset: physical_offset.items(),
-            size: size.items(),
-            tags_code: tags_code.items(),
+            sys_flag,
+            topic_code,
+            queue_id,
+            queue_offset,
+            physical_offset,
+            size,
+            tags_code,
         };
-        if !messages.are_sound() {
-            return Ok(None);
-        }
-        let found = unlocked(py, 48 * messages.sys_flag.len(), || messages.by_queue());
-        let answer = (
+        declined_unless(messages.are_sound())?;
+        let found = unlocked(py, 48 * sys_flag.len(), || messages.by_queue());
+        Ok((
             array(py, found.units),
             array(py, found.queue_offsets),
             array(py, found.ends),
             found.runs,
-        );
-        Ok(Some(answer.into_pyobject(py)?.into_any()))
+        ))
     })
 }
 
@@ -102,14 +81,6 @@ impl Messages<'_> {
             && self.topic_code.iter().all(|code| *code >= 0)
     }
 
-    /// Whether a row is a message of its queue: neither prepared nor rolled back.
-    fn is_visible(&self, row: usize) -> bool {
-        matches!(
-            self.sys_flag[row] & TRANSACTION_MASK,
-            0 | TRANSACTION_COMMIT
-        )
-    }
-
     fn by_queue(&self) -> ByQueue {
         let (order, borders) = self.order();
         let mut found = ByQueue {
@@ -144,18 +115,16 @@ impl Messages<'_> {
 
     /// Visible rows by topic, queue and place in the batch, and where each queue begins in there.
     fn order(&self) -> (Vec<u32>, Vec<usize>) {
-        let rows = || (0..self.sys_flag.len()).filter(|row| self.is_visible(*row));
-        let topics = self
-            .topic_code
-            .iter()
-            .max()
-            .map_or(0, |code| *code as usize + 1);
+        let rows =
+            || (0..self.sys_flag.len()).filter(|row| takes_queue_offset(self.sys_flag[*row]));
         // As numbers without a sign, what is negative stands above all that is not.
-        let width = self
-            .queue_id
-            .iter()
-            .max()
-            .map_or(0, |id| *id as u32 as usize + 1);
+        let end = |numbers: &[i32]| {
+            numbers
+                .iter()
+                .max()
+                .map_or(0, |max| *max as u32 as usize + 1)
+        };
+        let (topics, width) = (end(self.topic_code), end(self.queue_id));
         let is_dense = self.queue_id.iter().all(|id| *id >= 0)
             && topics
                 .checked_mul(width)
@@ -164,10 +133,8 @@ impl Messages<'_> {
             return self.counted(rows, topics * width, width);
         }
         let key = |row: &u32| {
-            (
-                self.topic_code[*row as usize],
-                self.queue_id[*row as usize] as u32,
-            )
+            let row = *row as usize;
+            (self.topic_code[row], self.queue_id[row] as u32)
         };
         let mut order: Vec<u32> = rows().map(|row| row as u32).collect();
         order.sort_by_key(key); // a stable one

@@ -3,25 +3,27 @@
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::shared::arrays::{Column, array};
+use crate::encode::record::crc32;
+use crate::shared::arrays::{array, slices};
 use crate::shared::border::{guarded, unlocked};
 use crate::shared::bytes::{be_i16, be_i32, be_i64, be_u32};
+use crate::shared::decline::Decline;
+use crate::shared::layout::{
+    BORN_HOST_V6, CRC_PROPERTY_SIZE, HEADER_SIZE, HOST_EXTRA_V6, MAGIC_V1, MAGIC_V2, NAME_END,
+    PROPERTY_CRC, RECORD_MIN_SIZE, STORE_HOST_V6,
+};
 
-pub const MAGIC_V1: u32 = 0xDAA3_20A7;
-pub const MAGIC_V2: u32 = 0xDAA3_20AB; // topic size takes two bytes
-pub const HEADER_SIZE: usize = 88; // of a record whose hosts are both IPv4
-pub const RECORD_MIN_SIZE: usize = HEADER_SIZE + 1 + 2;
-pub const HOST_EXTRA_V6: usize = 12;
-pub const BORN_HOST_V6: i32 = 0x10;
-pub const STORE_HOST_V6: i32 = 0x20;
+const QUEUE_ID: usize = 12;
+const QUEUE_OFFSET: usize = 20;
+const PHYSICAL_OFFSET: usize = 28;
+const SYS_FLAG: usize = 36;
 const STORE_TIMESTAMP: usize = 56;
 const AFTER_STORE_HOST: usize = 72;
-const CRC_PROPERTY: &[u8] = b"__CRC32#\x01";
-const CRC_PROPERTY_SIZE: usize = CRC_PROPERTY.len() + 10 + 1;
 
 /// Why the window's records end in front of one; the numbers are those of `reput.record.decode`.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, Default, PartialEq)]
 enum Reason {
+    #[default]
     None = 0,
     LengthMismatch = 1,
     PhysicalOffset = 2,
@@ -37,6 +39,7 @@ struct Checks {
 }
 
 /// Columns over the sound records from the start of a window on.
+#[derive(Default)]
 struct Cut {
     start: Vec<i64>,
     size: Vec<i64>,
@@ -47,17 +50,22 @@ struct Cut {
     queue_offset: Vec<i64>,
     sys_flag: Vec<i32>,
     store_timestamp: Vec<i64>,
-    body_start: Vec<i64>,
-    body_size: Vec<i64>,
-    topic_start: Vec<i64>,
-    topic_size: Vec<i64>,
-    properties_start: Vec<i64>,
-    properties_size: Vec<i64>,
+    /// Where bodies, topics and properties begin in the window, each followed by its size.
+    parts: [Vec<i64>; PARTS.len()],
     end_position: usize,
     reason: Reason,
     /// The physical offset that the record behind the last one states.
     stated: i64,
 }
+
+const PARTS: [&str; 6] = [
+    "body_start",
+    "body_size",
+    "topic_start",
+    "topic_size",
+    "properties_start",
+    "properties_size",
+];
 
 /// See `reput.record.decode.cut_window`.
 #[pyfunction]
@@ -71,31 +79,25 @@ pub fn cut_window<'py>(
     _walks: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyAny>> {
     guarded(py, "cut_window", || {
-        let (Some(window), Ok(base_offset)) = (Column::<u8>::of(window), base_offset.extract())
-        else {
-            return Ok(None);
-        };
+        slices!(window);
+        let base_offset = base_offset.extract().map_err(|_| Decline::ToPython)?;
         let checks = Checks {
             offset: check_offset.is_truthy()?,
             crc: check_crc.is_truthy()?,
             record_crc: check_record_crc.is_truthy()?,
         };
-        let bytes = window.items();
-        let cut = unlocked(py, bytes.len(), || cut(bytes, base_offset, checks));
+        let cut = unlocked(py, window.len(), || cut(window, base_offset, checks));
         let numbers = PyDict::new(py);
         numbers.set_item("queue_id", array(py, cut.queue_id))?;
         numbers.set_item("queue_offset", array(py, cut.queue_offset))?;
         numbers.set_item("sys_flag", array(py, cut.sys_flag))?;
         numbers.set_item("store_timestamp", array(py, cut.store_timestamp))?;
         let parts = PyDict::new(py);
-        parts.set_item("body_start", array(py, cut.body_start))?;
-        parts.set_item("body_size", array(py, cut.body_size))?;
-        parts.set_item("topic_start", array(py, cut.topic_start))?;
-        parts.set_item("topic_size", array(py, cut.topic_size))?;
-        parts.set_item("properties_start", array(py, cut.properties_start))?;
-        parts.set_item("properties_size", array(py, cut.properties_size))?;
+        for (name, column) in PARTS.into_iter().zip(cut.parts) {
+            parts.set_item(name, array(py, column))?;
+        }
         let is_sound = cut.reason == Reason::None;
-        let columns = (
+        Ok((
             array(py, cut.start),
             array(py, cut.size),
             array(py, cut.header),
@@ -104,8 +106,7 @@ pub fn cut_window<'py>(
             cut.end_position,
             cut.reason as u8,
             if is_sound { 0 } else { cut.stated },
-        );
-        Ok(Some(columns.into_pyobject(py)?.into_any()))
+        ))
     })
 }
 
@@ -121,43 +122,38 @@ fn cut(window: &[u8], base_offset: i64, checks: Checks) -> Cut {
         queue_offset: column(),
         sys_flag: Vec::with_capacity(guess),
         store_timestamp: column(),
-        body_start: column(),
-        body_size: column(),
-        topic_start: column(),
-        topic_size: column(),
-        properties_start: column(),
-        properties_size: column(),
-        end_position: 0,
-        reason: Reason::None,
-        stated: 0,
+        parts: std::array::from_fn(|_| column()),
+        ..Cut::default()
     };
     while let Some(record) = record_at(window, found.end_position) {
         let at = found.end_position;
-        found.stated = be_i64(record, 28);
+        found.stated = be_i64(record, PHYSICAL_OFFSET);
         let parts = Parts::of(record);
-        found.reason = parts.as_ref().map_or(Reason::LengthMismatch, |parts| {
+        found.reason = parts.map_or(Reason::LengthMismatch, |parts| {
             parts.fails(record, base_offset.wrapping_add(at as i64), checks)
         });
-        let Some(parts) = parts else { break };
-        if found.reason != Reason::None {
+        let Some(parts) = parts.filter(|_| found.reason == Reason::None) else {
             break;
-        }
+        };
         found.start.push(at as i64);
         found.size.push(record.len() as i64);
         let header = parts.header(record);
         found.header.extend_from_slice(&header);
-        found.queue_id.push(be_i32(&header, 12));
-        found.queue_offset.push(be_i64(&header, 20));
-        found.sys_flag.push(be_i32(&header, 36));
+        found.queue_id.push(be_i32(&header, QUEUE_ID));
+        found.queue_offset.push(be_i64(&header, QUEUE_OFFSET));
+        found.sys_flag.push(be_i32(&header, SYS_FLAG));
         found.store_timestamp.push(be_i64(&header, STORE_TIMESTAMP));
-        found.body_start.push((at + parts.body) as i64);
-        found.body_size.push(parts.body_size as i64);
-        found.topic_start.push((at + parts.topic) as i64);
-        found.topic_size.push(parts.topic_size as i64);
-        found.properties_start.push((at + parts.properties) as i64);
-        found
-            .properties_size
-            .push((record.len() - parts.properties) as i64);
+        let places = [
+            at + parts.body,
+            parts.body_size,
+            at + parts.topic,
+            parts.topic_size,
+            at + parts.properties,
+            record.len() - parts.properties,
+        ];
+        for (column, place) in found.parts.iter_mut().zip(places) {
+            column.push(place as i64);
+        }
         found.end_position = at + record.len();
     }
     found
@@ -183,7 +179,18 @@ pub fn is_record(bytes: &[u8]) -> bool {
         && matches!(be_u32(bytes, 4), MAGIC_V1 | MAGIC_V2)
 }
 
+/// Bytes by which a host of a record is longer than one of IPv4; `bit` says which host.
+#[inline]
+pub fn host_extra(record: &[u8], bit: i32) -> usize {
+    if be_i32(record, SYS_FLAG) & bit == 0 {
+        0
+    } else {
+        HOST_EXTRA_V6
+    }
+}
+
 /// Where the parts of a record stand in it.
+#[derive(Clone, Copy)]
 pub struct Parts {
     /// Bytes by which hosts are longer than those of IPv4.
     pub born_extra: usize,
@@ -199,18 +206,8 @@ impl Parts {
     /// `None` where lengths inside of a record contradict its size.
     #[inline]
     pub fn of(record: &[u8]) -> Option<Self> {
-        let sys_flag = be_i32(record, 36);
-        let born_extra = if sys_flag & BORN_HOST_V6 == 0 {
-            0
-        } else {
-            HOST_EXTRA_V6
-        };
-        let extra = born_extra
-            + if sys_flag & STORE_HOST_V6 == 0 {
-                0
-            } else {
-                HOST_EXTRA_V6
-            };
+        let born_extra = host_extra(record, BORN_HOST_V6);
+        let extra = born_extra + host_extra(record, STORE_HOST_V6);
         let width = if be_u32(record, 4) == MAGIC_V2 { 2 } else { 1 };
         let body = HEADER_SIZE + extra;
         // Each length is read only where the ones before it leave room for it.
@@ -249,7 +246,7 @@ impl Parts {
     /// Which check a consistent record fails first.
     #[inline]
     fn fails(&self, record: &[u8], own_offset: i64, checks: Checks) -> Reason {
-        if checks.offset && be_i64(record, 28) != own_offset {
+        if checks.offset && be_i64(record, PHYSICAL_OFFSET) != own_offset {
             return Reason::PhysicalOffset;
         }
         if checks.crc && !self.body_matches(record) {
@@ -265,7 +262,7 @@ impl Parts {
     #[inline]
     pub fn body_matches(&self, record: &[u8]) -> bool {
         let body = &record[self.body..self.body + self.body_size];
-        body.is_empty() || crc32(body) == i64::from(be_i32(record, 8))
+        body.is_empty() || crc32(body) == be_u32(record, 8)
     }
 
     /// Whether the whole-record checksum of a record is absent or right.
@@ -274,19 +271,14 @@ impl Parts {
             return true;
         }
         let (before, reserved) = record.split_at(record.len() - CRC_PROPERTY_SIZE);
-        let Some(digits) = reserved.strip_prefix(CRC_PROPERTY) else {
+        let name = reserved.strip_prefix(PROPERTY_CRC.as_bytes());
+        let Some([NAME_END, digits @ .., _]) = name else {
             return true;
         };
-        // Ten digits, the lowest first, and the byte that ends the property.
-        let digits = &digits[..10];
-        if !digits.iter().all(u8::is_ascii_digit) {
-            return false;
-        }
-        let stated = digits
-            .iter()
-            .rev()
-            .fold(0i64, |value, digit| 10 * value + i64::from(digit - b'0'));
-        stated == crc32(before)
+        // Ten digits, the lowest first.
+        let value = |value, digit: &u8| 10 * value + u64::from(digit - b'0');
+        digits.iter().all(u8::is_ascii_digit)
+            && digits.iter().rev().fold(0, value) == u64::from(crc32(before))
     }
 
     /// The record's header, with each field where it stands when both hosts are IPv4.
@@ -302,9 +294,4 @@ impl Parts {
         }
         header
     }
-}
-
-/// CRC-32 as records state it.
-fn crc32(bytes: &[u8]) -> i64 {
-    i64::from(crc32fast::hash(bytes) & 0x7FFF_FFFF)
 }

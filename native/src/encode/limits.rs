@@ -2,8 +2,8 @@
 
 use pyo3::prelude::*;
 
-use crate::encode::layout::HOST_SIZE;
 use crate::encode::message::load_class;
+use crate::shared::layout::HOST_SIZE;
 
 /// Host and limits of a `reput.record.encoding.one.Encoder`.
 #[derive(Clone, Copy)]

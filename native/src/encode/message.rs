@@ -7,11 +7,11 @@ use std::net::Ipv4Addr;
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBytes, PyString, PyTuple, PyType};
+use pyo3::types::{PyBytes, PyList, PyString, PyTuple, PyType};
 use pyo3::{Borrowed, ffi};
 
-use crate::encode::decline::Decline;
-use crate::encode::layout::{BORN_HOST_V6, HOST_SIZE, STORE_HOST_V6};
+use crate::shared::decline::{Decline, declined_unless};
+use crate::shared::layout::{BORN_HOST_V6, HOST_SIZE, STORE_HOST_V6};
 
 const FIELDS: usize = 12;
 const HOSTS_V6: i32 = BORN_HOST_V6 | STORE_HOST_V6;
@@ -25,7 +25,16 @@ struct MessageClass {
 static MESSAGE: PyOnceLock<Option<MessageClass>> = PyOnceLock::new();
 
 /// A message's fields, in the order in which the class declares them; borrowed from the message.
-pub struct Fields<'a, 'py>([Borrowed<'a, 'py, PyAny>; FIELDS]);
+pub struct Fields<'a, 'py> {
+    pub topic: Borrowed<'a, 'py, PyAny>,
+    pub body: Borrowed<'a, 'py, PyAny>,
+    pub queue_id: Borrowed<'a, 'py, PyAny>,
+    pub tags: Borrowed<'a, 'py, PyAny>,
+    pub keys: Borrowed<'a, 'py, PyAny>,
+    pub properties: Borrowed<'a, 'py, PyAny>,
+    /// Flag, system flag, born timestamp and host, reconsume times, prepared transaction offset.
+    numbers: [Borrowed<'a, 'py, PyAny>; 6],
+}
 
 /// The numbers of a message, each within its field of the record.
 #[derive(Clone, Copy)]
@@ -45,8 +54,8 @@ impl Numbers {
     /// Whether a record can have these numbers as they are.
     #[inline]
     pub fn checked(self) -> Result<Self, Decline> {
-        let is_usual = self.queue_id >= 0 && self.sys_flag & HOSTS_V6 == 0;
-        is_usual.then_some(self).ok_or(Decline::ToPython)
+        declined_unless(self.queue_id >= 0 && self.sys_flag & HOSTS_V6 == 0)?;
+        Ok(self)
     }
 }
 
@@ -75,63 +84,57 @@ impl<'a, 'py> Fields<'a, 'py> {
             };
             (*field)?;
         }
-        // All are there; the first stands in for what cannot be.
-        let first = fields[0]?;
-        Some(Self(fields.map(|field| field.unwrap_or(first))))
-    }
-
-    #[inline]
-    pub fn topic(&self) -> Borrowed<'a, 'py, PyAny> {
-        self.0[0]
-    }
-
-    #[inline]
-    pub fn body(&self) -> Borrowed<'a, 'py, PyAny> {
-        self.0[1]
-    }
-
-    #[inline]
-    pub fn queue_id(&self) -> Borrowed<'a, 'py, PyAny> {
-        self.0[2]
-    }
-
-    #[inline]
-    pub fn tags(&self) -> Borrowed<'a, 'py, PyAny> {
-        self.0[3]
-    }
-
-    #[inline]
-    pub fn keys(&self) -> Borrowed<'a, 'py, PyAny> {
-        self.0[4]
-    }
-
-    #[inline]
-    pub fn properties(&self) -> Borrowed<'a, 'py, PyAny> {
-        self.0[5]
+        let [topic, body, queue_id, tags, keys, properties, numbers @ ..] = fields;
+        // All are there; the topic stands in for what cannot be.
+        let topic = topic?;
+        Some(Self {
+            topic,
+            body: body?,
+            queue_id: queue_id?,
+            tags: tags?,
+            keys: keys?,
+            properties: properties?,
+            numbers: numbers.map(|field| field.unwrap_or(topic)),
+        })
     }
 
     /// The numbers, if each is a plain one and fits.
     #[inline]
     pub fn numbers(&self) -> Result<Numbers, Decline> {
-        let (born, host) = (self.0[8], self.0[9]);
+        let [flag, sys_flag, born, host, reconsume, prepared] = self.numbers;
         let numbers = Numbers {
-            queue_id: narrow(self.0[2])?,
-            flag: narrow(self.0[6])?,
-            sys_flag: narrow(self.0[7])?,
-            born_timestamp: if born.is_none() {
-                None
-            } else {
-                Some(integer(born)?)
+            queue_id: narrow(self.queue_id)?,
+            flag: narrow(flag)?,
+            sys_flag: narrow(sys_flag)?,
+            born_timestamp: match given(born) {
+                None => None,
+                Some(born) => Some(integer(born)?),
             },
-            born_host: if host.is_none() {
-                None
-            } else {
-                Some(packed_host(host)?)
+            born_host: match given(host) {
+                None => None,
+                Some(host) => Some(packed_host(host)?),
             },
-            reconsume_times: narrow(self.0[10])?,
-            prepared_transaction_offset: integer(self.0[11])?,
+            reconsume_times: narrow(reconsume)?,
+            prepared_transaction_offset: integer(prepared)?,
         };
         numbers.checked()
+    }
+}
+
+/// A value, unless it is None.
+#[inline]
+fn given<'a, 'py>(value: Borrowed<'a, 'py, PyAny>) -> Option<Borrowed<'a, 'py, PyAny>> {
+    (!value.is_none()).then_some(value)
+}
+
+/// Messages in a list; of a list or a tuple of them.
+pub fn list_of<'py>(messages: &Bound<'py, PyAny>) -> Result<Bound<'py, PyList>, Decline> {
+    match messages.cast_exact::<PyTuple>() {
+        Ok(messages) => Ok(messages.to_list()),
+        Err(_) => {
+            let messages = messages.cast_exact::<PyList>();
+            messages.cloned().map_err(|_| Decline::ToPython)
+        }
     }
 }
 
@@ -148,9 +151,8 @@ impl MessageClass {
             .import("reput.record.messages.message")?
             .getattr("Message")?;
         let object = py.import("builtins")?.getattr("object")?;
-        let objects = (0..FIELDS)
-            .map(|_| object.call0())
-            .collect::<PyResult<Vec<_>>>()?;
+        let objects = (0..FIELDS).map(|_| object.call0());
+        let objects = objects.collect::<PyResult<Vec<_>>>()?;
         let message = class.call1(PyTuple::new(py, &objects)?)?;
         let size: usize = class.getattr("__basicsize__")?.extract()?;
         let word = size_of::<*mut ffi::PyObject>();
@@ -185,9 +187,7 @@ impl MessageClass {
 pub fn integer(value: Borrowed<'_, '_, PyAny>) -> Result<i64, Decline> {
     // SAFETY: both take any object; the second does not run Python code for an exact int.
     unsafe {
-        if ffi::PyLong_CheckExact(value.as_ptr()) == 0 {
-            return Err(Decline::ToPython);
-        }
+        declined_unless(ffi::PyLong_CheckExact(value.as_ptr()) != 0)?;
         let found = ffi::PyLong_AsLongLong(value.as_ptr());
         if found == -1 && !ffi::PyErr_Occurred().is_null() {
             ffi::PyErr_Clear();
@@ -206,9 +206,7 @@ fn narrow(value: Borrowed<'_, '_, PyAny>) -> Result<i32, Decline> {
 /// The UTF-8 of an exact `str`; not of text that has no UTF-8.
 #[inline]
 pub fn text<'a>(value: Borrowed<'a, '_, PyAny>) -> Result<&'a str, Decline> {
-    if !value.is_exact_instance_of::<PyString>() {
-        return Err(Decline::ToPython);
-    }
+    declined_unless(value.is_exact_instance_of::<PyString>())?;
     let mut size = 0;
     // SAFETY: a text keeps its UTF-8, whose size is told, as long as it lives, which is `'a`.
     unsafe {
@@ -226,9 +224,7 @@ pub fn text<'a>(value: Borrowed<'a, '_, PyAny>) -> Result<&'a str, Decline> {
 /// The bytes of an exact `bytes`.
 #[inline]
 pub fn bytes<'a>(value: Borrowed<'a, '_, PyAny>) -> Result<&'a [u8], Decline> {
-    if !value.is_exact_instance_of::<PyBytes>() {
-        return Err(Decline::ToPython);
-    }
+    declined_unless(value.is_exact_instance_of::<PyBytes>())?;
     // SAFETY: its bytes stay as they are as long as it lives, which is `'a`.
     unsafe {
         let begin = ffi::PyBytes_AsString(value.as_ptr());
@@ -246,9 +242,7 @@ fn packed_host(host: Borrowed<'_, '_, PyAny>) -> Result<[u8; HOST_SIZE], Decline
         let part = pair.get_borrowed_item(place);
         part.map_err(|_| Decline::ToPython)
     };
-    if pair.len() != 2 {
-        return Err(Decline::ToPython);
-    }
+    declined_unless(pair.len() == 2)?;
     let (address, port) = (part(0)?, part(1)?);
     let address: Ipv4Addr = text(address)?.parse().map_err(|_| Decline::ToPython)?;
     let port = u16::try_from(integer(port)?).map_err(|_| Decline::ToPython)?;

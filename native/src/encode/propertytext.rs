@@ -5,14 +5,12 @@ use pyo3::Borrowed;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 
-use crate::encode::decline::Decline;
-use crate::encode::layout::{
-    NAME_END, PROPERTIES_SIZE_MAX, PROPERTY_CRC, PROPERTY_INNER_NUM, PROPERTY_KEYS,
-    PROPERTY_LIGHT_QUEUES, PROPERTY_TAGS, SECTOR_SIZE, VALUE_END,
-};
 use crate::encode::message::{bytes, text};
-
-const CRC_DIGITS: usize = 10;
+use crate::shared::decline::Decline;
+use crate::shared::layout::{
+    CRC_PROPERTY_SIZE, NAME_END, PROPERTIES_SIZE_MAX, PROPERTY_CRC, PROPERTY_INNER_NUM,
+    PROPERTY_KEYS, PROPERTY_LIGHT_QUEUES, PROPERTY_TAGS, SECTOR_SIZE, VALUE_END,
+};
 
 /// A property text that is being written at the end of a vector.
 pub struct PropertyText<'a> {
@@ -193,8 +191,7 @@ impl<'a> PropertyText<'a> {
 /// Whether a text ends as that of a record with a checksum of all of it.
 #[inline]
 fn ends_in_checksum(text: &[u8]) -> bool {
-    let size = PROPERTY_CRC.len() + 1 + CRC_DIGITS + 1;
-    let tail = &text[text.len().saturating_sub(size)..];
+    let tail = &text[text.len().saturating_sub(CRC_PROPERTY_SIZE)..];
     tail.strip_prefix(PROPERTY_CRC.as_bytes())
         .is_some_and(|rest| rest.first() == Some(&NAME_END))
 }

@@ -1,10 +1,10 @@
 //! Bytes of a record; see `reput.record.layout` and `reput.record.encoding.one`.
 
-use crate::encode::layout::{
+use crate::encode::message::Numbers;
+use crate::shared::layout::{
     HEADER_SIZE, MAGIC_V1, MAGIC_V2, RETRY_PREFIX, TOPIC_SIZE_MAX, TOPIC_SIZE_V1_MAX,
     TRANSACTION_COMMIT, TRANSACTION_MASK,
 };
-use crate::encode::message::Numbers;
 
 /// A topic as a record holds it.
 pub struct NamedTopic {
@@ -118,8 +118,8 @@ pub fn takes_queue_offset(sys_flag: i32) -> bool {
     transaction == 0 || transaction == TRANSACTION_COMMIT
 }
 
-/// See `reput.record.checksum`, and the mask of the header's field.
+/// CRC-32 as records state it; see `reput.record.checksum`.
 #[inline]
-pub fn body_crc(body: &[u8]) -> u32 {
-    crc32fast::hash(body) & 0x7FFF_FFFF
+pub fn crc32(bytes: &[u8]) -> u32 {
+    crc32fast::hash(bytes) & 0x7FFF_FFFF
 }

@@ -5,18 +5,18 @@
 
 use std::sync::{Arc, MutexGuard};
 
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyFrozenSet, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyFrozenSet, PyString, PyTuple};
 
 use crate::encode::limits::Limits;
 use crate::encode::message::bytes;
-use crate::put::end::{Active, LogEnd, Refusal, end_of};
-use crate::put::numbers::{int_of, key_of, name_of, whole};
+use crate::put::end::{Active, LogEnd, end_of};
 use crate::put::putter::Putter;
-use crate::put::queues::Queues;
+use crate::put::queues::{ELSEWHERE, Queues};
 use crate::put::receipt::ReceiptClass;
+use crate::put::refusal::Refusal;
 use crate::put::region::{Region, SizeWord};
 use crate::put::scratch::Scratch;
 use crate::put::shared::SharedEnd;
@@ -26,6 +26,8 @@ use crate::shared::border::shielded;
 #[pyclass(module = "reput_native", frozen)]
 pub struct Appender {
     end: Arc<SharedEnd>,
+    /// Next queue offsets that `end` cannot keep: of queues, or with numbers, of no record.
+    others: Py<PyDict>,
     /// What messages that are put at once are encoded with; `None` where none is.
     at_once: Option<Limits>,
     /// Memory for the bytes of a chunk.
@@ -41,20 +43,23 @@ impl Appender {
         last_record_offset: i64,
         clock: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
-        Ok(Self {
-            end: Arc::new(SharedEnd::new(LogEnd::new(end_offset, last_record_offset))),
-            // A clock of the caller's is Python code, which cannot run in one step.
-            at_once: if clock.is_some() {
-                None
-            } else {
-                Limits::of(encoder)?
-            },
-            scratch: Scratch::default(),
+        shielded(encoder.py(), "Appender", || {
+            Ok(Self {
+                end: Arc::new(SharedEnd::new(LogEnd::new(end_offset, last_record_offset))),
+                others: PyDict::new(encoder.py()).unbind(),
+                // A clock of the caller's is Python code, which cannot run in one step.
+                at_once: match clock {
+                    Some(_) => None,
+                    None => Limits::of(encoder)?,
+                },
+                scratch: Scratch::default(),
+            })
         })
     }
 
     #[allow(clippy::needless_pass_by_value)] // what the collector hands over
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.others)?;
         self.end.traverse(&visit)
     }
 
@@ -165,30 +170,43 @@ impl Appender {
     fn call_wake(&self, py: Python<'_>) -> PyResult<()> {
         shielded(py, "Appender.call_wake", || {
             let wake = self.end().wake.take();
-            self.end.call(py, wake)
+            wake.map_or(Ok(()), |wake| self.end.call(py, wake))
         })
     }
 
     // ------------------------------------------------------------------ queue offsets
 
     fn start_queues(&self, queue_offsets: &Bound<'_, PyAny>) -> PyResult<()> {
-        shielded(queue_offsets.py(), "Appender.start_queues", || {
-            let mut queues = Queues::new();
+        let py = queue_offsets.py();
+        shielded(py, "Appender.start_queues", || {
+            let others = self.others.bind(py);
+            let mut entries = vec![];
             for item in queue_offsets.call_method0("items")?.try_iter()? {
-                let (key, next): (Bound<'_, PyTuple>, Bound<'_, PyAny>) = item?.extract()?;
-                let (name, queue_id) = key_of(&key)?;
-                queues.set_of(&name, queue_id, whole(&next)?);
+                let (key, next) = item?.extract::<(Bound<'_, PyTuple>, Bound<'_, PyAny>)>()?;
+                entries.push(Entry::of(key, next)?);
             }
-            self.end().queues = queues;
-            Ok(())
+            let old = std::mem::replace(&mut self.end().queues, Queues::new());
+            drop(old);
+            others.clear();
+            entries.into_iter().try_for_each(|entry| self.set(entry))
         })
     }
 
     fn next_queue_offset<'py>(&self, key: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyAny>> {
-        shielded(key.py(), "Appender.next_queue_offset", || {
-            let (name, queue_id) = key_of(key)?;
-            let next = self.end().queues.next_of(&name, &queue_id);
-            int_of(key.py(), &next)
+        let py = key.py();
+        shielded(py, "Appender.next_queue_offset", || {
+            let next = match queue_of(key)? {
+                Some((name, queue_id)) => {
+                    let name = name.to_str()?;
+                    self.end().queues.next_of(name.as_bytes(), queue_id)
+                }
+                None => ELSEWHERE,
+            };
+            if next != ELSEWHERE {
+                return Ok(next.into_pyobject(py)?.into_any());
+            }
+            let found = self.others.bind(py).get_item(key)?;
+            found.map_or_else(|| Ok(0_u64.into_pyobject(py)?.into_any()), Ok)
         })
     }
 
@@ -201,9 +219,9 @@ impl Appender {
             };
             let found = PyDict::new(py);
             for (name, queue_id, next) in copied {
-                let key = (name_of(py, &name)?, int_of(py, &queue_id)?);
-                found.set_item(key, int_of(py, &next)?)?;
+                found.set_item((PyString::from_bytes(py, &name)?, queue_id), next)?;
             }
+            found.update(self.others.bind(py).as_mapping())?;
             Ok(found)
         })
     }
@@ -257,28 +275,19 @@ impl Appender {
             };
             let rest = rest.as_bytes();
             let end_offset = end_of(offset, word.len() + rest.len())?;
-            let following = following
-                .iter()
-                .map(|(key, next)| {
-                    let (name, queue_id) = key_of(key.cast::<PyTuple>()?)?;
-                    Ok((name, queue_id, whole(&next)?))
-                })
-                .collect::<PyResult<Vec<_>>>()?;
+            let following = following.iter();
+            let following = following.map(|(key, next)| Entry::of(key.cast_into()?, next));
+            let following = following.collect::<PyResult<Vec<_>>>()?;
             let is_alone = last_record_offset == offset;
             match self.region()? {
                 None => self.store(py, offset, word, rest, is_alone)?,
                 Some(region) => {
                     let position = self.end().position_of(offset)?;
-                    let written = region.write_records(position, word, rest);
-                    written.map_err(Refusal::from)?;
+                    region.write_records(position, word, rest)?;
                 }
             }
-            let mut end = self.end();
-            end.count(end_offset, last_record_offset);
-            for (name, queue_id, next) in following {
-                end.queues.set_of(&name, queue_id, next);
-            }
-            Ok(())
+            self.end().count(end_offset, last_record_offset);
+            following.into_iter().try_for_each(|entry| self.set(entry))
         })
     }
 }
@@ -288,6 +297,27 @@ impl Appender {
     #[inline]
     pub fn end(&self) -> MutexGuard<'_, LogEnd<Py<PyAny>>> {
         self.end.lock()
+    }
+
+    /// Set the next queue offset of a queue.
+    fn set(&self, entry: Entry<'_>) -> PyResult<()> {
+        let others = self.others.bind(entry.key.py());
+        let Some((name, queue_id)) = entry.queue else {
+            return others.set_item(entry.key, entry.next);
+        };
+        let before = {
+            let mut end = self.end();
+            let before = end.queues.next_of(&name, queue_id);
+            end.queues.set_of(&name, queue_id, entry.number);
+            before
+        };
+        if entry.number == ELSEWHERE {
+            others.set_item(entry.key, entry.next)
+        } else if before == ELSEWHERE {
+            others.del_item(entry.key)
+        } else {
+            Ok(())
+        }
     }
 
     /// The bytes of the active file; `None` where `store` has to be called.
@@ -322,5 +352,50 @@ fn int_of_limit(py: Python<'_>, limit: i128) -> PyResult<Bound<'_, PyAny>> {
     match i64::try_from(limit) {
         Ok(limit) => Ok(limit.into_pyobject(py)?.into_any()),
         Err(_) => Ok(limit.into_pyobject(py)?.into_any()),
+    }
+}
+
+/// A queue and its next queue offset, as they are given, and as `Queues` keeps them.
+struct Entry<'py> {
+    key: Bound<'py, PyTuple>,
+    next: Bound<'py, PyAny>,
+    queue: Option<(Vec<u8>, i32)>,
+    /// `ELSEWHERE` for what only Python can keep.
+    number: u64,
+}
+
+impl<'py> Entry<'py> {
+    fn of(key: Bound<'py, PyTuple>, next: Bound<'py, PyAny>) -> PyResult<Self> {
+        let queue = match queue_of(&key)? {
+            Some((name, queue_id)) => Some((name.to_str()?.as_bytes().to_vec(), queue_id)),
+            None => None,
+        };
+        let number = narrow::<u64>(&next)?.filter(|&number| number < ELSEWHERE);
+        Ok(Self {
+            key,
+            next,
+            queue,
+            number: number.unwrap_or(ELSEWHERE),
+        })
+    }
+}
+
+/// Topic and queue id of a key, if records can have them.
+fn queue_of<'py>(key: &Bound<'py, PyTuple>) -> PyResult<Option<(Bound<'py, PyString>, i32)>> {
+    let (name, queue_id) = key.extract::<(Bound<'py, PyString>, Bound<'py, PyAny>)>()?;
+    let queue_id = narrow::<i32>(&queue_id)?;
+    Ok(queue_id
+        .filter(|_| name.to_str().is_ok())
+        .map(|queue_id| (name, queue_id)))
+}
+
+/// A number; `None` where it does not fit.
+fn narrow<'py, T>(number: &Bound<'py, PyAny>) -> PyResult<Option<T>>
+where
+    for<'a> T: FromPyObject<'a, 'py, Error = PyErr>,
+{
+    match number.extract::<T>() {
+        Err(error) if !error.is_instance_of::<PyOverflowError>(number.py()) => Err(error),
+        found => Ok(found.ok()),
     }
 }

@@ -11,7 +11,7 @@ use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyMemoryView};
 
-use crate::encode::decline::{Decline, Stop};
+use crate::shared::decline::{Decline, Stop};
 
 /// A part of a `bytes` object, which it keeps.
 pub struct Body {

@@ -4,11 +4,11 @@ use numpy::{PyReadonlyArray1, PyReadwriteArray1};
 use pyo3::prelude::*;
 
 use crate::put::appender::Appender;
-use crate::put::end::Refusal;
-use crate::put::region::Unwritten;
+use crate::put::refusal::Refusal;
 use crate::put::rows::Rows;
 use crate::put::table::Chunk;
 use crate::shared::border::{guarded, unlocked};
+use crate::shared::decline::Decline;
 
 const SCRATCH_MAX: usize = 2 << 20; // bytes that are kept for the next chunk
 
@@ -24,10 +24,8 @@ pub fn append_rows<'py>(
     store_timestamp: i64,
 ) -> PyResult<Bound<'py, PyAny>> {
     guarded(py, "append_rows", || {
-        let Ok(rows) = prepared.cast_exact::<Rows>() else {
-            return Ok(None);
-        };
-        let table = &rows.get().table;
+        let rows = prepared.cast_exact::<Rows>();
+        let table = &rows.map_err(|_| Decline::ToPython)?.get().table;
         let appender = appender.cast_exact::<Appender>()?.get();
         let queue_offsets = queue_offsets.as_slice()?;
         if queue_offsets.len() != table.rows.len() {
@@ -38,51 +36,38 @@ pub fn append_rows<'py>(
         // All that may fail is done before the rows are published.
         let places = physical_offsets.as_slice_mut()?.get_mut(places);
         let places = places.ok_or(Refusal::NoRoom)?;
-        let stop = chunk.stop().into_pyobject(py)?.into_any();
+        let stop = chunk.stop().into_pyobject(py)?;
         let mut data = appender.scratch.take(py);
-        let written = write(
-            py,
-            appender,
-            rows.get(),
-            &chunk,
-            queue_offsets,
-            store_timestamp,
-            &mut data,
-        );
+        let encode = |data: &mut _| chunk.encode(table, queue_offsets, store_timestamp, data);
+        let written = write(py, appender, &chunk, encode, &mut data);
         appender.scratch.keep(py, data, SCRATCH_MAX);
         written?;
         chunk.count(table, queue_offsets, &mut appender.end());
         places.copy_from_slice(&chunk.offsets);
-        Ok(Some(stop))
+        Ok(stop)
     })
 }
 
 fn write(
     py: Python<'_>,
     appender: &Appender,
-    rows: &Rows,
     chunk: &Chunk,
-    queue_offsets: &[i64],
-    store_timestamp: i64,
+    encode: impl FnOnce(&mut Vec<u8>) -> Result<(), Refusal> + Send,
     data: &mut Vec<u8>,
 ) -> PyResult<()> {
     let region = appender.region()?;
     let position = appender.end().position_of(chunk.start)?;
     unlocked(py, chunk.size, || {
-        chunk.encode(&rows.table, queue_offsets, store_timestamp, data)?;
+        encode(data)?;
         let (Some(region), Some((word, rest))) = (&region, data.split_first_chunk()) else {
             return Ok(());
         };
-        region
-            .write_records(position, *word, rest)
-            .map_err(Refusal::from)
+        region.write_records(position, *word, rest)
     })?;
-    if region.is_none() {
-        let (word, rest) = data
-            .split_first_chunk()
-            .ok_or(Unwritten::NoRoom)
-            .map_err(Refusal::from)?;
-        appender.store(py, chunk.start, *word, rest, chunk.offsets.len() == 1)?;
+    match (region, data.split_first_chunk()) {
+        (None, Some((word, rest))) => {
+            appender.store(py, chunk.start, *word, rest, chunk.offsets.len() == 1)
+        }
+        _ => Ok(()),
     }
-    Ok(())
 }

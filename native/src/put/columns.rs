@@ -3,52 +3,60 @@
 
 use numpy::{Element, PyReadonlyArray1};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
 
-use crate::encode::decline::{Decline, Stop};
 use crate::encode::message::{Numbers, integer, text};
 use crate::encode::propertytext::PropertyText;
 use crate::put::body::{Body, bytes_of_part};
+use crate::shared::decline::{Decline, Stop, declined_unless, room};
 
 /// Messages as columns of one length.
 pub struct Columns<'py> {
     pub count: usize,
-    topic: Texts<'py>,
-    body: Bodies<'py>,
-    tags: Texts<'py>,
-    keys: Texts<'py>,
-    properties: Properties<'py>,
-    queue_id: Integers<'py>,
-    flag: Integers<'py>,
-    sys_flag: Integers<'py>,
-    born_timestamp: Integers<'py>,
-    reconsume_times: Integers<'py>,
-    prepared_transaction_offset: Integers<'py>,
+    topic: Column<'py>,
+    body: Column<'py>,
+    tags: Column<'py>,
+    keys: Column<'py>,
+    /// Columns of single properties by their names.
+    named: Vec<(String, Column<'py>)>,
+    properties: Column<'py>,
+    queue_id: Column<'py>,
+    flag: Column<'py>,
+    sys_flag: Column<'py>,
+    born_timestamp: Column<'py>,
+    reconsume_times: Column<'py>,
+    prepared_transaction_offset: Column<'py>,
 }
 
 impl<'py> Columns<'py> {
     pub fn of(columns: &Bound<'py, PyAny>) -> Result<Self, Stop> {
-        let column = |name: &str| columns.getattr(name);
-        let body = Bodies::of(&column("body")?)?;
-        let count = body.count();
-        let texts = |name: &str| Texts::of(&column(name)?, count);
-        let integers = |name: &str| Integers::of(&column(name)?, count);
-        if count == 0 {
-            return Err(Decline::ToPython.into());
+        let body = Column::of(&columns.getattr("body")?)?;
+        let count = body.count().ok_or(Decline::ToPython)?;
+        declined_unless(count > 0)?;
+        let column = |name: &str| Column::of_rows(&columns.getattr(name)?, count);
+        let mut properties = columns.getattr("properties")?;
+        let mut named = vec![];
+        if let Ok(columns) = properties.cast_exact::<PyDict>() {
+            for (name, values) in columns.iter() {
+                let name = text(name.as_borrowed())?.to_owned();
+                named.push((name, Column::of_rows(&values, count)?));
+            }
+            properties = columns.py().None().into_bound(columns.py());
         }
         Ok(Self {
             count,
-            topic: texts("topic")?,
+            topic: column("topic")?,
             body,
-            tags: texts("tags")?,
-            keys: texts("keys")?,
-            properties: Properties::of(&column("properties")?, count)?,
-            queue_id: integers("queue_id")?,
-            flag: integers("flag")?,
-            sys_flag: integers("sys_flag")?,
-            born_timestamp: integers("born_timestamp")?,
-            reconsume_times: integers("reconsume_times")?,
-            prepared_transaction_offset: integers("prepared_transaction_offset")?,
+            tags: column("tags")?,
+            keys: column("keys")?,
+            named,
+            properties: Column::of_rows(&properties, count)?,
+            queue_id: column("queue_id")?,
+            flag: column("flag")?,
+            sys_flag: column("sys_flag")?,
+            born_timestamp: column("born_timestamp")?,
+            reconsume_times: column("reconsume_times")?,
+            prepared_transaction_offset: column("prepared_transaction_offset")?,
         })
     }
 
@@ -61,8 +69,8 @@ impl<'py> Columns<'py> {
     #[inline]
     pub fn body(&self, row: usize) -> Result<Body, Decline> {
         match &self.body {
-            Bodies::List(bodies) => Body::whole(&item(bodies, row)?),
-            Bodies::Pair(pair) => Body::part(&pair.data, pair.ends[row]..pair.ends[row + 1]),
+            Column::Pair(pair) => Body::part(&pair.data, pair.ends[row]..pair.ends[row + 1]),
+            body => Body::whole(&body.object(row)?),
         }
     }
 
@@ -84,26 +92,109 @@ impl<'py> Columns<'py> {
     }
 
     #[inline]
-    pub fn write_text(&self, row: usize, text: &mut PropertyText<'_>) -> Result<(), Decline> {
-        match self.keys.cell(row)? {
-            Cell::Object(keys) => text.keys(keys.as_borrowed())?,
-            Cell::Text(keys) => text.keys_text(keys)?,
+    pub fn write_text(&self, row: usize, out: &mut PropertyText<'_>) -> Result<(), Decline> {
+        match &self.keys {
+            Column::Pair(pair) => out.keys_text(pair.text(row)?)?,
+            keys => out.keys(keys.object(row)?.as_borrowed())?,
         }
-        match self.tags.cell(row)? {
-            Cell::Object(tags) => text.tags(tags.as_borrowed())?,
-            Cell::Text(tags) => text.tags_text(tags)?,
+        match &self.tags {
+            Column::Pair(pair) => out.tags_text(pair.text(row)?)?,
+            tags => out.tags(tags.object(row)?.as_borrowed())?,
         }
-        self.properties.write(row, text)
+        for (name, values) in &self.named {
+            let value = values.object(row)?;
+            if value.is_none() {
+                out.check_name(name)?;
+            } else {
+                out.named(name, text(value.as_borrowed())?)?;
+            }
+        }
+        match &self.properties {
+            Column::Pair(pair) => out.encoded(pair.bytes(row)),
+            properties => out.properties(properties.object(row)?.as_borrowed()),
+        }
     }
 }
 
-#[inline]
-fn item<'py>(list: &Bound<'py, PyList>, row: usize) -> Result<Bound<'py, PyAny>, Decline> {
-    list.get_item(row).map_err(|_| Decline::ToPython)
+/// A column of any kind. Rows are asked for what they ought to be.
+enum Column<'py> {
+    /// A number in all rows.
+    Number(i64),
+    /// One object in all rows.
+    Same(Bound<'py, PyAny>),
+    List(Bound<'py, PyList>),
+    Pair(Pair<'py>),
+    Numbers(Vec<i64>),
 }
 
-fn declined_unless(is_usual: bool) -> Result<(), Decline> {
-    is_usual.then_some(()).ok_or(Decline::ToPython)
+impl<'py> Column<'py> {
+    fn of(column: &Bound<'py, PyAny>) -> Result<Self, Stop> {
+        if let Ok(number) = integer(column.as_borrowed()) {
+            return Ok(Self::Number(number));
+        }
+        if let Ok(list) = column.cast_exact::<PyList>() {
+            return Ok(Self::List(list.clone()));
+        }
+        if let Ok(pair) = column.cast_exact::<PyTuple>() {
+            return Ok(Self::Pair(Pair::of(pair)?));
+        }
+        if let Ok(wide) = column.extract::<PyReadonlyArray1<'py, i64>>() {
+            return Ok(Self::Numbers(copied(&wide, Some)?));
+        }
+        if let Ok(narrow) = column.extract::<PyReadonlyArray1<'py, i32>>() {
+            return Ok(Self::Numbers(copied(&narrow, |number| {
+                Some(number.into())
+            })?));
+        }
+        Ok(Self::Same(column.clone()))
+    }
+
+    /// Likewise, if it has so many rows.
+    fn of_rows(column: &Bound<'py, PyAny>, count: usize) -> Result<Self, Stop> {
+        let column = Self::of(column)?;
+        declined_unless(column.count().is_none_or(|rows| rows == count))?;
+        Ok(column)
+    }
+
+    /// How many rows there are; `None` where it is good for any number of them.
+    fn count(&self) -> Option<usize> {
+        match self {
+            Self::Number(_) | Self::Same(_) => None,
+            Self::List(list) => Some(list.len()),
+            Self::Pair(pair) => Some(pair.ends.len().saturating_sub(1)),
+            Self::Numbers(numbers) => Some(numbers.len()),
+        }
+    }
+
+    /// A row that is an object.
+    #[inline]
+    fn object(&self, row: usize) -> Result<Bound<'py, PyAny>, Decline> {
+        match self {
+            Self::Same(value) => Ok(value.clone()),
+            Self::List(list) => list.get_item(row).map_err(|_| Decline::ToPython),
+            _ => Err(Decline::ToPython),
+        }
+    }
+
+    /// A row that is a number, or None.
+    #[inline]
+    fn number(&self, row: usize) -> Result<Option<i64>, Decline> {
+        match self {
+            Self::Number(number) => Ok(Some(*number)),
+            Self::Numbers(numbers) => Ok(Some(numbers[row])),
+            _ => {
+                let value = self.object(row)?;
+                let is_none = value.is_none();
+                (!is_none).then(|| integer(value.as_borrowed())).transpose()
+            }
+        }
+    }
+
+    #[inline]
+    fn narrow(&self, row: usize) -> Result<i32, Decline> {
+        let number = self.number(row)?.ok_or(Decline::ToPython)?;
+        i32::try_from(number).map_err(|_| Decline::ToPython)
+    }
 }
 
 /// `(offsets, data)` as Arrow has them, copied where others could change them.
@@ -114,9 +205,7 @@ struct Pair<'py> {
 }
 
 impl<'py> Pair<'py> {
-    fn of(column: &Bound<'py, PyAny>) -> Result<Self, Stop> {
-        let pair = column.cast_exact::<PyTuple>();
-        let pair = pair.map_err(|_| Decline::ToPython)?;
+    fn of(pair: &Bound<'py, PyTuple>) -> Result<Self, Stop> {
         declined_unless(pair.len() == 2)?;
         let (offsets, data) = (pair.get_item(0)?, pair.get_item(1)?);
         let mut ends = match offsets.extract::<PyReadonlyArray1<'py, i32>>() {
@@ -138,10 +227,6 @@ impl<'py> Pair<'py> {
         Ok(Self { ends, data })
     }
 
-    fn count(&self) -> usize {
-        self.ends.len().saturating_sub(1)
-    }
-
     #[inline]
     fn bytes(&self, row: usize) -> &[u8] {
         &self.data.as_bytes()[self.ends[row]..self.ends[row + 1]]
@@ -159,184 +244,9 @@ fn copied<T: Element + Copy, U>(
     change: impl Fn(T) -> Option<U>,
 ) -> Result<Vec<U>, Decline> {
     let array = array.as_slice().map_err(|_| Decline::ToPython)?;
-    let mut found = vec![];
-    found.try_reserve_exact(array.len())?;
+    let mut found = room(array.len())?;
     for &element in array {
         found.push(change(element).ok_or(Decline::ToPython)?);
     }
     Ok(found)
-}
-
-enum Bodies<'py> {
-    List(Bound<'py, PyList>),
-    Pair(Pair<'py>),
-}
-
-impl<'py> Bodies<'py> {
-    fn of(column: &Bound<'py, PyAny>) -> Result<Self, Stop> {
-        match column.cast_exact::<PyList>() {
-            Ok(list) => Ok(Self::List(list.clone())),
-            Err(_) => Pair::of(column).map(Self::Pair),
-        }
-    }
-
-    fn count(&self) -> usize {
-        match self {
-            Self::List(list) => list.len(),
-            Self::Pair(pair) => pair.count(),
-        }
-    }
-}
-
-enum Texts<'py> {
-    Same(Bound<'py, PyAny>),
-    List(Bound<'py, PyList>),
-    Pair(Pair<'py>),
-}
-
-/// A row of a column of texts.
-enum Cell<'a, 'py> {
-    /// `None`, a text, or whatever else a list may hold.
-    Object(Bound<'py, PyAny>),
-    Text(&'a str),
-}
-
-impl<'py> Texts<'py> {
-    fn of(column: &Bound<'py, PyAny>, count: usize) -> Result<Self, Stop> {
-        if column.is_none() || column.is_exact_instance_of::<PyString>() {
-            return Ok(Self::Same(column.clone()));
-        }
-        if let Ok(list) = column.cast_exact::<PyList>() {
-            declined_unless(list.len() == count)?;
-            return Ok(Self::List(list.clone()));
-        }
-        let pair = Pair::of(column)?;
-        declined_unless(pair.count() == count)?;
-        Ok(Self::Pair(pair))
-    }
-
-    #[inline]
-    fn cell(&self, row: usize) -> Result<Cell<'_, 'py>, Decline> {
-        match self {
-            Self::Same(value) => Ok(Cell::Object(value.clone())),
-            Self::List(list) => Ok(Cell::Object(item(list, row)?)),
-            Self::Pair(pair) => Ok(Cell::Text(pair.text(row)?)),
-        }
-    }
-
-    /// A row as an object; of pairs Python makes them.
-    #[inline]
-    fn object(&self, row: usize) -> Result<Bound<'py, PyAny>, Decline> {
-        match self.cell(row)? {
-            Cell::Object(value) => Ok(value),
-            Cell::Text(_) => Err(Decline::ToPython),
-        }
-    }
-}
-
-enum Properties<'py> {
-    /// Columns by name.
-    Named(Vec<(String, Texts<'py>)>),
-    /// None, one encoded text for all rows, or a dict or an encoded text for each row.
-    Same(Bound<'py, PyAny>),
-    List(Bound<'py, PyList>),
-    Pair(Pair<'py>),
-}
-
-impl<'py> Properties<'py> {
-    fn of(column: &Bound<'py, PyAny>, count: usize) -> Result<Self, Stop> {
-        if column.is_none() || column.is_exact_instance_of::<PyBytes>() {
-            return Ok(Self::Same(column.clone()));
-        }
-        if let Ok(named) = column.cast_exact::<PyDict>() {
-            let mut found = vec![];
-            for (name, texts) in named.iter() {
-                let texts = Texts::of(&texts, count)?;
-                declined_unless(!matches!(texts, Texts::Pair(_)))?;
-                found.push((text(name.as_borrowed())?.to_owned(), texts));
-            }
-            return Ok(Self::Named(found));
-        }
-        if let Ok(list) = column.cast_exact::<PyList>() {
-            declined_unless(list.len() == count)?;
-            return Ok(Self::List(list.clone()));
-        }
-        let pair = Pair::of(column)?;
-        declined_unless(pair.count() == count)?;
-        Ok(Self::Pair(pair))
-    }
-
-    #[inline]
-    fn write(&self, row: usize, out: &mut PropertyText<'_>) -> Result<(), Decline> {
-        match self {
-            Self::Same(value) => out.properties(value.as_borrowed()),
-            Self::List(list) => out.properties(item(list, row)?.as_borrowed()),
-            Self::Pair(pair) => out.encoded(pair.bytes(row)),
-            Self::Named(named) => {
-                for (name, texts) in named {
-                    let value = texts.object(row)?;
-                    if value.is_none() {
-                        out.check_name(name)?;
-                    } else {
-                        out.named(name, text(value.as_borrowed())?)?;
-                    }
-                }
-                Ok(())
-            }
-        }
-    }
-}
-
-enum Integers<'py> {
-    /// None, or one number for all rows.
-    Same(Option<i64>),
-    List(Bound<'py, PyList>),
-    Array(Vec<i64>),
-}
-
-impl<'py> Integers<'py> {
-    fn of(column: &Bound<'py, PyAny>, count: usize) -> Result<Self, Stop> {
-        if column.is_none() {
-            return Ok(Self::Same(None));
-        }
-        if let Ok(number) = integer(column.as_borrowed()) {
-            return Ok(Self::Same(Some(number)));
-        }
-        if let Ok(list) = column.cast_exact::<PyList>() {
-            declined_unless(list.len() == count)?;
-            return Ok(Self::List(list.clone()));
-        }
-        let numbers = match column.extract::<PyReadonlyArray1<'py, i64>>() {
-            Ok(wide) => copied(&wide, Some)?,
-            Err(_) => {
-                let narrow = column.extract::<PyReadonlyArray1<'py, i32>>();
-                let narrow = narrow.map_err(|_| Decline::ToPython)?;
-                copied(&narrow, |number| Some(i64::from(number)))?
-            }
-        };
-        declined_unless(numbers.len() == count)?;
-        Ok(Self::Array(numbers))
-    }
-
-    /// A row: a number, or that there is none.
-    #[inline]
-    fn number(&self, row: usize) -> Result<Option<i64>, Decline> {
-        match self {
-            Self::Same(number) => Ok(*number),
-            Self::Array(numbers) => Ok(Some(numbers[row])),
-            Self::List(list) => {
-                let value = item(list, row)?;
-                if value.is_none() {
-                    return Ok(None);
-                }
-                integer(value.as_borrowed()).map(Some)
-            }
-        }
-    }
-
-    #[inline]
-    fn narrow(&self, row: usize) -> Result<i32, Decline> {
-        let number = self.number(row)?.ok_or(Decline::ToPython)?;
-        i32::try_from(number).map_err(|_| Decline::ToPython)
-    }
 }

@@ -1,45 +1,15 @@
 //! The end of the log: where it is, what may still be written there, what comes next in each queue.
 //! No Python is in here; `appender` shows it to Python.
 
-use std::collections::TryReserveError;
 use std::sync::Arc;
 
-use crate::encode::decline::Decline;
-use crate::encode::layout::{BLANK_MAGIC, BLANK_MIN_SIZE, SIZE_AND_MAGIC_SIZE};
 use crate::encode::message::Numbers;
-use crate::encode::record::{NamedTopic, Place, Record, body_crc, takes_queue_offset};
+use crate::encode::record::{NamedTopic, Place, Record, crc32, takes_queue_offset};
 use crate::put::queues::Queues;
-use crate::put::region::{Region, Unwritten};
-
-/// Why there is no append, and no change.
-#[derive(Debug)]
-pub enum Refusal {
-    /// Appends are refused.
-    Refused,
-    NoFile,
-    NoRoom,
-    NoMemory,
-    /// The log would end after the last offset that there is.
-    PastLastOffset,
-    /// A queue has no queue offset for a message.
-    QueueIsFull,
-    Disk(std::io::Error),
-}
-
-impl From<TryReserveError> for Refusal {
-    fn from(_: TryReserveError) -> Self {
-        Self::NoMemory
-    }
-}
-
-impl From<Unwritten> for Refusal {
-    fn from(unwritten: Unwritten) -> Self {
-        match unwritten {
-            Unwritten::NoRoom => Self::NoRoom,
-            Unwritten::Disk(error) => Self::Disk(error),
-        }
-    }
-}
+use crate::put::refusal::Refusal;
+use crate::put::region::Region;
+use crate::shared::decline::{Decline, declined_unless};
+use crate::shared::layout::{BLANK_MAGIC, BLANK_MIN_SIZE, SIZE_AND_MAGIC_SIZE};
 
 /// The active file; `F` is an object of those who own the log.
 pub struct Active<F> {
@@ -180,13 +150,11 @@ impl<F> LogEnd<F> {
         store_timestamp: i64,
         store_host: [u8; 8],
     ) -> Result<(Place, usize), Decline> {
-        if self.is_appending {
-            return Err(Decline::ToPython);
-        }
+        declined_unless(!self.is_appending)?;
         let region = self.active.as_ref().and_then(|file| file.region.as_ref());
         let region = region.ok_or(Decline::ToPython)?;
         let known = self.queues.find(message.topic);
-        let queue_id = i64::from(message.numbers.queue_id);
+        let queue_id = message.numbers.queue_id;
         let counts = takes_queue_offset(message.numbers.sys_flag);
         if counts {
             self.queues.reserve(known, queue_id)?;
@@ -203,37 +171,30 @@ impl<F> LogEnd<F> {
             numbers: message.numbers,
             topic: topic.ok_or(Decline::ToPython)?,
             body: message.body,
-            body_crc: body_crc(message.body),
+            body_crc: crc32(message.body),
             properties: message.properties,
         };
         let size = record.size();
         let offset = self.end_offset;
         let end_offset = end_of(offset, size).map_err(|_| Decline::ToPython)?;
-        if i128::from(end_offset) > self.record_limit {
-            return Err(Decline::ToPython);
-        }
+        declined_unless(i128::from(end_offset) <= self.record_limit)?;
         let next = match known {
             Some(topic) if counts => self.queues.next(topic, queue_id),
-            _ => Some(0),
+            _ => 0,
         };
-        let next = next.and_then(|next| i64::try_from(next).ok());
         let place = Place {
             physical_offset: offset,
-            queue_offset: next.ok_or(Decline::ToPython)?,
+            queue_offset: i64::try_from(next).map_err(|_| Decline::ToPython)?,
             store_timestamp,
             store_host,
         };
         let position = self.position_of(offset).map_err(|_| Decline::ToPython)?;
-        let is_written = region.write_record(position, &record, &place);
-        if !is_written {
-            return Err(Decline::ToPython);
-        }
+        declined_unless(region.write_record(position, &record, &place))?;
         // Nothing fails from here on. Only now is a new topic remembered.
         if counts {
-            let next = place.queue_offset as u64 + 1;
             match known {
-                Some(topic) => self.queues.set(topic, queue_id, next),
-                None => self.queues.set_new(message.topic, queue_id, next),
+                Some(topic) => self.queues.set(topic, queue_id, next + 1),
+                None => self.queues.set_of(message.topic, queue_id, next + 1),
             }
         }
         self.end_offset = end_offset;

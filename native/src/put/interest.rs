@@ -2,11 +2,11 @@
 
 use pyo3::Borrowed;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyFrozenSet, PyList, PyString, PyTuple};
+use pyo3::types::{PyDict, PyFrozenSet, PyString};
 
-use crate::encode::decline::Decline;
-use crate::encode::message::{Fields, text};
+use crate::encode::message::{Fields, list_of, text};
 use crate::shared::border::guarded;
+use crate::shared::decline::{Decline, Stop, declined_unless};
 
 /// See `reput.plugin.interest.concerns_any`.
 #[pyfunction]
@@ -17,34 +17,16 @@ pub fn concerns_any<'py>(
     properties: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyAny>> {
     guarded(py, "concerns_any", || {
-        let messages = match messages.cast_exact::<PyList>() {
-            Ok(messages) => messages.clone(),
-            Err(_) => match messages.cast_exact::<PyTuple>() {
-                Ok(messages) => messages.to_list(),
-                Err(_) => return Ok(None),
-            },
-        };
         let (topics, properties) = (topics.cast_exact()?, properties.cast_exact()?);
-        for message in messages.iter() {
-            match concerns(&message, topics, properties) {
-                Err(_) => return Ok(None),
-                Ok(true) => return Ok(Some(true.into_pyobject(py)?.to_owned().into_any())),
-                Ok(false) => {}
+        for message in list_of(messages)?.iter() {
+            let fields = Fields::of(&message)?;
+            text(fields.topic)?;
+            if is_among(topics, fields.topic)? || is_one_among(properties, fields.properties)? {
+                return Ok(true);
             }
         }
-        Ok(Some(false.into_pyobject(py)?.to_owned().into_any()))
+        Ok::<_, Stop>(false)
     })
-}
-
-fn concerns(
-    message: &Bound<'_, PyAny>,
-    topics: &Bound<'_, PyFrozenSet>,
-    properties: &Bound<'_, PyFrozenSet>,
-) -> Result<bool, Decline> {
-    let fields = Fields::of(message)?;
-    let topic = fields.topic();
-    text(topic)?;
-    Ok(is_among(topics, topic)? || is_one_among(properties, fields.properties())?)
 }
 
 /// Whether a set of names holds this one, which is an exact `str`.
@@ -67,9 +49,7 @@ pub fn is_one_among(
     }
     let given = given.cast_exact::<PyDict>();
     for (name, _) in given.map_err(|_| Decline::ToPython)?.iter() {
-        if !name.is_exact_instance_of::<PyString>() {
-            return Err(Decline::ToPython);
-        }
+        declined_unless(name.is_exact_instance_of::<PyString>())?;
         if is_among(names, name.as_borrowed())? {
             return Ok(true);
         }

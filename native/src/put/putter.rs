@@ -6,7 +6,6 @@ use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::PyFrozenSet;
 
-use crate::encode::decline::{Decline, Stop, answered};
 use crate::encode::limits::Limits;
 use crate::encode::message::{Fields, bytes, text};
 use crate::encode::propertytext::PropertyText;
@@ -16,6 +15,7 @@ use crate::put::receipt::receipt;
 use crate::put::scratch::Scratch;
 use crate::put::shared::SharedEnd;
 use crate::shared::border::guarded;
+use crate::shared::decline::{Decline, Stop, declined_unless};
 
 const BODY_MAX: usize = 64 << 10; // larger ones are copied without the interpreter lock, by rows
 const SCRATCH_MAX: usize = 64 << 10; // bytes that are kept for the next text
@@ -47,7 +47,7 @@ impl Putter {
             let mut text = self.scratch.take(message.py());
             let answer = self.receipt_of(message, &mut text);
             self.scratch.keep(message.py(), text, SCRATCH_MAX);
-            answered(answer)
+            answer
         })
     }
 }
@@ -69,8 +69,10 @@ impl Putter {
             (place, size, end.wake.take())
         };
         // Held: what follows may run Python code, which may change the message.
-        let (topic, queue_id) = (fields.topic().to_owned(), fields.queue_id().to_owned());
-        self.end.call(py, wake)?;
+        let (topic, queue_id) = (fields.topic.to_owned(), fields.queue_id.to_owned());
+        if let Some(wake) = wake {
+            self.end.call(py, wake)?;
+        }
         Ok(receipt(self.log.bind(py), topic, queue_id, &place, size)?)
     }
 
@@ -82,27 +84,21 @@ impl Putter {
         fields: &Fields<'a, '_>,
         scratch: &'a mut Vec<u8>,
     ) -> Result<Unplaced<'a>, Decline> {
-        let topic = fields.topic();
-        let name = text(topic)?;
-        if is_among(self.topics.bind(py), topic)?
-            || is_one_among(self.properties.bind(py), fields.properties())?
-        {
-            return Err(Decline::ToPython);
-        }
-        let body = bytes(fields.body())?;
-        if body.len() > self.limits.body_max.min(BODY_MAX) {
-            return Err(Decline::ToPython);
-        }
+        let topic = text(fields.topic)?;
+        let concerns_any = is_among(self.topics.bind(py), fields.topic)?
+            || is_one_among(self.properties.bind(py), fields.properties)?;
+        let body = bytes(fields.body)?;
+        declined_unless(!concerns_any && body.len() <= self.limits.body_max.min(BODY_MAX))?;
         let numbers = fields.numbers()?;
         scratch.clear();
         let mut property_text = PropertyText::begin(scratch);
-        property_text.keys(fields.keys())?;
-        property_text.tags(fields.tags())?;
-        property_text.properties(fields.properties())?;
+        property_text.keys(fields.keys)?;
+        property_text.tags(fields.tags)?;
+        property_text.properties(fields.properties)?;
         property_text.end()?;
         Ok(Unplaced {
             numbers,
-            topic: name.as_bytes(),
+            topic: topic.as_bytes(),
             body,
             properties: scratch,
         })

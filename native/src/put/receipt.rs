@@ -66,6 +66,7 @@ pub fn receipt<'py>(
     new.call1((class, PyTuple::new(py, items)?))
 }
 
+#[inline(always)] // the array would be copied
 fn filled<'py>(class: &Bound<'py, PyType>, items: Items<'py>) -> PyResult<Bound<'py, PyAny>> {
     let py = class.py();
     // SAFETY: the class is a named tuple of seven, so it has the layout of a tuple, and its object

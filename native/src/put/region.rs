@@ -9,20 +9,12 @@ use std::os::unix::fs::FileExt;
 use std::ptr::NonNull;
 use std::sync::atomic::{Ordering, fence};
 
-use crate::encode::layout::{SIZE_AND_MAGIC_SIZE, SIZE_SIZE};
 use crate::encode::record::{Place, Record};
+use crate::put::refusal::Refusal;
+use crate::shared::layout::{SIZE_AND_MAGIC_SIZE, SIZE_SIZE};
 
 /// The first bytes of a record: its size. It is written last.
 pub type SizeWord = [u8; SIZE_SIZE];
-
-/// Why nothing was published.
-#[derive(Debug)]
-pub enum Unwritten {
-    NoRoom,
-    /// The disk has no room, or fails: a page of the map that is written to then would end the
-    /// process.
-    Disk(io::Error),
-}
 
 /// Bytes of this process that one thread at a time writes records to.
 pub struct Region {
@@ -133,19 +125,19 @@ impl Region {
         position: usize,
         word: SizeWord,
         rest: &[u8],
-    ) -> Result<(), Unwritten> {
+    ) -> Result<(), Refusal> {
         const MANY: usize = 16 << 10;
         const MAGIC_SIZE: usize = SIZE_AND_MAGIC_SIZE - SIZE_SIZE;
         let whole_size = SIZE_SIZE.saturating_add(rest.len());
         if !self.has(position, whole_size) || rest.len() < MAGIC_SIZE {
-            return Err(Unwritten::NoRoom);
+            return Err(Refusal::NoRoom);
         }
         let (magic, rest) = rest.split_at(MAGIC_SIZE);
         self.copy(position + SIZE_SIZE, magic);
         let at = position + SIZE_AND_MAGIC_SIZE;
         match self.descriptor {
             Some(descriptor) if rest.len() >= MANY => {
-                write_through(descriptor, at, rest).map_err(Unwritten::Disk)?;
+                write_through(descriptor, at, rest).map_err(Refusal::Disk)?;
             }
             _ => self.copy(at, rest),
         }

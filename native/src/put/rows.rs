@@ -3,11 +3,10 @@
 use numpy::PyArray1;
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyTuple};
+use pyo3::types::PyList;
 
-use crate::encode::decline::{Decline, Stop, answered};
 use crate::encode::limits::Limits;
-use crate::encode::message::{Fields, Numbers, text};
+use crate::encode::message::{Fields, Numbers, list_of, text};
 use crate::encode::propertytext::PropertyText;
 use crate::put::appender::Appender;
 use crate::put::body::Body;
@@ -15,6 +14,7 @@ use crate::put::columns::Columns;
 use crate::put::table::{Table, TableBuilder};
 use crate::shared::arrays::array;
 use crate::shared::border::{guarded, unlocked};
+use crate::shared::decline::{Decline, Stop, declined_unless, room};
 
 /// Messages that passed all checks, encoded except for their positions in the log.
 #[pyclass(module = "reput_native", frozen)]
@@ -74,24 +74,22 @@ impl<'py> RowsBuilder<'py> {
         Ok(self.table.add(self.last.1, body, numbers, write_text)?)
     }
 
-    fn end(self) -> Result<Bound<'py, PyAny>, Stop> {
+    fn end(self) -> Result<Rows, Stop> {
         let py = self.names.py();
         let mut table = self.table.end();
         unlocked(py, table.size_of_bodies(), || table.check());
-        let (mut queue_id, mut size) = (vec![], vec![]);
-        queue_id.try_reserve_exact(table.rows.len())?;
-        size.try_reserve_exact(table.rows.len())?;
+        let mut queue_id = room(table.rows.len()).map_err(Decline::from)?;
+        let mut size = room(table.rows.len()).map_err(Decline::from)?;
         for row in &table.rows {
             queue_id.push(i64::from(row.numbers.queue_id));
             size.push(table.record(row).size() as i64);
         }
-        let rows = Rows {
+        Ok(Rows {
             table,
             names: self.names.unbind(),
             queue_id: array(py, queue_id).unbind(),
             size: array(py, size).unbind(),
-        };
-        Ok(Bound::new(py, rows)?.into_any())
+        })
     }
 }
 
@@ -103,36 +101,21 @@ pub fn rows_of_messages<'py>(
     encoder: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyAny>> {
     guarded(py, "rows_of_messages", || {
-        answered(of_messages(messages, encoder))
+        let limits = Limits::of(encoder)?.ok_or(Decline::ToPython)?;
+        let messages = list_of(messages)?;
+        declined_unless(!messages.is_empty())?;
+        let mut rows = RowsBuilder::new(py, &limits, messages.len())?;
+        for message in messages.iter() {
+            let fields = Fields::of(&message)?;
+            let (topic, body) = (fields.topic.to_owned(), fields.body.to_owned());
+            rows.add(&topic, Body::whole(&body)?, fields.numbers()?, |text| {
+                text.keys(fields.keys)?;
+                text.tags(fields.tags)?;
+                text.properties(fields.properties)
+            })?;
+        }
+        rows.end()
     })
-}
-
-fn of_messages<'py>(
-    messages: &Bound<'py, PyAny>,
-    encoder: &Bound<'py, PyAny>,
-) -> Result<Bound<'py, PyAny>, Stop> {
-    let limits = Limits::of(encoder)?.ok_or(Decline::ToPython)?;
-    let messages = match messages.cast_exact::<PyList>() {
-        Ok(messages) => messages.clone(),
-        Err(_) => match messages.cast_exact::<PyTuple>() {
-            Ok(messages) => messages.to_list(),
-            Err(_) => return Err(Decline::ToPython.into()),
-        },
-    };
-    if messages.is_empty() {
-        return Err(Decline::ToPython.into());
-    }
-    let mut rows = RowsBuilder::new(messages.py(), &limits, messages.len())?;
-    for message in messages.iter() {
-        let fields = Fields::of(&message)?;
-        let (topic, body) = (fields.topic().to_owned(), fields.body().to_owned());
-        rows.add(&topic, Body::whole(&body)?, fields.numbers()?, |text| {
-            text.keys(fields.keys())?;
-            text.tags(fields.tags())?;
-            text.properties(fields.properties())
-        })?;
-    }
-    rows.end()
 }
 
 /// See `reput.log.writing.rows.rows_of_columns`.
@@ -143,25 +126,17 @@ pub fn rows_of_columns<'py>(
     encoder: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyAny>> {
     guarded(py, "rows_of_columns", || {
-        answered(of_columns(columns, encoder))
+        let limits = Limits::of(encoder)?.ok_or(Decline::ToPython)?;
+        let columns = Columns::of(columns)?;
+        let mut rows = RowsBuilder::new(py, &limits, columns.count)?;
+        for row in 0..columns.count {
+            let (topic, body) = (columns.topic(row)?, columns.body(row)?);
+            rows.add(&topic, body, columns.numbers(row)?, |text| {
+                columns.write_text(row, text)
+            })?;
+        }
+        rows.end()
     })
-}
-
-fn of_columns<'py>(
-    columns: &Bound<'py, PyAny>,
-    encoder: &Bound<'py, PyAny>,
-) -> Result<Bound<'py, PyAny>, Stop> {
-    let limits = Limits::of(encoder)?.ok_or(Decline::ToPython)?;
-    let py = columns.py();
-    let columns = Columns::of(columns)?;
-    let mut rows = RowsBuilder::new(py, &limits, columns.count)?;
-    for row in 0..columns.count {
-        let (topic, body) = (columns.topic(row)?, columns.body(row)?);
-        rows.add(&topic, body, columns.numbers(row)?, |text| {
-            columns.write_text(row, text)
-        })?;
-    }
-    rows.end()
 }
 
 /// See `reput.log.writing.rows.queue_offsets_of_rows`.
@@ -172,11 +147,10 @@ pub fn queue_offsets_of_rows<'py>(
     prepared: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyAny>> {
     guarded(py, "queue_offsets_of_rows", || {
-        let Ok(rows) = prepared.cast_exact::<Rows>() else {
-            return Ok(None);
-        };
+        let rows = prepared.cast_exact::<Rows>();
+        let table = &rows.map_err(|_| Decline::ToPython)?.get().table;
         let appender = appender.cast_exact::<Appender>()?.get();
-        let offsets = rows.get().table.queue_offsets(&appender.end())?;
-        Ok(Some(array(py, offsets).into_any()))
+        let offsets = table.queue_offsets(&appender.end())?;
+        Ok(array(py, offsets))
     })
 }

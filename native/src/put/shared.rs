@@ -2,11 +2,10 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use pyo3::exceptions::{PyAttributeError, PyMemoryError, PyOSError, PyOverflowError, PyValueError};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 
-use crate::put::end::{LogEnd, Refusal};
+use crate::put::end::LogEnd;
 
 /// A log's end whose files, and whom to wake, are Python objects.
 ///
@@ -25,8 +24,8 @@ impl SharedEnd {
     }
 
     /// Call `wake`, which was taken out. It stays if it fails, as the reader may still be asleep.
-    pub fn call(&self, py: Python<'_>, wake: Option<Py<PyAny>>) -> PyResult<()> {
-        let Some(wake) = wake else { return Ok(()) };
+    #[cold]
+    pub fn call(&self, py: Python<'_>, wake: Py<PyAny>) -> PyResult<()> {
         let Err(error) = wake.bind(py).call0() else {
             return Ok(());
         };
@@ -43,23 +42,5 @@ impl SharedEnd {
         visit.call(&end.wake)?;
         end.active()
             .map_or(Ok(()), |active| visit.call(&active.file))
-    }
-}
-
-impl From<Refusal> for PyErr {
-    fn from(refusal: Refusal) -> Self {
-        match refusal {
-            Refusal::Refused => PyValueError::new_err("appends are refused"),
-            Refusal::NoFile => PyAttributeError::new_err("there is no active file"),
-            Refusal::NoRoom => PyValueError::new_err("records do not fit into the active file"),
-            Refusal::NoMemory => PyMemoryError::new_err(()),
-            Refusal::PastLastOffset => {
-                PyOverflowError::new_err("the log would end after the last offset, 2**63 - 1")
-            }
-            Refusal::QueueIsFull => {
-                PyOverflowError::new_err("a queue offset would be larger than 2**63 - 1")
-            }
-            Refusal::Disk(error) => PyOSError::new_err((error.raw_os_error(), error.to_string())),
-        }
     }
 }

@@ -1,14 +1,14 @@
 //! Many messages that passed all checks, and chunks of them that are written at once.
 //! No Python is in here; `rows` and `chunk` show it to Python.
 
-use std::collections::{HashMap, TryReserveError};
+use std::collections::HashMap;
 
-use crate::encode::decline::Decline;
 use crate::encode::message::Numbers;
 use crate::encode::propertytext::PropertyText;
-use crate::encode::record::{NamedTopic, Place, Record, body_crc, takes_queue_offset};
-use crate::put::end::{LogEnd, Refusal, end_of};
-use crate::put::queues::Whole;
+use crate::encode::record::{NamedTopic, Place, Record, crc32, takes_queue_offset};
+use crate::put::end::{LogEnd, end_of};
+use crate::put::refusal::Refusal;
+use crate::shared::decline::{Decline, declined_unless, room};
 use crate::shared::folding::Folding;
 
 const CHUNK_SIZE: usize = 1 << 20; // bytes that are written at a time
@@ -20,7 +20,8 @@ pub struct Table<B> {
     pub rows: Vec<Row<B>>,
     topics: Vec<NamedTopic>,
     texts: Vec<u8>,
-    queues: Vec<Queue>,
+    /// Topic and queue id of the queues of all rows.
+    queues: Vec<(u32, i32)>,
     pub store_host: [u8; 8],
 }
 
@@ -34,12 +35,6 @@ pub struct Row<B> {
     body_crc: u32,
 }
 
-/// A queue of some of the rows.
-struct Queue {
-    name: Box<[u8]>,
-    queue_id: i64,
-}
-
 /// A table that rows are added to.
 pub struct TableBuilder<B> {
     table: Table<B>,
@@ -51,15 +46,11 @@ pub struct TableBuilder<B> {
 impl<B: AsRef<[u8]>> TableBuilder<B> {
     /// Have memory for so many rows.
     pub fn new(count: usize, body_max: usize, store_host: [u8; 8]) -> Result<Self, Decline> {
-        let mut rows = vec![];
-        rows.try_reserve_exact(count)?;
-        let mut texts = vec![];
-        texts.try_reserve(count.saturating_mul(TEXT_SIZE).min(TEXTS_MAX))?;
         Ok(Self {
             table: Table {
-                rows,
+                rows: room(count)?,
                 topics: vec![],
-                texts,
+                texts: room(count.saturating_mul(TEXT_SIZE).min(TEXTS_MAX))?,
                 queues: vec![],
                 store_host,
             },
@@ -94,25 +85,21 @@ impl<B: AsRef<[u8]>> TableBuilder<B> {
         write_text: impl FnOnce(&mut PropertyText<'_>) -> Result<(), Decline>,
     ) -> Result<(), Decline> {
         let table = &mut self.table;
-        if body.as_ref().len() > self.body_max {
-            return Err(Decline::ToPython);
-        }
+        declined_unless(body.as_ref().len() <= self.body_max)?;
         let begin = table.texts.len();
         let mut text = PropertyText::begin(&mut table.texts);
         write_text(&mut text)?;
         let text_size = text.end()?;
-        let queue = match self.queue_of.get(&(topic, numbers.queue_id)) {
+        let queue = (topic, numbers.queue_id);
+        let queue = match self.queue_of.get(&queue) {
             Some(&queue) => queue,
             None => {
                 self.queue_of.try_reserve(1)?;
                 table.queues.try_reserve(1)?;
-                let queue = table.queues.len() as u32; // fewer than rows, of which each takes more
-                self.queue_of.insert((topic, numbers.queue_id), queue);
-                table.queues.push(Queue {
-                    name: table.topics[topic as usize].name().into(),
-                    queue_id: numbers.queue_id.into(),
-                });
-                queue
+                let number = table.queues.len() as u32; // fewer than rows, of which each takes more
+                self.queue_of.insert(queue, number);
+                table.queues.push(queue);
+                number
             }
         };
         table.rows.try_reserve(1)?;
@@ -141,7 +128,7 @@ impl<B: AsRef<[u8]>> Table<B> {
     /// Compute the checksums; of bodies that nobody can change.
     pub fn check(&mut self) {
         for row in &mut self.rows {
-            row.body_crc = body_crc(row.body.as_ref());
+            row.body_crc = crc32(row.body.as_ref());
         }
     }
 
@@ -159,12 +146,9 @@ impl<B: AsRef<[u8]>> Table<B> {
     /// Queue offsets as they come next; 0 for rows that take none.
     pub fn queue_offsets<F>(&self, end: &LogEnd<F>) -> Result<Vec<i64>, Refusal> {
         let mut next = room(self.queues.len())?;
-        next.extend(self.queues.iter().map(|queue| {
-            let queue_id = Whole::Small(queue.queue_id);
-            match end.queues.next_of(&queue.name, &queue_id) {
-                Whole::Small(next) => next,
-                Whole::Large(_) => u64::MAX,
-            }
+        next.extend(self.queues.iter().map(|&(topic, queue_id)| {
+            let name = self.topics[topic as usize].name();
+            end.queues.next_of(name, queue_id)
         }));
         let mut offsets = room(self.rows.len())?;
         for row in &self.rows {
@@ -256,21 +240,11 @@ impl Chunk {
         let places = self.offsets.iter().zip(&queue_offsets[self.first..]);
         for (row, (_, &queue_offset)) in table.rows[self.first..].iter().zip(places) {
             if takes_queue_offset(row.numbers.sys_flag) {
-                let queue = &table.queues[row.queue as usize];
-                let next = queue_offset as u64 + 1;
-                match end.queues.find(&queue.name) {
-                    Some(topic) => end.queues.set(topic, queue.queue_id, next),
-                    None => end.queues.set_new(&queue.name, queue.queue_id, next),
-                }
+                let (topic, queue_id) = table.queues[row.queue as usize];
+                let name = table.topics[topic as usize].name();
+                end.queues.set_of(name, queue_id, queue_offset as u64 + 1);
             }
         }
         end.count(self.end, self.offsets.last().copied().unwrap_or(self.start));
     }
-}
-
-/// An empty vector with room for so many elements.
-fn room<T>(count: usize) -> Result<Vec<T>, TryReserveError> {
-    let mut made = vec![];
-    made.try_reserve_exact(count)?;
-    Ok(made)
 }

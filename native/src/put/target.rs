@@ -8,8 +8,8 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PySlice};
 
-use crate::encode::layout::{SIZE_AND_MAGIC_SIZE, SIZE_SIZE};
 use crate::put::region::{Region, SizeWord};
+use crate::shared::layout::{SIZE_AND_MAGIC_SIZE, SIZE_SIZE};
 
 /// The bytes of the map of a `reput.files.mapping.mapped.MappedFile`.
 ///

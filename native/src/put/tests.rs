@@ -1,15 +1,17 @@
 //! Without Python, so that Miri can run them.
 
+use std::collections::HashMap;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use crate::encode::decline::Decline;
-use crate::encode::layout::{BLANK_MAGIC, HEADER_SIZE, MAGIC_V1};
 use crate::encode::message::Numbers;
-use crate::put::end::{Active, LogEnd, Refusal, Unplaced};
-use crate::put::queues::{Queues, Whole};
-use crate::put::region::{Region, Unwritten};
+use crate::put::end::{Active, LogEnd, Unplaced};
+use crate::put::queues::{ELSEWHERE, Queues};
+use crate::put::refusal::Refusal;
+use crate::put::region::Region;
 use crate::put::table::{Chunk, Table, TableBuilder};
+use crate::shared::decline::Decline;
+use crate::shared::layout::{BLANK_MAGIC, HEADER_SIZE, MAGIC_V1};
 
 const FILE_SIZE: usize = 1 << 12;
 const HOST: [u8; 8] = [127, 0, 0, 1, 0, 0, 0, 9];
@@ -71,7 +73,7 @@ fn message<'a>(topic: &'a [u8], body: &'a [u8]) -> Unplaced<'a> {
     }
 }
 
-fn queues_of(end: &LogEnd<()>) -> Vec<(Vec<u8>, Whole<i64>, Whole<u64>)> {
+fn queues_of(end: &LogEnd<()>) -> Vec<(Vec<u8>, i32, u64)> {
     let queues = end.queues.all();
     queues
         .map(|(name, id, next)| (name.to_vec(), id, next))
@@ -108,10 +110,7 @@ fn a_message_is_written_where_the_log_ends_and_is_counted() {
 
     let end_offset = (1 << 40) + 3 * (HEADER_SIZE as i64 + 12);
     assert_eq!(end.end_offset, end_offset);
-    assert_eq!(
-        queues_of(&end),
-        [(b"T".to_vec(), Whole::Small(3), Whole::Small(3))]
-    );
+    assert_eq!(queues_of(&end), [(b"T".to_vec(), 3, 3)]);
 }
 
 #[test]
@@ -152,8 +151,7 @@ fn what_is_not_put_leaves_nothing() {
 #[test]
 fn a_queue_without_a_next_queue_offset_takes_no_message() {
     let (mut end, _region) = log_at(0, FILE_SIZE);
-    let last = Whole::Small(i64::MAX as u64);
-    end.queues.set_of(b"T", Whole::Small(3), last);
+    end.queues.set_of(b"T", 3, i64::MAX as u64);
 
     assert_eq!(
         end.put(&message(b"T", b""), 7, HOST)
@@ -167,9 +165,8 @@ fn a_queue_without_a_next_queue_offset_takes_no_message() {
         end.put(&message(b"T", b""), 7, HOST).err(),
         Some(Decline::ToPython)
     );
-    let full = [Whole::Small(1 << 63), Whole::Large([0; 12].into())];
-    for next in full {
-        end.queues.set_of(b"T", Whole::Small(3), next.clone());
+    for next in [1 << 63, ELSEWHERE - 1, ELSEWHERE] {
+        end.queues.set_of(b"T", 3, next);
         assert_eq!(
             end.put(&message(b"T", b""), 7, HOST).err(),
             Some(Decline::ToPython)
@@ -228,10 +225,7 @@ fn rows_are_written_in_chunks_and_counted() {
     assert_eq!(end.end_offset, 4096 + data.len() as i64);
     assert_eq!(end.last_record_offset, chunk.offsets[first - 1]);
     let of_b = messages[..first].iter().filter(|row| row.0 == b"B").count() as u64;
-    assert_eq!(
-        end.queues.next_of(b"B", &Whole::Small(2_000)),
-        Whole::Small(of_b)
-    );
+    assert_eq!(end.queues.next_of(b"B", 2_000), of_b);
     let left = Chunk::cut(&rows, &end, first);
     assert!(matches!(left, Err(Refusal::NoRoom)));
     assert!(matches!(Chunk::cut(&rows, &end, 60), Err(Refusal::NoRoom)));
@@ -257,7 +251,7 @@ fn a_region_takes_nothing_that_leaves_it() {
         (0, 3),
     ] {
         let written = region.write_records(position, *b"word", &vec![b'x'; size]);
-        assert!(matches!(written, Err(Unwritten::NoRoom)));
+        assert!(matches!(written, Err(Refusal::NoRoom)));
     }
     region.write_blank(93, b"12345678");
     region.write_blank(usize::MAX, b"12345678");
@@ -297,38 +291,28 @@ fn a_file_ends_in_a_blank_when_the_next_begins() {
 #[test]
 fn queue_numbers_of_any_size_are_kept() {
     let mut queues = Queues::new();
-    let large: Whole<u64> = Whole::Large([0, 0, 0, 0, 0, 0, 0, 0, 5].into());
-    let id: Whole<i64> = Whole::Large([1; 9].into());
     let all = [
-        (Whole::Small(0), Whole::Small(7)),
-        (Whole::Small(1_023), large.clone()),
-        (Whole::Small(1_024), Whole::Small(u64::MAX - 2)),
-        (Whole::Small(-1), large.clone()),
-        (id.clone(), Whole::Small(1)),
+        (0, 7),
+        (1_023, 0),
+        (1_024, ELSEWHERE - 1),
+        (-1, 3),
+        (i32::MIN, u64::MAX >> 1),
     ];
-    for (queue_id, next) in &all {
-        queues.set_of(b"T", queue_id.clone(), next.clone());
+    for (queue_id, next) in all {
+        queues.set_of(b"T", queue_id, next);
     }
 
-    for (queue_id, next) in &all {
-        assert_eq!(queues.next_of(b"T", queue_id), *next);
-    }
-    assert_eq!(queues.all().count(), all.len());
+    let kept: HashMap<i32, u64> = queues.all().map(|(_, id, next)| (id, next)).collect();
+    assert_eq!(kept, HashMap::from(all));
     let topic = queues.find(b"T").unwrap();
-    for next in [u64::MAX, u64::MAX - 1] {
-        queues.set(topic, 0, next);
-        assert_eq!(queues.next(topic, 0), None);
-        assert!(matches!(
-            queues.next_of(b"T", &Whole::Small(0)),
-            Whole::Large(_)
-        ));
-        queues.set(topic, 0, 3);
-        assert_eq!(queues.next_of(b"T", &Whole::Small(0)), Whole::Small(3));
+    for queue_id in [0, 5_000] {
+        queues.set(topic, queue_id, ELSEWHERE);
+        assert_eq!(queues.next(topic, queue_id), ELSEWHERE);
+        assert!(queues.all().all(|(_, id, _)| id != queue_id));
+        queues.set(topic, queue_id, 3);
+        assert_eq!(queues.next_of(b"T", queue_id), 3);
     }
-    assert_eq!(queues.all().count(), all.len());
-    assert_eq!(
-        queues.next_of(b"T", &Whole::Large([9; 30].into())),
-        Whole::Small(0)
-    );
-    assert_eq!(queues.next_of(b"other", &id), Whole::Small(0));
+    assert_eq!(queues.all().count(), all.len() + 1);
+    assert_eq!(queues.next_of(b"T", 17), 0);
+    assert_eq!(queues.next_of(b"other", 0), 0);
 }

@@ -8,12 +8,12 @@ use std::os::fd::FromRawFd;
 use std::os::unix::fs::FileExt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use pyo3::exceptions::PyMemoryError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList};
+use pyo3::types::PyBytes;
 
 use crate::shared::border::guarded;
 use crate::shared::bytes::{be_i32, be_i64};
+use crate::shared::decline::{Decline, declined_unless};
 
 const PLACE_SIZE: usize = 12;
 const GAP_MAX: usize = 4 << 10; // bytes between two pieces that are read rather than skipped
@@ -42,59 +42,50 @@ pub fn read_pieces<'py>(
     max_bytes: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyAny>> {
     guarded(py, "read_pieces", || {
-        let Ok(places) = places.cast::<PyBytes>() else {
-            return Ok(None);
+        let (Ok(places), Ok(descriptor), Ok(stride), Ok(max_count)) = (
+            places.cast::<PyBytes>(),
+            descriptor.extract::<i32>(),
+            stride.extract(),
+            max_count.extract::<i64>(),
+        ) else {
+            return Err(Decline::ToPython.into());
         };
-        let (Ok(descriptor), Ok(stride)) = (descriptor.extract::<i32>(), stride.extract()) else {
-            return Ok(None);
-        };
-        let (Ok(base), Ok(limit), Ok(max_size), Ok(max_count), Ok(max_bytes)) = (
+        let (Ok(base), Ok(limit), Ok(max_size), Ok(max_bytes)) = (
             base.extract(),
             limit.extract(),
             max_size.extract(),
-            max_count.extract::<i64>(),
             max_bytes.extract(),
         ) else {
-            return Ok(None);
+            return Err(Decline::ToPython.into());
         };
-        if stride < PLACE_SIZE || descriptor < 0 {
-            return Ok(None);
-        }
-        let wanted = Wanted {
+        declined_unless(stride >= PLACE_SIZE && descriptor >= 0)?;
+        let bounds = Bounds {
             base,
             limit,
             max_size,
             max_count: usize::try_from(max_count).unwrap_or(0),
             max_bytes,
         };
-        let mut plan = wanted.plan(places.as_bytes(), stride);
+        let mut plan = Plan::of(places.as_bytes(), stride, &bounds);
         let mut buffer = buffers().pop().unwrap_or_default();
         // Always without the interpreter lock: a disk may take its time.
-        let outcome = py.detach(|| plan.read(descriptor, &mut buffer));
-        let answer = match outcome {
-            Ok(()) => {
-                let pieces = plan.pieces.iter();
-                let pieces: Vec<_> = pieces
-                    .map(|piece| PyBytes::new(py, &buffer[piece.clone()]))
-                    .collect();
-                Some(PyList::new(py, pieces)?.into_any())
-            }
-            Err(error) if error.kind() == ErrorKind::OutOfMemory => {
-                return Err(PyMemoryError::new_err(()));
-            }
-            Err(_) => None, // Python meets the same error, and says it in its words
-        };
+        let answer = py.detach(|| plan.read(descriptor, &mut buffer)).map(|()| {
+            let pieces = plan.pieces.iter();
+            let pieces = pieces.map(|piece| PyBytes::new(py, &buffer[piece.clone()]));
+            pieces.collect::<Vec<_>>()
+        });
         if buffer.capacity() <= KEPT_MAX {
             let mut buffers = buffers();
             if buffers.len() < KEPT_COUNT {
                 buffers.push(buffer);
             }
         }
-        Ok(answer)
+        Ok(answer?)
     })
 }
 
-struct Wanted {
+/// What may be read.
+struct Bounds {
     base: i64,
     limit: i64,
     max_size: i64,
@@ -118,10 +109,11 @@ struct Plan {
     size: usize,
 }
 
-impl Wanted {
-    fn plan(&self, places: &[u8], stride: usize) -> Plan {
-        let count = self.max_count.min(places.len() / stride);
-        let mut plan = Plan {
+impl Plan {
+    /// A plan for the first places, up to one that leaves the bounds.
+    fn of(places: &[u8], stride: usize, bounds: &Bounds) -> Self {
+        let count = bounds.max_count.min(places.len() / stride);
+        let mut plan = Self {
             stretches: Vec::with_capacity(count),
             pieces: Vec::with_capacity(count),
             size: 0,
@@ -130,22 +122,20 @@ impl Wanted {
         for place in places.chunks_exact(stride).take(count) {
             let (offset, size) = (be_i64(place, 0), i64::from(be_i32(place, 8)));
             let end = offset.saturating_add(size);
-            let is_there = offset >= self.base && end <= self.limit;
-            if size <= 0 || size > self.max_size || !is_there {
+            let is_there = offset >= bounds.base && end <= bounds.limit;
+            if size <= 0 || size > bounds.max_size || !is_there {
                 break;
             }
             total += size; // 2**31 pieces of 2**31 bytes are less than 2**63
-            if total > self.max_bytes && !plan.pieces.is_empty() {
+            if total > bounds.max_bytes && !plan.pieces.is_empty() {
                 break;
             }
             // Not below 0, as the offset is not below the base.
-            plan.add(offset.wrapping_sub(self.base) as u64, size as usize);
+            plan.add(offset.wrapping_sub(bounds.base) as u64, size as usize);
         }
         plan
     }
-}
 
-impl Plan {
     fn add(&mut self, position: u64, size: usize) {
         let start = match self.stretches.last_mut() {
             Some(last) if last.is_near(position, size) => {
@@ -169,20 +159,19 @@ impl Plan {
     }
 
     /// Read all stretches, one behind the other; pieces behind the file's end become shorter.
-    fn read(&mut self, descriptor: i32, buffer: &mut Vec<u8>) -> Result<(), Error> {
+    fn read(&mut self, descriptor: i32, buffer: &mut Vec<u8>) -> Result<(), Decline> {
         // SAFETY: the caller of the kernel keeps the descriptor open during the call, and what
         // borrows it here is never dropped, so it is not closed.
         let file = ManuallyDrop::new(unsafe { File::from_raw_fd(descriptor) });
         if buffer.len() < self.size {
-            buffer
-                .try_reserve_exact(self.size - buffer.len())
-                .map_err(|_| ErrorKind::OutOfMemory)?;
+            buffer.try_reserve_exact(self.size - buffer.len())?;
             buffer.resize(self.size, 0);
         }
         let mut first = 0;
         for stretch in &self.stretches {
             let room = &mut buffer[stretch.start..stretch.start + stretch.size];
-            let filled = read_some(&file, room, stretch.position)?;
+            // Python meets the same error, and says it in its words.
+            let filled = read_some(&file, room, stretch.position).map_err(|_| Decline::ToPython)?;
             if filled < stretch.size {
                 let end = stretch.start + filled;
                 for piece in &mut self.pieces[first..stretch.stop] {

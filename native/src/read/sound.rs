@@ -7,6 +7,7 @@ use crate::derive::window::{Parts, is_record};
 use crate::read::view::MessageView;
 use crate::shared::border::{guarded, unlocked};
 use crate::shared::bytes::{be_i32, be_i64};
+use crate::shared::decline::{Decline, declined_unless};
 
 const PLACE_SIZE: usize = 12;
 
@@ -25,48 +26,43 @@ pub fn sound_messages<'py>(
     after: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyAny>> {
     guarded(py, "sound_messages", || {
-        let (Ok(records), Ok(places), Ok(topic)) = (
+        let (Ok(records), Ok(places), Ok(topic), Ok(stride)) = (
             records.cast::<PyList>(),
             places.cast::<PyBytes>(),
             topic.cast::<PyBytes>(),
-        ) else {
-            return Ok(None);
-        };
-        let (Ok(stride), Ok(queue_id), Ok(queue_offset), Ok(is_light), Ok(after)) = (
             stride.extract::<usize>(),
+        ) else {
+            return Err(Decline::ToPython.into());
+        };
+        let (Ok(queue_id), Ok(queue_offset), Ok(is_light), Ok(after)) = (
             queue_id.extract(),
             queue_offset.extract(),
             is_light.extract(),
             after.extract(),
         ) else {
-            return Ok(None);
+            return Err(Decline::ToPython.into());
         };
-        if stride < PLACE_SIZE || records.len() > places.as_bytes().len() / stride {
-            return Ok(None);
-        }
+        let (places, topic) = (places.as_bytes(), topic.as_bytes());
+        declined_unless(stride >= PLACE_SIZE && records.len() <= places.len() / stride)?;
         // Held here: what a list holds, others may exchange.
-        let mut held = Vec::with_capacity(records.len());
-        for record in records.iter() {
-            let Ok(record) = record.cast_into::<PyBytes>() else {
-                return Ok(None);
-            };
-            held.push(record);
-        }
+        let held = records.iter().map(|record| record.cast_into::<PyBytes>());
+        let held = held.collect::<Result<Vec<_>, _>>();
+        let held = held.map_err(|_| Decline::ToPython)?;
         let bytes: Vec<&[u8]> = held.iter().map(|record| record.as_bytes()).collect();
         let queue = Queue {
-            topic: topic.as_bytes(),
+            topic,
             queue_id,
             queue_offset,
             is_light,
         };
-        let places = places.as_bytes();
         let size = bytes.iter().map(|record| record.len()).sum();
         let found = unlocked(py, size, || queue.sound(&bytes, places, stride, after));
         let mut messages = Vec::with_capacity(found.len());
         for (record, (offset, parts)) in held.into_iter().zip(found) {
-            messages.push(Bound::new(py, MessageView::made(record, offset, &parts))?);
+            let view = MessageView::made(record.unbind(), offset, Some(parts));
+            messages.push(Bound::new(py, view)?);
         }
-        Ok(Some(PyList::new(py, messages)?.into_any()))
+        Ok(messages)
     })
 }
 

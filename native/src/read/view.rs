@@ -9,14 +9,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBool, PyBytes, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyString, PyTuple};
 
 use crate::derive::text::java_text;
-use crate::derive::window::{
-    BORN_HOST_V6, HEADER_SIZE, HOST_EXTRA_V6, Parts, STORE_HOST_V6, is_record,
-};
-use crate::shared::border::{guarded, shielded};
+use crate::derive::window::{Parts, host_extra, is_record};
+use crate::shared::border::{guarded, kernel_error_here, shielded};
 use crate::shared::bytes::{be_i32, be_i64};
+use crate::shared::decline::{Decline, Stop};
+use crate::shared::layout::{BORN_HOST_V6, HEADER_SIZE, STORE_HOST_V6};
 
 static REFERENCE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 static PARSE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
@@ -28,40 +28,17 @@ pub struct MessageView {
     record: Py<PyBytes>,
     physical_offset: i64,
     /// `None` where lengths inside of the record lead out of it.
-    places: Option<Places>,
+    parts: Option<Parts>,
     /// Nobody calls Python while it is locked.
     properties: Mutex<Option<Py<PyAny>>>,
 }
 
-/// Records have fewer than 2**31 bytes.
-#[derive(Clone, Copy)]
-struct Places {
-    body: u32,
-    body_end: u32,
-    topic: u32,
-    topic_end: u32,
-    properties: u32,
-}
-
-impl Places {
-    fn of(parts: &Parts) -> Self {
-        Self {
-            body: parts.body as u32,
-            body_end: (parts.body + parts.body_size) as u32,
-            topic: parts.topic as u32,
-            topic_end: (parts.topic + parts.topic_size) as u32,
-            properties: parts.properties as u32,
-        }
-    }
-}
-
 impl MessageView {
-    /// A view of a record that was found right.
-    pub fn made(record: Bound<'_, PyBytes>, physical_offset: i64, parts: &Parts) -> Self {
+    pub fn made(record: Py<PyBytes>, physical_offset: i64, parts: Option<Parts>) -> Self {
         Self {
-            record: record.unbind(),
+            record,
             physical_offset,
-            places: Some(Places::of(parts)),
+            parts,
             properties: Mutex::default(),
         }
     }
@@ -82,34 +59,29 @@ impl MessageView {
     }
 
     /// Where the parts stand; the error of the class in Python where they stand nowhere.
-    fn found(&self, py: Python<'_>) -> PyResult<Places> {
-        match self.places {
-            Some(places) => Ok(places),
-            None => {
+    fn found(&self, py: Python<'_>) -> PyResult<Parts> {
+        self.parts.map_or_else(
+            || {
                 let record = self.record.clone_ref(py);
                 let answer = reference(py)?.call1((record, self.physical_offset))?;
                 Err(unexpected(answer.call_method0("places")))
-            }
-        }
+            },
+            Ok,
+        )
     }
 
     /// A part of the record, by its first byte and the one behind its last.
     fn part<'py>(
         &self,
         py: Python<'py>,
-        place: impl FnOnce(Places, usize) -> (u32, usize),
+        place: impl FnOnce(Parts, usize) -> (usize, usize),
     ) -> PyResult<Bound<'py, PyBytes>> {
         shielded(py, "MessageView", || {
             let (found, bytes) = (self.found(py)?, self.bytes(py));
             let (start, end) = place(found, bytes.len());
-            Ok(PyBytes::new(py, &bytes[start as usize..end]))
+            Ok(PyBytes::new(py, &bytes[start..end]))
         })
     }
-}
-
-fn longer(bits: i32) -> usize {
-    let count = (bits & (BORN_HOST_V6 | STORE_HOST_V6)).count_ones();
-    count as usize * HOST_EXTRA_V6
 }
 
 fn reference<'py>(py: Python<'py>) -> PyResult<&'py Bound<'py, PyAny>> {
@@ -124,15 +96,13 @@ fn reference<'py>(py: Python<'py>) -> PyResult<&'py Bound<'py, PyAny>> {
 fn unexpected(answer: PyResult<Bound<'_, PyAny>>) -> PyErr {
     match answer {
         Err(error) => error,
-        Ok(_) => {
-            crate::shared::border::kernel_error_here("MessageView", "Python takes this record")
-        }
+        Ok(_) => kernel_error_here("MessageView", "Python takes this record"),
     }
 }
 
-/// Bytes by which the hosts that a record's flag tells of are longer than those of IPv4.
-fn extra(record: &[u8], bits: i32) -> usize {
-    longer(be_i32(record, 36) & bits)
+/// Bytes by which both hosts of a record are longer than those of IPv4.
+fn hosts_extra(record: &[u8]) -> usize {
+    host_extra(record, BORN_HOST_V6) + host_extra(record, STORE_HOST_V6)
 }
 
 #[pymethods]
@@ -153,18 +123,13 @@ impl MessageView {
                     .cast_into::<PyBytes>()?,
             };
             let bytes = record.as_bytes();
-            if !is_record(bytes) || HEADER_SIZE + extra(bytes, -1) > bytes.len() {
+            if !is_record(bytes) || HEADER_SIZE + hosts_extra(bytes) > bytes.len() {
                 let answer = reference(py)?.call1((record, physical_offset));
                 return Err(unexpected(answer));
             }
             let stated = be_i64(bytes, 28);
-            let places = Parts::of(bytes).as_ref().map(Places::of);
-            Ok(Self {
-                record: record.unbind(),
-                physical_offset: physical_offset.unwrap_or(stated),
-                places,
-                properties: Mutex::default(),
-            })
+            let (offset, parts) = (physical_offset.unwrap_or(stated), Parts::of(bytes));
+            Ok(Self::made(record.unbind(), offset, parts))
         })
     }
 
@@ -242,44 +207,45 @@ impl MessageView {
     #[getter]
     fn store_timestamp(&self, py: Python<'_>) -> PyResult<i64> {
         self.field(py, |record| {
-            be_i64(record, 56 + extra(record, BORN_HOST_V6))
+            be_i64(record, 56 + host_extra(record, BORN_HOST_V6))
         })
     }
 
     #[getter]
     fn reconsume_times(&self, py: Python<'_>) -> PyResult<i32> {
-        self.field(py, |record| be_i32(record, 72 + extra(record, -1)))
+        self.field(py, |record| be_i32(record, 72 + hosts_extra(record)))
     }
 
     #[getter]
     fn prepared_transaction_offset(&self, py: Python<'_>) -> PyResult<i64> {
-        self.field(py, |record| be_i64(record, 76 + extra(record, -1)))
+        self.field(py, |record| be_i64(record, 76 + hosts_extra(record)))
     }
 
     fn places<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         shielded(py, "MessageView", || {
             let found = self.found(py)?;
-            (found.body, found.topic, found.topic_end, found.properties).into_pyobject(py)
+            let topic_end = found.topic + found.topic_size;
+            (found.body, found.topic, topic_end, found.properties).into_pyobject(py)
         })
     }
 
     #[getter]
     fn body<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        self.part(py, |found, _| (found.body, found.body_end as usize))
+        self.part(py, |found, _| (found.body, found.body + found.body_size))
     }
 
     #[getter]
     fn topic<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyString>> {
         shielded(py, "MessageView", || {
             let found = self.found(py)?;
-            let name = &self.bytes(py)[found.topic as usize..found.topic_end as usize];
+            let name = &self.bytes(py)[found.topic..found.topic + found.topic_size];
             Ok(PyString::new(py, &java_text(name)))
         })
     }
 
     #[getter]
     fn topic_bytes<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
-        self.part(py, |found, _| (found.topic, found.topic_end as usize))
+        self.part(py, |found, _| (found.topic, found.topic + found.topic_size))
     }
 
     #[getter]
@@ -302,22 +268,16 @@ impl MessageView {
 
     fn body_matches(&self, py: Python<'_>) -> PyResult<bool> {
         shielded(py, "MessageView", || {
-            self.found(py)?;
-            let bytes = self.bytes(py);
-            Ok(Parts::of(bytes).is_some_and(|parts| parts.body_matches(bytes)))
+            Ok(self.found(py)?.body_matches(self.bytes(py)))
         })
     }
 
     fn __eq__<'py>(&self, other: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let py = other.py();
         guarded(py, "MessageView", || {
-            let Ok(other) = other.cast::<Self>() else {
-                return Ok(None);
-            };
-            let other = other.get();
-            let is_same =
-                self.physical_offset == other.physical_offset && self.bytes(py) == other.bytes(py);
-            Ok(Some(PyBool::new(py, is_same).to_owned().into_any()))
+            let other = other.cast::<Self>().map_err(|_| Decline::ToPython)?.get();
+            let is_same = self.bytes(py) == other.bytes(py);
+            Ok::<_, Stop>(is_same && self.physical_offset == other.physical_offset)
         })
     }
 

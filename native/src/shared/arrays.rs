@@ -4,14 +4,17 @@ use numpy::{Element, PyArray1, PyArrayMethods, PyReadonlyArray1};
 use pyo3::exceptions::PyImportError;
 use pyo3::prelude::*;
 
+use crate::shared::decline::{Decline, declined_unless};
+
 /// An array that is one-dimensional, of this type, contiguous and aligned.
 pub struct Column<'py, T: Element>(PyReadonlyArray1<'py, T>);
 
 impl<'py, T: Element> Column<'py, T> {
-    /// The array behind `object`; `None` where it is another kind.
-    pub fn of(object: &Bound<'py, PyAny>) -> Option<Self> {
-        let array: PyReadonlyArray1<'py, T> = object.extract().ok()?;
-        array.as_slice().is_ok().then_some(Self(array))
+    /// The array behind `object`; another kind is declined.
+    pub fn of(object: &Bound<'py, PyAny>) -> Result<Self, Decline> {
+        let array: PyReadonlyArray1<'py, T> = object.extract().map_err(|_| Decline::ToPython)?;
+        array.as_slice().map_err(|_| Decline::ToPython)?;
+        Ok(Self(array))
     }
 
     /// Its elements.
@@ -20,6 +23,15 @@ impl<'py, T: Element> Column<'py, T> {
         self.0.as_slice().unwrap_or_default()
     }
 }
+
+/// Have each of these names mean the slice of the array that it means; see `Column`.
+macro_rules! slices {
+    ($($name:ident),+ $(,)?) => {
+        $(let $name = $crate::shared::arrays::Column::of($name)?;)+
+        $(let $name = $name.items();)+
+    };
+}
+pub(crate) use slices;
 
 /// Where texts stand in a window, row by row. A size of 0 or less is no text.
 #[derive(Clone, Copy)]
@@ -30,15 +42,16 @@ pub struct Stretches<'a> {
 }
 
 impl<'a> Stretches<'a> {
-    /// `None` where a row leaves the window, or the columns are not of one length.
-    pub fn of(window: &'a [u8], starts: &'a [i64], sizes: &'a [i64]) -> Option<Self> {
+    /// Declined where a row leaves the window, or the columns are not of one length.
+    pub fn of(window: &'a [u8], starts: &'a [i64], sizes: &'a [i64]) -> Result<Self, Decline> {
         let room = window.len() as u64;
         let is_inside = |(&start, &size): (&i64, &i64)| {
             // A negative start is a huge one here; the sum of two cannot wrap around then.
             size <= 0 || (start as u64) <= room && size as u64 <= room - start as u64
         };
         let is_sound = starts.len() == sizes.len() && starts.iter().zip(sizes).all(is_inside);
-        is_sound.then_some(Self {
+        declined_unless(is_sound)?;
+        Ok(Self {
             window,
             starts,
             sizes,
@@ -52,12 +65,8 @@ impl<'a> Stretches<'a> {
     /// Bytes of a row; none where it has no text.
     #[inline]
     pub fn row(&self, row: usize) -> &'a [u8] {
-        let (start, size) = (self.starts[row], self.sizes[row]);
-        if size <= 0 {
-            &[]
-        } else {
-            &self.window[start as usize..start as usize + size as usize]
-        }
+        let (start, end) = self.place(row);
+        &self.window[start..end]
     }
 
     /// Where a row begins and ends in the window; both 0 where it has no text.

@@ -3,21 +3,25 @@
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use pyo3::exceptions::{PyException, PyRuntimeError};
+use pyo3::IntoPyObjectExt;
+use pyo3::exceptions::{PyException, PyMemoryError, PyRuntimeError};
 use pyo3::marker::Ungil;
 use pyo3::prelude::*;
 
-/// What a kernel found; `None` where its arguments are not those that it is made for.
-pub type Answer<'py> = PyResult<Option<Bound<'py, PyAny>>>;
+use crate::shared::decline::{Decline, Stop};
 
-/// Call a kernel. `None` becomes `NotImplemented`, a panic becomes `reput.errors.KernelError`.
-pub fn guarded<'py>(
+/// Call a kernel. What it declines becomes `NotImplemented`, a panic `reput.errors.KernelError`.
+pub fn guarded<'py, T: IntoPyObject<'py>>(
     py: Python<'py>,
     kernel: &'static str,
-    work: impl FnOnce() -> Answer<'py>,
+    work: impl FnOnce() -> Result<T, Stop>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let answer = shielded(py, kernel, work)?;
-    Ok(answer.unwrap_or_else(|| py.NotImplemented().into_bound(py)))
+    shielded(py, kernel, || match work() {
+        Ok(answer) => answer.into_bound_py_any(py),
+        Err(Stop::Decline(Decline::ToPython)) => Ok(py.NotImplemented().into_bound(py)),
+        Err(Stop::Decline(Decline::NoMemory)) => Err(PyMemoryError::new_err(())),
+        Err(Stop::Raise(error)) => Err(error),
+    })
 }
 
 /// The same for a method, whose answer has a type: a panic becomes a `KernelError`.
@@ -73,6 +77,6 @@ pub fn kernel_error_here(kernel: &str, reason: &str) -> PyErr {
 pub fn provoke_panic<'py>(py: Python<'py>, reason: String) -> PyResult<Bound<'py, PyAny>> {
     guarded(py, "provoke_panic", || {
         unlocked(py, usize::MAX, || -> () { resume_unwind(Box::new(reason)) });
-        Ok(None)
+        Ok(())
     })
 }

@@ -3,4 +3,6 @@
 pub mod arrays;
 pub mod border;
 pub mod bytes;
+pub mod decline;
 pub mod folding;
+pub mod layout;

@@ -2,10 +2,7 @@
 
 use std::collections::TryReserveError;
 
-use pyo3::exceptions::PyMemoryError;
 use pyo3::prelude::*;
-
-use crate::shared::border::Answer;
 
 /// What the plain parts of a kernel end with, where they cannot go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +20,12 @@ impl From<TryReserveError> for Decline {
     }
 }
 
+/// Go on if that is so; it is Python's otherwise.
+#[inline]
+pub fn declined_unless(is_so: bool) -> Result<(), Decline> {
+    is_so.then_some(()).ok_or(Decline::ToPython)
+}
+
 /// What a kernel ends with, where it has no answer.
 pub enum Stop {
     Decline(Decline),
@@ -35,24 +38,19 @@ impl From<Decline> for Stop {
     }
 }
 
-impl From<PyErr> for Stop {
-    fn from(error: PyErr) -> Self {
-        Self::Raise(error)
+/// Anything that is an error of Python's.
+impl<E> From<E> for Stop
+where
+    PyErr: From<E>,
+{
+    fn from(error: E) -> Self {
+        Self::Raise(error.into())
     }
 }
 
-impl From<TryReserveError> for Stop {
-    fn from(error: TryReserveError) -> Self {
-        Self::Decline(error.into())
-    }
-}
-
-/// What `guarded` takes: the answer, that Python has to give it, or the error.
-pub fn answered(found: Result<Bound<'_, PyAny>, Stop>) -> Answer<'_> {
-    match found {
-        Ok(answer) => Ok(Some(answer)),
-        Err(Stop::Decline(Decline::ToPython)) => Ok(None),
-        Err(Stop::Decline(Decline::NoMemory)) => Err(PyMemoryError::new_err(())),
-        Err(Stop::Raise(error)) => Err(error),
-    }
+/// An empty vector with room for so many elements.
+pub fn room<T>(count: usize) -> Result<Vec<T>, TryReserveError> {
+    let mut made = vec![];
+    made.try_reserve_exact(count)?;
+    Ok(made)
 }

@@ -24,6 +24,8 @@ layout! {
     BLANK_MIN_SIZE: i64 = 8;
     HEADER_SIZE: usize = 88;
     HOST_SIZE: usize = 8;
+    HOST_EXTRA_V6: usize = 12;
+    RECORD_MIN_SIZE: usize = 91;
     TOPIC_SIZE_V1_MAX: usize = 127;
     TOPIC_SIZE_MAX: usize = 255;
     PROPERTIES_SIZE_MAX: usize = 32_767;
@@ -38,6 +40,7 @@ layout! {
     PROPERTY_KEYS: &str = "KEYS";
     PROPERTY_TAGS: &str = "TAGS";
     PROPERTY_CRC: &str = "__CRC32#";
+    CRC_PROPERTY_SIZE: usize = 20;
     PROPERTY_LIGHT_QUEUES: &str = "INNER_MULTI_DISPATCH";
     PROPERTY_INNER_NUM: &str = "INNER_NUM";
 }
