@@ -5,7 +5,7 @@ PYTHON ?= python3 python3.14 python3.13 python3.12 python3.11
 ARGS ?=
 
 EXTRAS := arrow cli doctor export metrics offline remoting table testing
-PLUGINS := compaction consumequeue consumer filter index integrity schedule transaction
+PLUGINS := compaction consumequeue consumer filter index integrity retention schedule transaction
 
 VENV := .venv
 BIN := $(VENV)/bin

@@ -23,7 +23,6 @@ from reput_server.config import Limits, ServerConfig
 CORE: Final = {
     "commitlog": reput.CommitLogConfig,
     "dispatch": DispatchConfig,
-    "retention": reput.RetentionConfig,
 }
 PLUGINS: Final = {
     found.name: found.load().config_type

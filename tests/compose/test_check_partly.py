@@ -9,7 +9,6 @@ import pytest
 from click.testing import CliRunner
 
 import reput
-from reput.retention.config import RetentionConfig
 from reput_cli.kit.exitcodes import ExitCode
 from reput_cli.root import reput as command
 from reput_offline import rebuild
@@ -44,7 +43,7 @@ def beheaded(tmp_path):
             for number in range(60):
                 store.put(reput.Message("t", b"x" * 900, keys=f"k{number % 5} all", tags="a"))
         with reput.open(root, threads=False, disk=QuickDisk()) as store:
-            store.expire_log(config=RetentionConfig(max_bytes=2 * 16_384))
+            store.trim_log(store.log.file_offsets[-2])
             assert store.log.min_physical_offset > 0
         return root
 

@@ -7,11 +7,11 @@ import subprocess
 import sys
 
 import pytest
-from retentionlives import Life, check_left, crash_and_check
+from trimminglives import Life, check_left, crash_and_check
 
 import reput
-from reput.retention.config import RetentionConfig
 from reput.status import ReadStatus
+from reput_retention import RetentionConfig, expire_log
 from reput_testing import ManualClock, PowerCuts, QuickDisk
 
 PLUGINS = ("consumequeue", "index")
@@ -38,8 +38,8 @@ def cleaned(golden_store, golden_rows):
     root = golden_store("slow")
     with reput.open(root, plugins=PLUGINS, threads=False, disk=QuickDisk()) as store:
         kept = store.log.file_count - 2
-        report = store.expire_log(
-            config=RetentionConfig(max_bytes=kept * config["commitlog_file_size"])
+        report = expire_log(
+            store, config=RetentionConfig(max_bytes=kept * config["commitlog_file_size"])
         )
         assert len(report.removed) == 2
         assert report.not_notified == ()
@@ -116,7 +116,7 @@ def test_queues_and_index_lose_what_the_log_lost_and_nothing_else(tmp_path):
         ]
         store.wait_dispatched()
         sizes = [len(files_below(tmp_path, folder)) for folder in ("consumequeue", "index")]
-        low = store.expire_log(config=RetentionConfig(max_bytes=4 * 4096)).min_physical_offset
+        low = expire_log(store, config=RetentionConfig(max_bytes=4 * 4096)).min_physical_offset
 
         for number, place in enumerate(places):
             query = store.query("T", f"k{number}")
@@ -194,7 +194,7 @@ with reput.open(sys.argv[1], "r") as store:
             text=True,
         )
         assert process.stdout.readline() == "open\n"
-        low = store.expire_log(config=RetentionConfig(max_bytes=3 * 4096)).min_physical_offset
+        low = expire_log(store, config=RetentionConfig(max_bytes=3 * 4096)).min_physical_offset
         begin = store.queues()[0].min_queue_offset
         out, err = process.communicate("go\n", timeout=60)
 

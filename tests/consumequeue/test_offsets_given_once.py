@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 import reput
 from reput.errors import PluginError
-from reput.retention.config import RetentionConfig
 from reput.status import ReadStatus
 from reput_cli.plugins.catchingup import catch_up
 from reput_consumequeue.layout import UNIT_SIZE
@@ -24,11 +23,9 @@ UNITS = 4
 CONFIG = {
     "commitlog": {"file_size": SIZE, "preallocate": False, "light_queues": True},
     "consumequeue": {"units_per_file": UNITS, "multi_dispatch": True},
-    "retention": {"unseen": "drop"},
 }
 PLAIN = {**CONFIG, "consumequeue": {"units_per_file": UNITS}}
 MANY = 200 if os.environ.get("REPUT_SOAK") else 8
-ONE_FILE = RetentionConfig(max_bytes=SIZE)
 
 
 def open_small(root, config=CONFIG):
@@ -52,7 +49,7 @@ def roll(store, count=2):
     """Fill log files with messages of another topic, and remove all but the last."""
     store.put_many([reput.Message("Filler", b"f" * 3000)] * count)
     store.wait_dispatched()
-    store.expire_log(config=ONE_FILE)
+    store.trim_log(store.log.file_offsets[-1])
 
 
 def made(root, count=10, config=CONFIG):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
 
 import pytest
 
 import reput
-from reput.errors import ConfigError, PluginError
+from reput.errors import ConfigError, PluginError, PluginNotFoundError
 from reput.plugin import default_plugins, installed
 
 SMALL = {"commitlog": {"file_size": 4096}}
@@ -29,6 +30,14 @@ class ShelfPlugin(reput.Plugin):
 
 class BookPlugin(ShelfPlugin):
     requires = frozenset({"zz_shelf"})
+
+@attrs.frozen(kw_only=True)
+class Rules:
+    most: int = 0
+
+class PolicyPlugin(reput.Plugin):
+    config_type = Rules
+    is_policy = True
 
 class MisspelledPlugin(reput.Plugin):
     def reput_dispach(self, batch):
@@ -131,3 +140,93 @@ def test_a_distribution_speaks_for_its_own_plugins_only(offer):
 
     assert {"zz_other", "zz_shelf"}.isdisjoint(default_plugins())
     assert not any(found.is_default for found in installed() if found.name.startswith("zz_"))
+
+
+# --------------------------------------------------------------------------- policies
+
+RULES = {"zz_policy": {"most": 3}}
+
+
+def manifest_of(root):
+    return json.loads((root / "reput" / "manifest.json").read_text())
+
+
+def recorded_alone(root):
+    """A store whose manifest has options of the policy, and does not name it."""
+    reput.open(root, plugins=[], config={**SMALL, **RULES}).close()
+    manifest = manifest_of(root)
+    assert manifest["plugins"] == ["zz_policy"]
+    manifest["plugins"] = []
+    (root / "reput" / "manifest.json").write_text(json.dumps(manifest))
+
+
+@pytest.mark.parametrize("plugins", [None, ["zz_shelf"]])
+def test_a_section_is_enough_for_a_policy(offer, tmp_path, plugins):
+    offer("zz_policy", "PolicyPlugin", is_default=False)
+    offer("zz_shelf", "ShelfPlugin")
+
+    with new_store(tmp_path, config={**SMALL, **RULES}, plugins=plugins) as store:
+        assert {"zz_shelf", "zz_policy"} <= set(store.plugin_objects)
+        assert store.plugin("zz_policy").config.most == 3
+
+
+def test_a_section_is_not_enough_for_a_plugin_that_has_files(offer, tmp_path):
+    offer("zz_shelf", "ShelfPlugin")
+
+    with pytest.raises(ConfigError, match="zz_shelf"):
+        new_store(tmp_path, config={**SMALL, "zz_shelf": {"size": 3}}, plugins=[])
+
+
+@pytest.mark.parametrize("mode", ["w", "r"])
+@pytest.mark.parametrize("plugins", [None, []])
+def test_options_that_are_recorded_for_a_policy_bring_it(offer, tmp_path, mode, plugins):
+    offer("zz_policy", "PolicyPlugin")
+    recorded_alone(tmp_path / "store")
+
+    with reput.open(tmp_path / "store", mode, plugins=plugins) as store:
+        assert store.plugin("zz_policy").config.most == 3
+
+
+def test_a_store_may_be_opened_without_a_policy_that_has_no_options(offer, tmp_path):
+    offer("zz_policy", "PolicyPlugin")
+    with new_store(tmp_path) as store:
+        assert "zz_policy" in store.plugin_objects
+        others = set(store.plugin_objects) - {"zz_policy"}
+
+    with new_store(tmp_path, plugins=others) as store:
+        assert "zz_policy" not in store.plugin_objects
+    with new_store(tmp_path) as store:
+        assert "zz_policy" not in store.plugin_objects
+
+
+def test_a_policy_that_is_given_up_loses_its_options(offer, tmp_path):
+    offer("zz_policy", "PolicyPlugin")
+    recorded_alone(tmp_path / "store")
+
+    with reput.open(tmp_path / "store", forget=["zz_policy"]) as store:
+        assert not store.plugin_objects
+    assert "zz_policy" not in manifest_of(tmp_path / "store")["config"]
+
+
+def test_a_policy_with_recorded_options_that_is_not_installed_stops_a_writer_only(offer, tmp_path):
+    offer("zz_policy", "PolicyPlugin")
+    recorded_alone(tmp_path / "store")
+    (tmp_path / "installed" / "zz_policy-1.5.dist-info" / "entry_points.txt").unlink()
+
+    with pytest.raises(PluginNotFoundError, match="zz_policy"):
+        reput.open(tmp_path / "store")
+    for plugins in (None, []):
+        with reput.open(tmp_path / "store", "r", plugins=plugins) as store:
+            assert not store.plugin_objects
+    assert manifest_of(tmp_path / "store")["config"]["zz_policy"] == {"most": 3}
+    reput.open(tmp_path / "store", forget=["zz_policy"]).close()
+
+
+def test_a_section_of_an_own_plugin_that_is_not_installed_says_how_to_install_it(
+    tmp_path, monkeypatch
+):
+    for module in ("store.config", "plugin.host.discovery"):
+        monkeypatch.setattr(f"reput.{module}.is_own", lambda name: name == "zz_policy")
+
+    with pytest.raises(ConfigError, match=r"pip install .*zz_policy"):
+        new_store(tmp_path, config={**SMALL, **RULES}, plugins=[])

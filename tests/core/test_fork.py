@@ -40,7 +40,7 @@ USES = {
     "plugins": lambda store: store.plugins(),
     "wait_dispatched": lambda store: store.wait_dispatched(),
     "work": lambda store: store.work(),
-    "expire_log": lambda store: store.expire_log(),
+    "trim_log": lambda store: store.trim_log(0),
     "add_plugin": lambda store: store.add_plugin("consumequeue"),
     "suspend_plugin": lambda store: store.suspend_plugin("p"),
     "enter": lambda store: store.__enter__(),

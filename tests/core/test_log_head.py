@@ -1,26 +1,23 @@
-"""The first files of a log go: retention's own removal is known, any other one is a loss."""
+"""The first files of a log go: the store's own removal is known, any other one is a loss."""
 
 from __future__ import annotations
 
 import pytest
-from retainedstores import HOUR, SIZE, Notes, fill, open_with
+from trimmedstores import SIZE, Notes, fill, keep, open_with
 
 import reput
 from reput.files import Disk
 from reput.log.recovery.loghead import LogHead
-from reput_testing import ManualClock
 
 pytestmark = pytest.mark.usefixtures("quiet")
 
 
 def filled(root, *, trims=False):
     """Return the sorted paths of the log's files; of five, two are gone if it ``trims``."""
-    clock = ManualClock()
-    with open_with(root, Notes(), clock=clock, reserved_ms=72 * HOUR) as store:
-        fill(store, 5, clock, step_ms=HOUR)
+    with open_with(root, Notes()) as store:
+        fill(store, 5)
         if trims:
-            clock.advance(69 * HOUR + HOUR // 2)
-            store.expire_log()
+            keep(store, 3)
     return sorted((root / "commitlog").iterdir())
 
 
@@ -36,7 +33,7 @@ def lost(root):
         return [(each.start_offset, each.end_offset) for each in store.losses()], store.problems
 
 
-def test_a_first_file_that_no_retention_removed_is_a_loss_for_a_reader(tmp_path):
+def test_a_first_file_that_nobody_trimmed_is_a_loss_for_a_reader(tmp_path):
     filled(tmp_path)[0].unlink()
 
     losses, problems = lost(tmp_path)
@@ -46,7 +43,7 @@ def test_a_first_file_that_no_retention_removed_is_a_loss_for_a_reader(tmp_path)
     assert f"the log begins at {SIZE} instead of 0" in problem
 
 
-def test_a_head_that_retention_removed_is_no_loss(tmp_path):
+def test_a_head_that_was_trimmed_is_no_loss(tmp_path):
     files = filled(tmp_path, trims=True)
 
     losses, problems = lost(tmp_path)
@@ -55,7 +52,7 @@ def test_a_head_that_retention_removed_is_no_loss(tmp_path):
     assert (losses, problems) == ([], ())
 
 
-def test_a_file_that_is_gone_after_retention_removed_others_is_a_loss(tmp_path):
+def test_a_file_that_is_gone_after_others_were_trimmed_is_a_loss(tmp_path):
     filled(tmp_path, trims=True)[0].unlink()
 
     assert lost(tmp_path)[0] == [(2 * SIZE, 3 * SIZE)]
@@ -110,12 +107,10 @@ class Halting(Disk):
 
 
 def test_the_note_is_on_disk_before_the_first_file_goes(tmp_path):
-    clock = ManualClock()
-    with open_with(tmp_path, Notes(), clock=clock, reserved_ms=72 * HOUR, disk=Halting()) as store:
-        fill(store, 5, clock, step_ms=HOUR)
-        clock.advance(69 * HOUR + HOUR // 2)
+    with open_with(tmp_path, Notes(), disk=Halting()) as store:
+        fill(store, 5)
         with pytest.raises(OSError, match="stops here"):
-            store.expire_log()
+            keep(store, 3)
 
     assert LogHead.of(str(tmp_path), Disk()).noted == 2 * SIZE
     assert len(list((tmp_path / "commitlog").iterdir())) == 5

@@ -1,15 +1,15 @@
-"""Which hooks a put goes through when plugins change and puts are refused, in any order."""
+"""Which hooks a put goes through when plugins and their interests change, in any order."""
 
 from __future__ import annotations
 
 import itertools
 
 import pytest
-from retainedstores import Deriving, open_with
+from trimmedstores import Deriving, open_with
 
 import reput
-from reput.errors import DiskFullError
-from reput_testing.crashes.insides import insides
+from reput.errors import ServiceNotAvailableError
+from reput.plugin import PutInterest
 
 
 class Marking(Deriving):
@@ -22,15 +22,35 @@ class Marking(Deriving):
         return [reput.Message(each.topic, b"marked") for each in messages]
 
 
-def _refuse(messages):
-    raise DiskFullError("store", None, None, "full")
+class Gate(Deriving):
+    """Refuses all messages while it is shut, and is interested in none while it is not."""
+
+    name = "gate"
+    is_shut = False
+
+    @property
+    def put_interest(self):
+        return None if self.is_shut else PutInterest()
+
+    @reput.hookimpl
+    def reput_open(self, context):
+        self.context = context
+
+    @reput.hookimpl
+    def reput_put(self, messages):
+        assert self.is_shut, "called for messages that are of no interest"
+        raise ServiceNotAvailableError("store", None, None, "shut")
+
+    def turn(self, is_shut):
+        self.is_shut = is_shut
+        self.context.renew_interest()
 
 
 STEPS = {
     "add": lambda store: store.add_plugin(Marking()),
     "remove": lambda store: store.remove_plugin("marking"),
-    "fill": lambda store: insides(store).retention.puts.guard(_refuse),
-    "empty": lambda store: insides(store).retention.puts.guard(None),
+    "shut": lambda store: store.plugin("gate").turn(True),
+    "open": lambda store: store.plugin("gate").turn(False),
 }
 
 
@@ -40,19 +60,15 @@ ORDERS = [
 
 
 @pytest.mark.parametrize("order", ORDERS, ids=" ".join)
-def test_neither_who_fills_the_disk_nor_who_adds_a_plugin_undoes_what_the_other_did(
-    tmp_path, order
-):
-    # Each changes its own part, so that it need not know what the other's is: a thread that
-    # installs what it has read a moment before takes back what came in between.
-    is_marked = is_full = False
-    with open_with(tmp_path) as store:
+def test_neither_a_new_interest_nor_a_plugin_that_is_added_undoes_the_other(tmp_path, order):
+    is_marked = is_shut = False
+    with open_with(tmp_path, Gate()) as store:
         for step in order:
             STEPS[step](store)
             is_marked = {"add": True, "remove": False}.get(step, is_marked)
-            is_full = {"fill": True, "empty": False}.get(step, is_full)
-            if is_full:
-                with pytest.raises(DiskFullError):
+            is_shut = {"shut": True, "open": False}.get(step, is_shut)
+            if is_shut:
+                with pytest.raises(ServiceNotAvailableError):
                     store.put(reput.Message("T", b"plain"))
             else:
                 place = store.put(reput.Message("T", b"plain")).physical_offset

@@ -17,7 +17,6 @@ from reput.dispatch.running.calls import PluginCalls
 from reput.engine import ENGINE
 from reput.errors import ReputError, ServiceNotAvailableError
 from reput.plugin.base import Plugin
-from reput.retention.config import RetentionConfig
 from reput_testing import QuickDisk
 
 pytestmark = pytest.mark.skipif(
@@ -235,7 +234,7 @@ def test_a_handler_that_puts_is_refused_inside_of_a_put_and_heard_outside(
 
 
 @pytest.mark.parametrize("leaves", [True, False], ids=["raises", "returns"])
-def test_a_handler_that_closes_the_store_inside_of_clean_log_ends(tmp_path, other, leaves):
+def test_a_handler_that_closes_the_store_inside_of_trim_log_ends(tmp_path, other, leaves):
     for at in itertools.count(1, 1 if SOAK else 97):
         path, left = tmp_path / str(at), []
         store = open_small(path, [Witness()], threads=False)
@@ -252,7 +251,7 @@ def test_a_handler_that_closes_the_store_inside_of_clean_log_ends(tmp_path, othe
         interrupts = Interrupts(at, close)
         # Which file it does not find any more depends on where it was interrupted.
         with contextlib.suppress(KeyboardInterrupt, OSError, ReputError), interrupts:
-            store.expire_log(config=RetentionConfig(reserved_ms=1))
+            store.trim_log(1 << 62)
         other.do(store.close)
 
         assert left in ([], [sorted(os.listdir(path / "commitlog"))]), interrupts.where

@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 import reput
 from reput.files.system.pieces import read_pieces
 from reput.record import Encoder, Message
-from reput.retention.config import RetentionConfig
 from reput_consumequeue.reading._sound import sound_messages
 from reput_testing import fuzzing, strategies
 
@@ -316,7 +315,7 @@ def test_readers_beside_a_writer_and_beside_trimming(tmp_path):
         for number in range(1, 700):
             store.put(Message("T", b"%d" % number * 9))
             if number % 100 == 0:
-                store.expire_log(config=RetentionConfig(max_bytes=1 << 14))
+                store.trim_log(store.log.file_offsets[-4:][0])
         assert store.wait_dispatched()
         assert store.queues()[0].min_queue_offset > 0
         done.set()

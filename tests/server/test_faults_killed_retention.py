@@ -18,12 +18,20 @@ FILE_SIZE = 1 << 15
 CONFIG = {
     "commitlog": {"file_size": FILE_SIZE, "preallocate": False},
     "consumequeue": {"units_per_file": 50},
-    "retention": {"max_bytes": 4 * FILE_SIZE, "check_interval_ms": 20},
+    "retention": {"max_bytes": 4 * FILE_SIZE},
 }
+# Files go all the time, and not every ten seconds.
+OFTEN = """
+import runpy, reput_retention.plugin
+reput_retention.plugin._CHECK_INTERVAL_MS = 20
+runpy.run_module("reput", run_name="__main__", alter_sys=True)
+"""
 
 
 class Lives(ServerLives):
     """What producers have been told."""
+
+    program = ("-c", OFTEN)
 
     def __init__(self, store):
         super().__init__(store, "sync", brokerwitness.__file__)

@@ -17,7 +17,6 @@ from mixedrest import check_back
 import reput
 from reput.files import Disk
 from reput.log import Receipt
-from reput.retention.config import RetentionConfig
 from reput_schedule import delayed
 from reput_testing import ManualClock, QuickDisk
 
@@ -182,5 +181,5 @@ class Shop:
     def clean(self, file_count: int) -> None:
         """Remove the head of the log as far as nobody needs it."""
         self.learn()
-        config = RetentionConfig(max_bytes=file_count * plan.FILE_SIZE)
-        self.floor = max(self.floor, self.store.expire_log(config=config).min_physical_offset)
+        report = self.store.trim_log(self.store.log.file_offsets[-file_count:][0])
+        self.floor = max(self.floor, report.min_physical_offset)

@@ -30,7 +30,6 @@ from sizes import resize
 import reput
 from reput.errors import StoreNotFoundError
 from reput.log import Progress, ProgressFile
-from reput.retention.config import RetentionConfig
 from reput_offline import rebuild
 from reput_schedule import delayed
 from reput_testing.disks.mortaldisk import MortalDisk
@@ -264,7 +263,7 @@ class Writer:
     def clean(self, chance: random.Random, names: list[str]) -> None:
         kept = chance.choice((4, 8))
         self.journal.note("clean")
-        report = self.store.expire_log(config=RetentionConfig(max_bytes=kept * plan.FILE_SIZE))
+        report = self.store.trim_log(self.store.log.file_offsets[-kept:][0])
         self.journal.note("cleaned", min=report.min_physical_offset)
 
     def compact(self, chance: random.Random, names: list[str]) -> None:

@@ -41,6 +41,9 @@ class ServerLives:
         script: path of the witnesses' program.
     """
 
+    program = ("-m", "reput")
+    """What the server's interpreter runs."""
+
     def __init__(self, store, flush, script):
         self.store = store
         self.flush = flush
@@ -92,7 +95,7 @@ class ServerLives:
     def life(self):
         """Have a server for the time of a block, at whose end it is killed if it lives."""
         options = ["--listen", self.broker, "--namesrv", self.names, "--flush", self.flush]
-        command = [sys.executable, "-m", "reput", "serve", str(self.store), *options, "--json"]
+        command = [sys.executable, *self.program, "serve", str(self.store), *options, "--json"]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
             line = process.stdout.readline()
             assert line, process.communicate()[1].decode()

@@ -14,7 +14,6 @@ from pathlib import Path
 import reput
 from reput.dispatch.records.states import SUSPEND, PluginRecords
 from reput.errors import ReputError
-from reput.retention.config import RetentionConfig
 from reput_offline import LocalEngine, rebuild
 from reput_schedule import delayed
 from reput_testing import ManualClock, QuickDisk
@@ -235,7 +234,7 @@ def write_to(store, clock, doing):
     with doing("look"):
         look_at(store)
     with doing("clean"):
-        store.expire_log(config=RetentionConfig(max_bytes=4 * 8192))
+        store.trim_log(store.log.file_offsets[-4:][0])
 
 
 def link_in(root, name, canary):

@@ -29,9 +29,6 @@ if TYPE_CHECKING:
     from reput.record.encoding.many import Columns as Columns
     from reput.record.messages.message import Message as Message
     from reput.record.view import MessageView as MessageView
-    from reput.retention.config import ROCKETMQ_RETENTION as ROCKETMQ_RETENTION
-    from reput.retention.config import RetentionConfig as RetentionConfig
-    from reput.retention.plan import ExpiryReport as ExpiryReport
     from reput.status import Durability as Durability
     from reput.status import PutStatus as PutStatus
     from reput.status import ReadStatus as ReadStatus
@@ -48,7 +45,6 @@ _HOMES = {
     "Corruption": "record.batch",
     "DispatchBatch": "record.batch",
     "Durability": "status",
-    "ExpiryReport": "retention.plan",
     "Loss": "log.damage",
     "Message": "record.messages.message",
     "MessageView": "record.view",
@@ -60,11 +56,9 @@ _HOMES = {
     "QueueInfo": "plugin.answers",
     "ReadColumns": "plugin.answers",
     "ReadResult": "plugin.answers",
-    "ROCKETMQ_RETENTION": "retention.config",
     "ReadStatus": "status",
     "Receipt": "log.writing.receipts",
     "ReputError": "errors",
-    "RetentionConfig": "retention.config",
     "Store": "store.store",
     "StoreContext": "plugin.context",
     "hookimpl": "plugin.hookspecs",

@@ -11,7 +11,6 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -288,7 +287,7 @@ class Members:
 
     # ------------------------------------------------------------------ parts
 
-    def still(self) -> AbstractContextManager[Any]:
+    def still(self) -> threading.RLock:
         """Return a lock; while held, no plugin is added, removed, suspended or resumed."""
         return self._lock
 

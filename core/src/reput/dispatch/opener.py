@@ -63,6 +63,8 @@ class PluginOpener:
     floors: QueueFloors
     wake: Callable[[str], None] = lambda name: None
     """Has a plugin's `reput_work` called soon."""
+    renew_interest: Callable[[], None] = lambda: None
+    """Asks all plugins again which messages their `reput_put` has to see."""
     note_problem: Callable[[str], None] = lambda text: None
     """Adds to the problems of a read-only store."""
 
@@ -174,6 +176,7 @@ class PluginOpener:
             note_problem=self.note_problem,
             store=self.access(name),
             wake=lambda: self.wake(name),
+            renew_interest=self.renew_interest,
         )
 
     def _note_loss(self, loss: Loss) -> None:

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from reput.bounds import INT32_MAX as INT32_MAX
     from reput.bounds import number_between as number_between
     from reput.bounds import whole_between as whole_between
+    from reput.plugin.access import Hold as Hold
     from reput.plugin.access import StoreAccess as StoreAccess
+    from reput.plugin.access import TrimReport as TrimReport
     from reput.plugin.answers import MissingMessage as MissingMessage
     from reput.plugin.answers import QueryResult as QueryResult
     from reput.plugin.answers import QueueInfo as QueueInfo
@@ -45,6 +47,7 @@ _HOMES = {
     "AGE_MAX_MS": "reput.bounds",
     "INT32_MAX": "reput.bounds",
     "BitMaps": "filters",
+    "Hold": "access",
     "InstalledPlugin": "host.discovery",
     "MessageFilter": "filters",
     "MissingMessage": "answers",
@@ -60,6 +63,7 @@ _HOMES = {
     "ReadResult": "answers",
     "StoreAccess": "access",
     "StoreContext": "context",
+    "TrimReport": "access",
     "build_config": "base",
     "default_plugins": "host.pluginset",
     "dispatch_order": "host.pluginset",

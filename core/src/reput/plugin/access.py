@@ -7,7 +7,9 @@ user of the store does. Its view of the store carries the plugin's name, so that
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Final, Literal, Protocol
+
+import attrs
 
 from reput.errors import ServiceNotAvailableError
 
@@ -19,7 +21,37 @@ if TYPE_CHECKING:
     from reput.plugin.filters import MessageFilter
     from reput.record.messages.message import Message
 
-__all__ = ["NoStore", "StoreAccess"]
+__all__ = ["DROP", "KEEP", "Hold", "NoStore", "StoreAccess", "TrimReport"]
+
+KEEP: Final = "keep"
+DROP: Final = "drop"
+
+
+@attrs.frozen
+class Hold:
+    """A need of the log from an offset on, because of which files are not removed."""
+
+    physical_offset: int
+    """Where the needed part of the log begins."""
+    plugin: str
+    """Name of the plugin that needs it; empty for the log itself."""
+    reason: str
+    """Why it is needed, for people."""
+
+
+@attrs.frozen
+class TrimReport:
+    """What `reput.Store.trim_log` has removed, or would remove."""
+
+    start_offset: int
+    """Physical offset at which the log began."""
+    min_physical_offset: int
+    """Where it begins now; after ``dry_run``, where it would begin."""
+    holds: tuple[Hold, ...] = ()
+    """All needs of the log; the lowest decides. Empty if nobody was asked, as no whole file ends at
+    or below the offset."""
+    not_notified: tuple[str, ...] = ()
+    """Plugins that must still be notified, as they do not run or did not answer."""
 
 
 class StoreAccess(Protocol):
@@ -110,6 +142,23 @@ class StoreAccess(Protocol):
 
     def wait_flushed(self, physical_offset: int, seconds: float) -> bool:
         """Wait until the log is on disk below ``physical_offset``; False after ``seconds``."""
+        ...
+
+    def trim_log(
+        self,
+        physical_offset: int,
+        *,
+        unseen: Literal["keep", "drop"] = "keep",
+        dry_run: bool = False,
+    ) -> TrimReport:
+        """Remove the log's whole files below an offset, as `reput.Store.trim_log` does.
+
+        For `reput_work`, and for methods that users call. The plugin's own `reput_hold` and
+        `reput_trim` are not called: it knows what it needs, and where the log begins.
+
+        Raises:
+            PluginError: the plugin was stopped meanwhile.
+        """
         ...
 
 

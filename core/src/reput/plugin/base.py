@@ -42,6 +42,10 @@ class Plugin:
     """Plugins that, where they are active, see each batch before this one."""
     requires: ClassVar[frozenset[str]] = frozenset()
     """Plugins without which this one cannot work; they run before it, too."""
+    is_policy: ClassVar[bool] = False
+    """Whether the plugin only acts on the store, as its options say, and keeps nothing that falls
+    behind without it. A store uses such a plugin also if nobody names it but it has a section of
+    the configuration, given now or recorded; and may be opened without it."""
     store_methods: ClassVar[frozenset[str]] = frozenset()
     """Methods of the plugin that users may call on the open store itself, ``store.consumer(…)``.
     For the one or two that a plugin is installed for; `reput.Store.plugin` gives all others. A name
@@ -51,9 +55,9 @@ class Plugin:
     def put_interest(self) -> PutInterest | None:
         """Messages that the plugin's `reput_put` has to see; None for all.
 
-        The store asks once, at opening. It stores messages that are of interest to no plugin
-        without calling any hook, and columns (`reput.Columns`) without splitting them into
-        messages, which is several times faster.
+        The store asks at opening, and again after `StoreContext.renew_interest`. It stores messages
+        that are of interest to no plugin without calling any hook, and columns (`reput.Columns`)
+        without splitting them into messages, which is several times faster.
         """
         return None
 

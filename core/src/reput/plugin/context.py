@@ -64,6 +64,9 @@ class StoreContext:
     file again."""
     wake: Callable[[], None] = attrs.field(default=lambda: None, repr=False)
     """Has the plugin's `reput_work` called soon. Cheap, from any thread."""
+    renew_interest: Callable[[], None] = attrs.field(default=lambda: None, repr=False)
+    """Has the store ask for `Plugin.put_interest` again, as it has changed. From any thread; when
+    it returns, puts that begin later are made by the new answer."""
 
     def directory(self, *names: str) -> str:
         """Return a path below the store's root; refuse names that would lead out of it.

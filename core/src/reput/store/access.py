@@ -6,15 +6,19 @@ from typing import TYPE_CHECKING, Literal
 
 import attrs
 
-from reput.errors import ServiceNotAvailableError
+from reput.dispatch.trimming import preview
+from reput.errors import ReadOnlyStoreError, ServiceNotAvailableError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from reput.dispatch.holds import LiveHolds, RecordedHolds
     from reput.dispatch.threads.workers import Workers
+    from reput.dispatch.trimming import Trimming
     from reput.files.system.disk import Disk
     from reput.log.writing.commitlog import CommitLog
     from reput.log.writing.receipts import BatchReceipt
+    from reput.plugin.access import TrimReport
     from reput.plugin.answers import QueueInfo, ReadResult
     from reput.plugin.filters import MessageFilter
     from reput.record.messages.message import Message
@@ -38,6 +42,23 @@ class OpenParts:
     closer: Closer
     workers: Workers | None
     """The plugins' threads; None in a read-only store."""
+    holds: LiveHolds | RecordedHolds
+    """Which parts of the log are needed: by running plugins, or by the last writer's records."""
+    trimming: Trimming | None
+    """Removes files of the log; None in a read-only store."""
+
+    def trim_log(
+        self, physical_offset: int, unseen: str, *, dry_run: bool, asker: str = ""
+    ) -> TrimReport:
+        """See `reput.Store.trim_log`; ``asker`` is the plugin that calls it."""
+        self.closer.check_open()
+        if dry_run:
+            return preview(self.log, self.holds, physical_offset, unseen, asker)
+        if self.trimming is None:
+            raise ReadOnlyStoreError(
+                "store", None, None, 'it was opened with mode="r"; open it with mode="w"'
+            )
+        return self.trimming.run(physical_offset, unseen, asker)
 
 
 class StoreDoor:
@@ -74,6 +95,15 @@ class StoreDoor:
         parts = self._parts
         if parts is not None and parts.workers is not None:
             parts.workers.wake(plugin)
+
+    def renew_interest(self) -> None:
+        """Ask all plugins again which messages their `reput_put` has to see.
+
+        Before the store is open this does nothing: opening asks in any case.
+        """
+        parts = self._parts
+        if parts is not None:
+            parts.writes.use()
 
 
 @attrs.frozen(eq=False)
@@ -143,3 +173,14 @@ class PluginStore:
     def wait_flushed(self, physical_offset: int, seconds: float) -> bool:
         """See `StoreAccess.wait_flushed`."""
         return self._door.parts.log.wait_flushed(physical_offset, seconds)
+
+    def trim_log(
+        self,
+        physical_offset: int,
+        *,
+        unseen: Literal["keep", "drop"] = "keep",
+        dry_run: bool = False,
+    ) -> TrimReport:
+        """See `StoreAccess.trim_log`."""
+        parts = self._door.parts
+        return parts.trim_log(physical_offset, unseen, dry_run=dry_run, asker=self.plugin)

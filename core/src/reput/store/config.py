@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -12,7 +12,7 @@ import attrs
 from reput.errors import ConfigError, CorruptFileError, PluginError
 from reput.log.config import LOG_SECTION, CommitLogConfig
 from reput.plugin.base import Plugin
-from reput.plugin.host.discovery import plugin_name
+from reput.plugin.host.discovery import how_to_install, is_own, plugin_name
 from reput.plugin.host.pluginset import CORE_SECTIONS, default_plugins
 from reput.record.layout import BLANK_MIN_SIZE, RECORD_MIN_SIZE
 from reput.store.calls.arguments import path_argument
@@ -26,14 +26,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DISPATCH_SECTION",
-    "RETENTION_SECTION",
     "decide",
     "read_sections",
     "with_file_size",
 ]
 
 DISPATCH_SECTION: Final = "dispatch"
-RETENTION_SECTION: Final = "retention"
 
 
 def read_sections(
@@ -63,7 +61,7 @@ def decide(
     given: Mapping[str, Mapping[str, Any]],
     forget: frozenset[str],
     writable: bool,
-    offered: Iterable[InstalledPlugin] | None = None,
+    offered: Collection[InstalledPlugin],
 ) -> tuple[list[str | Plugin], Mapping[str, Mapping[str, Any]]]:
     """Return plugins and configuration sections of a store.
 
@@ -73,36 +71,55 @@ def decide(
         given: the caller's configuration sections.
         forget: names of plugins that the store no longer uses.
         writable: whether the store is opened for writing.
-        offered: the installed plugins, if the caller has looked them up already.
+        offered: the installed plugins.
 
     Raises:
         PluginError: a writer leaves out a plugin that the store uses.
-        ConfigError: a section that is no table.
+        ConfigError: a section that is no table, or of a plugin of reput's that is not installed.
     """
+    recorded = {} if manifest is None else manifest.config
     remembered = [] if manifest is None else [n for n in manifest.plugins if n not in forget]
+    by_name = {found.name: found for found in offered}
     if wanted is None:
         defaults = default_plugins(given, offered) if manifest is None else []
         names: list[str | Plugin] = [*defaults, *remembered]
     else:
         names = list(wanted)
-        have = {item if isinstance(item, str) else plugin_name(item) for item in names}
-        left_out = sorted(set(remembered) - have)
-        if left_out and writable:
+    active = {item if isinstance(item, str) else plugin_name(item) for item in names}
+    with_options = {name for name, options in recorded.items() if options} - forget
+    for name in sorted((with_options | given.keys()) - active - {*CORE_SECTIONS}):
+        found = by_name.get(name)
+        # Recorded for a plugin that joined by its section alone: if it is not installed, a writer
+        # must not go on as if nobody had configured it.
+        is_missed = found is None and writable and name not in given and name not in remembered
+        if is_missed or (found is not None and found.load().is_policy):
+            names.append(name)
+            active.add(name)
+    if writable:
+        left_out = sorted(name for name in {*remembered} - active if not _is_policy(name, by_name))
+        if left_out:
             raise PluginError(
                 left_out[0],
                 "the store uses it, and its files would fall behind without it; add it to "
                 f"plugins, or give it up with forget={left_out!r}",
             )
     sections: dict[str, dict[str, Any]] = {}
-    active = {item if isinstance(item, str) else plugin_name(item) for item in names}
-    for name, options in (manifest.config if manifest is not None else {}).items():
+    for name, options in recorded.items():
         if name in CORE_SECTIONS or name in active:
             sections[name] = dict(options)
     for name, options in given.items():
         if not isinstance(options, Mapping):
             raise ConfigError(name, "(section)", f"a table of options expected, not {options!r}")
+        if name not in by_name and name not in active and is_own(name):
+            reason = f"the plugin is not installed ({how_to_install(name)})"
+            raise ConfigError(name, "(section)", reason)
         sections[name] = {**sections.get(name, {}), **options}
     return names, sections
+
+
+def _is_policy(name: str, installed: Mapping[str, InstalledPlugin]) -> bool:
+    found = installed.get(name)
+    return found is not None and found.load().is_policy
 
 
 def with_file_size(

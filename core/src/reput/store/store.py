@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar, overload
 
 from reput.errors import OffsetOutOfRangeError, PluginFlushError, ReadOnlyStoreError
+from reput.plugin.access import DROP, KEEP
 from reput.plugin.base import Plugin
 from reput.record.ids import parse_message_id
 from reput.record.messages.plain import shown, text_argument, whole_number
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from reput.log.damage import Loss
     from reput.log.recovery.end import RecoveryReport
     from reput.log.writing.receipts import BatchReceipt, Receipt
+    from reput.plugin.access import TrimReport
     from reput.plugin.answers import QueryResult, QueueInfo, ReadColumns, ReadResult
     from reput.plugin.filters import MessageFilter
     from reput.plugin.host.pluginset import PlanStep
@@ -40,9 +42,6 @@ if TYPE_CHECKING:
     from reput.record.encoding.many import Columns
     from reput.record.messages.message import Message
     from reput.record.view import MessageView
-    from reput.retention.config import RetentionConfig
-    from reput.retention.plan import ExpiryReport
-    from reput.retention.service import RetentionService
     from reput.store.access import OpenParts
 
 __all__ = ["Store"]
@@ -58,7 +57,6 @@ class Store:
         self,
         parts: OpenParts,
         members: Members | None,
-        retention: RetentionService,
         *,
         recovery: RecoveryReport,
         clean: bool,
@@ -69,7 +67,6 @@ class Store:
         Args:
             parts: what answers reads and puts.
             members: the plugins of a writable store; None for a read-only one.
-            retention: removes old files of the log.
             recovery: what opening found at the end of the log.
             clean: whether the last writer had closed the store.
             problems: which parts of the store cannot be used, as texts.
@@ -88,15 +85,13 @@ class Store:
         """What opening found at the end of the log."""
         self.problems = tuple(problems)
         """Which parts of the store cannot be used, as texts; always empty in a writable store."""
-        self.retention = retention.config
-        """Options that say how long messages are kept."""
+        self._parts = parts
         self._active = parts.active
         self._reads = parts.reads
         self._writes = parts.writes
         self._closer = parts.closer
         self._disk = parts.disk
         self._members = members
-        self._expiry = retention
         self._put = parts.writes.put
 
     def __repr__(self) -> str:
@@ -579,39 +574,45 @@ class Store:
         self.wait_dispatched()
         return workers.next_due
 
-    def expire_log(
-        self, *, dry_run: bool = False, config: RetentionConfig | None = None
-    ) -> ExpiryReport:
-        """Remove the log's oldest files as ``config`` asks, and have plugins forget their messages.
+    def trim_log(
+        self,
+        physical_offset: int,
+        *,
+        unseen: Literal["keep", "drop"] = "keep",
+        dry_run: bool = False,
+    ) -> TrimReport:
+        """Remove the log's oldest files, and have plugins forget their messages.
 
-        A store with a section ``retention`` does this by itself, too. This call does not wait for
-        the hours of the option ``delete_when``.
+        Whole files go, the oldest first, never that of the last message, and none that a plugin
+        still needs: for messages that it has not seen, or that it says it needs (`reput_hold`). A
+        crash at any point leaves a log without a gap. The plugin ``retention`` calls this by age,
+        size and space on the disk.
 
         Args:
+            physical_offset: where the log is to begin; a file that contains this offset stays.
+            unseen: what to do with messages that a stopped plugin has not seen: ``"keep"`` them
+                until it has, or ``"drop"`` them. Those that a running plugin has not seen are kept.
             dry_run: only report what would be removed, and change nothing; also possible in a store
                 opened with ``mode="r"``.
-            config: options to use instead of the store's own, for this call.
 
         Raises:
             ReadOnlyStoreError: the store was opened with ``mode="r"``.
             ServiceNotAvailableError: the log cannot be flushed; nothing was removed.
+            OSError: a file cannot be removed, or what must be on disk before cannot be written.
             TypeError: an argument of a wrong type.
+            ValueError: ``unseen`` is neither of its values.
         """
         self._check_open()
+        physical_offset = whole_number("physical_offset", physical_offset)
         dry_run = flag_argument("dry_run", dry_run)
-        if config is not None:
-            from reput.retention.config import RetentionConfig
-
-            if not isinstance(config, RetentionConfig):
-                raise TypeError(f"config: a RetentionConfig expected, found {shown(config)}")
-        if not dry_run:
-            self._writing()
-        return self._expiry.clean(config, dry_run=dry_run)
+        if unseen not in (KEEP, DROP):
+            raise ValueError(f'unseen must be "{KEEP}" or "{DROP}", not {shown(unseen)}')
+        return self._parts.trim_log(physical_offset, unseen, dry_run=dry_run)
 
     # ------------------------------------------------------------------ reporting, closing
 
     def report(self) -> dict[str, Any]:
-        """Return facts about log, recovery, plugins and retention, JSON-like."""
+        """Return facts about log, recovery and plugins, JSON-like."""
         self._check_open()
         return {
             "root": self.root,
@@ -624,7 +625,6 @@ class Store:
                 "message_count": self._reads.message_count,
             },
             "plugins": plugin_facts(self._active),
-            "retention": self._expiry.report(),
         }
 
     @property

@@ -35,7 +35,6 @@ _COMMANDS = {
     "resume": "Let a suspended plugin go on.",
     "dead-letters": "List messages that a plugin skipped.",
     "losses": "List what the log has lost.",
-    "clean": "Remove the oldest log files.",
     "completion": "Print what makes a shell complete commands, topics and plugins.",
 }
 

@@ -37,13 +37,11 @@ _AT_ONCE: Final = -1  # a time before any clock's
 
 @attrs.define(eq=False)
 class Work:
-    """One function that is called when it is due, and when that is."""
+    """The work of one plugin, and when it is due."""
 
-    name: str
     function: Hook
     """Takes ``now``; returns when to be called again, ms, or None."""
-    runner: PluginRunner | None
-    """The plugin whose work it is; None for the store's own work, which is never suspended."""
+    runner: PluginRunner
     board: Board
     clock: Callable[[], int]
     due: int | None = _AT_ONCE
@@ -56,9 +54,14 @@ class Work:
     """When to retry, in seconds of `time.monotonic`."""
 
     @property
+    def name(self) -> str:
+        """The plugin's name."""
+        return self.runner.name
+
+    @property
     def may_run(self) -> bool:
         """Whether the plugin runs."""
-        return not self.is_over and (self.runner is None or self.runner.may_run)
+        return not self.is_over and self.runner.may_run
 
     @property
     def next_due(self) -> int | None:
@@ -98,7 +101,7 @@ class Work:
                     _HOOK,
                     lambda: self.function(now=self.clock()),
                     then=self._done,
-                    after=None if self.runner is None else self.runner.ended,
+                    after=self.runner.ended,
                 )
             except StoreClosedError:
                 return None
@@ -121,7 +124,7 @@ class Work:
         self.due = _AT_ONCE
         number = error.errno if isinstance(error, OSError) else None
         no_space = number in _NO_SPACE or isinstance(error, CreateMappedFileError)
-        if self.runner is not None and not no_space and self.attempts > config.retry_count:
+        if not no_space and self.attempts > config.retry_count:
             self.attempts = 0
             self.runner.fail(error)
             return
@@ -158,22 +161,15 @@ class Workers:
         """Run the work of the board's current plugins from now on, and of no others."""
         runners = self._board.runners
         for name, work in list(self._works.items()):
-            if work.runner is not None and runners.get(name) is not work.runner:
+            if runners.get(name) is not work.runner:
                 work.is_over = True
                 del self._works[name]
         for name, each in runners.items():
             if each.hooks.work is not None and name not in self._works:
-                self._add(name, each.hooks.work, each)
-
-    def add(self, name: str, function: Callable[[int], int | None]) -> None:
-        """Add work of the store itself; ``name`` must not be a plugin's."""
-        self._add(name, lambda now: function(now), None)
-
-    def _add(self, name: str, function: Hook, runner: PluginRunner | None) -> None:
-        work = Work(name, function, runner, self._board, self._clock)
-        self._works[name] = work
-        if self._is_running:
-            self._board.calls.line_of(name).do(work.work)
+                work = Work(each.hooks.work, each, self._board, self._clock)
+                self._works[name] = work
+                if self._is_running:
+                    self._board.calls.line_of(name).do(work.work)
 
     # ------------------------------------------------------------------ being called
 

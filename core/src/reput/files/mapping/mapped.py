@@ -407,7 +407,14 @@ class MappedFileQueue:
         while len(self._bases) > 1 and self._bases[0] + self.file_size <= min_offset:
             if before_remove is not None:
                 before_remove(self.path(self._bases[0]))
-            self._remove(self._bases[0])
+            base = self._bases[0]
+            try:
+                self._remove(base)
+            except OSError:
+                if self._disk.exists(self.path(base)):
+                    with self._lock:  # else nobody would try again
+                        self._bases = (base, *self._bases)
+                raise
             removed += 1
         if removed:
             self._disk.flush_directory(self.directory)

@@ -102,6 +102,11 @@ class LogReader:
         return len(self.files.bases)
 
     @property
+    def file_offsets(self) -> Sequence[int]:
+        """Physical offsets at which the files begin, ascending."""
+        return self.files.bases
+
+    @property
     def min_physical_offset(self) -> int:
         """Physical offset at which the log begins: that of its first file."""
         if self.follows and not self.files.has_first():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from reput.log.damage import Loss
     from reput.record.batch import DispatchBatch
@@ -20,6 +20,11 @@ class LogView(Protocol):
     @property
     def file_size(self) -> int:
         """Bytes of one commit-log file."""
+        ...
+
+    @property
+    def file_offsets(self) -> Sequence[int]:
+        """Physical offsets at which the log's files begin, ascending; files lie end to end."""
         ...
 
     @property

@@ -1,12 +1,12 @@
 """The note of where a log begins, ``<store>/reput/head``.
 
 The files of a log do not say whether there were older ones. So a writer notes where the log begins
-when it opens a store, and retention notes where the log will begin before it removes a file. A log
-that begins after the noted offset has lost files that no retention removed.
+when it opens a store, and trimming notes where the log will begin before it removes a file. A log
+that begins after the noted offset has lost files that nobody trimmed.
 
 The note counts as long as reput was the last to write the store (`StoreLock.sign`): RocketMQ
 removes old files, too, and leaves no note. The file has two slots, as progress files have, which
-say the same; they are written in place, so that retention can write them on a full disk.
+say the same; they are written in place, so that trimming can write them on a full disk.
 """
 
 from __future__ import annotations
@@ -69,10 +69,10 @@ class LogHead:
         """Return what a log that begins at ``min_physical_offset`` has lost; None for nothing.
 
         For a store that reput was the last to write. Call it with an offset that was read before:
-        retention writes the note first, and then removes files.
+        trimming writes the note first, and then removes files.
         """
         noted = self.noted
         if noted is None or noted >= min_physical_offset:
             return None
-        detail = "the first files of the log are gone, and no retention removed them"
+        detail = "the first files of the log are gone, and nobody has trimmed them"
         return Loss(noted, min_physical_offset, GONE, detail)

@@ -24,6 +24,7 @@ __all__ = [
     "InstalledPlugin",
     "how_to_install",
     "installed",
+    "is_own",
     "load_plugin",
     "plugin_name",
     "plugin_of",
@@ -92,18 +93,23 @@ def installed() -> list[InstalledPlugin]:
     return [found[name] for name in sorted(found)]
 
 
-def how_to_install(name: str) -> str:
-    """Return what to do about a plugin that a store names and that is not installed.
-
-    A store of somebody else's may name anything, and nothing may be installed because of that: only
-    a plugin of reput's own, which the distribution ``reput`` lists, has a command.
-    """
+def is_own(name: str) -> bool:
+    """Whether a plugin is one of reput's own: one that the distribution ``reput`` lists."""
     try:
         required = metadata.requires("reput") or ()
     except metadata.PackageNotFoundError:
         required = ()
     own = {match.group() for line in required if (match := re.match(r"[\w.-]+", line))}
-    if f"reput-{name}" in own:
+    return f"reput-{name}" in own
+
+
+def how_to_install(name: str) -> str:
+    """Return what to do about a plugin that a store names and that is not installed.
+
+    A store of somebody else's may name anything, and nothing may be installed because of that: only
+    a plugin of reput's own has a command.
+    """
+    if is_own(name):
         return f"reput has it: {install_command(name)}"
     return "reput does not have it: ask the author of the store which distribution offers it"
 

@@ -22,7 +22,7 @@ __all__ = ["CORE_SECTIONS", "PlanStep", "PluginSet", "default_plugins", "dispatc
 
 logger = logging.getLogger(__name__)
 
-CORE_SECTIONS = ("commitlog", "dispatch", "retention")
+CORE_SECTIONS = ("commitlog", "dispatch")
 """Configuration sections of the core; no plugin may have such a name."""
 
 

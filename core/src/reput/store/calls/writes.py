@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
@@ -28,13 +28,15 @@ logger = logging.getLogger(__name__)
 
 __all__ = ["PutHook", "Writes"]
 
+_NOTHING: Final = PutInterest()
+
 
 @attrs.frozen(eq=False)
 class PutHook:
-    """A plugin's `reput_put`, or a check of the store itself."""
+    """A plugin's `reput_put`."""
 
     name: str
-    """Name of the plugin; empty for the store itself."""
+    """Name of the plugin."""
     call: Callable[..., Sequence[Message] | None]
     interest: PutInterest | None = None
     """Which messages it must see; None for all."""
@@ -94,11 +96,8 @@ class Writes:
         self._is_sync = log.config.flush == "sync"
         self._append = log.append
         self._prepare = log.encoder.prepare
-        # `use` and `guard` each set one of the two below, on different threads; under this lock
-        # both are combined into `_hooks`, which puts use.
+        # Held while `use` asks the plugins, so that the last answer counts.
         self._lock = new_lock()
-        self._of_plugins: tuple[PutHook, ...] = ()
-        self._guard: PutHook | None = None
         self._hooks: _Hooks | None = None
         """Replaced as a whole."""
         self._put_at_once: PutAtOnce | None = None
@@ -108,28 +107,16 @@ class Writes:
     # ------------------------------------------------------------------ hooks
 
     def use(self) -> None:
-        """From the next put on, use the plugins that are active now."""
+        """From the next put on, use the plugins that are active now, as they are interested now."""
         active = self._active
-        hooks = tuple(
-            PutHook(name, hook, _interest_of(name, active.objects.get(name)))
-            for name, hook in active.usable("put")
-        )
         with self._lock:
-            self._of_plugins = hooks
-            self._arrange()
-
-    def guard(self, check: Callable[[Sequence[Message]], None] | None) -> None:
-        """Have ``check`` called first in each put, which it refuses by raising; None for none."""
-        guard = None if check is None else PutHook("", lambda messages: check(messages))
-        with self._lock:
-            self._guard = guard
-            self._arrange()
-
-    def _arrange(self) -> None:
-        first = () if self._guard is None else (self._guard,)
-        hooks = self._hooks = _Hooks.of((*first, *self._of_plugins))
-        names = PutInterest().names() if hooks is None else hooks.names
-        self._put_at_once = None if names is None else self._log.put_at_once(*names)
+            found = [
+                PutHook(name, hook, _interest_of(name, active.objects.get(name)))
+                for name, hook in active.usable("put")
+            ]
+            hooks = self._hooks = _Hooks.of([hook for hook in found if hook.interest != _NOTHING])
+            names = _NOTHING.names() if hooks is None else hooks.names
+            self._put_at_once = None if names is None else self._log.put_at_once(*names)
 
     # ------------------------------------------------------------------ putting
 

@@ -17,8 +17,8 @@ from reput.log.recovery.closed import CloseRecord
 if TYPE_CHECKING:
     from reput.dispatch.members import Members
     from reput.dispatch.running.calls import PluginCalls
+    from reput.dispatch.trimming import Trimming
     from reput.log.writing.commitlog import CommitLog
-    from reput.retention.service import RetentionService
     from reput.store.calls.active import ActivePlugins
     from reput.store.marks.abort import AbortFile
 
@@ -88,8 +88,8 @@ class Closer:
     """Releases files, descriptors and the lock; may be called again."""
     members: Members | None
     """The plugins of a writable store; None for a read-only one."""
-    retention: RetentionService | None
-    """Likewise, the retention."""
+    trimming: Trimming | None
+    """Likewise, what removes files of its log."""
     timeout_ms: int
     """How long to wait for plugins that are behind, or that do not return."""
     is_closed: bool = False
@@ -138,8 +138,8 @@ class Closer:
             return
         if self.members is not None:
             self.members.workers.stop()  # first, so that what they put is dispatched and flushed
-        if self.retention is not None:
-            self.retention.stop()
+        if self.trimming is not None:
+            self.trimming.stop()
         self.is_closed = True
         try:
             self.log.refuse(refusal)

@@ -19,6 +19,7 @@ from reput.log.progress import ProgressFile
 from reput.log.recovery.checkednote import load_checked
 from reput.log.recovery.checkpoint import Checkpoint
 from reput.log.recovery.closed import CloseRecord
+from reput.plugin.host.discovery import installed
 from reput.plugin.host.pluginset import PluginSet
 from reput.store.calls.arguments import path_argument
 from reput.store.config import decide
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from reput.files.system.root import Entry
     from reput.log.checked import CheckedRanges
     from reput.log.reading.tail import Writer
+    from reput.plugin.base import Plugin
+    from reput.plugin.host.discovery import InstalledPlugin
 
     Sections = Mapping[str, Mapping[str, Any]]
 
@@ -166,7 +169,7 @@ class Traces:
 
     def sections(self, config: Sections | None = None) -> Sections:
         """Return the store's options by section, with those of ``config`` on top."""
-        return decide(self.manifest, None, config or {}, frozenset(), writable=False)[1]
+        return self._decided(config, installed())[1]
 
     def plugins(self, config: Sections | None = None) -> PluginSet:
         """Return the plugins that the next writer would use, without opening them.
@@ -175,8 +178,13 @@ class Traces:
             PluginError: a plugin is missing or broken.
             ConfigError: an unknown section or option, or a wrong value.
         """
-        names, sections = decide(self.manifest, None, config or {}, frozenset(), writable=False)
-        return PluginSet(names, sections)
+        offered = installed()
+        return PluginSet(*self._decided(config, offered), offered)
+
+    def _decided(
+        self, config: Sections | None, offered: list[InstalledPlugin]
+    ) -> tuple[list[str | Plugin], Sections]:
+        return decide(self.manifest, None, config or {}, frozenset(), False, offered)
 
     @property
     def records(self) -> PluginRecords:

@@ -42,10 +42,8 @@ from reput.log.writing.commitlog import CommitLog
 from reput.plugin.base import Plugin, build_config, without_removed
 from reput.plugin.host.discovery import InstalledPlugin, how_to_install, installed
 from reput.plugin.host.pluginset import PluginSet
-from reput.retention.config import RetentionConfig
 from reput.store.config import (
     DISPATCH_SECTION,
-    RETENTION_SECTION,
     decide,
     with_file_size,
 )
@@ -140,7 +138,6 @@ class Settings:
     """As they are in the manifest."""
     log: CommitLogConfig
     dispatch: DispatchConfig
-    retention: RetentionConfig
     installed: Mapping[str, InstalledPlugin]
     """The installed plugins by name, those that the store does not use included."""
 
@@ -258,14 +255,13 @@ def configure(asked: Asked, manifest: Manifest | None, problems: Problems) -> Se
     kinds: dict[str, type] = {
         LOG_SECTION: CommitLogConfig,
         DISPATCH_SECTION: DispatchConfig,
-        RETENTION_SECTION: RetentionConfig,
     }
     plugins = PluginSet(names, sections, offered)
-    log, dispatch, retention = map(options, kinds)
+    log, dispatch = map(options, kinds)
     kinds |= {name: plugin.config_type for name, plugin in plugins.plugins.items()}
     # An option that is ignored is not recorded again, so a writer warns of it once.
     recorded = {name: without_removed(kinds[name], sections[name]) for name in sections}
-    return Settings(plugins, recorded, log, dispatch, retention, by_name)
+    return Settings(plugins, recorded, log, dispatch, by_name)
 
 
 def find_files(
@@ -425,7 +421,7 @@ def note_log(
 ) -> CheckedRanges:
     """Note what the log's bytes do not say, for a writer: where it begins, where checksums are.
 
-    What no retention has removed is noted as a loss. The order of the steps, with the reasons: the
+    What nobody has trimmed is noted as a loss. The order of the steps, with the reasons: the
     ledger has the loss before the note hides it, and both notes are right before the lock's letters
     make them count.
 
@@ -441,7 +437,7 @@ def note_log(
     lost = _lost_head(asked, held, files)
     if lost is not None:
         logger.error(
-            "log lost its head noted=%d found=%d; no retention removed these files",
+            "log lost its head noted=%d found=%d; nobody has trimmed these files",
             lost.start_offset,
             lost.end_offset,
         )

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
+from reput.dispatch.holds import LiveHolds, RecordedHolds
 from reput.dispatch.members import Members
 from reput.dispatch.opener import PluginOpener
 from reput.dispatch.records.deadletters import DeadLetterFile
@@ -16,16 +17,14 @@ from reput.dispatch.status import live_state, recorded_state
 from reput.dispatch.threads.flusher import PluginFlusher
 from reput.dispatch.threads.loop import ReputLoop
 from reput.dispatch.threads.workers import Workers
+from reput.dispatch.trimming import Trimming
 from reput.log.recovery.loghead import LogHead
 from reput.log.writing.queuefloors import QueueFloors
 from reput.log.writing.queueoffsets import after_lost_ones, count_queue_offsets
-from reput.retention.holds import LiveHolds, RecordedHolds
-from reput.retention.service import RetentionService
 from reput.store.access import OpenParts, StoreDoor
 from reput.store.calls.active import ActivePlugins
 from reput.store.calls.reads import Reads
 from reput.store.calls.writes import Writes
-from reput.store.config import RETENTION_SECTION
 from reput.store.ending.closing import Closer
 from reput.store.ending.exiting import close_at_exit, do_not_close_at_exit
 from reput.store.ending.forked import guard, guard_disk
@@ -76,12 +75,13 @@ def start_reading(
         None,
         settings.dispatch.close_timeout_ms,
     )
-    writes = Writes(log, active)
-    parts = OpenParts(asked.disk, log, Reads(active), writes, active, closer, None)
+    holds = RecordedHolds(board.runners)
+    parts = OpenParts(
+        asked.disk, log, Reads(active), Writes(log, active), active, closer, None, holds, None
+    )
     store = Store(
         parts,
         None,
-        _retention(asked, settings, log, RecordedHolds(board.runners), floors, writes),
         recovery=found.report,
         clean=held.clean,
         problems=held.problems.all,
@@ -144,10 +144,8 @@ def start_writing(
         asked.now,
         changed,
     )
-    retention = _retention(asked, settings, log, LiveHolds(log, members), floors, writes)
-    if settings.retention.disk_warn_ratio:
-        retention.look_at_disk()
-    workers.add(RETENTION_SECTION, retention.work)
+    holds, head = LiveHolds(log, members), LogHead.of(asked.root, asked.disk)
+    trimming = Trimming(asked.root, log, asked.disk, holds, head, floors)
     if asked.threads:
         undoing.when_failed(plugin_flusher.stop)
         plugin_flusher.start(
@@ -161,38 +159,18 @@ def start_writing(
         held.abort,
         undoing.release,
         members,
-        retention,
+        trimming,
         settings.dispatch.close_timeout_ms,
     )
-    parts = OpenParts(asked.disk, log, reads, writes, active, closer, workers)
-    store = Store(parts, members, retention, recovery=found.report, clean=held.clean, problems=())
+    parts = OpenParts(asked.disk, log, reads, writes, active, closer, workers, holds, trimming)
+    store = Store(parts, members, recovery=found.report, clean=held.clean, problems=())
     _let_in(store, parts, door)
+    trimming.finish()
     undoing.when_failed(lambda: do_not_close_at_exit(store))
     undoing.when_failed(workers.stop)
     workers.start()  # last, as workers put messages and read queues
     close_at_exit(store)
     return store
-
-
-def _retention(
-    asked: Asked,
-    settings: Settings,
-    log: CommitLog,
-    holds: LiveHolds | RecordedHolds,
-    floors: QueueFloors,
-    writes: Writes,
-) -> RetentionService:
-    return RetentionService(
-        asked.root,
-        log,
-        asked.disk,
-        asked.now,
-        settings.retention,
-        holds,
-        LogHead.of(asked.root, asked.disk),
-        floors,
-        writes,
-    )
 
 
 def _let_in(store: Store, parts: OpenParts, door: StoreDoor) -> None:
@@ -225,6 +203,7 @@ def _opener(
         door.of,
         floors,
         door.wake,
+        door.renew_interest,
         (lambda text: None) if asked.writable else held.problems.tell,
     )
 

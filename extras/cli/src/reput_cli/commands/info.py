@@ -294,19 +294,21 @@ def _losses(facts: _Facts) -> Iterator[tuple[str, str]]:
             yield "dead letters", f"{count} that {state.name} skipped, listed by: {command}"
 
 
-def _retention_document(store: Store) -> dict[str, Any]:
-    return store.expire_log(dry_run=True).plan.report(store.retention)
+def _retention_document(store: Store) -> dict[str, Any] | None:
+    """Return what the plugin of that name reports; None without it."""
+    found: dict[str, Any] | None = store.report()["plugins"].get("retention")
+    return found
 
 
 def _retention(store: Store) -> Iterator[tuple[str, str]]:
     """Yield what the configuration would remove, and what a plugin holds back."""
-    if not store.retention.is_active:
+    facts = _retention_document(store) or {}
+    if not facts.get("is_active"):
         return
-    plan = store.expire_log(dry_run=True).plan
-    due = f"{format_count(len(plan.removals), 'file')}, {format_size(plan.freed_size)} to go"
-    if plan.held:
-        names = ", ".join(sorted({hold.plugin for hold in plan.holds}))
-        due += f"; {format_size(plan.held_size)} kept for {names}, shown by: reput clean "
+    due = f"{format_count(facts['due_count'], 'file')}, {format_size(facts['due_size'])} to go"
+    if facts["held_count"]:
+        names = ", ".join(sorted({hold["plugin"] or "the log" for hold in facts["holds"]}))
+        due += f"; {format_size(facts['held_size'])} kept for {names}, shown by: reput clean "
         due += f"{shlex.quote(store.root)} --dry-run"
     yield "old files", due
 

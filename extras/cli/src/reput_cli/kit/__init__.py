@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from reput_cli.kit.failures import Failure as Failure
     from reput_cli.kit.failures import warn as warn
     from reput_cli.kit.opening import follows_links as follows_links
+    from reput_cli.kit.opening import is_written as is_written
     from reput_cli.kit.opening import open_to_read as open_to_read
     from reput_cli.kit.opening import open_to_write as open_to_write
     from reput_cli.kit.options import CheckedPath as CheckedPath
@@ -64,6 +65,7 @@ _HOMES = {
     "format_rate": "output",
     "format_size": "output",
     "format_timestamp": "times",
+    "is_written": "opening",
     "jobs_option": "options",
     "json_line": "output",
     "json_option": "options",

@@ -17,7 +17,14 @@ if TYPE_CHECKING:
     from reput import Store
     from reput.offline import Traces
 
-__all__ = ["follows_links", "holds_a_store", "look_at", "open_to_read", "open_to_write"]
+__all__ = [
+    "follows_links",
+    "holds_a_store",
+    "is_written",
+    "look_at",
+    "open_to_read",
+    "open_to_write",
+]
 
 
 @contextlib.contextmanager
@@ -116,6 +123,11 @@ def look_at(root: str) -> Traces:
     from reput.offline import look
 
     return look(root, follow_links=follows_links())
+
+
+def is_written(root: str) -> bool:
+    """Whether another process has the store at ``root`` open for writing."""
+    return look_at(root).is_open
 
 
 def _opening() -> ProgressBar:

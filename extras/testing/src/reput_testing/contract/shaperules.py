@@ -16,7 +16,7 @@ import attrs
 import pytest
 
 from reput.errors import ConfigError
-from reput.plugin import Plugin, hooks_of, hookspecs, installed
+from reput.plugin import Plugin, PluginHooks, hooks_of, hookspecs, installed
 from reput_testing.contract.rules import ContractRules
 
 __all__ = ["ShapeRules"]
@@ -79,6 +79,16 @@ class ShapeRules(ContractRules):
             if getattr(method, f"{hookspecs.PROJECT}_impl", {}).get("optionalhook")
             and name not in vars(hookspecs)
         }
+
+    def test_a_policy_sees_no_messages_and_keeps_no_files(self, tmp_path: Path) -> None:
+        """A store may be opened without a policy, so nothing of it may fall behind."""
+        if not self.plugin_class.is_policy:
+            pytest.skip("the plugin is no policy")
+
+        outcome = self.build(tmp_path / "store", self.log())
+
+        assert PluginHooks.of(self.name, self.plugin()).dispatch is None
+        assert not outcome.files
 
     def test_plugins_are_compared_by_identity(self) -> None:
         """A store compares plugins, and holds them in sets: ``==`` must not compare their state."""

@@ -23,16 +23,16 @@ class Insides:
     workers: Any
     plugin_flusher: Any
     members: Any
-    retention: Any
+    trimming: Any
 
 
 def insides(store: Store) -> Insides:
     """Return the parts of ``store``, which is open for writing."""
     closer = store._closer
-    members, retention = closer.members, closer.retention
+    members, trimming = closer.members, closer.trimming
     assert members is not None
-    assert retention is not None
-    return Insides(members.loop, members.workers, members.plugin_flusher, members, retention)
+    assert trimming is not None
+    return Insides(members.loop, members.workers, members.plugin_flusher, members, trimming)
 
 
 def kill(store: Store) -> None:

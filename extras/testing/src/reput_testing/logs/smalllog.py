@@ -166,6 +166,11 @@ class SmallLog:
         return self._file_size
 
     @property
+    def file_offsets(self) -> Sequence[int]:
+        """Where the files begin that are left."""
+        return range(self._min, max(len(self._data), 1), self._file_size)
+
+    @property
     def min_physical_offset(self) -> int:
         """Where the log begins."""
         return self._min

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -97,5 +97,7 @@ class DeleteHandlers:
     async def expire_log(self, request: Request) -> Command:
         """Remove the log's oldest files now, as far as the store's options say."""
         self.context.check_writable()
-        await self.context.run_in_turn(self.context.store.expire_log)
+        plugin: Any = self.context.store.plugin_objects.get("retention")
+        if plugin is not None:
+            await self.context.run_in_turn(plugin.expire_log)
         return request.command.answer(ResponseCode.SUCCESS)

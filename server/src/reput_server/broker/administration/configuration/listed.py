@@ -63,8 +63,8 @@ def _of_broker(context: BrokerContext) -> dict[str, Any]:
 
 def _of_store(context: BrokerContext) -> dict[str, Any]:
     store = context.store
-    log, kept = store.config, store.retention
-    found: dict[str, Any] = {
+    log = store.config
+    return {
         "flushDiskType": "SYNC_FLUSH" if log.flush == "sync" else "ASYNC_FLUSH",
         "flushIntervalCommitLog": log.flush_interval_ms,
         "mappedFileSizeCommitLog": log.file_size,
@@ -73,12 +73,6 @@ def _of_store(context: BrokerContext) -> dict[str, Any]:
         "storePathRootDir": store.root,
         "syncFlushTimeout": log.flush_timeout_ms,
     }
-    if kept.reserved_ms:  # kept for ever otherwise, which no number of theirs says
-        found["fileReservedTime"] = kept.reserved_ms // _HOUR_MS
-        found["deleteWhen"] = kept.delete_when
-    if kept.disk_max_ratio:
-        found["diskMaxUsedSpaceRatio"] = round(kept.disk_max_ratio * 100)
-    return found
 
 
 def _of_plugins(context: BrokerContext) -> dict[str, Any]:
@@ -94,6 +88,13 @@ def _of_plugins(context: BrokerContext) -> dict[str, Any]:
     if "index" in options:
         found["maxHashSlotNum"] = options["index"].slots_per_file
         found["maxIndexNum"] = options["index"].items_per_file
+    if "retention" in options:
+        kept = options["retention"]
+        if kept.reserved_ms:  # kept for ever otherwise, which no number of theirs says
+            found["fileReservedTime"] = kept.reserved_ms // _HOUR_MS
+            found["deleteWhen"] = kept.delete_when.partition(" ")[0]  # without its time zone
+        if kept.disk_max_ratio:
+            found["diskMaxUsedSpaceRatio"] = round(kept.disk_max_ratio * 100)
     if "schedule" in options:
         found["messageDelayLevel"] = options["schedule"].delay_levels
         found["timerPrecisionMs"] = options["schedule"].precision_ms

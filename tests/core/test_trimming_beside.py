@@ -6,7 +6,7 @@ import threading
 
 import pytest
 from openstores import state_of
-from retainedstores import SIZE, fill, notes, open_with
+from trimmedstores import SIZE, fill, keep, notes, open_with
 
 import reput
 from reput_testing.crashes.insides import insides
@@ -25,7 +25,7 @@ CHANGES = {
 QUESTIONS = {
     "plugins": lambda store: store.plugins(),
     "report": lambda store: store.report(),
-    "clean": lambda store: store.expire_log(dry_run=True),
+    "trim": lambda store: keep(store, 1, dry_run=True),
 }
 
 
@@ -64,13 +64,13 @@ def test_plugins_come_and_go_while_files_are_removed(tmp_path, hook, change):
 
     asked = {hook: answer if hook == "reput_hold" else answer_trim}
     first, second = notes("first", **asked), notes("second")
-    with open_with(tmp_path, first, second, threads=True, max_bytes=SIZE) as store:
+    with open_with(tmp_path, first, second, threads=True) as store:
         fill(store, 4)
         beside.store = store
 
-        store.expire_log()
+        keep(store, 1)
         if hook == "reput_trim" and beside.store is not None:
-            store.expire_log()
+            keep(store, 1)
 
         assert beside.store is None
         assert beside.errors == []
@@ -79,14 +79,14 @@ def test_plugins_come_and_go_while_files_are_removed(tmp_path, hook, change):
             store.resume_plugin("second")
         store.wait_dispatched(10)
         store.flush()
-        store.expire_log()
+        keep(store, 1)
         assert store.log.min_physical_offset == 3 * SIZE
 
 
 @pytest.mark.parametrize("question", sorted(QUESTIONS))
 def test_questions_are_answered_while_a_plugin_goes(tmp_path, question):
     answers = []
-    with open_with(tmp_path, notes("first"), notes("second"), max_bytes=SIZE) as store:
+    with open_with(tmp_path, notes("first"), notes("second")) as store:
         fill(store, 2)
         loop = insides(store).loop
         use = loop.use

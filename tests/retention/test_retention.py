@@ -1,32 +1,18 @@
-"""Old files go: when, which, and what is left behind."""
+"""Old files go: when, which, and what is recorded."""
 
 from __future__ import annotations
 
-import json
+import logging
 import os
 
 import pytest
-from retainedstores import (
-    HOUR,
-    SIZE,
-    Deriving,
-    Notes,
-    bases,
-    fill,
-    names,
-    notes,
-    open_with,
-)
+from trimmedstores import HOUR, SIZE, Notes, bases, fill, names, notes, open_with
 
 import reput
 from reput.dispatch.records.manifest import Manifest
-from reput.errors import (
-    ConfigError,
-    OffsetOutOfRangeError,
-    ReadOnlyStoreError,
-)
-from reput.retention.config import RetentionConfig
-from reput_testing import ManualClock, QuickDisk, snapshot
+from reput.errors import ConfigError, ReadOnlyStoreError, StoreClosedError
+from reput_retention import RetentionConfig, expire_log
+from reput_testing import FaultyDisk, ManualClock, QuickDisk, snapshot
 
 pytestmark = pytest.mark.usefixtures("quiet")
 
@@ -41,7 +27,7 @@ def test_without_options_nothing_goes_however_old_it_is(tmp_path):
         clock.advance(10_000 * HOUR)
 
         due = store.work()
-        report = store.expire_log()
+        report = expire_log(store)
 
         assert due is None
         assert report.removed == ()
@@ -98,8 +84,8 @@ def test_a_clock_that_was_put_back_does_not_stop_the_checks(tmp_path):
 
 def test_in_the_background_files_go_in_portions(tmp_path):
     clock = ManualClock()
-    with open_with(tmp_path, Notes(), clock=clock, max_bytes=SIZE, batch_count=2) as store:
-        fill(store, 6)
+    with open_with(tmp_path, Notes(), clock=clock, max_bytes=SIZE) as store:
+        fill(store, 26)
         store.work()
         clock.advance(10_000)
 
@@ -107,13 +93,13 @@ def test_in_the_background_files_go_in_portions(tmp_path):
         while (due := store.work()) is not None and due <= clock.now:
             seen.append(len(bases(store)))
 
-        assert seen == [4, 2]
+        assert seen == [16, 6]
         assert len(bases(store)) == 1
 
 
 def test_the_hour_is_waited_for_in_the_background_only(tmp_path):
     clock = ManualClock()  # noon, UTC
-    options = {"reserved_ms": 1, "delete_when": "14", "check_interval_ms": HOUR}
+    options = {"reserved_ms": 1, "delete_when": "14"}
     with open_with(tmp_path / "a", Notes(), clock=clock, **options) as store:
         fill(store, 3)
         counts = []
@@ -124,7 +110,7 @@ def test_the_hour_is_waited_for_in_the_background_only(tmp_path):
     with open_with(tmp_path / "b", Notes(), clock=ManualClock(), **options) as store:
         fill(store, 3)
         clock.advance(1)
-        store.expire_log(config=RetentionConfig(reserved_ms=1, delete_when="14"))
+        expire_log(store, config=RetentionConfig(reserved_ms=1, delete_when="14"))
         clock_stands = len(bases(store))
 
     assert counts == [3, 3, 1, 1]
@@ -133,14 +119,14 @@ def test_the_hour_is_waited_for_in_the_background_only(tmp_path):
 
 def test_age_is_the_last_messages_and_not_the_files(tmp_path):
     clock = ManualClock()
-    with open_with(tmp_path, Notes(), clock=clock) as store:
+    with open_with(tmp_path, Notes(), clock=clock, unseen="keep") as store:
         fill(store, 3)
     for name in names(tmp_path):
         os.utime(tmp_path / "commitlog" / name)  # as a copy would
     clock.advance(2 * HOUR)
-    with open_with(tmp_path, Notes(), clock=clock) as store:
-        young = store.expire_log(dry_run=True, config=RetentionConfig(reserved_ms=3 * HOUR))
-        old = store.expire_log(dry_run=True, config=RetentionConfig(reserved_ms=HOUR))
+    with open_with(tmp_path, Notes(), clock=clock, unseen="keep") as store:
+        young = expire_log(store, dry_run=True, config=RetentionConfig(reserved_ms=3 * HOUR))
+        old = expire_log(store, dry_run=True, config=RetentionConfig(reserved_ms=HOUR))
 
     assert (len(young.plan.removals), len(old.plan.removals)) == (0, 2)
     assert {each.last_timestamp for each in old.plan.removals} == {ManualClock().now}
@@ -155,7 +141,7 @@ def test_where_no_record_tells_the_age_the_file_does(tmp_path):
     first.write_bytes(bytes(SIZE))
     os.utime(first, (4_000_000, 4_000_000))
     with reput.open(tmp_path, "r", plugins=[Notes()], clock=ManualClock()) as store:
-        report = store.expire_log(dry_run=True, config=RetentionConfig(max_bytes=SIZE))
+        report = expire_log(store, dry_run=True, config=RetentionConfig(max_bytes=SIZE))
 
     assert report.plan.removals[0].last_timestamp == 4_000_000_000
 
@@ -183,7 +169,7 @@ def test_a_reader_says_what_would_go_and_removes_nothing(tmp_path):
     before = snapshot(tmp_path)
     with reput.open(tmp_path, "r", plugins=[Notes()]) as store:
         report = store.expire_log(dry_run=True)
-        facts = store.report()["retention"]
+        facts = store.report()["plugins"]["retention"]
         with pytest.raises(ReadOnlyStoreError):
             store.expire_log()
 
@@ -197,7 +183,7 @@ def test_what_was_configured_is_remembered_also_when_plugins_come_and_go(tmp_pat
         store.add_plugin(notes("more"))
         store.remove_plugin("more")
     with reput.open(tmp_path, plugins=[Notes()], threads=False, disk=QuickDisk()) as store:
-        assert store.retention.max_bytes == 9 * SIZE
+        assert store.plugin("retention").config.max_bytes == 9 * SIZE
     assert Manifest.load(str(tmp_path), QuickDisk()).config["retention"] == {"max_bytes": 9 * SIZE}
 
 
@@ -208,81 +194,68 @@ def test_a_wrong_option_keeps_the_store_from_opening_and_leaves_nothing(tmp_path
     assert not (tmp_path / "new").exists()
 
 
-def test_what_follows_is_stored_and_opened_as_if_nothing_had_been(tmp_path):
-    with open_with(tmp_path, Notes()) as store:
-        fill(store, 5)
-        store.expire_log(config=RetentionConfig(max_bytes=2 * SIZE))
-        receipt = store.put(reput.Message("T", b"more"))
-        rows = sum(len(batch) for batch in store.scan())
-    again = Notes()
-    with open_with(tmp_path, again) as store:
-        assert store.clean
-        assert store.log.min_physical_offset == 3 * SIZE
-        assert store.get(receipt.physical_offset).body == b"more"
-        assert sum(len(batch) for batch in store.scan(check_crc=True)) == rows
-        assert store.losses() == []
+def test_a_store_that_is_closed_removes_nothing(tmp_path):
+    with open_with(tmp_path, Notes(), max_bytes=SIZE) as store:
+        fill(store, 3)
+        expire = store.expire_log
+    for dry_run in (True, False):
+        with pytest.raises(StoreClosedError):
+            expire(dry_run=dry_run)
 
 
-# --------------------------------------------------------------------------- queue offsets
+@pytest.mark.parametrize("options", [{"dry_run": "no"}, {"config": {"max_bytes": 1}}])
+@pytest.mark.parametrize("is_used", [True, False])
+def test_an_argument_of_a_wrong_type_is_named(tmp_path, options, is_used):
+    with open_with(tmp_path, **({"max_bytes": 1} if is_used else {})) as store:
+        with pytest.raises(TypeError, match=next(iter(options))):
+            expire_log(store, **options)
 
 
-def test_a_queue_that_lost_all_its_messages_goes_on_where_it_was_also_without_a_plugin(tmp_path):
-    with open_with(tmp_path) as store:
-        for number in range(3):
-            assert store.put(reput.Message("Old", b"%d" % number, 7)).queue_offset == number
-        fill(store, 5)
-        newest = store.log.queue_offsets["T", 0]
-        store.expire_log(config=RetentionConfig(max_bytes=SIZE))
-    with open_with(tmp_path) as store:
-        assert store.put(reput.Message("Old", b"again", 7)).queue_offset == 3
-        assert store.put(reput.Message("T", b"again")).queue_offset == newest
-
-
-@pytest.mark.parametrize(
-    "text", ["", "[]", "{", '{"Old": 3}', '{"Old": {"7": -1}}', '{"Old": {"x": 1}}']
-)
-def test_a_damaged_file_of_queue_offsets_is_passed_over(tmp_path, text):
-    with open_with(tmp_path) as store:
-        store.put(reput.Message("T", b"1"))
-    (tmp_path / "reput" / "queue-offsets.json").write_text(text)
-    with open_with(tmp_path) as store:
-        assert store.put(reput.Message("T", b"2")).queue_offset == 1
-
-
-def test_queue_offsets_that_are_written_down_are_on_disk_before(tmp_path):
-    with open_with(tmp_path) as store:
+def test_any_store_can_be_cleaned_also_one_without_the_plugin(tmp_path):
+    plugin = Notes()
+    with open_with(tmp_path, plugin) as store:
         fill(store, 4)
-        store.expire_log(config=RetentionConfig(max_bytes=SIZE))
-        floors = json.loads((tmp_path / "reput" / "queue-offsets.json").read_text())
+        report = expire_log(store, config=RetentionConfig(max_bytes=2 * SIZE))
 
-        assert floors == {"T": {"0": store.log.queue_offsets["T", 0]}}
-        assert store.log.flushed_offset == store.log.max_physical_offset
-
-
-# --------------------------------------------------------------------------- readers
+        assert [each.base_offset for each in report.removed] == [0, SIZE]
+        assert plugin.told == [2 * SIZE]
+        assert not hasattr(store, "expire_log")
 
 
-def test_who_reads_when_the_head_goes_gets_the_message_or_a_clear_error(tmp_path):
-    with open_with(tmp_path, Deriving(), log={"window_size": 4096}) as store:
-        fill(store, 6)
-        expected = [int(o) for batch in store.scan() for o in batch.physical_offset]
-        with reput.open(tmp_path, "r", plugins=[Deriving()], disk=QuickDisk()) as reader:
-            scans = [store.scan(), reader.scan()]
-            begun = [next(scan).physical_offset.tolist() for scan in scans]
-            store.expire_log(config=RetentionConfig(max_bytes=2 * SIZE))
+def test_files_that_cannot_be_removed_are_tried_again_and_the_plugin_runs_on(tmp_path, caplog):
+    caplog.set_level(logging.WARNING, "reput_retention")
+    clock = ManualClock()
+    disk = FaultyDisk(1, operations={"remove"}, below="commitlog", lasting=True)
+    disk.mend()
+    with open_with(tmp_path, Notes(), clock=clock, disk=disk, max_bytes=SIZE) as store:
+        fill(store, 3)
+        disk.plan(1, operations={"remove"}, below="commitlog", lasting=True)
+        for _ in range(9):
+            store.work()
+            clock.advance(10_000)
+        stayed = len(bases(store))
+        disk.mend()
+        store.work()
 
-            for scan, first in zip(scans, begun, strict=True):
-                rest = []
-                for batch in scan:
-                    assert batch.finding is None
-                    rest += batch.physical_offset.tolist()
-                seen = first + rest
-                # A descriptor that is open goes on showing a file that has lost its name.
-                assert seen == [o for o in expected if o in set(seen)]
-                assert set(seen) >= {o for o in expected if o >= 4 * SIZE}
-            with pytest.raises(OffsetOutOfRangeError, match="does not hold it"):
-                store.get(0)
-            assert reader.get(0).physical_offset == 0  # it has the file open
-            for each in (store, reader):
-                assert each.get(4 * SIZE).physical_offset == 4 * SIZE
-                assert next(iter(each.scan())).start_offset == 4 * SIZE
+        assert (stayed, len(bases(store))) == (3, 1)
+        assert {state.state for state in store.plugins()} == {"running"}
+    assert [record for record in caplog.records if "tried again" in record.message]
+
+
+def test_a_warning_is_given_once_as_long_as_the_same_ones_hold(tmp_path, caplog):
+    caplog.set_level(logging.WARNING, "reput_retention")
+    plugin = Notes(needs=0)
+    with open_with(tmp_path, plugin, max_bytes=SIZE) as store:
+        fill(store, 3)
+        for _ in range(3):
+            store.expire_log()
+        once = [record for record in caplog.records if "kept beyond" in record.message]
+        plugin.needs = None
+        store.expire_log()
+        plugin.needs = 0
+        fill(store, 4)
+        store.expire_log()
+        twice = [record for record in caplog.records if "kept beyond" in record.message]
+
+    assert (len(once), len(twice)) == (1, 2)
+    assert "plugin=notes" in once[0].message

@@ -9,15 +9,15 @@ from __future__ import annotations
 import contextlib
 import functools
 import logging
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 
 from reput.dispatch.running.phase import Phase
+from reput.errors import PluginError
 from reput.log.progress import ProgressFile
-from reput.retention.config import DROP, WAIT
-from reput.retention.plan import Hold
+from reput.plugin.access import DROP, Hold
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from reput.dispatch.running.runner import PluginRunner
     from reput.log.writing.commitlog import CommitLog
     from reput.plugin.host.hooktable import PluginHooks
-    from reput.retention.config import RetentionConfig
 
 logger = logging.getLogger(__name__)
 
@@ -40,23 +39,39 @@ _STOPPED = f"it does not run (reput resume), and {_UNSEEN}"
 _NEEDED = "it needs the messages from there on"
 _UNKNOWN = "it does not run, so that what it needs is not known"
 _NOT_AT_ONCE = frozenset({"reput_open", "reput_flush", "reput_hold", "reput_trim"})
+_LOOK_SECONDS = 0.05  # how often a plugin that waits for the lock checks whether it was stopped
 
 
 @attrs.define(eq=False)
 class LiveHolds:
-    """Asks and notifies the plugins of a writable store."""
+    """Asks and notifies the plugins of a writable store.
 
-    is_live: ClassVar[bool] = True
+    A plugin that trims the log itself is given as ``asker``: its own hooks are not called, and it
+    does not wait for the lock while it is being suspended or removed, which wait for it.
+    """
+
     log: CommitLog
     live: Members
     _answers: dict[str, int] = attrs.field(factory=dict)
     """Physical offset from which on each plugin needs the log, by its last answer."""
-    _told: dict[str, int] = attrs.field(factory=dict)
+    _notified: dict[str, int] = attrs.field(factory=dict)
     """Beginning of the log that each plugin was notified of last."""
 
-    def still(self) -> AbstractContextManager[Any]:
+    def still(self, asker: str) -> AbstractContextManager[Any]:
         """Return a lock; while held, no plugin is added, removed, suspended or resumed."""
-        return self.live.still()
+        return self._still_for(asker) if asker else self.live.still()
+
+    @contextlib.contextmanager
+    def _still_for(self, asker: str) -> Iterator[None]:
+        lock = self.live.still()
+        while not lock.acquire(timeout=_LOOK_SECONDS):
+            runner = self.live.board.runners.get(asker)
+            if runner is None or not runner.is_active:
+                raise PluginError(asker, "it was stopped while it removed files of the log")
+        try:
+            yield
+        finally:
+            lock.release()
 
     def flush(self) -> None:
         """Bring log, plugins and their progress to disk."""
@@ -64,16 +79,14 @@ class LiveHolds:
 
     # ------------------------------------------------------------------ asking
 
-    def ask(self, config: RetentionConfig) -> None:
+    def ask(self, asker: str) -> None:
         """Call `reput_hold` of all running plugins; wait `Board.stall_seconds` for each at most."""
-        if config.held != WAIT:
-            return
-        for each, hook in self._members(lambda hooks: hooks.hold):
+        for each, hook in self._members(lambda hooks: hooks.hold, asker):
             if not each.may_run:
                 continue  # its last answer still holds
             # Read before asking: it may need messages that it is given after its answer.
             reached = self.log.max_physical_offset if each.hooks.dispatch is None else each.position
-            call = self._call(each, "reput_hold", hook)
+            call = self._call(each, "reput_hold", hook, asker)
             needed = None if call is None or not call.is_done else self._answer(each, call)
             self._answers[each.name] = 0 if needed is None else min(needed, reached)
 
@@ -90,11 +103,18 @@ class LiveHolds:
         each.fail(error)
         return None
 
-    def holds(self, config: RetentionConfig, *, flushed: bool = True) -> list[Hold]:
+    def known(self, unseen: str, asker: str) -> list[Hold]:
+        """Ask the plugins; return what they need if their files count as flushed."""
+        self.ask(asker)
+        with self.still(asker):
+            return self.holds(unseen, asker, flushed=False)
+
+    def holds(self, unseen: str, asker: str, *, flushed: bool = True) -> list[Hold]:
         """Return what the log and the plugins need, by the answers to `ask`; call it under `still`.
 
         Args:
-            config: says which needs count.
+            unseen: whether messages count that a stopped plugin has not seen (`KEEP`, `DROP`).
+            asker: the plugin that trims, if one does.
             flushed: count messages as seen only if the plugin's files are on disk.
         """
         found = []
@@ -102,13 +122,13 @@ class LiveHolds:
             found.append(Hold(self.log.flushed_offset, "", "what is not on disk yet"))
         for each in self.live.board.runners.values():
             runs = each.may_run
-            if config.unseen == DROP and not runs and not self._is_inside(each):
+            if unseen == DROP and not runs and not self._is_inside(each):
                 continue
             if each.hooks.dispatch is not None:
                 state = _UNSEEN if runs else _STOPPED
                 seen = self._seen(each) if flushed else each.position
                 found.append(Hold(seen, each.name, state))
-            if each.hooks.hold is not None and config.held == WAIT:
+            if each.hooks.hold is not None and each.name != asker:
                 reason = _NEEDED if each.name in self._answers else _UNKNOWN
                 found.append(Hold(self._answers.get(each.name, 0), each.name, reason))
         return found
@@ -133,7 +153,7 @@ class LiveHolds:
 
     # ------------------------------------------------------------------ notifying
 
-    def tell(self) -> list[str]:
+    def notify(self, asker: str) -> list[str]:
         """Call `reput_trim` of plugins that do not know the log's beginning yet.
 
         Returns:
@@ -141,53 +161,55 @@ class LiveHolds:
         """
         low = self.log.min_physical_offset
         not_notified = []
-        for each, hook in self._members(lambda hooks: hooks.trim):
+        for each, hook in self._members(lambda hooks: hooks.trim, asker):
             name = each.name
             if not each.may_run:
-                self._told.pop(name, None)  # it is opened again before it goes on
+                self._notified.pop(name, None)  # it is opened again before it goes on
                 not_notified.append(name)
-            elif self._told.get(name, -1) < low:
+            elif self._notified.get(name, -1) < low:
                 call = self._call(
-                    each, "reput_trim", functools.partial(hook, min_physical_offset=low)
+                    each, "reput_trim", functools.partial(hook, min_physical_offset=low), asker
                 )
-                with self.live.still():
+                with self.still(asker):
                     if not self._is_member(each):
-                        self._told.pop(name, None)  # it is opened again if it is added again
+                        self._notified.pop(name, None)  # it is opened again if it is added again
                     elif call is None or not call.is_done or call.error is not None:
                         not_notified.append(name)
-                    # The files that it removed must be gone from the disk before it counts as told.
+                    # The files that it removed must be gone from the disk before it counts.
                     elif self.live.plugin_flusher.flush_plugin(each, again=True):
-                        self._told[name] = low
+                        self._notified[name] = low
                     else:
                         not_notified.append(name)
         return not_notified
 
     def _members(
-        self, pick: Callable[[PluginHooks], _Hook | None]
+        self, pick: Callable[[PluginHooks], _Hook | None], asker: str
     ) -> list[tuple[PluginRunner, _Hook]]:
         """Return the plugins that implement a hook; they may be removed while others are called.
 
         The lock is not held during the calls, as a plugin that hangs would block adding, removing,
         suspending and resuming.
         """
-        with self.live.still():
+        with self.still(asker):
             return [
                 (each, hook)
                 for each in self.live.board.runners.values()
-                if (hook := pick(each.hooks)) is not None
+                if each.name != asker and (hook := pick(each.hooks)) is not None
             ]
 
     def _is_member(self, each: PluginRunner) -> bool:
         """Whether the store still uses a plugin; call it under `still`."""
         return self.live.board.runners.get(each.name) is each
 
-    def _call(self, each: PluginRunner, hook_name: str, hook: Callable[[], Any]) -> Call | None:
+    def _call(
+        self, each: PluginRunner, hook_name: str, hook: Callable[[], Any], asker: str
+    ) -> Call | None:
         """Call a hook; return None if the plugin is still in an earlier call, or was removed."""
         patience = self.live.board.stall_seconds
         before = [call for call in each.calls if call.hook in _NOT_AT_ONCE]
         if not all(call.wait_while_advancing(patience) for call in before):
             return None
-        with self.live.still():
+        with self.still(asker):
             # From here on, removing the plugin waits until the call has returned.
             if not self._is_member(each):
                 return None
@@ -201,38 +223,20 @@ class LiveHolds:
 
 @attrs.define(eq=False)
 class RecordedHolds:
-    """Needs of the plugins of a read-only store, as far as they are known; changes nothing."""
+    """Needs of the plugins of a read-only store, as far as they are known."""
 
-    is_live: ClassVar[bool] = False
     runners: Mapping[str, PluginRunner]
 
-    def still(self) -> AbstractContextManager[Any]:
-        """Return a context that does nothing: plugins do not change here."""
-        return contextlib.nullcontext()
-
-    def flush(self) -> None:
-        """Do nothing, as nothing was written."""
-
-    def ask(self, config: RetentionConfig) -> None:
-        """Do nothing: `holds` asks."""
-
-    def drop(self, min_physical_offset: int) -> None:
-        """Do nothing, as nothing is removed."""
-
-    def tell(self) -> list[str]:
-        """Return no names: nothing was removed."""
-        return []
-
-    def holds(self, config: RetentionConfig, *, flushed: bool = True) -> list[Hold]:
+    def known(self, unseen: str, asker: str) -> list[Hold]:
         """Return what plugins need, by the last writer's records and the plugins' `reput_hold`."""
         found = []
         for name, each in self.runners.items():
             runs = each.may_run  # once the next writer opens it
-            if config.unseen == DROP and not runs:
+            if unseen == DROP and not runs:
                 continue
             if each.hooks.dispatch is not None:
                 found.append(Hold(each.position, name, _UNSEEN if runs else _STOPPED))
-            if each.hooks.hold is not None and config.held == WAIT:
+            if each.hooks.hold is not None and name != asker:
                 found += _asked(name, each, each.hooks.hold)
         return found
 

@@ -6,14 +6,21 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from reput_cli.kit.opening import look_at, open_to_read, open_to_write
-from reput_cli.kit.options import json_option, path_argument, with_debug
-from reput_cli.kit.quantities import read_duration, read_size
+from reput_cli.kit import (
+    json_option,
+    open_to_read,
+    open_to_write,
+    path_argument,
+    read_duration,
+    read_size,
+    with_debug,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from reput import ExpiryReport, RetentionConfig
+    from reput import Store
+    from reput_retention import ExpiryReport, RetentionConfig
 
 __all__ = ["clean"]
 
@@ -46,11 +53,6 @@ _SHOWN = {"age": "older than is kept", "size": "more than is kept", "space": "th
     help="Keep the newest files of that size (10GB).",
 )
 @click.option(
-    "--held",
-    type=click.Choice(["wait", "tell"]),
-    help="Files that a plugin still needs: let them wait, or remove them and tell it.",
-)
-@click.option(
     "--unseen",
     type=click.Choice(["keep", "drop"]),
     help="Messages that a plugin which does not run has not seen: keep them, or drop them.",
@@ -63,7 +65,6 @@ def clean(
     dry_run: bool,
     reserved: int | None,
     max_bytes: int | None,
-    held: str | None,
     unseen: str | None,
     yes: bool,
     as_json: bool,
@@ -74,35 +75,38 @@ def clean(
     last one, and none that a plugin has not seen or still needs. A store that another process
     writes is cleaned by that one; --dry-run works all the same.
     """
-    from reput_cli.kit.output import print_json
+    from reput_cli.kit import print_json
+    from reput_retention import expire_log
 
-    given = {"reserved_ms": reserved, "max_bytes": max_bytes, "held": held, "unseen": unseen}
+    given = {"reserved_ms": reserved, "max_bytes": max_bytes, "unseen": unseen}
     changes = {name: value for name, value in given.items() if value is not None}
     with open_to_read(path) as store:
         root, problems = store.root, list(store.problems)
-        config = _config(store.retention, changes, may_keep_all=dry_run and bool(problems))
-        report = store.expire_log(dry_run=True, config=config)
+        config = _config(store, changes, may_keep_all=dry_run and bool(problems))
+        report = expire_log(store, dry_run=True, config=config)
     if not dry_run and report.plan.removals:
         _check_nobody_writes(root)
         if not yes:
             _ask(report, as_json=as_json)
         with open_to_write(path) as store:
             store.wait_dispatched()  # else messages not dispatched yet would hold files back
-            report = store.expire_log(config=config)
+            report = expire_log(store, config=config)
     if as_json:
         print_json(_document(root, report) | {"problems": problems})
     else:
         _print(report)
 
 
-def _config(
-    kept: RetentionConfig, changes: dict[str, Any], *, may_keep_all: bool
-) -> RetentionConfig:
+def _config(store: Store, changes: dict[str, Any], *, may_keep_all: bool) -> RetentionConfig:
     """Return the rules to apply; a damaged store may have lost its own, a dry run needs none."""
     import attrs
 
-    config = attrs.evolve(kept, **changes)
-    if not (config.reserved_ms or config.max_bytes or config.wanted_ratio or may_keep_all):
+    from reput_retention import RetentionConfig
+
+    plugin: Any = store.plugin_objects.get("retention")
+    kept = RetentionConfig() if plugin is None else plugin.config
+    config: RetentionConfig = attrs.evolve(kept, **changes)
+    if not (config.reserved_ms or config.max_bytes or config.disk_warn_ratio or may_keep_all):
         raise click.UsageError(
             "nothing says what may go: give --reserved or --max-bytes, or configure the store "
             "(section retention)"
@@ -111,10 +115,9 @@ def _config(
 
 
 def _check_nobody_writes(root: str) -> None:
-    from reput_cli.kit.exitcodes import ExitCode
-    from reput_cli.kit.failures import Failure
+    from reput_cli.kit import ExitCode, Failure, is_written
 
-    if look_at(root).is_open:
+    if is_written(root):
         text = (
             f"{root}: another process writes the store; it removes old files by itself when it is "
             "opened with a section retention. Nothing was removed (--dry-run works meanwhile)"
@@ -123,8 +126,7 @@ def _check_nobody_writes(root: str) -> None:
 
 
 def _ask(report: ExpiryReport, *, as_json: bool) -> None:
-    from reput_cli.kit.asking import confirm
-    from reput_cli.kit.output import format_count, format_size
+    from reput_cli.kit import confirm, format_count, format_size
 
     if not as_json:
         _print(report)
@@ -160,8 +162,7 @@ def _document(root: str, report: ExpiryReport) -> dict[str, Any]:
 
 
 def _print(report: ExpiryReport) -> None:
-    from reput_cli.kit.failures import warn
-    from reput_cli.kit.output import format_count, format_size
+    from reput_cli.kit import format_count, format_size, warn
 
     plan = report.plan
     going = plan.removals if report.is_dry_run else report.removed
@@ -192,8 +193,7 @@ def _holding(report: ExpiryReport) -> Iterator[str]:
 
 def _print_files(report: ExpiryReport) -> None:
     from reput.files import file_name
-    from reput_cli.kit.output import Column, format_size, print_table
-    from reput_cli.kit.times import format_timestamp
+    from reput_cli.kit import Column, format_size, format_timestamp, print_table
 
     plan = report.plan
     columns = [

@@ -2,7 +2,7 @@
 
 By default nothing is removed: a store that is embedded in a program, or a directory that was copied
 from RocketMQ for inspection, must not lose messages older than three days only because it is
-opened. `reput.ROCKETMQ_RETENTION` are RocketMQ's defaults.
+opened. `ROCKETMQ_RETENTION` are RocketMQ's defaults.
 
 Source: RocketMQ ``MessageStoreConfig``: ``fileReservedTime``, ``deleteWhen``,
 ``diskMaxUsedSpaceRatio`` and the system properties ``rocketmq.broker.diskSpace…Ratio``. Different
@@ -13,34 +13,32 @@ time, which any copy changes; ratios are not clamped; the log can be limited by 
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import attrs
 from attrs.validators import in_, instance_of
 
-from reput.bounds import AGE_MAX_MS, INT32_MAX, number_between, whole_between
+from reput.plugin import AGE_MAX_MS, number_between, whole_between
 
-__all__ = ["DROP", "KEEP", "ROCKETMQ_RETENTION", "TELL", "WAIT", "RetentionConfig", "hour_of"]
+__all__ = ["DROP", "KEEP", "ROCKETMQ_RETENTION", "RetentionConfig", "hour_of", "hours_of"]
 
-WAIT: Final = "wait"
-TELL: Final = "tell"
 KEEP: Final = "keep"
 DROP: Final = "drop"
 _UTC: Final = "UTC"
 _LOCAL: Final = "local"
 _HOUR_MS: Final = 3_600_000
+_HOURS_AND_ZONE: Final = re.compile(r"([0-9;\s]*)(.*)", re.DOTALL)
 
 ROCKETMQ_RETENTION: Final[Mapping[str, Any]] = {
     "reserved_ms": 72 * _HOUR_MS,
-    "delete_when": "04",
-    "time_zone": _LOCAL,
+    "delete_when": "04 local",
     "disk_max_ratio": 0.75,
-    "disk_force_ratio": 0.85,
     "disk_warn_ratio": 0.90,
 }
 """Options by which a store keeps its messages as long as RocketMQ does by default:
-``config={"retention": reput.ROCKETMQ_RETENTION}``."""
+``config={"retention": reput_retention.ROCKETMQ_RETENTION}``."""
 
 
 def hour_of(now: int, time_zone: str) -> int:
@@ -66,57 +64,60 @@ def hour_of(now: int, time_zone: str) -> int:
         raise ValueError(f"{time_zone!r} is no known time zone ({error})") from None
 
 
-def _hours(text: str) -> frozenset[int]:
-    return frozenset(int(part) for part in text.split(";") if part.strip())
+def hours_of(delete_when: str) -> tuple[frozenset[int], str]:
+    """Return the hours of the day that an option ``delete_when`` names, and their time zone.
+
+    Raises:
+        ValueError: the text names no hours, or a zone that does not exist.
+    """
+    listed, zone = _HOURS_AND_ZONE.fullmatch(delete_when.strip()).groups()  # type: ignore[union-attr]
+    parts = [part.strip() for part in listed.split(";") if part.strip()]
+    is_apart = not zone or (bool(parts) and listed[-1].isspace())
+    if not is_apart or not all(part.isdigit() and int(part) < 24 for part in parts):
+        raise ValueError(
+            "hours from 0 to 23 with ; between them, and perhaps a space and a time zone, "
+            f"expected, not {delete_when!r}"
+        )
+    hour_of(0, zone or _UTC)
+    return frozenset(map(int, parts)), zone or _UTC
 
 
 def _check_hours(config: object, field: attrs.Attribute[Any], value: str) -> None:
-    for part in filter(str.strip, value.split(";")):
-        if not (part.strip().isascii() and part.strip().isdigit() and int(part) < 24):
-            raise ValueError(f"hours from 0 to 23 with ; between them expected, not {value!r}")
-
-
-def _check_zone(config: object, field: attrs.Attribute[Any], value: str) -> None:
-    hour_of(0, value)
+    hours_of(value)
 
 
 _ratio = number_between(0, 1)
-_positive = whole_between(1, INT32_MAX)
-_text = instance_of(str)
 
 
 @attrs.frozen(kw_only=True)
 class RetentionConfig:
-    """Options of the section ``retention``; by default nothing is ever removed."""
+    """Options of the plugin ``retention``; by default nothing is ever removed."""
+
+    removed_options: ClassVar[Mapping[str, str]] = {
+        "time_zone": 'delete_when names the zone: "04 Europe/Berlin"',
+        "disk_force_ratio": "disk_warn_ratio removes files, too",
+        "held": "what a plugin needs is always kept",
+        "check_interval_ms": "a store checks every ten seconds",
+        "batch_count": "ten files go at a time",
+    }
 
     reserved_ms: int = attrs.field(default=0, validator=whole_between(0, AGE_MAX_MS))
     """Remove log files whose last message was stored longer ago than this; 0 keeps them for ever.
     RocketMQ: 259_200_000, which is 72 hours."""
-    delete_when: str = attrs.field(default="", validator=[_text, _check_hours])
-    """Hours of the day at which files are removed by age, as in ``"04"`` or ``"03;15"``; empty for
-    any."""
-    time_zone: str = attrs.field(default=_UTC, validator=[_text, _check_zone])
-    """Time zone of `delete_when`, such as ``"Europe/Berlin"``, or ``"local"`` for the machine's."""
+    delete_when: str = attrs.field(default="", validator=[instance_of(str), _check_hours])
+    """Hours of the day at which files are removed by age, as in ``"04"`` or ``"03;15"``, in UTC or
+    in a time zone that follows: ``"04 Europe/Berlin"``, ``"04 local"``. Empty for any hour."""
     max_bytes: int = attrs.field(default=0, validator=whole_between(0, (1 << 63) - 1))
     """Most bytes of all log files; above, the oldest files are removed regardless of age, but never
     the last one. 0 for no limit."""
     disk_max_ratio: float = attrs.field(default=0.0, validator=_ratio)
     """Disk usage above which files older than `reserved_ms` go at any hour; 0 for never."""
-    disk_force_ratio: float = attrs.field(default=0.0, validator=_ratio)
-    """Disk usage above which the oldest files are removed regardless of age; 0 for never."""
     disk_warn_ratio: float = attrs.field(default=0.0, validator=_ratio)
     """Disk usage above which the oldest files are removed regardless of age, and puts are refused
     (`reput.errors.DiskFullError`) until there is space again; 0 for never."""
-    held: str = attrs.field(default=WAIT, validator=in_((WAIT, TELL)))
-    """What to do with files that a plugin still needs (its hook `reput_hold`): ``"wait"`` until it
-    does not, or remove them nevertheless and ``"tell"`` it."""
     unseen: str = attrs.field(default=KEEP, validator=in_((KEEP, DROP)))
     """What to do with messages that a stopped plugin has not seen: ``"keep"`` them until it has, or
     ``"drop"`` them. Messages that a running plugin has not seen are always kept."""
-    check_interval_ms: int = attrs.field(default=10_000, validator=_positive)
-    """Time between two checks of ages, sizes and the disk."""
-    batch_count: int = attrs.field(default=10, validator=_positive)
-    """Most files that are removed at a time in the background; further ones follow at once."""
 
     @property
     def is_active(self) -> bool:
@@ -126,14 +127,9 @@ class RetentionConfig:
     @property
     def watches_disk(self) -> bool:
         """Whether the options depend on how full the disk is."""
-        return bool(self.disk_max_ratio or self.disk_force_ratio or self.disk_warn_ratio)
-
-    @property
-    def wanted_ratio(self) -> float:
-        """Disk usage above which files are removed regardless of age; 0 for none."""
-        return min(filter(None, (self.disk_force_ratio, self.disk_warn_ratio)), default=0.0)
+        return bool(self.disk_max_ratio or self.disk_warn_ratio)
 
     def is_hour(self, now: int) -> bool:
         """Whether files may be removed by age at ``now``, ms."""
-        hours = _hours(self.delete_when)
-        return not hours or hour_of(now, self.time_zone) in hours
+        hours, zone = hours_of(self.delete_when)
+        return not hours or hour_of(now, zone) in hours

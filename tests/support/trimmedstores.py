@@ -14,7 +14,7 @@ DISPATCH = {"retry_pause_ms": 1, "retry_count": 0}
 
 
 class Notes(reput.Plugin):
-    """Keeps the offsets of messages, needs what it is told to need, and notes what it is told."""
+    """Keeps the offsets of messages, needs what it is asked to need, and notes `reput_trim`."""
 
     def __init__(self, name="notes", needs=None):
         super().__init__(None)
@@ -47,14 +47,13 @@ def notes(name="notes", **members):
 def open_with(
     path, *plugins, clock=None, threads=False, disk=None, log=None, rules=None, **retention
 ):
+    config = {"commitlog": {**LOG, **(log or {})}, "dispatch": {**DISPATCH, **(rules or {})}}
+    if retention:  # only where the plugin of that name is installed
+        config["retention"] = retention
     return reput.open(
         path,
         plugins=plugins,
-        config={
-            "commitlog": {**LOG, **(log or {})},
-            "dispatch": {**DISPATCH, **(rules or {})},
-            "retention": retention,
-        },
+        config=config,
         clock=clock or ManualClock(),
         threads=threads,
         disk=disk or QuickDisk(),
@@ -69,6 +68,23 @@ def fill(store, file_count, clock=None, step_ms=0):
         if store.log.file_count > before and clock is not None:
             clock.advance(step_ms)
     store.wait_dispatched(10)
+
+
+def keep(store, file_count, **options):
+    """Trim the log to its last files."""
+    kept = bases(store)[-file_count:]
+    return store.trim_log(kept[0] if kept else 0, **options)
+
+
+def removed(report):
+    """Where the removed files began."""
+    return list(range(report.start_offset, report.min_physical_offset, SIZE))
+
+
+def holders(report, below):
+    """Plugins that need the log below an offset, with what they need; the lowest first."""
+    found = [(h.physical_offset, h.plugin) for h in report.holds if h.physical_offset < below]
+    return [(plugin, offset) for offset, plugin in sorted(found)]
 
 
 def bases(store):

@@ -2,7 +2,7 @@
 
 Only whole files are removed, the oldest first, and never the last one. The configuration asks for a
 run of the oldest files; holds, of plugins that still need the log from an offset on, cut the run
-short.
+short (`CleanPlan.held_by`).
 
 Source: RocketMQ ``CleanCommitLogService``, ``MappedFileQueue#deleteExpiredFileByTime``. Different
 on purpose: for a full disk as many files are removed as make the missing room, where RocketMQ
@@ -16,19 +16,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from reput.retention.diskspace import percent_of
+from reput_retention._diskspace import percent_of
 
 if TYPE_CHECKING:
-    from reput.retention.config import RetentionConfig
-    from reput.retention.diskspace import Space
+    from reput.plugin import Hold
+    from reput_retention._diskspace import Space
+    from reput_retention.config import RetentionConfig
 
 __all__ = [
     "AGE",
+    "BATCH_COUNT",
     "SIZE",
     "SPACE",
     "CleanPlan",
     "ExpiryReport",
-    "Hold",
     "LogFiles",
     "Removal",
     "decide",
@@ -37,18 +38,8 @@ __all__ = [
 AGE: Final = "age"
 SIZE: Final = "size"
 SPACE: Final = "space"
-
-
-@attrs.frozen
-class Hold:
-    """A plugin's need of the log from an offset on."""
-
-    physical_offset: int
-    """Where the needed part of the log begins."""
-    plugin: str
-    """Name of the plugin; empty for the log itself."""
-    reason: str
-    """Why it is needed, for people."""
+BATCH_COUNT: Final = 10
+"""Most files that are removed at a time in the background; further ones follow at once."""
 
 
 @attrs.frozen
@@ -75,16 +66,14 @@ class LogFiles:
     bases: Sequence[int]
     """Base offsets, ascending; the files lie end to end."""
     file_size: int
-    needed_from: int
-    """Physical offset of the last record, whose file stays."""
     last_timestamp: Callable[[int], int]
     """Returns when the last message of the file with a base was stored, ms. Called only for the
     oldest files, as far as necessary."""
 
     @property
     def removable(self) -> Sequence[int]:
-        """Bases of the files that may be removed: none from the last record's file on."""
-        return [base for base in self.bases[:-1] if base + self.file_size <= self.needed_from]
+        """Bases of the files that may be removed: all but the last one."""
+        return self.bases[:-1]
 
 
 @attrs.frozen
@@ -114,6 +103,23 @@ class CleanPlan:
         """Bytes of the files that are held back."""
         return sum(each.size for each in self.held)
 
+    def held_by(self, holds: Sequence[Hold]) -> CleanPlan:
+        """Return the plan without the files that are needed, by a plugin or the log itself."""
+        wanted = *self.removals, *self.held
+        if not wanted:
+            return self
+        limit = min((hold.physical_offset for hold in holds), default=wanted[-1].end_offset)
+        going = tuple(each for each in wanted if each.end_offset <= limit)
+        held = wanted[len(going) :]
+        low = going[-1].end_offset if going else wanted[0].base_offset
+        return attrs.evolve(
+            self,
+            removals=going,
+            held=held,
+            holds=_holding(holds, held),
+            min_physical_offset=low,
+        )
+
     def report(self, config: RetentionConfig) -> dict[str, Any]:
         """Return this plan and the ``config`` that it was made for, JSON-like."""
         return {
@@ -131,7 +137,7 @@ class CleanPlan:
 
 @attrs.frozen
 class ExpiryReport:
-    """What `reput.Store.expire_log` did, or would do."""
+    """What `expire_log` did, or would do."""
 
     is_dry_run: bool
     plan: CleanPlan
@@ -160,17 +166,15 @@ def decide(
     now: int,
     *,
     spaces: Sequence[Space] = (),
-    holds: Sequence[Hold] = (),
     at_any_hour: bool = False,
 ) -> CleanPlan:
-    """Decide which files are to be removed at ``now``.
+    """Decide which files are to be removed at ``now``, if nobody needs them.
 
     Args:
         config: the options.
         files: the log's files.
         now: the time, ms.
         spaces: the store's disks; empty if the options do not depend on them.
-        holds: which parts of the log are still needed.
         at_any_hour: whether to ignore ``delete_when``, as a user asks for it now.
     """
     removable = files.removable
@@ -193,18 +197,12 @@ def decide(
         )
         for place, base in enumerate(removable[: max(len(expired), by_size, by_space)])
     ]
-    limit = min((hold.physical_offset for hold in holds), default=files.needed_from)
-    removals = tuple(each for each in wanted if each.end_offset <= limit)
-    held = tuple(wanted[len(removals) :])
     first = files.bases[0] if files.bases else 0
-    warn = percent_of(config.disk_warn_ratio)
     return CleanPlan(
-        removals,
-        held,
-        _holding(holds, held),
-        removals[-1].end_offset if removals else first,
-        0 < warn < used_percent,
-        used_percent,
+        tuple(wanted),
+        min_physical_offset=wanted[-1].end_offset if wanted else first,
+        is_disk_full=0 < percent_of(config.disk_warn_ratio) < used_percent,
+        used_percent=used_percent,
     )
 
 
@@ -217,7 +215,7 @@ def _count_by_size(config: RetentionConfig, files: LogFiles) -> int:
 
 def _count_by_space(config: RetentionConfig, file_size: int, spaces: Sequence[Space]) -> int:
     """Return how many of the oldest files must be removed to make room."""
-    wanted = percent_of(config.wanted_ratio)
+    wanted = percent_of(config.disk_warn_ratio)
     counts = [0]
     for space in spaces:
         if not 0 < wanted < space.percent:
@@ -225,11 +223,12 @@ def _count_by_space(config: RetentionConfig, file_size: int, spaces: Sequence[Sp
         # On another disk than the log's, plugins make room when they are notified; how much is not
         # known before.
         missing = -(-space.excess(wanted) // file_size)
-        counts.append(missing if space.holds_log else config.batch_count)
+        counts.append(missing if space.holds_log else BATCH_COUNT)
     return max(counts)
 
 
 def _holding(holds: Sequence[Hold], held: Sequence[Removal]) -> tuple[Hold, ...]:
+    """Return the holds that keep files of ``held``, the lowest offset first."""
     if not held:
         return ()
     end = held[-1].end_offset

@@ -8,7 +8,6 @@ from collections import Counter
 import attrs
 
 import reput
-from reput.retention.config import RetentionConfig
 from reput_testing import ManualClock
 from reput_testing.crashes.powercuts import STATE_VARIABLE
 
@@ -64,7 +63,7 @@ class Life:
         """Keep the last files only."""
         bases = self.store.log.files.bases
         self.most_min = max(self.most_min, bases[-file_count])
-        report = self.store.expire_log(config=RetentionConfig(max_bytes=file_count * SIZE))
+        report = self.store.trim_log(bases[-file_count])
         assert report.min_physical_offset == self.most_min
         self.least_min = report.min_physical_offset
 

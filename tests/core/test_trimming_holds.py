@@ -1,26 +1,26 @@
-"""Before old files go plugins are asked, and told: who holds them back, and who does not."""
+"""Before old files go plugins are asked, and notified: who holds them back, and who does not."""
 
 from __future__ import annotations
 
 import errno
-import logging
 import threading
 
 import pytest
 from openstores import state_of, until
-from retainedstores import (
+from trimmedstores import (
     SIZE,
     Deriving,
     Notes,
     fill,
+    holders,
+    keep,
     notes,
     open_with,
+    removed,
 )
 
 import reput
-from reput.retention.config import RetentionConfig
-from reput.retention.holds import LiveHolds
-from reput_testing import ManualClock
+from reput.dispatch.holds import LiveHolds
 from reput_testing.crashes.insides import insides
 
 pytestmark = pytest.mark.usefixtures("quiet")
@@ -30,140 +30,123 @@ pytestmark = pytest.mark.usefixtures("quiet")
 
 
 def test_what_a_plugin_needs_is_kept_until_it_does_not_need_it(tmp_path):
-    clock = ManualClock()
     plugin = Notes(needs=SIZE + 100)
-    with open_with(tmp_path, plugin, clock=clock, max_bytes=SIZE) as store:
+    with open_with(tmp_path, plugin) as store:
         fill(store, 4)
-        held = store.expire_log()
+        held = keep(store, 1)
         plugin.needs = None
-        free = store.expire_log()
+        free = keep(store, 1)
 
-    assert [each.base_offset for each in held.removed] == [0]
-    assert [each.base_offset for each in held.plan.held] == [SIZE, 2 * SIZE]
-    assert [(hold.plugin, hold.physical_offset) for hold in held.plan.holds] == [
-        ("notes", SIZE + 100)
-    ]
-    assert [each.base_offset for each in free.removed] == [SIZE, 2 * SIZE]
+    assert removed(held) == [0]
+    assert holders(held, 3 * SIZE) == [("notes", SIZE + 100)]
+    assert removed(free) == [SIZE, 2 * SIZE]
 
 
 def test_what_a_plugin_says_counts_only_for_what_it_had_seen_by_then(tmp_path):
     # What it is given behind its answer it may need, whatever it said before.
-    config = RetentionConfig(max_bytes=SIZE)
     with open_with(tmp_path, Notes(needs=None)) as store:
         while store.log.file_count < 4:
             store.put(reput.Message("T", b"x" * 900))
-        holds = insides(store).retention.holds
+        holds = insides(store).trimming.holds
         position = state_of(store, "notes").dispatched_to
-        holds.ask(config)
+        holds.ask("")
         store.wait_dispatched(10)
         store.flush()
 
-        found = {hold.physical_offset for hold in holds.holds(config) if "needs" in hold.reason}
+        found = {hold.physical_offset for hold in holds.holds("keep", "") if "needs" in hold.reason}
 
         assert found == {position}
         assert position < store.log.max_physical_offset
 
 
-def test_by_policy_a_plugin_is_told_instead_of_waited_for(tmp_path):
-    plugin = Notes(needs=0)
-    with open_with(tmp_path, plugin, max_bytes=SIZE, held="tell") as store:
-        fill(store, 4)
-        report = store.expire_log()
-
-    assert len(report.removed) == 3
-    assert plugin.told == [3 * SIZE]
-    assert plugin.asked == 0
-
-
 def test_nobody_is_asked_as_long_as_nothing_is_to_go(tmp_path):
     plugin = Notes(needs=0)
-    with open_with(tmp_path, plugin, max_bytes=100 * SIZE) as store:
+    with open_with(tmp_path, plugin) as store:
         fill(store, 4)
-        store.expire_log()
+        for physical_offset in (-1, 0, SIZE - 1):
+            store.trim_log(physical_offset)
 
     assert plugin.asked == 0
 
 
 def test_what_a_suspended_plugin_has_not_seen_is_kept(tmp_path):
     plugin = Deriving()
-    with open_with(tmp_path, plugin, max_bytes=SIZE) as store:
+    with open_with(tmp_path, plugin) as store:
         fill(store, 2)
         store.suspend_plugin("deriving")
         fill(store, 6)
-        held = store.expire_log()
+        held = keep(store, 1)
         position = state_of(store, "deriving").dispatched_to
         seen = len(plugin.offsets)
         store.resume_plugin("deriving")
         store.wait_dispatched(10)
-        free = store.expire_log()
+        free = keep(store, 1)
 
         # All of them came, the last of the first two files too, and in their order.
         assert plugin.offsets == sorted(set(plugin.offsets))
         assert len(plugin.offsets) > seen
 
-    assert held.min_physical_offset <= position < held.plan.held[0].end_offset
+    assert held.min_physical_offset <= position < held.min_physical_offset + SIZE
     assert free.min_physical_offset == 5 * SIZE
 
 
 def test_what_a_suspended_plugin_needs_is_what_it_said_last_or_else_everything(tmp_path):
     plugin = Notes(needs=2 * SIZE + 5)
-    with open_with(tmp_path, plugin, max_bytes=SIZE) as store:
+    with open_with(tmp_path, plugin) as store:
         fill(store, 3)
-        store.expire_log()
+        keep(store, 1)
         store.suspend_plugin("notes")
         fill(store, 6)
-        report = store.expire_log()
+        report = keep(store, 1)
         # Nothing needed, but asked when it had not seen all that it has seen since.
         store.resume_plugin("notes")
         plugin.needs = None
         store.wait_dispatched(10)
         reached = store.log.max_physical_offset
-        assert store.expire_log(config=RetentionConfig(max_bytes=3 * SIZE)).removed
+        assert removed(keep(store, 3))
         fill(store, 9)
         store.suspend_plugin("notes")
-        later = store.expire_log()
-    with open_with(tmp_path, Notes(), max_bytes=SIZE) as store:
-        unknown = store.expire_log()
+        later = keep(store, 1)
+    with open_with(tmp_path, Notes()) as store:
+        unknown = keep(store, 1)
 
     assert report.min_physical_offset == 2 * SIZE
     assert reached - SIZE < later.min_physical_offset <= reached
-    assert unknown.removed == ()
-    assert any("not known" in hold.reason for hold in unknown.plan.holds)
+    assert removed(unknown) == []
+    assert any("not known" in hold.reason for hold in unknown.holds)
 
 
 def test_it_is_kept_over_closing_and_opening_again(tmp_path):
-    with open_with(tmp_path, Deriving(), max_bytes=SIZE) as store:
+    with open_with(tmp_path, Deriving()) as store:
         fill(store, 2)
         store.suspend_plugin("deriving")
         fill(store, 6)
     plugin = Deriving()
-    with open_with(tmp_path, plugin, max_bytes=SIZE) as store:
-        report = store.expire_log()
-        facts = store.report()["retention"]
+    with open_with(tmp_path, plugin) as store:
+        report = keep(store, 1)
         begin = state_of(store, "deriving").dispatched_to
         store.resume_plugin("deriving")
         store.wait_dispatched(10)
 
-    assert report.removed
-    assert report.plan.held
-    assert facts["held_size"] == report.plan.held_size
-    assert "does not run" in facts["holds"][0]["reason"]
+    assert removed(report)
+    assert holders(report, 5 * SIZE) == [("deriving", begin)]
+    assert any("does not run" in hold.reason for hold in report.holds)
     assert plugin.offsets[0] == begin
 
 
 def test_only_when_told_so_is_it_dropped_and_the_plugin_goes_on_behind_it(tmp_path):
     plugin = Deriving()
-    with open_with(tmp_path, plugin, max_bytes=2 * SIZE, unseen="drop") as store:
+    with open_with(tmp_path, plugin) as store:
         fill(store, 2)
         store.suspend_plugin("deriving")
         seen = len(plugin.offsets)
         fill(store, 6)
-        report = store.expire_log()
+        report = keep(store, 2, unseen="drop")
         lag = state_of(store, "deriving")
         store.resume_plugin("deriving")
         store.wait_dispatched(10)
 
-        assert len(report.removed) == 4
+        assert len(removed(report)) == 4
         assert lag.dispatched_to == 4 * SIZE
         assert plugin.offsets[seen] == 4 * SIZE
         assert store.losses() == []  # dropped, not damaged
@@ -172,16 +155,16 @@ def test_only_when_told_so_is_it_dropped_and_the_plugin_goes_on_behind_it(tmp_pa
 def test_one_that_waits_for_another_counts_as_one_that_does_not_run(tmp_path):
     first = type("First", (Deriving,), {"name": "first"})()
     second = type("Second", (Deriving,), {"name": "second", "requires": frozenset({"first"})})()
-    with open_with(tmp_path, first, second, max_bytes=SIZE) as store:
+    with open_with(tmp_path, first, second) as store:
         fill(store, 2)
         store.suspend_plugin("first")
         fill(store, 5)
-        kept = store.expire_log()
-        dropped = store.expire_log(config=RetentionConfig(max_bytes=SIZE, unseen="drop"))
+        kept = keep(store, 1)
+        dropped = keep(store, 1, unseen="drop")
         store.resume_plugin("first")
         store.wait_dispatched(10)
 
-        assert {hold.plugin for hold in kept.plan.holds} == {"first", "second"}
+        assert {name for name, _ in holders(kept, 4 * SIZE)} == {"first", "second"}
         assert dropped.min_physical_offset == 4 * SIZE
         assert second.offsets[-1] == first.offsets[-1] == store.log.last_record_offset
         assert store.losses() == []
@@ -191,13 +174,13 @@ def test_one_that_cannot_be_opened_keeps_what_it_may_need(tmp_path):
     def broken(self, context):
         raise OSError("not today")
 
-    with open_with(tmp_path, Notes(), max_bytes=SIZE) as store:
+    with open_with(tmp_path, Notes()) as store:
         fill(store, 4)
-    with open_with(tmp_path, notes(reput_open=broken), max_bytes=SIZE) as store:
-        report = store.expire_log()
+    with open_with(tmp_path, notes(reput_open=broken)) as store:
+        report = keep(store, 1)
 
-    assert report.removed == ()
-    assert {hold.reason.partition(",")[0] for hold in report.plan.holds} >= {"it does not run"}
+    assert removed(report) == []
+    assert {hold.reason.partition(",")[0] for hold in report.holds} >= {"it does not run"}
 
 
 def test_what_was_not_flushed_of_a_plugin_is_kept(tmp_path):
@@ -206,12 +189,12 @@ def test_what_was_not_flushed_of_a_plugin_is_kept(tmp_path):
         raise OSError(errno.EIO, "no")
 
     plugin = type("F", (Deriving,), {"reput_flush": reput.hookimpl(refuse)})()
-    with open_with(tmp_path, plugin, max_bytes=SIZE) as store:
+    with open_with(tmp_path, plugin) as store:
         fill(store, 4)
-        report = store.expire_log()
+        report = keep(store, 1)
         assert state_of(store, "deriving").state == "suspended"
 
-    assert report.removed == ()
+    assert removed(report) == []
 
 
 @pytest.mark.parametrize(
@@ -220,11 +203,11 @@ def test_what_was_not_flushed_of_a_plugin_is_kept(tmp_path):
 def test_one_that_does_not_say_what_it_needs_keeps_everything_and_is_suspended(tmp_path, answer):
     plugin = Notes(needs=answer)
     other = Deriving()
-    with open_with(tmp_path, plugin, other, max_bytes=SIZE) as store:
+    with open_with(tmp_path, plugin, other) as store:
         fill(store, 4)
-        report = store.expire_log()
+        report = keep(store, 1)
 
-        assert report.removed == ()
+        assert removed(report) == []
         assert state_of(store, "notes").state == "suspended"
         assert state_of(store, "deriving").state == "running"
 
@@ -234,9 +217,9 @@ def test_one_that_fails_when_it_is_told_is_suspended_and_the_others_are_told(tmp
         raise ValueError("no")
 
     bad, good = notes("bad", reput_trim=fail), Notes()
-    with open_with(tmp_path, bad, good, max_bytes=SIZE) as store:
+    with open_with(tmp_path, bad, good) as store:
         fill(store, 4)
-        report = store.expire_log()
+        report = keep(store, 1)
 
         assert report.not_notified == ("bad",)
         assert good.told == [3 * SIZE]
@@ -247,16 +230,16 @@ def test_one_that_hangs_when_it_is_asked_holds_up_nobody_for_long(tmp_path):
     gate = threading.Event()
     plugin = Notes(needs=lambda: gate.wait(30) and None)
     try:
-        options = {"threads": True, "rules": {"stall_ms": 100}, "max_bytes": SIZE}
+        options = {"threads": True, "rules": {"stall_ms": 100}}
         with open_with(tmp_path, plugin, Deriving(), **options) as store:
             fill(store, 4)
-            held = store.expire_log()
+            held = keep(store, 1)
             state = state_of(store, "notes").state
             gate.set()
-            until(lambda: store.expire_log().min_physical_offset == 3 * SIZE)
+            until(lambda: keep(store, 1).min_physical_offset == 3 * SIZE)
             back = state_of(store, "notes").state
 
-        assert held.removed == ()
+        assert removed(held) == []
         assert (state, back) == ("stalled", "running")
     finally:
         gate.set()
@@ -264,55 +247,35 @@ def test_one_that_hangs_when_it_is_asked_holds_up_nobody_for_long(tmp_path):
 
 def test_a_plugin_that_is_resumed_or_added_is_told_what_it_missed(tmp_path):
     plugin = notes(reput_hold=lambda self: None)
-    with open_with(tmp_path, plugin, max_bytes=2 * SIZE, unseen="drop") as store:
+    with open_with(tmp_path, plugin) as store:
         fill(store, 4)
         store.suspend_plugin("notes")
-        first = store.expire_log()
+        first = keep(store, 2, unseen="drop")
         nothing_said = list(plugin.told)
         marked = (tmp_path / "reput" / "trimming").exists()
         store.resume_plugin("notes")
-        second = store.expire_log()
+        second = keep(store, 2, unseen="drop")
 
     assert (first.not_notified, nothing_said, marked) == (("notes",), [], True)
-    assert (second.removed, second.not_notified, plugin.told) == ((), (), [2 * SIZE])
+    assert (removed(second), second.not_notified, plugin.told) == ([], (), [2 * SIZE])
     assert not (tmp_path / "reput" / "trimming").exists()
 
 
 def test_after_a_crash_behind_the_removal_plugins_are_told_by_the_next_writer(
     tmp_path, monkeypatch
 ):
-    def end(self):
+    def end(self, asker):
         raise RuntimeError("the process ends here")
 
-    with open_with(tmp_path, Notes(), max_bytes=2 * SIZE) as store:
+    with open_with(tmp_path, Notes()) as store:
         fill(store, 4)
-        monkeypatch.setattr(LiveHolds, "tell", end)
+        monkeypatch.setattr(LiveHolds, "notify", end)
         with pytest.raises(RuntimeError):
-            store.expire_log()
+            keep(store, 2)
         monkeypatch.undo()
     plugin = Notes()
-    with open_with(tmp_path, plugin, max_bytes=0) as store:  # with options or without
-        due = store.work()
+    with open_with(tmp_path, plugin):
+        pass
 
     assert plugin.told == [2 * SIZE]
-    assert due is None
     assert not (tmp_path / "reput" / "trimming").exists()
-
-
-def test_a_warning_is_given_once_as_long_as_the_same_ones_hold(tmp_path, caplog):
-    caplog.set_level(logging.WARNING, "reput.retention.service")
-    plugin = Notes(needs=0)
-    with open_with(tmp_path, plugin, max_bytes=SIZE) as store:
-        fill(store, 3)
-        for _ in range(3):
-            store.expire_log()
-        once = [record for record in caplog.records if "kept beyond" in record.message]
-        plugin.needs = None
-        store.expire_log()
-        plugin.needs = 0
-        fill(store, 4)
-        store.expire_log()
-        twice = [record for record in caplog.records if "kept beyond" in record.message]
-
-    assert (len(once), len(twice)) == (1, 2)
-    assert "plugin=notes" in once[0].message

@@ -11,8 +11,8 @@ from pathlib import Path
 import attrs
 import pytest
 
-from reput.plugin.base import build_config
-from reput.retention.config import RetentionConfig
+from reput.plugin import build_config
+from reput_retention import RetentionConfig
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 if TYPE_CHECKING:
-    from reput.files.system.disk import Disk
+    from reput.files import Disk
 
 __all__ = ["Space", "percent_of", "spaces_of"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from retentionlives import Life, check_left, crash_and_check
+from trimminglives import Life, check_left, crash_and_check
 
 from reput_testing import PowerCuts
 
