@@ -18,57 +18,26 @@ class Own(str):
     __slots__ = ()
 
 
-class Odd(str):
-    """One that says something else than it is, whichever way it is asked."""
-
-    __slots__ = ()
-
-    def __iter__(self):
-        return iter(("x", "y"))
-
-    def __str__(self):
-        return "Odd"
-
-    __repr__ = __str__
-
-    def __format__(self, spec):
-        return "Odd"
-
-    def __len__(self):
-        return 0
-
-    def encode(self, *_):
-        return b"Odd"
+class OwnBytes(bytes):
+    """Bytes of a program's own."""
 
 
-class OddBytes(bytes):
-    """Bytes that say something else than they are."""
-
-    def __bytes__(self):
-        return b"odd"
-
-    def __len__(self):
-        return 0
-
-    def __iter__(self):
-        return iter(b"odd")
-
-
-class OddNumber(int):
-    """A number that shows itself as a word."""
-
-    def __str__(self):
-        return "nine"
+class OwnNumber(int):
+    """A number of a program's own."""
 
 
 def _of_enum(text):
     return enum.StrEnum("Texts", {"IT": text}).IT
 
 
-TEXTS = {"numpy": np.str_, "enum": _of_enum, "own": Own, "odd": Odd}
+def _of_mixed_enum(text):
+    return enum.Enum("Texts", {"IT": text}, type=str).IT  # prints its name
+
+
+TEXTS = {"numpy": np.str_, "enum": _of_enum, "mixed": _of_mixed_enum, "own": Own}
 BYTES = {
     "numpy": np.bytes_,
-    "odd": OddBytes,
+    "own": OwnBytes,
     "bytearray": bytearray,
     "view": memoryview,
     "words": lambda data: memoryview(np.frombuffer(data, np.uint16)),
@@ -77,7 +46,7 @@ BYTES = {
 NUMBERS = {
     "bool": bool,
     "enum": lambda number: enum.IntEnum("Numbers", {"IT": number}).IT,
-    "odd": OddNumber,
+    "own": OwnNumber,
     "i4": np.int32,
     "u1": np.uint8,
 }

@@ -15,13 +15,15 @@ from reput.errors import OffsetOutOfRangeError, PluginFlushError, ReadOnlyStoreE
 from reput.plugin.access import DROP, KEEP
 from reput.plugin.base import Plugin
 from reput.record.ids import parse_message_id
-from reput.record.messages.plain import shown, text_argument, whole_number
+from reput.record.messages.plain import shown
 from reput.store.calls.arguments import (
     flag_argument,
     function_argument,
     plugin_argument,
     seconds_argument,
     table_argument,
+    text_argument,
+    whole_number,
 )
 from reput.store.calls.reporting import log_facts, plugin_facts, recovery_facts
 from reput.store.ending.exiting import do_not_close_at_exit

@@ -28,9 +28,13 @@ from reput.record.layout import (
     TRANSACTION_COMMIT,
     TRANSACTION_MASK,
 )
-from reput.record.messages.message import Message, encode_property_text, property_text
-from reput.record.messages.plain import plain_bytes, plain_integer, plain_texts, shown
-from reput.record.messages.plainmessages import plain_message
+from reput.record.messages.message import (
+    Message,
+    encode_property_text,
+    plain_message,
+    property_text,
+)
+from reput.record.messages.plain import plain_bytes, plain_integer, plain_text, shown
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -220,7 +224,7 @@ def _prepare_messages(messages: Sequence[Message], encoder: Encoder) -> Prepared
         ]
         if not all(len(host) == HOST_SIZE for host in packed):
             return None
-    topics = plain_texts("topic", [each.topic for each in messages])
+    topics = _plain_topics([each.topic for each in messages])
     tails = tails_at_once(
         encoder,
         topics,
@@ -245,10 +249,17 @@ def prepare_columns(columns: Columns, encoder: Encoder) -> PreparedMany | None:
     """Prepare columns; None if a row must be encoded as a single message."""
     columns = _without_pairs(columns)
     count = len(columns)
-    topics = plain_texts("topic", list(_spread("topic", columns.topic, count)))
+    topics = _plain_topics(list(_spread("topic", columns.topic, count)))
     tails = _tails(columns, encoder, topics)
     numbers = {name: getattr(columns, name) for name in _NUMBERS}
     return _prepare(encoder, topics, _bodies(columns.body), tails, numbers)
+
+
+def _plain_topics(topics: list[str]) -> list[str]:
+    """Return ``topics`` as objects of `str` itself: they become keys, and parts of receipts."""
+    if set(map(type, topics)) <= {str}:
+        return topics
+    return [plain_text("topic", topic) for topic in topics]
 
 
 def _tails(columns: Columns, encoder: Encoder, topics: Sequence[str]) -> Tails:

@@ -42,9 +42,8 @@ from reput.record.layout import (
     TOPIC_SIZE_V1_MAX,
     TRANSACTION_ROLLBACK,
 )
-from reput.record.messages.message import Message, property_text
-from reput.record.messages.plain import plain_bytes, plain_integer, plain_properties, plain_text
-from reput.record.messages.plainmessages import plain_message
+from reput.record.messages.message import Message, plain_message, property_text
+from reput.record.messages.plain import plain_integer, plain_text
 from reput.record.text.properties import encode_properties, parse_properties
 
 __all__ = ["Encoder", "Prepared", "check_topic", "encode_filler", "seal_record", "unpackable"]
@@ -126,20 +125,23 @@ class Encoder:
         try:
             # These are used as dictionary keys or in arithmetic below.
             name, queue_id, sys_flag = message.topic, message.queue_id, message.sys_flag
-            if type(name) is not str or type(queue_id) is not int or type(sys_flag) is not int:
+            body, given = message.body, message.properties
+            if (
+                type(name) is not str
+                or type(queue_id) is not int
+                or type(sys_flag) is not int
+                or type(body) is not bytes
+                or (given is not None and type(given) is not dict and type(given) is not bytes)
+            ):
                 raise AttributeError
         except AttributeError:
             message = plain_message(message)
             name, queue_id, sys_flag = message.topic, message.queue_id, message.sys_flag
+            body, given = message.body, message.properties
         known = self._topics.get(name)
         magic, topic = self.encode_topic(name) if known is None else known
-        body = message.body
-        if type(body) is not bytes:
-            body = plain_bytes("body", body)
-        given, special = message.properties, False
+        special = False
         if given is not None:
-            if type(given) is not dict and type(given) is not bytes:
-                given = plain_properties(given) or {}
             special = (
                 _SPECIAL_TEXT in given
                 if type(given) is bytes

@@ -18,9 +18,7 @@ from reput.errors import MessageIllegalError
 from reput.record.decode import RECORD_SIZE_MAX
 from reput.record.encoding.one import unpackable
 from reput.record.layout import PROPERTIES_SIZE_MAX, TRANSACTION_MASK, UNIT_OF_BATCH
-from reput.record.messages.message import Message, encode_property_text
-from reput.record.messages.plain import plain_bytes
-from reput.record.messages.plainmessages import plain_message
+from reput.record.messages.message import Message, encode_property_text, plain_message
 from reput.record.text.properties import parse_properties
 
 __all__ = ["encode_batch", "expand_batch"]
@@ -37,7 +35,7 @@ def encode_batch(messages: Iterable[Message]) -> bytes:
             raise MessageIllegalError(
                 "properties", len(properties), PROPERTIES_SIZE_MAX, "encoded bytes"
             )
-        body = plain_bytes("body", message.body)
+        body = message.body
         size = _UNIT_MIN_SIZE + len(body) + len(properties)
         try:
             head = UNIT_OF_BATCH.pack(size, 0, 0, message.flag, len(body))

@@ -9,10 +9,27 @@ import attrs
 
 from reput.errors import MessageIllegalError
 from reput.record.layout import PROPERTY_KEYS, PROPERTY_TAGS, PROPERTY_WAIT
-from reput.record.messages.plain import plain_properties, plain_text, shown
+from reput.record.messages.plain import (
+    BYTES,
+    plain_bytes,
+    plain_integer,
+    plain_text,
+    refused,
+    shown,
+)
 from reput.record.messages.torn import SECTOR_SIZE, looks_torn
 
-__all__ = ["Host", "Message", "encode_property_text", "property_text", "waits_for_disk"]
+__all__ = [
+    "Host",
+    "Message",
+    "encode_property_text",
+    "listed_messages",
+    "plain_message",
+    "property_text",
+    "waits_for_disk",
+]
+
+_NO_PROPERTIES = "a mapping, or an encoded property text as bytes expected"
 
 Host = tuple[str, int]
 """Address (IPv4 or IPv6, as text) and port."""
@@ -65,14 +82,14 @@ def property_text(
     properties: Mapping[str, str | None] | bytes | None,
 ) -> bytes:
     """Return the property text of a message with these fields; see `encode_property_text`."""
-    if type(properties) is not dict and properties is not None:
-        properties = properties if type(properties) is bytes else plain_properties(properties)
-    if type(properties) is bytes:
-        if keys is not None or tags is not None:
-            raise MessageIllegalError(
-                "properties", None, None, "encoded properties hold keys and tags; give no others"
-            )
-        return _written_whole(properties)
+    if properties is not None and type(properties) is not dict:
+        if isinstance(properties, BYTES):
+            if keys is not None or tags is not None:
+                reason = "encoded properties hold keys and tags; give no others"
+                raise MessageIllegalError("properties", None, None, reason)
+            return _written_whole(bytes(properties))
+        if not isinstance(properties, Mapping):
+            raise refused("properties", properties, _NO_PROPERTIES)
     text, count = "", 0
     if keys is not None:
         if type(keys) is not str:
@@ -86,13 +103,10 @@ def property_text(
         count += 1
     if properties:
         if text and (PROPERTY_KEYS in properties or PROPERTY_TAGS in properties):
-            properties = _without_fields(keys, tags, properties)  # type: ignore[arg-type]
-        names = _checked_names
-        for name, value in properties.items():  # type: ignore[union-attr]
-            if name not in names:
+            properties = _without_fields(keys, tags, properties)
+        for name, value in properties.items():
+            if type(name) is not str or name not in _checked_names:
                 name = _checked_name(name)
-            elif type(name) is not str:
-                name = plain_text("properties", name)
             if type(value) is not str:
                 if value is None:
                     continue
@@ -144,20 +158,13 @@ def _joined(keys: object) -> str:
     """Return ``keys`` as one text; a `str` of any class is a text, not a sequence of letters."""
     if isinstance(keys, str):
         return plain_text("keys", keys)
-    words = keys if isinstance(keys, list | tuple) else _listed(keys)
-    try:
-        joined = " ".join(words)
-    except TypeError:
-        joined = " ".join([plain_text("keys", word) for word in words])
+    if not isinstance(keys, Iterable) or isinstance(keys, BYTES):
+        raise refused("keys", keys, "a text or a sequence of texts expected")
+    words = [plain_text("keys", word) for word in keys]
+    joined = " ".join(words)
     if words and joined.count(" ") != len(words) - 1:
         raise MessageIllegalError("keys", joined, None, "a space inside a key would split it")
     return joined
-
-
-def _listed(keys: object) -> list[Any]:
-    if isinstance(keys, Iterable) and not isinstance(keys, bytes | bytearray | memoryview):
-        return list(keys)
-    raise MessageIllegalError("keys", shown(keys), None, "a text or a sequence of texts expected")
 
 
 # A program uses a small set of names again and again; each is checked once.
@@ -166,14 +173,15 @@ _NAMES_KEPT = 65_536
 
 
 def _checked_name(name: object) -> str:
-    if not isinstance(name, str) or not (name := plain_text("properties", name)):
-        raise MessageIllegalError("properties", shown(name), None, "a property's name expected")
+    if not isinstance(name, str) or not name:
+        raise refused("properties", name, "a property's name expected")
     if "\x01" in name or "\x02" in name:
         raise MessageIllegalError(
             "properties", name, None, "the characters 0x01 and 0x02 separate properties"
         )
     if len(_checked_names) >= _NAMES_KEPT:
         _checked_names.clear()
+    name = plain_text("properties", name)
     _checked_names.add(name)
     return name
 
@@ -196,3 +204,78 @@ def waits_for_disk(properties: bytes) -> bool:
     )
 
     return parse_properties(properties).get(PROPERTY_WAIT) != "false"
+
+
+# --------------------------------------------------------------------------- what callers give
+
+_INTEGERS = ("queue_id", "flag", "sys_flag", "reconsume_times", "prepared_transaction_offset")
+_TEXT_OR_NONE = {str, type(None)}
+
+
+def plain_message(message: Any) -> Message:
+    """Return ``message`` with built-in types in all fields; the same object if it has them.
+
+    Raises:
+        TypeError: ``message`` is no `reput.Message`.
+        MessageIllegalError: a field has a wrong type.
+    """
+    if not isinstance(message, Message):
+        raise TypeError(f"message: a reput.Message expected, found {shown(message)}")
+    if _is_plain(message):
+        return message
+    changed: dict[str, Any] = {
+        name: plain_integer(name, getattr(message, name)) for name in _INTEGERS
+    }
+    if message.born_timestamp is not None:
+        changed["born_timestamp"] = plain_integer("born_timestamp", message.born_timestamp)
+    changed["topic"] = plain_text("topic", message.topic)
+    changed["body"] = plain_bytes("body", message.body)
+    if message.tags is not None:
+        changed["tags"] = plain_text("tags", message.tags)
+    properties = message.properties
+    if isinstance(properties, BYTES):
+        changed["properties"] = bytes(properties)
+    elif properties is not None:
+        if not isinstance(properties, Mapping):
+            raise refused("properties", properties, _NO_PROPERTIES)
+        changed["properties"] = {
+            plain_text("properties", name): None
+            if value is None
+            else plain_text(f"property {name!r}", value)
+            for name, value in properties.items()
+        }
+    return attrs.evolve(message, **changed)
+
+
+def listed_messages(messages: Any) -> Sequence[Message]:
+    """Return ``messages`` as a sequence, which can be iterated more than once.
+
+    Raises:
+        TypeError: ``messages`` is no iterable of messages.
+    """
+    if isinstance(messages, list | tuple):
+        return messages
+    if isinstance(messages, Iterable) and not isinstance(messages, (str, Mapping, *BYTES)):
+        return list(messages)
+    text = "messages: a sequence of reput.Message, or reput.Columns expected"
+    raise TypeError(f"{text}, found {shown(messages)}")
+
+
+def _is_plain(message: Message) -> bool:
+    """Whether the fields that plugins read, or that become keys here, have built-in types."""
+    properties = message.properties
+    if type(properties) is dict:
+        if not (
+            set(map(type, properties.values())) <= _TEXT_OR_NONE
+            and set(map(type, properties)) <= {str}
+        ):
+            return False
+    elif properties is not None and type(properties) is not bytes:
+        return False
+    return (
+        type(message.topic) is str
+        and type(message.queue_id) is int
+        and type(message.sys_flag) is int
+        and type(message.body) is bytes
+        and (message.tags is None or type(message.tags) is str)
+    )

@@ -1,124 +1,60 @@
-"""Converts texts, bytes and numbers of a caller's own classes to the built-in types.
+"""Takes a text, bytes or a number of a caller, once, as an object of the built-in type.
 
-``numpy.str_``, `enum.StrEnum` and a program's own subclasses of `str` are texts, and a subclass may
-override anything: ``__iter__``, ``__str__``, ``__format__``, ``encode``, ``__hash__``. So the value
-is read from the object itself, without calling the object's methods. The same holds for bytes and
-for whole numbers. A value of another kind is refused, with its type in the error.
+``numpy.str_``, members of an enumeration of texts and a program's own subclasses of `str` are
+texts, whatever they print; the same holds for bytes and whole numbers. A value of another kind is
+refused, with its type in the error.
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping
 from typing import Any
 
 from reput.errors import MessageIllegalError
 
-__all__ = [
-    "plain_bytes",
-    "plain_integer",
-    "plain_properties",
-    "plain_text",
-    "plain_texts",
-    "shown",
-    "text_argument",
-    "whole_number",
-]
+__all__ = ["BYTES", "plain_bytes", "plain_integer", "plain_text", "refused", "shown"]
 
 BYTES = (bytes, bytearray, memoryview)
 _SHOWN = 60  # characters of a value in an error text
 
 
 def plain_text(field: str, value: object) -> str:
-    """Return the characters of ``value`` as an exact `str`.
+    """Return ``value`` as a `str`.
 
     Raises:
         MessageIllegalError: ``value`` is no text.
     """
     if isinstance(value, str):
-        return str.__str__(value)
-    raise MessageIllegalError(field, shown(value), None, "a text expected")
-
-
-def plain_texts(field: str, values: list[str]) -> list[str]:
-    """Return ``values`` as exact `str` objects; the same list if they are so already.
-
-    Raises:
-        MessageIllegalError: one of them is no text.
-    """
-    if set(map(type, values)) <= {str}:
-        return values
-    return [plain_text(field, value) for value in values]
+        return str.__str__(value)  # `str` of a member of ``class Color(str, Enum)`` is its name
+    raise refused(field, value, "a text expected")
 
 
 def plain_bytes(field: str, value: object, row: int | None = None) -> bytes:
-    """Return the bytes of ``value``: `bytes`, `bytearray` or `memoryview`, or a subclass.
+    """Return the bytes of ``value``: `bytes`, `bytearray` or `memoryview`.
 
     Raises:
         MessageIllegalError: ``value`` is none of these.
     """
     if isinstance(value, BYTES):
-        # `bytes(value)` would call a subclass's ``__bytes__``; a view reads the object's memory.
-        return memoryview(value).tobytes()
-    where = "" if row is None else f"row {row}: "
-    raise MessageIllegalError(field, shown(value), None, f"{where}bytes expected")
+        return bytes(value)
+    raise refused(field, value, "bytes expected" if row is None else f"row {row}: bytes expected")
 
 
 def plain_integer(field: str, value: Any) -> int:
-    """Return ``value`` as an exact `int`.
+    """Return ``value`` as an `int`.
 
     Raises:
         MessageIllegalError: ``value`` is no whole number.
     """
-    if isinstance(value, int):
-        return int.__index__(value)
     try:
-        return operator.index(value)
+        return int(operator.index(value))
     except TypeError:
-        raise MessageIllegalError(field, shown(value), None, "a whole number expected") from None
+        raise refused(field, value, "a whole number expected") from None
 
 
-def whole_number(argument: str, value: Any) -> int:
-    """Return ``value``, an argument of a public method, as an exact `int`.
-
-    Raises:
-        TypeError: ``value`` is no whole number; the text names ``argument``.
-    """
-    try:
-        return plain_integer(argument, value)
-    except MessageIllegalError:
-        raise TypeError(f"{argument}: a whole number expected, found {shown(value)}") from None
-
-
-def text_argument(argument: str, value: Any) -> str:
-    """Return ``value``, an argument of a public method, as an exact `str`.
-
-    Raises:
-        TypeError: ``value`` is no text; the text names ``argument``.
-    """
-    if isinstance(value, str):
-        return str.__str__(value)
-    raise TypeError(f"{argument}: a text expected, found {shown(value)}")
-
-
-def plain_properties(properties: Any) -> dict[str, str | None] | bytes | None:
-    """Return a message's properties as a dict of texts, or as one encoded property text.
-
-    Raises:
-        MessageIllegalError: neither a mapping nor bytes, or a name or value that is no text.
-    """
-    if properties is None:
-        return None
-    if isinstance(properties, BYTES):
-        return plain_bytes("properties", properties)
-    if not isinstance(properties, Mapping):
-        reason = "a mapping, or an encoded property text as bytes expected"
-        raise MessageIllegalError("properties", shown(properties), None, reason)
-    found: dict[str, str | None] = {}
-    for name, value in properties.items():
-        key = plain_text("properties", name)
-        found[key] = None if value is None else plain_text(f"property {key!r}", value)
-    return found
+def refused(field: str, value: object, reason: str) -> MessageIllegalError:
+    """Return the error for a value of a wrong type in a field of a message."""
+    return MessageIllegalError(field, shown(value), None, reason)
 
 
 def shown(value: object) -> str:

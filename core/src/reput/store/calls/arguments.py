@@ -1,14 +1,19 @@
-"""Checks arguments of public methods; errors name the argument and what was found."""
+"""Checks arguments of public methods; errors name the argument and what was found.
+
+Each function returns the argument, of a built-in type where there is one, and raises a `TypeError`
+for a value of another kind.
+"""
 
 from __future__ import annotations
 
 import math
+import operator
 import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from reput.plugin.base import Plugin
-from reput.record.messages.plain import shown, text_argument
+from reput.record.messages.plain import shown
 
 __all__ = [
     "flag_argument",
@@ -19,55 +24,56 @@ __all__ = [
     "plugin_argument",
     "seconds_argument",
     "table_argument",
+    "text_argument",
+    "whole_number",
 ]
 
 _FOR_EVER = 1e9  # seconds; on some systems locks take no longer timeouts
 
 
-def flag_argument(argument: str, value: Any) -> bool:
-    """Return ``value``, an argument that must be True or False; a text such as "no" is neither.
+def text_argument(argument: str, value: Any) -> str:
+    """Return a text."""
+    if isinstance(value, str):
+        return str.__str__(value)  # see `reput.record.messages.plain`
+    raise _refused(argument, value, "a text")
 
-    Raises:
-        TypeError: ``value`` is neither.
-    """
+
+def whole_number(argument: str, value: Any) -> int:
+    """Return a whole number."""
+    try:
+        return int(operator.index(value))
+    except TypeError:
+        raise _refused(argument, value, "a whole number") from None
+
+
+def flag_argument(argument: str, value: Any) -> bool:
+    """Return True or False; a text such as "no" is neither."""
     if isinstance(value, bool) or type(value).__name__ in ("bool_", "bool"):  # NumPy's own
         return bool(value)
-    raise TypeError(f"{argument}: True or False expected, found {shown(value)}")
+    raise _refused(argument, value, "True or False")
 
 
 def function_argument(argument: str, value: Any) -> Any:
-    """Return ``value``, an argument that must be a function or None.
-
-    Raises:
-        TypeError: ``value`` cannot be called.
-    """
+    """Return a function, or None."""
     if value is None or callable(value):
         return value
-    raise TypeError(f"{argument}: a function expected, found {shown(value)}")
+    raise _refused(argument, value, "a function")
 
 
 def names_argument(argument: str, value: Any) -> list[str]:
-    """Return ``value``, an argument that must be a collection of texts, as a list.
-
-    Raises:
-        TypeError: ``value`` holds something else, or is a single text.
-    """
+    """Return a collection of texts as a list; a single text is none."""
     return [text_argument(argument, each) for each in listed(argument, value, "texts")]
 
 
 def listed(argument: str, value: Any, what: str) -> list[Any]:
-    """Return ``value``, an argument that must be a collection of ``what``, as a list.
-
-    Raises:
-        TypeError: ``value`` is no collection, or a single text.
-    """
+    """Return a collection of ``what`` as a list; a single text is none."""
     if isinstance(value, Iterable) and not isinstance(value, (str, bytes, bytearray, Mapping)):
         return list(value)
-    raise TypeError(f"{argument}: a collection of {what} expected, found {shown(value)}")
+    raise _refused(argument, value, f"a collection of {what}")
 
 
 def path_argument(argument: str, value: Any) -> str:
-    """Return ``value``, an argument that must be the path of a directory or a file.
+    """Return the path of a directory or a file.
 
     Raises:
         TypeError: ``value`` is no path.
@@ -76,7 +82,7 @@ def path_argument(argument: str, value: Any) -> str:
     try:
         path = os.fsdecode(value)
     except TypeError:
-        raise TypeError(f"{argument}: a path expected, found {shown(value)}") from None
+        raise _refused(argument, value, "a path") from None
     if not path:
         raise ValueError(f'{argument}: it is empty; "." is the working directory')
     if "\0" in path:
@@ -85,19 +91,14 @@ def path_argument(argument: str, value: Any) -> str:
 
 
 def plugin_argument(argument: str, value: Any) -> str | Plugin:
-    """Return ``value``, an argument that must be a plugin's name or object.
-
-    Raises:
-        TypeError: ``value`` is neither, nor a class, about which a later error says what to do.
-    """
+    """Return a plugin's name or object; or a class, about which a later error says what to do."""
     if isinstance(value, str | Plugin | type):
         return value  # type: ignore[return-value]
-    text = "a plugin's name, or a reput.Plugin object expected"
-    raise TypeError(f"{argument}: {text}, found {shown(value)}")
+    raise _refused(argument, value, "a plugin's name, or a reput.Plugin object")
 
 
 def seconds_argument(argument: str, value: Any) -> float | None:
-    """Return ``value``, an argument that must be a number of seconds or None.
+    """Return a number of seconds, or None.
 
     Negative seconds, as after a deadline, become 0; infinity becomes a long time.
 
@@ -108,7 +109,7 @@ def seconds_argument(argument: str, value: Any) -> float | None:
     if value is None:
         return None
     if isinstance(value, (str, bytes, bool)) or not hasattr(type(value), "__float__"):
-        raise TypeError(f"{argument}: a number of seconds expected, found {shown(value)}")
+        raise _refused(argument, value, "a number of seconds")
     seconds = float(value)
     if math.isnan(seconds):
         raise ValueError(f"{argument}: a number of seconds expected, found {shown(value)}")
@@ -116,13 +117,13 @@ def seconds_argument(argument: str, value: Any) -> float | None:
 
 
 def table_argument(argument: str, value: Any) -> Mapping[str, Any]:
-    """Return ``value``, an argument that must be a mapping, or None for an empty one.
-
-    Raises:
-        TypeError: ``value`` is no mapping.
-    """
+    """Return a mapping; an empty one for None."""
     if value is None:
         return {}
     if isinstance(value, Mapping):
         return value
-    raise TypeError(f"{argument}: a mapping expected, found {shown(value)}")
+    raise _refused(argument, value, "a mapping")
+
+
+def _refused(argument: str, value: Any, expected: str) -> TypeError:
+    return TypeError(f"{argument}: {expected} expected, found {shown(value)}")

@@ -16,8 +16,13 @@ from reput.plugin.interest import PutInterest, concerns_any, united
 from reput.record.encoding.many import Columns
 from reput.record.encoding.wirebatch import encode_batch, expand_batch
 from reput.record.layout import BLANK_MIN_SIZE
-from reput.record.messages.message import Message, encode_property_text, waits_for_disk
-from reput.record.messages.plainmessages import listed_messages, plain_message
+from reput.record.messages.message import (
+    Message,
+    encode_property_text,
+    listed_messages,
+    plain_message,
+    waits_for_disk,
+)
 
 if TYPE_CHECKING:
     from reput.log.writing.appender import PutAtOnce
