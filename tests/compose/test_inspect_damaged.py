@@ -18,7 +18,6 @@ NOTES = [
     "reput/manifest.json",
     "reput/losses.jsonl",
     "reput/flushed",
-    "reput/closed",
     "reput/queue-offsets.json",
     "reput/plugins/consumequeue.json",
     "reput/progress/consumequeue",

@@ -17,7 +17,6 @@ import pytest
 import reput
 from reput.dispatch.config import DispatchConfig
 from reput.dispatch.records.manifest import Manifest
-from reput.log import CloseRecord
 from reput.plugin import build_config
 from reput.record import Encoder, MessageView, pack_host
 from reput.record.ids import offset_message_id
@@ -235,8 +234,6 @@ def test_the_small_files_of_the_page_have_the_fields_that_are_written(tmp_path):
     assert Path(Manifest.path(str(tmp_path))).read_text("utf-8") == block(
         "docs/formats.md", "manifest"
     )
-    written = json.loads(Path(CloseRecord.path(str(tmp_path))).read_bytes())
-    assert list(json.loads(block("docs/formats.md", "closed"))) == list(written)
     written = json.loads((tmp_path / "reput" / "plugins" / "consumequeue.json").read_bytes())
     assert list(json.loads(block("docs/formats.md", "plugin"))) == list(written)
 
@@ -257,7 +254,6 @@ def test_a_closed_store_has_the_files_of_the_page_and_no_other(tmp_path):
         "commitlog/00000000000000000000",
         "consumequeue/t/0/00000000000000000000",
         "lock",
-        "reput/closed",
         "reput/flushed",
         "reput/head",
         "reput/manifest.json",

@@ -4,10 +4,12 @@ import os
 
 import pytest
 
+import reput
 from reput.files.system.disk import Disk
 from reput.log.progress import Progress, ProgressFile
+from reput.log.recovery.abort import AbortFile
 from reput.log.recovery.checkpoint import Checkpoint
-from reput.store.marks.abort import AbortFile
+from reput.log.recovery.lognote import LogNote
 from reput_testing import QuickDisk
 
 VECTOR = bytes.fromhex(
@@ -113,3 +115,36 @@ def test_progress_goes_on_in_the_slot_that_is_older(tmp_path):
         file.save(Progress(number, number - 1, number))
 
         assert ProgressFile(path, Disk()).load() == Progress(number, number - 1, number)
+
+
+def test_a_later_process_overwrites_the_older_slot(tmp_path):
+    path = str(tmp_path / "progress")
+    before = ProgressFile(path, Disk())
+    for offset in (10, 20, 30):
+        before.save(Progress(offset))
+
+    ProgressFile(path, Disk()).save(Progress(40))
+
+    saved = [place.physical_offset for place in ProgressFile(path, Disk()).load_all()]
+    assert saved == [40, 30]
+
+
+def test_a_closed_log_is_marked_until_it_is_flushed_again(tmp_path):
+    def noted():
+        return LogNote.of(str(tmp_path), Disk()).closed()
+
+    with reput.open(tmp_path, plugins=[], threads=False) as store:
+        receipt = store.put(reput.Message("t", b"x"))
+    closed = noted()
+    with reput.open(tmp_path, plugins=[], threads=False) as store:
+        beside = noted()  # `abort` is there
+        store.put(reput.Message("t", b"x"))
+        store.flush()
+        os.remove(tmp_path / "abort")
+        flushed = noted()
+        open(tmp_path / "abort", "w").close()
+
+    assert (closed.physical_offset, closed.record_offset) == (receipt.end_offset, 0)
+    assert beside is None
+    assert flushed is None
+    assert noted().physical_offset == 2 * receipt.end_offset

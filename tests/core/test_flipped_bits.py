@@ -25,7 +25,7 @@ ALWAYS = (
     "reput/manifest.json",
     "reput/progress/offsets",
 )
-WHEN_CLOSED = ("reput/closed", "reput/plugins/offsets.json")
+WHEN_CLOSED = ("reput/plugins/offsets.json",)
 LOSSES = "reput/losses.jsonl"  # there when a message was lost
 UNUSED = 64  # of a stretch of zeros only the first and the last so many bytes are tried
 
@@ -129,7 +129,7 @@ def _lose_a_message(store):
     name = "commitlog/" + f"{0:020d}"
     data = bytearray(store.files[name])
     data[offset + 90] ^= 0xFF
-    for file in ("reput/closed", "reput/flushed", "reput/progress/offsets", "checkpoint"):
+    for file in ("reput/flushed", "reput/progress/offsets", "checkpoint"):
         store.files.pop(file, None)
     store.damaged(name, bytes(data))
     with open(os.path.join(store.root, "abort"), "w", encoding="ascii") as abort:

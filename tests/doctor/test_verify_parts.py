@@ -105,7 +105,6 @@ def test_a_damaged_config_is_told_beside_what_is_healthy(text, kind, root):
 @pytest.mark.parametrize(
     ("name", "kind"),
     [
-        ("closed", "reput.closed"),
         ("manifest.json", "reput.manifest"),
         ("plugins/index.json", "reput.record"),
         ("queues-consumequeue.json", "reput.queue-reaches"),
@@ -130,7 +129,7 @@ def test_progress_that_cannot_be_read_or_is_of_another_log_is_told(root):
     assert only(checked(root), "reput.progress").file == "reput/progress/index"
 
     path.write_bytes(kept)
-    (root / "reput" / "closed").unlink()  # which holds the last record's checksum, too
+    (root / "reput" / "flushed").unlink()  # which holds the last record's checksum, too
     place = places(root)[-1][0]
     flip_log(root, place + 44)  # born time, which no checksum covers
     assert "reput.progress-record" in kinds(checked(root))

@@ -71,7 +71,7 @@ def test_items_that_were_flushed_behind_the_progress_are_cut_without_a_wrong_hea
     with open_still(root, CONFIG, PLUGINS) as store:
         store.wait_dispatched()
     (root / "reput" / "progress" / "index").write_bytes(progress)
-    (root / "reput" / "closed").unlink()
+    (root / "reput" / "flushed").unlink()
     (root / "abort").touch()
 
     def mend(disk):

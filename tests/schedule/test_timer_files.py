@@ -202,7 +202,7 @@ def test_a_log_that_was_put_back_in_an_older_state_loses_nothing(tmp_path):
         store.close()
         for name in ("commitlog", "consumequeue"):
             shutil.rmtree(store.root / name)
-        (store.root / "reput/closed").unlink()
+        (store.root / "reput/flushed").unlink()
         copy_sparsely(kept, store.root / "commitlog")
 
         store.open()

@@ -32,9 +32,8 @@ def open_store(root, mode="w", *, disk=None, plugins=(), clock=None, follow_link
 def killed(root):
     """Make a store that was closed one whose writer was killed before it flushed anything."""
     own = os.path.join(root, "reput")
-    for name in ("closed", "flushed"):
-        if os.path.exists(os.path.join(own, name)):
-            os.remove(os.path.join(own, name))
+    if os.path.exists(os.path.join(own, "flushed")):
+        os.remove(os.path.join(own, "flushed"))
     for name in os.listdir(os.path.join(own, "progress")):
         os.remove(os.path.join(own, "progress", name))
     if os.path.exists(os.path.join(root, "checkpoint")):

@@ -12,7 +12,6 @@ import contextlib
 import itertools
 import os
 import tempfile
-import zlib
 
 import numpy as np
 import plaindecoder
@@ -20,7 +19,7 @@ import plaindecoder
 import reput
 from reput.dispatch.records.manifest import Manifest
 from reput.errors import CorruptFileError, MessageIllegalError, ReputError
-from reput.log import Checkpoint, CloseRecord, LossLedger, Progress, ProgressFile
+from reput.log import Checkpoint, LogNote, LossLedger, Progress, ProgressFile
 from reput.record import (
     Decoder,
     Encoder,
@@ -371,17 +370,21 @@ def manifest(data):
         return 1
 
 
-def close_record(data):
-    """A close record of numbers, or none."""
-    with _store_with("reput/closed", data) as (root, _):
-        found = CloseRecord.load(root, QuickDisk())
+def closed_log(data):
+    """The mark of a closed log, or none."""
+    with _store_with("reput/flushed", data) as (root, _):
+        found = LogNote.of(root, QuickDisk()).closed()
         return 0 if found is None else 1
 
 
-CLOSE_SEED = (
-    b'{"end_offset": 932, "record_offset": 827, "record_crc": 1, "last_store_timestamp": 5,'
-    b' "checkpoint_crc": 0, "crc": %d}' % zlib.crc32(b"932 827 1 5 0")
-)
+def closed_log_seed():
+    with _store_with("reput/flushed", b"") as (root, path):
+        log = SmallLog.of([Message("T", b"x")])
+        note = LogNote.of(root, QuickDisk())
+        note.flush(log, 0)
+        note.close(log, 0)
+        with open(path, "rb") as saved:
+            return saved.read()
 
 
 def losses(data):
@@ -513,7 +516,7 @@ TARGETS = {
             b"[" * 50,
         ],
     ),
-    "close_record": (close_record, [CLOSE_SEED]),
+    "closed_log": (closed_log, [closed_log_seed()]),
     "losses": (losses, [LOSS_SEED]),
     "store": (store, list(log_files())),
 }

@@ -528,7 +528,7 @@ def cases() -> Iterator[Case]:
         for kind in ("cut", "empty", "noise", "missing", "both", "beyond", "no-object"):
             yield Case(f"{store}/config-{kind}", store, _config(kind))
     for name in (
-        *("reput/manifest.json", "reput/closed", "reput/losses.jsonl"),
+        *("reput/manifest.json", "reput/flushed", "reput/losses.jsonl"),
         *("reput/progress/consumequeue", "reput/progress/index"),
     ):
         for kind in ("missing", "empty", "cut", "zeroed", "noise"):

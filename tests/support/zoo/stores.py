@@ -171,7 +171,7 @@ def _message(number: int) -> reput.Message:
 
 def _kill(root: str) -> None:
     """Leave the store as a killed writer does that has flushed nothing."""
-    for name in ("reput/closed", "reput/flushed", "checkpoint"):
+    for name in ("reput/flushed", "checkpoint"):
         path = os.path.join(root, name)
         if os.path.exists(path):
             os.unlink(path)

@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from reput.log.recovery.checkednote import load_checked as load_checked
     from reput.log.recovery.checkednote import save_checked as save_checked
     from reput.log.recovery.checkpoint import Checkpoint as Checkpoint
-    from reput.log.recovery.closed import CloseRecord as CloseRecord
     from reput.log.recovery.loghead import LogHead as LogHead
+    from reput.log.recovery.lognote import LogNote as LogNote
     from reput.log.recovery.padding import fill as fill
     from reput.log.writing.queuefloors import QueueFloors as QueueFloors
     from reput.log.writing.receipts import BatchReceipt as BatchReceipt
@@ -53,7 +53,6 @@ _HOMES = {
     "CUT": "damage",
     "CheckedRanges": "checked",
     "Checkpoint": "recovery.checkpoint",
-    "CloseRecord": "recovery.closed",
     "CommitLogConfig": "config",
     "Damage": "damage",
     "DamageCollector": "reading.damages",
@@ -62,6 +61,7 @@ _HOMES = {
     "LOG_SECTION": "config",
     "LogEnd": "reading.beside",
     "LogHead": "recovery.loghead",
+    "LogNote": "recovery.lognote",
     "LogReader": "reading.reader",
     "LogView": "reading.view",
     "Loss": "damage",

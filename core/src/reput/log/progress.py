@@ -1,4 +1,4 @@
-"""Durable progress of one plugin: how far its files are complete and flushed.
+"""Durable progress of one plugin, or of the log: how far its files are complete and flushed.
 
 The file has two slots, written in turn, so that a torn write leaves the other slot. Integers are
 big-endian:
@@ -9,6 +9,9 @@ big-endian:
     |       |         |        |          | (complete below| (last record | print   |    |
     |       |         |        |          |  this)         |  below it)   |         |    |
     +-------+---------+--------+----------+----------------+--------------+---------+----+
+
+The log's own file also marks a closed log (`LogNote`): such a slot has version 2, and before its
+checksum four more bytes, the CRC-32 of the file ``checkpoint``.
 
 The fingerprint is the CRC-32 of the last record below the offset. If the log's record there now has
 another CRC, the log was cut and written again since, and the progress is void.
@@ -30,15 +33,14 @@ if TYPE_CHECKING:
     from reput.files.system.disk import Disk
     from reput.log.reading.view import LogView
 
-__all__ = ["FLUSHED", "Progress", "ProgressFile", "Recorded", "fingerprint_of"]
+__all__ = ["Progress", "ProgressFile", "Recorded", "fingerprint_of"]
 
 logger = logging.getLogger(__name__)
 
-FLUSHED: Final = "flushed"
-"""Name, in `OWN_DIRECTORY`, of the file that records how far the log itself is flushed."""
-_SLOT: Final = struct.Struct(">4sHHqqqII")
+_SLOT: Final = struct.Struct(">4sHHqqqI")  # without the checksum
 _MAGIC: Final = b"RPUT"
 _VERSION: Final = 1
+_CLOSED_VERSION: Final = 2
 _SLOT_STRIDE: Final = 4096  # one page for each slot: a torn page never destroys both
 
 
@@ -51,6 +53,9 @@ class Progress:
     """Where the last record below it begins; -1 if there is none."""
     fingerprint: int = 0
     """CRC-32 of that record."""
+    closed: int | None = None
+    """Of the log's own progress, if the log ends there as it was closed: CRC-32 of the file
+    ``checkpoint``; else None."""
 
 
 @attrs.frozen
@@ -73,6 +78,7 @@ class ProgressFile:
     """Called if the file cannot be read, which then counts as missing; if None, it raises."""
     _sequence: int = 0
     _saved: Progress | None = None
+    _is_loaded: bool = False
 
     def load(self) -> Progress | None:
         """Return the newest whole slot; None if there is none."""
@@ -88,14 +94,11 @@ class ProgressFile:
                 raise
             self.unreadable(error)
             return []
+        self._is_loaded = True
         for position in (0, _SLOT_STRIDE):
-            slot = data[position : position + _SLOT.size]
-            if len(slot) < _SLOT.size:
-                continue
-            magic, version, _, sequence, offset, record, fingerprint, crc = _SLOT.unpack(slot)
-            if magic != _MAGIC or version != _VERSION or zlib.crc32(slot[:-4]) != crc:
-                continue
-            found[sequence] = Progress(offset, record, fingerprint)
+            slot = _read_slot(data[position : position + _SLOT_STRIDE])
+            if slot is not None:
+                found[slot[0]] = slot[1]
         if found:
             self._sequence = max(found)
             self._saved = found[self._sequence]
@@ -132,20 +135,12 @@ class ProgressFile:
 
     def save(self, progress: Progress) -> None:
         """Write ``progress`` to the older slot; on disk when this returns."""
+        if not self._is_loaded:
+            self.load_all()  # the older slot is the one to be overwritten
         if progress == self._saved:
             return
         sequence = self._sequence + 1
-        slot = _SLOT.pack(
-            _MAGIC,
-            _VERSION,
-            0,
-            sequence,
-            progress.physical_offset,
-            progress.record_offset,
-            progress.fingerprint,
-            0,
-        )[:-4]
-        slot += zlib.crc32(slot).to_bytes(4, "big")
+        slot = _slot(sequence, progress)
         position = sequence % 2 * _SLOT_STRIDE
         if not self.disk.exists(self.path):
             # Complete from the first moment: a reader would take an empty file for damaged.
@@ -167,8 +162,36 @@ class ProgressFile:
         head = log.read(record_offset, SIZE_AND_MAGIC.size) if record_offset >= 0 else b""
         if len(head) == SIZE_AND_MAGIC.size:
             end = record_offset + SIZE_AND_MAGIC.unpack(head)[0]
-            if self._saved is None or self._saved.physical_offset != end:
+            if (
+                self._saved is None
+                or self._saved.physical_offset != end
+                or self._saved.closed is not None
+            ):
                 self.save(Progress(end, record_offset, fingerprint_of(log, record_offset)))
+
+
+def _slot(sequence: int, progress: Progress) -> bytes:
+    version = _VERSION if progress.closed is None else _CLOSED_VERSION
+    place = progress.physical_offset, progress.record_offset, progress.fingerprint
+    slot = _SLOT.pack(_MAGIC, version, 0, sequence, *place)
+    if progress.closed is not None:
+        slot += progress.closed.to_bytes(4, "big")
+    return slot + zlib.crc32(slot).to_bytes(4, "big")
+
+
+def _read_slot(data: bytes) -> tuple[int, Progress] | None:
+    """Return sequence and progress of the slot at the start of ``data``; None if not whole."""
+    if len(data) < _SLOT.size:
+        return None
+    magic, version, _, sequence, *place = _SLOT.unpack_from(data)
+    if magic != _MAGIC or version not in (_VERSION, _CLOSED_VERSION):
+        return None
+    size = _SLOT.size + (4 if version == _CLOSED_VERSION else 0)
+    if zlib.crc32(data[:size]).to_bytes(4, "big") != data[size : size + 4]:
+        return None
+    closed = None if version == _VERSION else int.from_bytes(data[_SLOT.size : size], "big")
+    offset, record, fingerprint = place
+    return sequence, Progress(offset, record, fingerprint, closed)
 
 
 def fingerprint_of(log: LogView, record_offset: int) -> int:

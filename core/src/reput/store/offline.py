@@ -32,7 +32,7 @@ from reput.log.progress import Progress, fingerprint_of
 from reput.log.reading.beside import LogEnd
 from reput.log.reading.reader import LogReader
 from reput.log.recovery.checkednote import save_checked
-from reput.log.recovery.closed import CloseRecord
+from reput.log.recovery.lognote import LogNote
 from reput.record.layout import BLANK_MAGIC, SIZE_AND_MAGIC
 from reput.store.calls.arguments import path_argument
 from reput.store.marks.traces import Traces
@@ -211,8 +211,7 @@ class ClosedStore(Traces):
 
         The order of the steps, with the reasons:
 
-        1. ``abort`` is written and the close record removed: from here on an opening searches for
-           the log's end;
+        1. ``abort`` is written: from here on an opening searches for the log's end;
         2. a blank closes the last file: without it, records in the next file would follow a gap;
         3. the files are renamed one after the other, each durably before the next: a crash leaves a
            shorter, valid log.
@@ -222,7 +221,7 @@ class ClosedStore(Traces):
                 from `next_base_offset` on, and each but the last closed by a blank.
 
         Raises:
-            ServiceNotAvailableError: the store has no valid close record.
+            ServiceNotAvailableError: the store was not closed by reput.
         """
         self._check_writes()
         end, base, disk = self.closed_at, self.next_base_offset, self.disk
@@ -242,8 +241,6 @@ class ClosedStore(Traces):
             disk.make_directory(os.path.join(own, "progress"), durable=True)
             disk.make_directory(files.directory, durable=True)
             self._abort().create()
-            CloseRecord.remove(self.root, disk)
-            disk.flush_directory(own)
             if files.bases and files.bases[-1] == end:
                 # The empty last file has the next file's name, and a blank at its start would make
                 # it a file without records.
@@ -265,7 +262,7 @@ class ClosedStore(Traces):
         self._check_writes()
         with self._files() as files:
             log = LogReader(files, _WINDOW_SIZE, end=LogEnd(end_offset))
-            CloseRecord.save(self.root, log, last_record_offset, self.disk)
+            LogNote.of(self.root, self.disk).close(log, last_record_offset)
         # Not `remove`: RocketMQ does not look for missing units in a store that was closed.
         self._abort().leave()
 

@@ -20,10 +20,10 @@ import attrs
 
 from reput.dispatch.running.phase import Phase
 from reput.errors import ReputError, StoreClosedError
-from reput.files.names import OWN_DIRECTORY
 from reput.flags import Flag
 from reput.locks import new_lock
-from reput.log.progress import FLUSHED, Progress, ProgressFile, fingerprint_of
+from reput.log.progress import Progress, ProgressFile, fingerprint_of
+from reput.log.recovery.lognote import LogNote
 
 if TYPE_CHECKING:
     from reput.dispatch.running.phase import Place
@@ -80,8 +80,8 @@ class PluginFlusher:
         self._checkpoint_path = checkpoint_path
         self._disk = disk
         self._root = os.path.dirname(checkpoint_path)
-        own = os.path.join(self._root, OWN_DIRECTORY)
-        self._log_flushed = ProgressFile(os.path.join(own, FLUSHED), disk)
+        self.log_note = LogNote.of(self._root, disk)
+        """How far the log is on disk."""
         # Held while places are read and the store's own files are written, but never while waiting
         # for a plugin, so that a slow plugin does not hide that others are done. Reentrant, for a
         # signal handler that closes the store.
@@ -137,7 +137,7 @@ class PluginFlusher:
                 runners = [each for each in self._board.runners.values() if _is_flushable(each)]
                 places = [each.place for each in runners]
             self._log.flusher.flush()
-            self._log_flushed.save_end_of(self._log, last_record)
+            self.log_note.flush(self._log, last_record)
         missed = {each.name: each.stalled_text for each in runners if each.phase is Phase.STALLED}
         requested = [
             (each, self._request(each, place))

@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from reput.files.names import OWN_DIRECTORY
 from reput.log.checked import OPEN_END, CheckedRanges
-from reput.log.progress import FLUSHED, ProgressFile
-from reput.log.recovery.closed import CloseRecord
+from reput.log.recovery.lognote import LogNote
 
 if TYPE_CHECKING:
     from reput.files.system.disk import Disk
@@ -90,8 +89,5 @@ def _crc(ranges: object) -> int:
 
 def _written_to(root: str, disk: Disk) -> int:
     """Return up to where reput has certainly written the log, before another program did."""
-    closed = CloseRecord.left_behind(root, disk)
-    if closed is not None:
-        return closed.end_offset
-    flushed = ProgressFile(os.path.join(root, OWN_DIRECTORY, FLUSHED), disk).load()
+    flushed = LogNote.of(root, disk).file.load()
     return 0 if flushed is None else flushed.physical_offset

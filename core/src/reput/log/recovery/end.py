@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from reput.log.reading.reader import LogReader
     from reput.log.reading.windows import BatchReader
     from reput.log.recovery.checkpoint import Checkpoint
-    from reput.log.recovery.closed import CloseRecord
     from reput.record.batch import DispatchBatch
 
 __all__ = ["RecoveryReport", "find_end"]
@@ -63,7 +62,7 @@ class RecoveryReport:
 def find_end(
     log: LogReader,
     checkpoint: Checkpoint,
-    closed: CloseRecord | None,
+    closed: Progress | None,
     *,
     clean: bool,
     progress: Callable[[int, int], None] | None = None,
@@ -77,7 +76,7 @@ def find_end(
     Args:
         log: the log, whose files are loaded; nothing is changed.
         checkpoint: what the last writer flushed, for a log that was not closed.
-        closed: the valid close record, if the last writer was reput.
+        closed: where the log ended when it was closed, if the last writer was reput.
         clean: whether the last writer closed the log.
         progress: called with bytes done and bytes in all.
         flushed: offsets below which reput had flushed the log; ignored if the last record before
@@ -91,8 +90,9 @@ def find_end(
     if not log.files.bases:
         return RecoveryReport(0, 0, 0, 0, None)
     if clean and closed is not None and _is_as_closed(log, closed):
-        end, record = closed.end_offset, closed.record_offset
-        return RecoveryReport(end, end, 0, closed.last_store_timestamp, None, record)
+        end, record = closed.physical_offset, closed.record_offset
+        timestamp = log.store_timestamp_in_files(record)
+        return RecoveryReport(end, end, 0, timestamp, None, record)
     known = None if clean else _last_flushed(log, flushed)
     search = _Search(log, keeps_records_after_damage, being_written, was_cut_at, progress)
     search.checks_properties = keeps_records_after_damage and not clean and not being_written
@@ -227,6 +227,7 @@ def _last_flushed(log: LogReader, flushed: Sequence[Progress]) -> Progress | Non
         if base is None or not record < end <= base + log.file_size:
             continue
         data = log.files.read(record, end - record)
+        data = data[: int.from_bytes(data[:4], "big")]  # a blank may stand between it and the place
         if message_at(data, record) is not None and zlib.crc32(data) == place.fingerprint:
             return place
     return None
@@ -251,21 +252,23 @@ def _without_torn_record(log: LogReader, found: RecoveryReport, before: int) -> 
     return attrs.evolve(found, end_offset=record, finding=finding, last_record_offset=before)
 
 
-def _is_as_closed(log: LogReader, closed: CloseRecord) -> bool:
-    """Whether the log ends with the close record's last record, unchanged, and nothing follows."""
-    end, record = closed.end_offset, closed.record_offset
+def _is_as_closed(log: LogReader, closed: Progress) -> bool:
+    """Whether the log ends with the last record of a closed log, unchanged, and nothing follows."""
+    end, record = closed.physical_offset, closed.record_offset
     base = log.files.base_of(record)
     if record < 0 or base is None:
         return False
     behind = log.files.read(end, SIZE_AND_MAGIC.size)
+    # A blank there, too, is what a later writer wrote: it leads to the next file.
     if len(behind) == SIZE_AND_MAGIC.size and SIZE_AND_MAGIC.unpack(behind)[1] in (
         MAGIC_V1,
         MAGIC_V2,
+        BLANK_MAGIC,
     ):
         return False
     data = log.files.read(record, end - record)
     size = int.from_bytes(data[:4], "big")
-    if zlib.crc32(data[:size]) != closed.record_crc:
+    if zlib.crc32(data[:size]) != closed.fingerprint:
         return False
     # The end must be one that the log can have: the record's end, or the file's end after a blank,
     # if the next file was begun and is empty.
@@ -276,15 +279,13 @@ def _is_as_closed(log: LogReader, closed: CloseRecord) -> bool:
     )
 
 
-def _without_changed_record(
-    found: RecoveryReport, closed: CloseRecord, before: int
-) -> RecoveryReport:
-    """Return ``found`` without its last record if the close record says that it was changed.
+def _without_changed_record(found: RecoveryReport, closed: Progress, before: int) -> RecoveryReport:
+    """Return ``found`` without its last record if it was changed since the log was closed.
 
     A log that ends elsewhere, restored from a copy perhaps, is left as it was found.
     """
     same_place = found.last_record_offset == closed.record_offset >= 0
-    if not same_place or found.end_offset != closed.end_offset:
+    if not same_place or found.end_offset != closed.physical_offset:
         return found
     detail = "its bytes are not those that were written"
     finding = Corruption(closed.record_offset, CorruptionKind.RECORD_CRC, detail)

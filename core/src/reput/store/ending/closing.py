@@ -12,15 +12,14 @@ import attrs
 from reput.errors import PutError, ServiceNotAvailableError, StoreClosedError
 from reput.flags import Flag
 from reput.locks import locks_let_go, new_lock
-from reput.log.recovery.closed import CloseRecord
 
 if TYPE_CHECKING:
     from reput.dispatch.members import Members
     from reput.dispatch.running.calls import PluginCalls
     from reput.dispatch.trimming import Trimming
+    from reput.log.recovery.abort import AbortFile
     from reput.log.writing.commitlog import CommitLog
     from reput.store.calls.active import ActivePlugins
-    from reput.store.marks.abort import AbortFile
 
 logger = logging.getLogger(__name__)
 
@@ -171,9 +170,9 @@ class Closer:
                 # The next opening cuts its files to its last progress and derives the rest again.
                 logger.error("plugin not flushed plugin=%s reason=%s", name, reason)
             members.close_records()
-            CloseRecord.save(self.root, self.log, self.log.last_record_offset, self.abort.disk)
+            plugin_flusher.log_note.close(self.log, self.log.last_record_offset)
             # `abort` may be removed only if a plugin wrote all queues, as RocketMQ then looks for
-            # no missing units. For reput the close record says that the store was closed.
+            # no missing units. For reput the log's note says that the store was closed.
             if plugin_flusher.keeps_queues and members.queues_reach(self.log.max_physical_offset):
                 self.abort.remove()
             else:

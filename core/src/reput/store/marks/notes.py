@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from reput.log.recovery.checkednote import is_checked_note_sound, path_of_checked
 from reput.log.recovery.checkpoint import Checkpoint
-from reput.log.recovery.closed import CloseRecord
 from reput.log.recovery.loghead import LogHead
 
 if TYPE_CHECKING:
@@ -47,7 +46,6 @@ def notes_of(
     head = LogHead.of(root, disk)
     return [
         (checkpoint, lambda: len(disk.read_file(checkpoint)) >= Checkpoint.SIZE_MIN),
-        (CloseRecord.path(root), lambda: CloseRecord.is_sound(root, disk)),
         (ledger.path, lambda: not ledger.damaged_count),
         (head.path, lambda: head.is_whole),
         (path_of_checked(root), lambda: is_checked_note_sound(root, disk)),

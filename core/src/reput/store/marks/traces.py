@@ -16,19 +16,20 @@ from reput.errors import PluginError
 from reput.files.names import OWN_DIRECTORY, is_safe_name
 from reput.files.system.disk import Disk
 from reput.log.progress import ProgressFile
+from reput.log.recovery.abort import AbortFile
 from reput.log.recovery.checkednote import load_checked
 from reput.log.recovery.checkpoint import Checkpoint
-from reput.log.recovery.closed import CloseRecord
+from reput.log.recovery.lognote import LogNote
 from reput.plugin.host.discovery import installed
 from reput.plugin.host.pluginset import PluginSet
 from reput.store.calls.arguments import path_argument
 from reput.store.config import decide
-from reput.store.marks.abort import AbortFile
 from reput.store.marks.lock import StoreLock
 
 if TYPE_CHECKING:
     from reput.files.system.root import Entry
     from reput.log.checked import CheckedRanges
+    from reput.log.progress import Progress
     from reput.log.reading.tail import Writer
     from reput.plugin.base import Plugin
     from reput.plugin.host.discovery import InstalledPlugin
@@ -99,14 +100,18 @@ class Traces:
     @property
     def was_closed(self) -> bool:
         """Whether the last writer closed the store; False while one has it open."""
-        abort = self._abort()
-        return not abort.present or (self.closed_at is not None and abort.left_on_purpose)
+        return not self.has_abort or self.closed is not None
 
     @property
     def closed_at(self) -> int | None:
-        """Where the log ends, by its close record; None without a valid one."""
-        record = CloseRecord.load(self.root, self.disk)
-        return None if record is None else record.end_offset
+        """Where the log ended when it was closed; None if it was not, or not by reput."""
+        place = self.closed
+        return None if place is None else place.physical_offset
+
+    @property
+    def closed(self) -> Progress | None:
+        """End and last record of the log as it was closed; None if it was not, or not by reput."""
+        return LogNote.of(self.root, self.disk).closed()
 
     @property
     def reput_wrote_last(self) -> bool:

@@ -28,15 +28,16 @@ from reput.log.checked import CheckedRanges
 from reput.log.config import LOG_SECTION, CommitLogConfig
 from reput.log.damage import Loss
 from reput.log.losses import LossLedger
-from reput.log.progress import FLUSHED, ProgressFile
+from reput.log.progress import Progress, ProgressFile
 from reput.log.reading.beside import LogEnd
 from reput.log.reading.reader import LogReader
 from reput.log.reading.tail import Tail, Writer
+from reput.log.recovery.abort import AbortFile
 from reput.log.recovery.checkednote import is_checked_note_sound, load_checked, save_checked
 from reput.log.recovery.checkpoint import Checkpoint
-from reput.log.recovery.closed import CloseRecord
 from reput.log.recovery.end import RecoveryReport, find_end
 from reput.log.recovery.loghead import LogHead
+from reput.log.recovery.lognote import LogNote
 from reput.log.recovery.repair import reflush, repair
 from reput.log.writing.commitlog import CommitLog
 from reput.plugin.base import Plugin, build_config, without_removed
@@ -47,7 +48,6 @@ from reput.store.config import (
     decide,
     with_file_size,
 )
-from reput.store.marks.abort import AbortFile
 from reput.store.marks.lock import StoreLock
 from reput.store.marks.problems import Problems
 from reput.store.marks.unfinished import refuse_unfinished
@@ -123,8 +123,9 @@ class Held:
     """Collects what opening finds unusable."""
     manifest: Manifest | None
     """Plugins and options of the last writer; None unless that was reput."""
-    closed: CloseRecord | None
-    """The last writer's close record; None without a valid one."""
+    note: LogNote
+    closed: Progress | None
+    """Where the log ended when the last writer closed it; None if it did not."""
     clean: bool
     """Whether the last writer closed the store."""
 
@@ -193,13 +194,12 @@ def hold(asked: Asked, undoing: Undoing) -> Held:
         disk.hold(*_held_directories(asked))
     elif not disk.exists(asked.path("commitlog")):
         raise StoreNotFoundError(root, EXPECTED)
-    closed = problems.noted(lambda: CloseRecord.load(root, disk), None)
-    clean = not abort.present or (
-        closed is not None and problems.noted(lambda: abort.left_on_purpose, False)
-    )
+    note = LogNote.of(root, disk, problems.pass_over)
+    closed = problems.noted(note.closed, None)
+    clean = closed is not None or not abort.present
     manifest = problems.manifest(root, disk)
     records = PluginRecords(root, disk, problems.pass_over)
-    return Held(abort, lock, calls, records, problems, manifest, closed, clean)
+    return Held(abort, lock, calls, records, problems, manifest, note, closed, clean)
 
 
 def _held_directories(asked: Asked) -> list[str]:
@@ -353,11 +353,10 @@ def examine(asked: Asked, held: Held, settings: Settings, files: MappedFileQueue
         for name, hooks in settings.plugins.hooks.items()
         if hooks.dispatch is not None
     }
-    flushed = ProgressFile(asked.path(OWN_DIRECTORY, FLUSHED), disk, problems.pass_over)
     ledger = LossLedger(root, disk, asked.now)
     problems.noted(lambda: ledger.load(writable=asked.writable), None)
     if not asked.writable:
-        noting = (flushed, *places.values())
+        noting = (held.note.file, *places.values())
         problems.look_for_damaged_notes(root, disk, ledger, held.records, noting)
         lost = problems.noted(lambda: _lost_head(asked, held, files), None)
         if lost is not None and ledger.note(lost):
@@ -382,7 +381,7 @@ def examine(asked: Asked, held: Held, settings: Settings, files: MappedFileQueue
         clean=held.clean,
         progress=asked.progress,
         # Below each of these offsets reput had flushed the log.
-        flushed=[place for file in (flushed, *places.values()) for place in file.load_all()]
+        flushed=[place for file in (held.note.file, *places.values()) for place in file.load_all()]
         if keeps
         else (),
         keeps_records_after_damage=keeps,
@@ -410,7 +409,6 @@ def repair_log(
         config=settings.log,
         clean=held.clean,
     )
-    CloseRecord.remove(asked.root, asked.disk)
     if not held.clean:
         reflush(log, report.start_offset, report.end_offset, asked.disk)
     return report

@@ -10,7 +10,7 @@ import os
 from typing import TYPE_CHECKING, Self
 
 from reput.files import FilePool, MappedFileQueue, file_name, system_clock
-from reput.log import LogReader, Tail, Writer, load_checked
+from reput.log import LogNote, LogReader, Tail, Writer, load_checked
 from reput.offline import Traces, look
 from reput_arrow.logs.arrowdisk import LocalDisk, disk_of
 
@@ -31,8 +31,6 @@ with records of 1 KiB a larger window took a quarter less time, with those of 10
 more."""
 _BODY_SIZE = 4 << 20
 """No body is larger, unless a broker was told otherwise."""
-_CLOSED = "reput/closed"
-"""Beside a log: there while no writer of ours is."""
 _CLOCK_STEP_MS = 1_000
 """Clocks go back by so little unnoticed."""
 _IN_WORK_MS = 60_000
@@ -59,7 +57,7 @@ class OpenLog(LogReader):
         checked = load_checked(os.path.dirname(directory), disk, reput_wrote_last=False)
         tail = Tail(files, self._writer, disk)
         super().__init__(files, _WINDOW_SIZE, tail=tail, checked=checked)
-        self._is_closed = disk.exists(f"{os.path.dirname(directory)}/{_CLOSED}")
+        self._is_closed = LogNote.of(os.path.dirname(directory), disk).closed() is not None
 
     def __enter__(self) -> Self:
         return self

@@ -20,9 +20,9 @@ from reput.files import OWN_DIRECTORY, Disk, FilePool, MappedFileQueue, file_nam
 from reput.log import (
     LOG_SECTION,
     Checkpoint,
-    CloseRecord,
     LogEnd,
     LogHead,
+    LogNote,
     LogReader,
     QueueFloors,
     save_checked,
@@ -193,7 +193,7 @@ def _write_notes(plan: Plan, root: str, disk: Disk) -> None:
         files.load(writable=False)
         last = found.last_record_offset
         log = LogReader(files, WINDOW_SIZE, end=LogEnd(found.end_offset, last, time))
-        CloseRecord.save(root, log, last, disk)
+        LogNote.of(root, disk).close(log, last)
     finally:
         pool.close()
 

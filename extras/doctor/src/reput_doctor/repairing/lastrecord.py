@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from reput.errors import UnsafePathError
-from reput.log import CloseRecord
 from reput.record import Corruption, CorruptionKind
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ def changed_last_record(
 ) -> Damage | None:
     """Return the last record if its bytes are not those that were written; None if they are.
 
-    Also None if the store has no valid close record, or one of a log that ended elsewhere.
+    Also None if the store was not closed by reput, or with a log that ended elsewhere.
 
     Args:
         traces: the store.
@@ -33,19 +32,23 @@ def changed_last_record(
         mends: what is mended in it; with that the record may be what it was.
     """
     try:
-        closed = CloseRecord.load(traces.root, traces.disk)
+        closed = traces.closed
     except UnsafePathError:
         raise
     except OSError:
         return None
     start, end = found.last_record_offset, found.end_offset
-    if closed is None or start < 0 or (closed.record_offset, closed.end_offset) != (start, end):
+    if (
+        closed is None
+        or start < 0
+        or (closed.record_offset, closed.physical_offset) != (start, end)
+    ):
         return None
     record = bytearray(log.files.read(start, end - start))
     for mend in mends:
         if mend.physical_offset == start:
             record[mend.position : mend.position + len(mend.new)] = mend.new
-    if zlib.crc32(record) == closed.record_crc:
+    if zlib.crc32(record) == closed.fingerprint:
         return None
     detail = "its bytes are not those that were written"
     finding = Corruption(start, CorruptionKind.RECORD_CRC, detail)

@@ -1,4 +1,4 @@
-"""Checks the small files beside a log: checkpoint, manifest, ledger, progress, close record.
+"""Checks the small files beside a log: checkpoint, manifest, ledger, progress.
 
 Nothing in them is needed for a repair, which makes all of them again. Damaged ones are named.
 """
@@ -13,7 +13,7 @@ from reput.errors import UnsafePathError
 from reput.files import OWN_DIRECTORY, system_clock
 from reput.log import (
     Checkpoint,
-    CloseRecord,
+    LogNote,
     LossLedger,
     ProgressFile,
     QueueFloors,
@@ -72,9 +72,9 @@ def _problems(traces: Traces, end_offset: int) -> Iterator[tuple[str, str, str]]
     own = os.path.join(root, OWN_DIRECTORY)
     if not disk.exists(own):
         return
-    closed = CloseRecord.path(root)
-    if disk.exists(closed) and not CloseRecord.is_sound(root, disk):
-        yield "reput.closed", f"{OWN_DIRECTORY}/closed", "it is damaged"
+    note = LogNote.of(root, disk).file
+    if disk.exists(note.path) and note.load() is None:
+        yield "reput.progress", f"{OWN_DIRECTORY}/flushed", "it is damaged"
     ledger = LossLedger(root, disk, system_clock)
     ledger.load(writable=False)
     if ledger.damaged_count:

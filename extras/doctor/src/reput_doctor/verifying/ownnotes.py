@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final
 from reput.errors import CorruptFileError
 from reput.files import OWN_DIRECTORY, system_clock
 from reput.log import (
-    CloseRecord,
     LossLedger,
     ProgressFile,
     QueueFloors,
@@ -89,33 +88,19 @@ def _check_manifest(traces: Traces, findings: Findings) -> int:
 
 
 def _check_closed(traces: Traces, store: Store, findings: Findings) -> int:
-    path = CloseRecord.path(traces.root)
-    if not traces.disk.exists(path):
-        return 0
-    file = os.path.relpath(path, traces.root)
-    advice = "nothing: the next opening searches for the log's end"
-    if not CloseRecord.is_sound(traces.root, traces.disk):
-        findings.add(
-            finding_of_file(
-                Severity.DAMAGE, "reput.closed", "reput", file,
-                "bytes that are not those that were written", "a close record", advice,
-                position=0,
-            )
-        )  # fmt: skip
-        return 1
     end = traces.closed_at
     # Damage at the end has a finding of its own.
     is_told = store.recovery.finding is not None
     if end is not None and end > store.log.max_physical_offset and not is_told:
         findings.add(
             finding_of_file(
-                Severity.LOSS, "log.end-missing", "log", file,
+                Severity.LOSS, "log.end-missing", "log", f"{OWN_DIRECTORY}/flushed",
                 f"the log ends at {store.log.max_physical_offset}",
                 f"its end at {end}, as the store was closed",
                 "look for a copy of the log's last files",
             )
         )  # fmt: skip
-    return 1
+    return 0
 
 
 def _check_progress(traces: Traces, store: Store, findings: Findings) -> int:
