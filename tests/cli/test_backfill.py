@@ -15,6 +15,8 @@ import reput
 from reput_cli.kit.exitcodes import ExitCode
 from reput_cli.kit.storeplugins import used_plugins
 
+pytestmark = pytest.mark.sizes(dispatch={"close_timeout_ms": 200})
+
 MODULE = [sys.executable, "-m", "reput_cli", "backfill"]
 
 
@@ -129,7 +131,7 @@ def test_a_plugin_that_fails_ends_it_with_the_reason(run, plugin_store) -> None:
 def test_a_plugin_has_all_of_the_log_when_its_files_are_on_disk(
     run, plugin_store, monkeypatch
 ) -> None:
-    path = plugin_store("first", dispatch={"stall_ms": 100, "close_timeout_ms": 200})
+    path = plugin_store("first", dispatch={"stall_ms": 100})
     plugins, may_return = importlib.import_module("cli_test_plugins"), threading.Event()
     hang = reput.hookimpl(lambda self: may_return.wait(60))
     monkeypatch.setattr(plugins.NotesPlugin, "reput_flush", hang, raising=False)

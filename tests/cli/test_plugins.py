@@ -184,7 +184,7 @@ def test_people_see_the_lag_and_what_to_do_about_it(run, plugin_store) -> None:
 
 
 def test_another_policy_is_shown(run, plugin_store) -> None:
-    path = plugin_store("notes", "first", dispatch={"on_error_of": {"first": "halt"}})
+    path = plugin_store("notes", "first", dispatch={"on_error": {"first": "halt"}})
 
     heading, first, notes = run("plugins", path).out.splitlines()[:3]
 

@@ -11,7 +11,6 @@ import attrs
 import pytest
 
 import reput
-from reput.dispatch.config import DispatchConfig
 from reput.errors import ConfigError
 from reput.plugin import build_config, installed
 from reput_client import ClientOptions
@@ -22,7 +21,7 @@ from reput_server.config import Limits, ServerConfig
 
 CORE: Final = {
     "commitlog": reput.CommitLogConfig,
-    "dispatch": DispatchConfig,
+    "dispatch": reput.DispatchConfig,
 }
 PLUGINS: Final = {
     found.name: found.load().config_type

@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 import attrs
 import pytest
 
+import reput
 from reput.errors import ConfigError
 from reput.plugin import build_config, installed
 
@@ -21,7 +22,7 @@ def text_of(section: str) -> str:
     return PAGE.read_text("utf-8").partition(f"\n## `[{section}]`\n")[2].split("\n## ")[0]
 
 
-SECTIONS: Final[dict[str, type]] = {
+SECTIONS: Final[dict[str, type]] = {"dispatch": reput.DispatchConfig} | {
     found.name: found.load().config_type
     for found in installed()
     if (PAGE.parents[1] / "plugins" / found.name).is_dir()

@@ -253,12 +253,12 @@ class _QueuesFull(QuickDisk):
         super().write(descriptor, data, position)
 
 
+@pytest.mark.sizes(dispatch={"retry_max_pause_ms": 1})
 @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs to know a descriptor's path")
 @pytest.mark.parametrize("kept", [0, 10, 11, 12, 13, 19, 20, 25])
 def test_on_a_full_disk_puts_go_on_and_the_queues_follow_when_there_is_space_again(tmp_path, kept):
     disk = _QueuesFull(kept)
-    config = {**SMALL, "dispatch": {"retry_max_pause_ms": 1}}
-    store = reput.open(tmp_path, plugins=["consumequeue"], config=config, disk=disk)
+    store = reput.open(tmp_path, plugins=["consumequeue"], config=SMALL, disk=disk)
     messages = [reput.Message("T", b"%d" % n, n % 3, tags="TagA") for n in range(60)]
     store.put_many(messages[:30])
     assert store.wait_dispatched(10)

@@ -15,7 +15,6 @@ import attrs
 import pytest
 
 import reput
-from reput.dispatch.config import DispatchConfig
 from reput.dispatch.records.manifest import Manifest
 from reput.plugin import build_config
 from reput.record import Encoder, MessageView, pack_host
@@ -29,7 +28,7 @@ DOCS = ROOT / "docs"
 SNIPPET = re.compile(r"^(?:<!-- ([^\n]+) -->\n)?```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SECTIONS = {
     "commitlog": reput.CommitLogConfig,
-    "dispatch": DispatchConfig,
+    "dispatch": reput.DispatchConfig,
     "consumequeue": ConsumeQueueConfig,
 }
 PAGES = ["README.md", "docs/getting-started.md"]

@@ -8,6 +8,8 @@ import reput
 from reput.log.writing.waits import BOUNDS, WaitCounts
 from reput.plugin import Plugin, ReadResult
 
+pytestmark = pytest.mark.sizes(dispatch={"retry_pause_ms": 1})
+
 SMALL = {"commitlog": {"file_size": 1 << 16, "preallocate": False}}
 
 
@@ -76,7 +78,7 @@ class Failing(Plugin):
 
 
 def test_failures_of_a_plugin_are_counted(tmp_path):
-    config = SMALL | {"dispatch": {"retry_count": 2, "retry_pause_ms": 1}}
+    config = SMALL | {"dispatch": {"retry_count": 2}}
     with reput.open(tmp_path / "s", plugins=[Failing()], config=config) as store:
         store.put(reput.Message("T", b"x"))
         store.wait_dispatched(10)

@@ -20,7 +20,7 @@ from reput_testing.crashes.insides import insides
 
 CONFIG = {
     "commitlog": {"file_size": 65_536, "preallocate": False, "plugin_flush_interval_ms": 10},
-    "dispatch": {"stall_ms": 100, "close_timeout_ms": 200, "retry_pause_ms": 1},
+    "dispatch": {"stall_ms": 100},
 }
 OPENING = """
 import sys
@@ -33,7 +33,10 @@ else:
     print("opened")
 """
 
-pytestmark = pytest.mark.usefixtures("quiet")
+pytestmark = [
+    pytest.mark.usefixtures("quiet"),
+    pytest.mark.sizes(dispatch={"close_timeout_ms": 200, "retry_pause_ms": 1}),
+]
 
 
 class StuckPlugin(reput.Plugin):

@@ -17,12 +17,9 @@ from reput_testing.crashes.insides import insides
 
 QUICK = {
     "commitlog": {"file_size": 65_536, "preallocate": False, "plugin_flush_interval_ms": 10},
-    "dispatch": {
-        "retry_pause_ms": 1,
-        "retry_count": 2,
-    },
+    "dispatch": {"retry_count": 2},
 }
-HANGS = {"stall_ms": 100, "close_timeout_ms": 2_000}
+HANGS = {"stall_ms": 100}
 """For tests in which a plugin does not return; in others a slow machine must not look like that."""
 EVERYTHING = [
     ValueError("broken"),
@@ -35,7 +32,10 @@ EVERYTHING = [
     OSError(5, "Input/output error"),
 ]
 
-pytestmark = pytest.mark.usefixtures("quiet")
+pytestmark = [
+    pytest.mark.usefixtures("quiet"),
+    pytest.mark.sizes(dispatch={"retry_pause_ms": 1, "close_timeout_ms": 2000}),
+]
 
 
 class Witness(reput.Plugin):
@@ -105,11 +105,12 @@ def test_a_failure_that_passes_leaves_no_trace(tmp_path):
     assert state.message_count == 20
 
 
+@pytest.mark.sizes(dispatch={"retry_pause_ms": 100, "retry_max_pause_ms": 500})
 def test_pauses_between_retries_double_up_to_the_longest(tmp_path):
     def fail(self, batch):
         raise ValueError("broken")
 
-    rules = {"retry_count": 5, "retry_pause_ms": 100, "retry_max_pause_ms": 500}
+    rules = {"retry_count": 5}
     bad = plugin("bad", reput_dispatch=fail)
     pauses, now = [], 1_000.0
     with open_with(tmp_path, bad, rules=rules, threads=False) as store:
@@ -203,7 +204,7 @@ def _fails_on(*bodies):
 
 def test_with_skip_only_the_messages_that_fail_are_left_out_and_noted(tmp_path):
     picky = _fails_on(b"17", b"18", b"99")
-    rules = {"on_error_of": {"picky": "skip"}}
+    rules = {"on_error": {"picky": "skip"}}
     with open_with(tmp_path, picky, rules=rules) as store:
         receipt = store.put_many([reput.Message("T", b"%d" % n) for n in range(100)])
         assert store.wait_dispatched(10)
@@ -223,11 +224,12 @@ def test_with_skip_only_the_messages_that_fail_are_left_out_and_noted(tmp_path):
         assert state_of(store, "picky").skipped_count == 3
 
 
+@pytest.mark.sizes(dispatch={"skip_limit": 7})
 def test_skipping_has_an_end(tmp_path):
     def fail(self, batch):
         raise ValueError("takes nothing")
 
-    rules = {"on_error": "skip", "skip_limit": 7, "retry_count": 0}
+    rules = {"on_error": "skip", "retry_count": 0}
     with open_with(tmp_path, plugin("bad", reput_dispatch=fail), rules=rules) as store:
         store.put_many([reput.Message("T", b"%d" % n) for n in range(50)])
         assert store.wait_dispatched(10)
@@ -263,7 +265,7 @@ def test_with_halt_nobody_gets_ahead_and_puts_go_on(tmp_path):
 
     strict, witness = Strict(), Witness()
     witness.runs_after = frozenset({"strict"})
-    rules = {"on_error_of": {"strict": "halt"}}
+    rules = {"on_error": {"strict": "halt"}}
     with open_with(tmp_path, strict, witness, rules=rules) as store:
         offsets = put(store, 1)
         until(lambda: state_of(store, "strict").state == "halted")
@@ -425,7 +427,7 @@ def test_the_child_of_a_plugin_that_forks_does_not_go_on_with_the_store(tmp_path
 
     witness = Witness()
     # A child that takes its time is no plugin that hangs, for which nobody waits.
-    patient = {"stall_ms": 60_000, "close_timeout_ms": 60_000}
+    patient = {"stall_ms": 60_000}
     with open_with(
         tmp_path, plugin("forker", reput_dispatch=fork), witness, rules=patient
     ) as store:

@@ -19,9 +19,11 @@ from reput.log.progress import Progress, ProgressFile
 from reput_testing import FaultyDisk, KillPoints, QuickDisk
 from reput_testing.crashes.insides import insides
 
+pytestmark = pytest.mark.sizes(dispatch={"retry_pause_ms": 1})
+
 CONFIG = {
     "commitlog": {"file_size": 65_536, "preallocate": False, "plugin_flush_interval_ms": 5},
-    "dispatch": {"retry_pause_ms": 1, "retry_count": 0, "stall_ms": 2_000},
+    "dispatch": {"retry_count": 0, "stall_ms": 2_000},
 }
 
 

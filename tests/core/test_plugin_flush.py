@@ -27,10 +27,13 @@ CONFIG = {
         "preallocate": False,
         "plugin_flush_interval_ms": 3_600_000,  # by nobody but the test
     },
-    "dispatch": {"stall_ms": 200, "close_timeout_ms": 2_000, "retry_pause_ms": 1},
+    "dispatch": {"stall_ms": 200},
 }
 
-pytestmark = pytest.mark.usefixtures("quiet")
+pytestmark = [
+    pytest.mark.usefixtures("quiet"),
+    pytest.mark.sizes(dispatch={"close_timeout_ms": 2000, "retry_pause_ms": 1}),
+]
 
 
 class SlowPlugin(reput.Plugin):

@@ -21,10 +21,13 @@ CONFIG = {
         "preallocate": False,
         "plugin_flush_interval_ms": 3_600_000,
     },
-    "dispatch": {"stall_ms": 200, "close_timeout_ms": 500, "retry_pause_ms": 1, "retry_count": 1},
+    "dispatch": {"stall_ms": 200, "retry_count": 1},
 }
 
-pytestmark = pytest.mark.usefixtures("quiet")
+pytestmark = [
+    pytest.mark.usefixtures("quiet"),
+    pytest.mark.sizes(dispatch={"close_timeout_ms": 500, "retry_pause_ms": 1}),
+]
 
 
 class LateFailure(reput.Plugin):

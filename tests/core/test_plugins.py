@@ -21,7 +21,9 @@ from reput.errors import (
 )
 from reput.plugin import PluginSet, dispatch_order, how_to_install, plugin_name
 
-SMALL = {"commitlog": {"file_size": 4096}, "dispatch": {"retry_pause_ms": 1}}
+pytestmark = pytest.mark.sizes(dispatch={"retry_pause_ms": 1})
+
+SMALL = {"commitlog": {"file_size": 4096}}
 
 
 @attrs.frozen(kw_only=True)

@@ -17,10 +17,10 @@ from reput_testing.crashes.insides import insides
 
 QUICK = {
     "commitlog": {"file_size": 65_536, "preallocate": False, "plugin_flush_interval_ms": 10},
-    "dispatch": {"retry_pause_ms": 1, "retry_count": 2},
+    "dispatch": {"retry_count": 2},
 }
 
-pytestmark = pytest.mark.usefixtures("quiet")
+pytestmark = [pytest.mark.usefixtures("quiet"), pytest.mark.sizes(dispatch={"retry_pause_ms": 1})]
 
 
 class Echo(reput.Plugin):
@@ -162,6 +162,7 @@ def test_a_resumed_plugin_works_again(tmp_path):
         assert state_of(store, "bad").state == "running"
 
 
+@pytest.mark.sizes(dispatch={"retry_max_pause_ms": 2})
 def test_a_full_disk_is_waited_out(tmp_path):
     calls = []
 
@@ -170,9 +171,7 @@ def test_a_full_disk_is_waited_out(tmp_path):
         if len(calls) < 10:
             raise OSError(errno.ENOSPC, "No space left on device")
 
-    with open_with(
-        tmp_path, plugin("patient", reput_work=work), rules={"retry_max_pause_ms": 2}
-    ) as store:
+    with open_with(tmp_path, plugin("patient", reput_work=work)) as store:
         until(lambda: len(calls) >= 10)
 
         assert state_of(store, "patient").state == "running"

@@ -20,6 +20,8 @@ from reput_metrics.listed import METRICS
 from reput_metrics.prometheus import StoreCollector, registry_of
 from reput_metrics.sampling import Sample, Sampler, of_path, of_store
 
+pytestmark = pytest.mark.sizes(dispatch={"retry_pause_ms": 1})
+
 ROOT = Path(__file__).parents[2]
 SMALL = {"commitlog": {"file_size": 1 << 16, "preallocate": False}}
 PLUGINS = ["consumequeue", "integrity"]
@@ -111,7 +113,7 @@ def test_a_plugin_that_stands_is_shown(tmp_path):
         def reput_dispatch(self, batch):
             raise RuntimeError("not today")
 
-    config = SMALL | {"dispatch": {"retry_count": 1, "retry_pause_ms": 1}}
+    config = SMALL | {"dispatch": {"retry_count": 1}}
     with reput.open(tmp_path / "s", plugins=[Failing()], config=config) as store:
         store.put(reput.Message("orders", b"x"))
         store.wait_dispatched(10)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import reput
 import reput.plugin
 
 __all__ = ["owner", "resize"]
@@ -15,6 +16,10 @@ Sizes = Mapping[str, Mapping[str, Any]]
 
 def owner(section: str) -> type:
     """Return the class whose attributes have the sizes of a section."""
+    if section == "commitlog":
+        return reput.CommitLogConfig
+    if section == "dispatch":
+        return reput.DispatchConfig
     return next(each.load() for each in reput.plugin.installed() if each.name == section)
 
 

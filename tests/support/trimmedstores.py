@@ -10,7 +10,7 @@ from reput_testing import ManualClock, QuickDisk
 SIZE = 4_096
 HOUR = 3_600_000
 LOG = {"file_size": SIZE, "preallocate": False, "plugin_flush_interval_ms": 5}
-DISPATCH = {"retry_pause_ms": 1, "retry_count": 0}
+DISPATCH = {"retry_count": 0}
 
 
 class Notes(reput.Plugin):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from reput.doors import door
 
 if TYPE_CHECKING:
+    from reput.dispatch.config import DispatchConfig as DispatchConfig
     from reput.dispatch.running.phase import PluginState as PluginState
     from reput.errors import ReputError as ReputError
     from reput.log.config import CommitLogConfig as CommitLogConfig
@@ -44,6 +45,7 @@ _HOMES = {
     "CommitLogConfig": "log.config",
     "Corruption": "record.batch",
     "DispatchBatch": "record.batch",
+    "DispatchConfig": "dispatch.config",
     "Durability": "status",
     "Loss": "log.damage",
     "Message": "record.messages.message",

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import attrs
-from attrs.validators import in_
 
 from reput.bounds import INT32_MAX, whole_between
 
@@ -16,43 +15,50 @@ SUSPEND: Final = "suspend"
 SKIP: Final = "skip"
 HALT: Final = "halt"
 POLICIES: Final = (SUSPEND, SKIP, HALT)
+_OTHERS: Final = "*"
 
 
-def _policies_by_name(config: object, field: attrs.Attribute[Any], value: object) -> None:
+def _check_policies(config: object, field: attrs.Attribute[Any], value: object) -> None:
+    expected = f"{field.name}: one of {', '.join(POLICIES)}, or a table of them by plugin, expected"
     if not isinstance(value, Mapping):
-        raise TypeError(f"a table of policies by plugin expected, not {value!r}")
+        if value not in POLICIES:
+            raise ValueError(f"{expected}, found {value!r}")
+        return
     for name, policy in value.items():
         if policy not in POLICIES:
-            raise ValueError(f"policy of {name!r} is {policy!r}; known: {', '.join(POLICIES)}")
-
-
-_count = whole_between(0, INT32_MAX)
-_positive = whole_between(1, INT32_MAX)
+            raise ValueError(f"{expected}, found {policy!r} for {name!r}")
 
 
 @attrs.frozen(kw_only=True)
 class DispatchConfig:
     """Options of the section ``dispatch``."""
 
-    on_error: str = attrs.field(default=SUSPEND, validator=in_(POLICIES))
+    on_error: str | Mapping[str, str] = attrs.field(default=SUSPEND, validator=_check_policies)
     """After the last retry: ``"suspend"`` the plugin; ``"skip"`` the message, with a note in the
-    plugin's dead-letter file; ``"halt"`` all dispatching, so that no other plugin gets ahead."""
-    on_error_of: Mapping[str, str] = attrs.field(factory=dict, validator=_policies_by_name)
-    """Other policies for some plugins, by name."""
-    retry_count: int = attrs.field(default=5, validator=_count)
+    plugin's dead-letter file; ``"halt"`` all dispatching, so that no other plugin gets ahead. A
+    table has policies by plugin, ``"*"`` for all others; those that it does not name are suspended.
+    """
+    retry_count: int = attrs.field(default=5, validator=whole_between(0, INT32_MAX))
     """How often the same messages are retried before that."""
-    retry_pause_ms: int = attrs.field(default=100, validator=_positive)
-    """Pause before the first retry; each further one is twice as long."""
-    retry_max_pause_ms: int = attrs.field(default=5_000, validator=_positive)
-    """Longest pause; a plugin that found the disk full is retried this often, without end."""
-    skip_limit: int = attrs.field(default=1_000, validator=_positive)
-    """Messages that ``"skip"`` skips in a row before the plugin is suspended."""
-    stall_ms: int = attrs.field(default=10_000, validator=_positive)
+    stall_ms: int = attrs.field(default=10_000, validator=whole_between(1, INT32_MAX))
     """A call of a plugin that takes longer is abandoned: the plugin is shown as stalled and, if the
     call returns, goes on, on a thread of its own."""
-    close_timeout_ms: int = attrs.field(default=10_000, validator=_positive)
-    """How long closing a store waits for plugins that are behind; they catch up after the next
-    opening."""
+
+    removed_options: ClassVar[Mapping[str, str]] = {
+        "on_error_of": "on_error takes a table of policies by plugin",
+        "retry_pause_ms": "the first retry comes after 100 ms",
+        "retry_max_pause_ms": "retries are at most 5 s apart",
+        "skip_limit": "a plugin is suspended after 1,000 messages skipped in a row",
+        "close_timeout_ms": "Store.close takes the time that it may wait",
+    }
+    retry_pause_ms: ClassVar[int] = 100
+    """Pause before the first retry; each further one is twice as long."""
+    retry_max_pause_ms: ClassVar[int] = 5_000
+    """Longest pause; a plugin that found the disk full is retried this often, without end."""
+    skip_limit: ClassVar[int] = 1_000
+    """Messages that ``"skip"`` skips in a row before the plugin is suspended."""
+    close_timeout_ms: ClassVar[int] = 10_000
+    """How long closing a store waits for plugins that are behind, unless its caller says it."""
 
     def pause_seconds(self, attempts: int) -> float:
         """Return how long to wait after ``attempts`` failures in a row."""
@@ -61,4 +67,6 @@ class DispatchConfig:
 
     def policy_of(self, plugin: str) -> str:
         """Return the policy for one plugin."""
-        return self.on_error_of.get(plugin, self.on_error)
+        if isinstance(self.on_error, str):
+            return self.on_error
+        return self.on_error.get(plugin) or self.on_error.get(_OTHERS, SUSPEND)

@@ -645,7 +645,7 @@ class Store:
 
         Args:
             timeout: seconds to wait for plugins that are behind, which catch up at the next
-                opening; the option ``dispatch.close_timeout_ms`` when left out.
+                opening; 10 s when left out.
 
         Raises:
             ServiceNotAvailableError: flushing failed, but everything is closed; or another thread

@@ -10,12 +10,14 @@ set to this text, only this fault is tried.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import attrs
 
@@ -30,13 +32,19 @@ __all__ = ["QUICK_RETRIES", "Fault", "Faults", "Step"]
 
 FAULT_VARIABLE = "REPUT_FAULT"
 
-QUICK_RETRIES = {
-    "retry_count": 1,
-    "retry_pause_ms": 1,
-    "retry_max_pause_ms": 1,
-    "close_timeout_ms": 20,
-}
-"""Section ``dispatch`` for stores whose disks fail permanently."""
+QUICK_RETRIES = {"retry_count": 1}
+"""Section ``dispatch`` for stores whose disks fail permanently, beside `no_pauses`."""
+
+
+@contextlib.contextmanager
+def no_pauses() -> Iterator[None]:
+    """Have stores retry what failed at once, and close without waiting for plugins."""
+    with mock.patch.multiple(
+        reput.DispatchConfig, retry_pause_ms=1, retry_max_pause_ms=1, close_timeout_ms=20
+    ):
+        yield
+
+
 _PATIENCE = 0.02  # seconds
 
 Step = Callable[[Witness], object]
@@ -96,8 +104,9 @@ class Faults:
             witness = Witness(self.options, disk=disk, patience=_PATIENCE)
             root = str(directory / "store")
             try:
-                errors = self.run(witness, root, steps)
-                self.look(witness, root, disk, errors)
+                with no_pauses():
+                    errors = self.run(witness, root, steps)
+                    self.look(witness, root, disk, errors)
                 if check is not None:
                     check(witness, root)
             except Exception as error:
