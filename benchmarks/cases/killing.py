@@ -15,6 +15,7 @@ from benchmarks.stores import open_store
 from benchmarks.tables import OPEN_AFTER_KILL
 from benchmarks.trial import Latencies, Trial
 from benchmarks.workload import BATCH, Workload
+from reput import CommitLogConfig
 from reput.files import Disk
 
 __all__ = ["cases"]
@@ -98,11 +99,8 @@ def _write(path: Path, file_size: int, count: int, more: int) -> None:
     """Put ``count`` messages, flush, and put ``more``, into a store that stays open."""
     work = Workload(_BODY)
     never = 3_600_000
-    log = {
-        "file_size": file_size,
-        "flush_interval_ms": never,
-        "plugin_flush_interval_ms": never,
-    }
+    CommitLogConfig.plugin_flush_interval_ms = never  # in this process, which is killed
+    log = {"file_size": file_size, "flush_interval_ms": never}
     store = open_store(path, config={"commitlog": log})
     for first in range(0, count, BATCH):
         store.put_many(work.columns(first, BATCH))

@@ -19,7 +19,7 @@ _BATCHES = 8
 _ROWS = 50_000
 """Rows of one batch, in a full run."""
 _EMPTY = 8
-_CONFIG = {"commitlog": {"file_size": 256 << 20, "preallocate": False}}
+_CONFIG = {"commitlog": {"file_size": 256 << 20}}
 """Options of each store: a case has several."""
 _COLUMNS = ("topic", "body", "queue_id", "keys", "tags")
 

@@ -164,7 +164,7 @@ def test_a_column_that_is_not_there_is_named_with_those_that_are():
 
 
 def test_a_copy_outlives_the_batch(tmp_path):
-    config = {"commitlog": {"file_size": 1 << 20, "preallocate": False}}
+    config = {"commitlog": {"file_size": 1 << 20}}
     with reput.open(tmp_path, plugins=(), config=config) as store:
         store.put_many([reput.Message("T", b"%d" % number) for number in range(20_000)])
         tables = [to_arrow(batch) for batch in store.scan()]
@@ -203,7 +203,7 @@ def test_the_example_of_the_page_runs(tmp_path, monkeypatch):
     page = (Path(__file__).resolve().parents[2] / "docs" / "arrow.md").read_text(encoding="utf-8")
     code = page.partition("```python\n")[2].partition("```")[0]
     monkeypatch.chdir(tmp_path)
-    config = {"commitlog": {"file_size": 65_536, "preallocate": False}}
+    config = {"commitlog": {"file_size": 65_536}}
     with reput.open("orders-store", plugins=(), config=config) as store:
         store.put(reput.Message("orders", b"first", tags="paid", keys=["k1", "k2"]))
     names = {}

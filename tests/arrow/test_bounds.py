@@ -25,7 +25,7 @@ OFFSETS = st.dictionaries(
 @pytest.fixture(scope="module")
 def store(tmp_path_factory):
     root = tmp_path_factory.mktemp("bounds") / "store"
-    config = {"commitlog": {"file_size": 4_096, "preallocate": False}}
+    config = {"commitlog": {"file_size": 4_096}}
     with reput.open(root, plugins=(), config=config) as opened:
         for number in range(90):
             opened.put(reput.Message("abc"[number % 3], b"x" * number, queue_id=number % 4))
@@ -82,7 +82,7 @@ def test_a_store_without_offsets_of_groups_is_told(tmp_path):
 
 
 def test_a_negative_queue_id_of_a_damaged_header_is_in_no_other_queue(tmp_path):
-    config = {"commitlog": {"file_size": 4_096, "preallocate": False}}
+    config = {"commitlog": {"file_size": 4_096}}
     with reput.open(tmp_path, plugins=(), config=config) as opened:
         places = [opened.put(reput.Message(topic, b"x")) for topic in ("a", "a", "b")]
     with open(tmp_path / "commitlog" / f"{0:020d}", "r+b") as file:

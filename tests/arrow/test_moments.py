@@ -30,7 +30,7 @@ def small():
 
 def store_of(root, times):
     now = [T0]
-    config = {"commitlog": {"file_size": 1 << 16, "preallocate": False}}
+    config = {"commitlog": {"file_size": 1 << 16}}
     with reput.open(root, plugins=(), config=config, clock=lambda: now[0]) as store:
         for number, time in enumerate(times):
             now[0] = T0 + time

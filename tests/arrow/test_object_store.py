@@ -14,7 +14,7 @@ from reput_arrow import table
 pytestmark = pytest.mark.skipif(
     not hasattr(fs, "S3FileSystem"), reason="this pyarrow was built without S3"
 )
-CONFIG = {"commitlog": {"file_size": 65_536, "preallocate": False}}
+CONFIG = {"commitlog": {"file_size": 65_536}}
 COLUMNS = ["topic", "queue_offset", "keys", "body"]
 
 

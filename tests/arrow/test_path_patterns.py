@@ -10,7 +10,7 @@ from reput_arrow import table
 from reput_arrow.logs.finding import find_logs
 from reput_arrow.logs.place import LogPlace
 
-CONFIG = {"commitlog": {"file_size": 65_536, "preallocate": False}}
+CONFIG = {"commitlog": {"file_size": 65_536}}
 
 
 @pytest.fixture

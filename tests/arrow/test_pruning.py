@@ -21,7 +21,7 @@ pytest.importorskip("reput_consumequeue")
 pytest.importorskip("reput_index")
 
 CONFIG = {
-    "commitlog": {"file_size": 65_536, "preallocate": False},
+    "commitlog": {"file_size": 65_536},
     "consumequeue": {"units_per_file": 40},
     "index": {"slots_per_file": 61, "items_per_file": 200},
 }
@@ -136,7 +136,7 @@ def test_a_key_is_a_word_or_the_unique_key_of_what_was_not_rolled_back(made):
 def wide(tmp_path_factory):
     """A store of large messages, so that those of one queue stand far from each other."""
     root = tmp_path_factory.mktemp("wide") / "store"
-    config = {"commitlog": {"file_size": 1 << 18, "preallocate": False}}
+    config = {"commitlog": {"file_size": 1 << 18}}
     config["index"] = {"slots_per_file": 1_000, "items_per_file": 5_000}
     with reput.open(root, plugins=("consumequeue", "index"), config=config) as store:
         for number in range(800):

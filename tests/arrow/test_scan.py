@@ -275,7 +275,7 @@ def timed(tmp_path_factory):
     """A store of 24 hours, a message a minute; a file is about an hour."""
     path = tmp_path_factory.mktemp("timed") / "store"
     now = [T0]
-    config = {"commitlog": {"file_size": 16_384, "preallocate": False}}
+    config = {"commitlog": {"file_size": 16_384}}
     with reput.open(path, plugins=(), config=config, clock=lambda: now[0]) as store:
         for minute in range(24 * 60):
             now[0] = T0 + minute * 60_000
@@ -353,7 +353,7 @@ def test_a_damaged_first_record_hides_no_file(timed, tmp_path):
 
 
 def test_a_scan_beside_a_writer_goes_as_far_as_the_log_went(tmp_path):
-    config = {"commitlog": {"file_size": FILE_SIZE, "preallocate": False}}
+    config = {"commitlog": {"file_size": FILE_SIZE}}
     with reput.open(tmp_path / "store", plugins=(), config=config) as store:
         found = scan(tmp_path / "store", columns=["flag"])
         for number in range(300):

@@ -12,7 +12,7 @@ from reput_arrow.tables import surveying
 from reput_arrow.tables.surveying import Survey
 from reput_arrow.tables.tracing import TRACE_COLUMNS, records_of
 
-CONFIG = {"commitlog": {"file_size": 65_536, "preallocate": False}}
+CONFIG = {"commitlog": {"file_size": 65_536}}
 NAMES = [each.split(" ")[0] for each in TRACE_COLUMNS.split(", ")]
 
 

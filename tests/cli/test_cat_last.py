@@ -15,7 +15,7 @@ START = 1_700_000_000_000
 def path(tmp_path):
     """Message ``i`` is stored at ``START + i`` seconds, in queue ``i % 3``, tagged odd or even."""
     clock = ManualClock(START)
-    config = {"commitlog": {"file_size": 1 << 16, "preallocate": False}}
+    config = {"commitlog": {"file_size": 1 << 16}}
     with reput.open(tmp_path / "store", plugins=[], config=config, clock=clock) as store:
         for number in range(20):
             tags = ("even", "odd")[number % 2]

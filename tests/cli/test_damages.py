@@ -13,7 +13,7 @@ FILE_SIZE = 4096
 
 def made(root, count=60, **log):
     """A closed store; physical offset and size of each message."""
-    config = {"commitlog": {"file_size": FILE_SIZE, "preallocate": False, **log}}
+    config = {"commitlog": {"file_size": FILE_SIZE, **log}}
     with reput.open(root, plugins=[], config=config, threads=False) as store:
         receipts = [
             store.put(reput.Message("t", b"body %03d" % number * 8, number % 3))

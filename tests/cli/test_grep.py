@@ -11,7 +11,7 @@ from reput_testing import ManualClock
 def timed_store(path, *messages, every_ms=1_000):
     """A store without plugins; message ``i`` is stored at ``1,700,000,000,000 + i`` seconds."""
     clock = ManualClock(1_700_000_000_000)
-    config = {"commitlog": {"file_size": 1 << 16, "preallocate": False}}
+    config = {"commitlog": {"file_size": 1 << 16}}
     with reput.open(path, plugins=[], config=config, clock=clock) as store:
         for message in messages:
             store.put(message)
@@ -164,7 +164,7 @@ class TestTimesOfALongLog:
 def test_a_clock_that_was_put_back_a_little_hides_nothing(run, tmp_path) -> None:
     """Around a border of files the clock goes back by 50 s: on both sides are times of both."""
     clock = ManualClock(1_700_000_000_000)
-    config = {"commitlog": {"file_size": 1 << 16, "preallocate": False}}
+    config = {"commitlog": {"file_size": 1 << 16}}
     path, stored = tmp_path / "store", []
     with reput.open(path, plugins=[], config=config, clock=clock) as store:
         for number in range(180):

@@ -7,7 +7,7 @@ import pytest
 import reput
 from reput_cli.messages.template import Template
 
-CONFIG = {"commitlog": {"file_size": 1 << 16, "preallocate": False}}
+CONFIG = {"commitlog": {"file_size": 1 << 16}}
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.sizes(compaction={"log_file_size": 1200, "queue_file_si
 
 def open_store(root, clock=None, disk=None, plugins=("compaction",), **options):
     config = {
-        "commitlog": {"file_size": 1 << 16, "preallocate": False},
+        "commitlog": {"file_size": 1 << 16},
         "compaction": {"topics": ["t"], **options},
     }
     return reput.open(
@@ -409,7 +409,7 @@ def test_threads_compact_by_themselves_and_are_left_in_good_order(tmp_path):
 
         patch.setattr(Compaction, "finish", finished)
         config = {
-            "commitlog": {"file_size": 1 << 16, "preallocate": False},
+            "commitlog": {"file_size": 1 << 16},
             "compaction": {"topics": ["t"], "interval_ms": 1_000, "roll_ms": 0},
         }
         with reput.open(

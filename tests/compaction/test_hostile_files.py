@@ -15,7 +15,7 @@ from reput_testing import Driver, ManualClock, QuickDisk, SmallLog
 
 pytestmark = pytest.mark.sizes(compaction={"log_file_size": 1200, "queue_file_size": 200})
 CONFIG = {"topics": ["t"]}
-LOG = {"commitlog": {"file_size": 4096, "preallocate": False}}
+LOG = {"commitlog": {"file_size": 4096}}
 
 
 def open_store(root, mode="w", **options):

@@ -136,4 +136,4 @@ def test_the_position_checkpoint_is_the_json_that_rocketmq_writes(tmp_path):
     assert backup["queueOffsetMap"] == {"t_0": 0, "t_1": 0}
 
 
-LOG = {"commitlog": {"file_size": 1 << 16, "preallocate": False}}
+LOG = {"commitlog": {"file_size": 1 << 16}}

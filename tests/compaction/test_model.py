@@ -21,7 +21,7 @@ KEYS = st.sampled_from(["a", "b", "a b", "b a", "ключ", "k" * 40])
 BODIES = st.just(b"") | st.binary(min_size=1, max_size=120)
 ENTRIES = st.lists(st.tuples(KEYS, BODIES, st.integers(0, 1)), min_size=1, max_size=9)
 CONFIG = {
-    "commitlog": {"file_size": 1 << 15, "preallocate": False},
+    "commitlog": {"file_size": 1 << 15},
     "compaction": {
         "topics": ["t"],
         "interval_ms": 1_000,

@@ -27,7 +27,7 @@ class QuietPlugin(CompactionPlugin):
 
 
 def options_for(**more: Any) -> dict[str, Any]:
-    log = {"file_size": 16_384, "preallocate": False, "flush": "async"}
+    log = {"file_size": 16_384, "flush": "async"}
     config = {"commitlog": log, "compaction": {"topics": ["t"], **more}}
 
     def plugins():

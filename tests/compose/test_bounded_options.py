@@ -32,7 +32,7 @@ PLUGINS: Final = {
 SECTIONS: Final = {**CORE, **PLUGINS}
 OTHERS: Final = [ClientOptions, FetchLimits, Limits, ServerConfig]
 SMALL: Final[dict[str, dict[str, Any]]] = {
-    "commitlog": {"file_size": 1 << 16, "preallocate": False},
+    "commitlog": {"file_size": 1 << 16},
     "consumequeue": {"units_per_file": 20},
     "index": {"slots_per_file": 10, "items_per_file": 20},
     "schedule": {"deliver": "never"},

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.sizes(compaction={"log_file_size": 1200, "queue_file_si
 
 PLUGINS = ["consumequeue", "index", "compaction"]
 CONFIG = {
-    "commitlog": {"file_size": 4096, "preallocate": False},
+    "commitlog": {"file_size": 4096},
     "index": {"slots_per_file": 100, "items_per_file": 400},
     "consumequeue": {"units_per_file": 10},
     "compaction": {"topics": ["prices"]},

@@ -22,7 +22,10 @@ def text_of(section: str) -> str:
     return PAGE.read_text("utf-8").partition(f"\n## `[{section}]`\n")[2].split("\n## ")[0]
 
 
-SECTIONS: Final[dict[str, type]] = {"dispatch": reput.DispatchConfig} | {
+SECTIONS: Final[dict[str, type]] = {
+    "commitlog": reput.CommitLogConfig,
+    "dispatch": reput.DispatchConfig,
+} | {
     found.name: found.load().config_type
     for found in installed()
     if (PAGE.parents[1] / "plugins" / found.name).is_dir()

@@ -14,7 +14,7 @@ from reput.files import Disk
 from reput_cli.root import reput as command_line
 
 ID = "7F0000010001A1B2C3D400000000002A"
-SMALL = {"commitlog": {"file_size": 1 << 16, "preallocate": False}}
+SMALL = {"commitlog": {"file_size": 1 << 16}}
 CALLS = {
     "info": [(), ("--scan",), ("--json",)],
     "cat": [("orders",), ("orders", "--scan"), ("orders", "--where", "a > 1")],

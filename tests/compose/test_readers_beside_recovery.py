@@ -24,7 +24,7 @@ pytestmark = pytest.mark.sizes(
 
 PLUGINS = ["consumequeue", "index", "filter", "schedule", "transaction", "compaction"]
 CONFIG = {
-    "commitlog": {"file_size": 1 << 16, "preallocate": False},
+    "commitlog": {"file_size": 1 << 16},
     "consumequeue": {"units_per_file": 4, "extend": True},
     "index": {"slots_per_file": 7, "items_per_file": 8},
     "compaction": {"topics": ["kept"]},

@@ -154,7 +154,7 @@ def test_a_power_cut_at_any_operation_leaves_the_files_of_the_log(
 ):
     monkeypatch.setattr("reput_offline.rebuilding.driver._SPLIT_MIN", 4_096)
     config = {
-        "commitlog": {"file_size": 8_192, "preallocate": False},
+        "commitlog": {"file_size": 8_192},
         "consumequeue": {"units_per_file": 5},
         "index": {"slots_per_file": 7, "items_per_file": 30},
     }

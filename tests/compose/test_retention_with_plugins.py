@@ -97,7 +97,7 @@ def test_what_is_left_are_the_bytes_of_java(cleaned, golden_store):
 
 
 def open_small(root, **retention):
-    config = {"commitlog": {"file_size": 4096, "preallocate": False}, **SECTIONS}
+    config = {"commitlog": {"file_size": 4096}, **SECTIONS}
     return reput.open(
         root,
         plugins=PLUGINS,

@@ -10,7 +10,7 @@ from reput_testing import ManualClock
 
 HALF = "RMQ_SYS_TRANS_HALF_TOPIC"
 SCHEDULE = "SCHEDULE_TOPIC_XXXX"
-CONFIG = {"commitlog": {"file_size": 65_536, "preallocate": False}}
+CONFIG = {"commitlog": {"file_size": 65_536}}
 PLUGINS = ["consumequeue", "schedule", "transaction"]
 
 

@@ -173,7 +173,7 @@ def test_a_record_that_states_an_absurd_queue_offset_harms_no_other(tmp_path):
                 root,
                 mode,
                 plugins=["consumequeue"],
-                config={"commitlog": {"preallocate": False}} if mode == "w" else None,
+                config={"commitlog": {}} if mode == "w" else None,
                 threads=False,
             ) as store:
                 if mode == "w":

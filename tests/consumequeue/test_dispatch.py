@@ -16,7 +16,7 @@ from reput_consumequeue.plugin import ConsumeQueueConfig, ConsumeQueuePlugin
 from reput_testing import Driver, FaultyDisk, QuickDisk, SmallLog, snapshot
 
 SMALL = {
-    "commitlog": {"file_size": 4096, "preallocate": False},
+    "commitlog": {"file_size": 4096},
     "consumequeue": {"units_per_file": 4},
 }
 

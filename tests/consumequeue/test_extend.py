@@ -71,13 +71,16 @@ def configured(**more):
 
 @OF_4096
 @pytest.mark.parametrize("window_size", [4096, 1 << 20])
-def test_the_recorded_extend_files_are_built_again_byte_for_byte(window_size, golden_store):
+def test_the_recorded_extend_files_are_built_again_byte_for_byte(
+    window_size, golden_store, monkeypatch
+):
+    monkeypatch.setattr(reput.CommitLogConfig, "window_size", window_size)
     root = golden_store("ext")
     javas = files_of(root)
     shutil.rmtree(root / "consumequeue")
     shutil.rmtree(root / "consumequeue_ext")
 
-    config = {**configured(), "commitlog": {"window_size": window_size}}
+    config = configured()
     with reput.open(root, "w", plugins=["consumequeue", BitMaps()], config=config) as store:
         assert store.wait_dispatched(60)
 
@@ -180,7 +183,7 @@ class Hashes(reput.Plugin):
 @OF_4096
 def test_the_example_of_the_specification(tmp_path):
     times = iter([1_700_000_000_123, 1_700_000_000_124])
-    config = {**configured(), "commitlog": {"file_size": 4096, "preallocate": False}}
+    config = {**configured(), "commitlog": {"file_size": 4096}}
 
     with reput.open(
         tmp_path, "w", plugins=["consumequeue", Hashes()], config=config, threads=False,

@@ -98,14 +98,15 @@ def _files(root):
     [(case, size) for case in PLAIN for size in (4096, 1 << 20) if (case, size) != ("demo", 4096)],
 )
 def test_queues_built_again_from_the_log_are_javas_files_byte_for_byte(
-    case, window_size, golden_store
+    case, window_size, golden_store, monkeypatch
 ):
+    monkeypatch.setattr(reput.CommitLogConfig, "window_size", window_size)
     root = golden_store(case)
     javas = _files(root)
     units = len(next(iter(javas.values()))) // UNIT_SIZE
     shutil.rmtree(root / "consumequeue")
 
-    config = {"commitlog": {"window_size": window_size}, "consumequeue": {"units_per_file": units}}
+    config = {"consumequeue": {"units_per_file": units}}
     with _open(root, "w", config=config) as store:
         assert store.wait_dispatched(60)
 

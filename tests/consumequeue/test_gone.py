@@ -12,7 +12,7 @@ import reput
 from reput_cli.root import reput as command
 from reput_testing import ManualClock
 
-CONFIG = {"commitlog": {"file_size": 1 << 16, "preallocate": False}}
+CONFIG = {"commitlog": {"file_size": 1 << 16}}
 
 
 def open_store(root, mode="w"):

@@ -88,7 +88,7 @@ def test_a_hole_tells_what_was_lost(tmp_path):
 
 @pytest.mark.parametrize("lost", [3, 4, 5, 7, 8])
 def test_holes_at_the_borders_of_queue_files_are_holes(tmp_path, lost):
-    options = {"commitlog": {"file_size": FILE_SIZE, "preallocate": False}}
+    options = {"commitlog": {"file_size": FILE_SIZE}}
     options["consumequeue"] = {"units_per_file": 4}
     with reput.open(tmp_path, plugins=["consumequeue"], config=options, threads=False) as store:
         places = [store.put(reput.Message("T", b"x" * 50)) for _ in range(12)]

@@ -13,7 +13,7 @@ from reput_testing import ManualClock, QuickDisk
 
 UNITS = 4
 CONFIG = {
-    "commitlog": {"file_size": 4096, "preallocate": False, "light_queues": True},
+    "commitlog": {"file_size": 4096, "max_light_queues": 20_000},
     "consumequeue": {"units_per_file": UNITS, "multi_dispatch": True},
 }
 COUNT = UNITS * 2 + 2

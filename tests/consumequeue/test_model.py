@@ -37,7 +37,6 @@ class StoreMachine(RuleBasedStateMachine):
             # go.
             "commitlog": {
                 "file_size": file_size,
-                "preallocate": False,
                 "flush_interval_ms": 3_600_000,
             },
             "consumequeue": {"units_per_file": units_per_file},

@@ -21,7 +21,7 @@ from reput_testing import ManualClock, QuickDisk
 SIZE = 4096
 UNITS = 4
 CONFIG = {
-    "commitlog": {"file_size": SIZE, "preallocate": False, "light_queues": True},
+    "commitlog": {"file_size": SIZE, "max_light_queues": 20_000},
     "consumequeue": {"units_per_file": UNITS, "multi_dispatch": True},
 }
 PLAIN = {**CONFIG, "consumequeue": {"units_per_file": UNITS}}

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.sizes(consumequeue={"extend_file_size": 100})
 
 def config(*, extend):
     return {
-        "commitlog": {"file_size": 1 << 16, "preallocate": False},
+        "commitlog": {"file_size": 1 << 16},
         "consumequeue": {"units_per_file": UNITS, "extend": extend},
     }
 

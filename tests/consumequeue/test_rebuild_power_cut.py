@@ -15,7 +15,7 @@ from reput_testing.effort import is_soak
 pytestmark = pytest.mark.proof
 
 CONFIG = {
-    "commitlog": {"file_size": 8192, "preallocate": False},
+    "commitlog": {"file_size": 8192},
     "consumequeue": {"units_per_file": 5},
 }
 

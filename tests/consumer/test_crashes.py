@@ -17,7 +17,7 @@ from reput_consumer import ConsumerPlugin
 from reput_testing import ManualClock, SimulatedDisk
 from reput_testing.effort import is_soak, part
 
-CONFIG = {"commitlog": {"file_size": 1 << 16, "preallocate": False}}
+CONFIG = {"commitlog": {"file_size": 1 << 16}}
 LIFE = """
 import sys
 import reput

@@ -12,7 +12,7 @@ import reput
 from reput_consumer import Consumer
 from reput_testing import ManualClock, SimulatedDisk
 
-CONFIG = {"commitlog": {"file_size": 1 << 16, "preallocate": False}}
+CONFIG = {"commitlog": {"file_size": 1 << 16}}
 FIRST, LATER = 5, 10
 
 

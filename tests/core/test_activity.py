@@ -10,7 +10,7 @@ from reput.plugin import Plugin, ReadResult
 
 pytestmark = pytest.mark.sizes(dispatch={"retry_pause_ms": 1})
 
-SMALL = {"commitlog": {"file_size": 1 << 16, "preallocate": False}}
+SMALL = {"commitlog": {"file_size": 1 << 16}}
 
 
 def test_waits_are_counted_by_the_bound_that_they_keep():

@@ -157,7 +157,7 @@ resource.setrlimit(resource.RLIMIT_CPU, (60, 60))
 for path in sys.argv[1:]:
     for mode in ("r", "w", "r"):
         try:
-            options = {"commitlog": {"preallocate": False}} if mode == "w" else None
+            options = {"commitlog": {}} if mode == "w" else None
             with reput.open(
                 path, mode, plugins=[], config=options, threads=False, disk=QuickDisk()
             ) as store:

@@ -8,11 +8,13 @@ import reput
 from reput.files.system.disk import Disk
 from reput_testing.crashes.insides import insides
 
+pytestmark = pytest.mark.sizes(commitlog={"window_size": 8192})
+
 WINDOW = 8_192
 RECORD = 992  # bytes, of a message of 900
 OFFSETS = list(range(0, 200 * RECORD, RECORD))
 CONFIG = {
-    "commitlog": {"file_size": 1 << 20, "preallocate": False, "window_size": WINDOW},
+    "commitlog": {"file_size": 1 << 20},
     "dispatch": {"retry_count": 0},
 }
 

@@ -40,7 +40,7 @@ print(len(offsets), found, answers)
 
 
 def _filled(root):
-    config = {"commitlog": {"file_size": FILE_SIZE, "preallocate": False}}
+    config = {"commitlog": {"file_size": FILE_SIZE}}
     with reput.open(root, plugins=[], config=config, threads=False) as store:
         return [store.put(reput.Message("T", b"%d" % n * 1000)) for n in range(60)]
 

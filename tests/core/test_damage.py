@@ -14,7 +14,7 @@ from reput_testing import QuickDisk
 
 pytestmark = pytest.mark.proof
 
-CONFIG = {"commitlog": {"file_size": 1024, "preallocate": False}}
+CONFIG = {"commitlog": {"file_size": 1024}}
 AS_ROCKETMQ = {"commitlog": {**CONFIG["commitlog"], "recovery": "rocketmq"}}
 SENT = [
     reput.Message("T", b"first", 0, tags="TagA", keys="k1"),
@@ -231,8 +231,9 @@ def test_files_behind_a_damaged_one_are_kept_aside_whole(tmp_path):
     assert (kept / file_name(1024)).read_bytes() == bytes(data).rstrip(b"\0")
 
 
+@pytest.mark.sizes(commitlog={"window_size": 4096})
 def test_a_record_in_the_middle_that_ends_in_a_zero_byte_is_no_torn_one(tmp_path):
-    config = {"commitlog": {"file_size": 1 << 16, "window_size": 4096, "preallocate": False}}
+    config = {"commitlog": {"file_size": 1 << 16}}
     with reput.open(tmp_path, plugins=[], config=config) as store:
         for number in range(200):
             store.put(reput.Message("T", b"%d" % number, properties=b"a\x01b\x02"))

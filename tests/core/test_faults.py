@@ -19,7 +19,7 @@ pytestmark = pytest.mark.proof
 
 
 def options_for(flush):
-    log = {"file_size": 4096, "preallocate": False, "flush": flush}
+    log = {"file_size": 4096, "flush": flush}
     return {"plugins": [], "config": {"commitlog": log}}
 
 

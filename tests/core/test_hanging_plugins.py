@@ -19,7 +19,7 @@ from reput.flags import start_thread
 from reput_testing.crashes.insides import insides
 
 CONFIG = {
-    "commitlog": {"file_size": 65_536, "preallocate": False, "plugin_flush_interval_ms": 10},
+    "commitlog": {"file_size": 65_536},
     "dispatch": {"stall_ms": 100},
 }
 OPENING = """
@@ -35,7 +35,10 @@ else:
 
 pytestmark = [
     pytest.mark.usefixtures("quiet"),
-    pytest.mark.sizes(dispatch={"close_timeout_ms": 200, "retry_pause_ms": 1}),
+    pytest.mark.sizes(
+        commitlog={"plugin_flush_interval_ms": 10},
+        dispatch={"close_timeout_ms": 200, "retry_pause_ms": 1},
+    ),
 ]
 
 

@@ -16,7 +16,7 @@ from reput.plugin.answers import QueueInfo
 from reput_testing.crashes.insides import insides
 
 QUICK = {
-    "commitlog": {"file_size": 65_536, "preallocate": False, "plugin_flush_interval_ms": 10},
+    "commitlog": {"file_size": 65_536},
     "dispatch": {"retry_count": 2},
 }
 HANGS = {"stall_ms": 100}
@@ -34,7 +34,10 @@ EVERYTHING = [
 
 pytestmark = [
     pytest.mark.usefixtures("quiet"),
-    pytest.mark.sizes(dispatch={"retry_pause_ms": 1, "close_timeout_ms": 2000}),
+    pytest.mark.sizes(
+        commitlog={"plugin_flush_interval_ms": 10},
+        dispatch={"retry_pause_ms": 1, "close_timeout_ms": 2000},
+    ),
 ]
 
 
@@ -105,7 +108,9 @@ def test_a_failure_that_passes_leaves_no_trace(tmp_path):
     assert state.message_count == 20
 
 
-@pytest.mark.sizes(dispatch={"retry_pause_ms": 100, "retry_max_pause_ms": 500})
+@pytest.mark.sizes(
+    dispatch={"retry_pause_ms": 100, "retry_max_pause_ms": 500},
+)
 def test_pauses_between_retries_double_up_to_the_longest(tmp_path):
     def fail(self, batch):
         raise ValueError("broken")
@@ -224,7 +229,9 @@ def test_with_skip_only_the_messages_that_fail_are_left_out_and_noted(tmp_path):
         assert state_of(store, "picky").skipped_count == 3
 
 
-@pytest.mark.sizes(dispatch={"skip_limit": 7})
+@pytest.mark.sizes(
+    dispatch={"skip_limit": 7},
+)
 def test_skipping_has_an_end(tmp_path):
     def fail(self, batch):
         raise ValueError("takes nothing")

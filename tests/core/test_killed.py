@@ -16,7 +16,7 @@ pytestmark = pytest.mark.proof
 FILE_SIZE = 4_096
 OPTIONS = {
     "plugins": [],
-    "config": {"commitlog": {"file_size": FILE_SIZE, "preallocate": False}},
+    "config": {"commitlog": {"file_size": FILE_SIZE}},
     "disk": QuickDisk(),
     "threads": False,
 }

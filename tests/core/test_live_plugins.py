@@ -19,10 +19,12 @@ from reput.log.progress import Progress, ProgressFile
 from reput_testing import FaultyDisk, KillPoints, QuickDisk
 from reput_testing.crashes.insides import insides
 
-pytestmark = pytest.mark.sizes(dispatch={"retry_pause_ms": 1})
+pytestmark = pytest.mark.sizes(
+    commitlog={"plugin_flush_interval_ms": 5}, dispatch={"retry_pause_ms": 1}
+)
 
 CONFIG = {
-    "commitlog": {"file_size": 65_536, "preallocate": False, "plugin_flush_interval_ms": 5},
+    "commitlog": {"file_size": 65_536},
     "dispatch": {"retry_count": 0, "stall_ms": 2_000},
 }
 
@@ -480,7 +482,7 @@ def test_the_older_slot_is_believed_where_the_newer_one_does_not_agree_with_the_
     ],
 )
 def test_plugins_are_given_what_is_within_the_read_horizon(tmp_path, flush, horizon, is_durable):
-    log = {"file_size": 4096, "preallocate": False, "flush": flush, "read_horizon": horizon}
+    log = {"file_size": 4096, "flush": flush, "read_horizon": horizon}
     plugin = NotesPlugin()
     with reput.open(tmp_path, plugins=[plugin], config={"commitlog": log}, threads=False) as store:
         first = store.put(reput.Message("T", b"durable"))

@@ -152,7 +152,7 @@ def test_a_full_disk_refuses_messages_and_loses_none(tmp_path, many):
 
 
 def test_a_file_ends_with_its_blank_on_a_full_disk(tmp_path):
-    config = {"commitlog": {"file_size": 4 * MIB, "preallocate": False}}
+    config = {"commitlog": {"file_size": 4 * MIB}}
     disk = RecordingDisk()
     body = bytes(900_000)
     with reput.open(tmp_path / "s", plugins=[], disk=disk, config=config) as store:

@@ -317,7 +317,7 @@ class _CountingDisk(QuickDisk):
 
 def _killed_behind_a_flush(root, count, more=5):
     """The places of messages behind the last flush of a store whose writer was killed."""
-    store = open_store(root, window_size=4096)
+    store = open_store(root)
     for _ in range(count):
         store.put(reput.Message("T", b"x" * 150))
     store.flush()

@@ -10,7 +10,7 @@ import reput
 from reput.errors import StoreNotFoundError
 from reput.offline import hold, look
 
-SMALL = {"commitlog": {"file_size": 1 << 16, "preallocate": False}}
+SMALL = {"commitlog": {"file_size": 1 << 16}}
 
 
 def opened(path):

@@ -26,7 +26,7 @@ from reput.offline import UNFINISHED, Phase, hold, look, refuse_unfinished
 from reput_testing import FaultyDisk, QuickDisk, snapshot
 
 FILE_SIZE = 4_096
-CONFIG = {"commitlog": {"file_size": FILE_SIZE, "preallocate": False}}
+CONFIG = {"commitlog": {"file_size": FILE_SIZE}}
 NOW = 1_700_000_000_000
 WRITER = """
     import sys

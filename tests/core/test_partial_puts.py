@@ -49,7 +49,7 @@ def disk():
 @pytest.fixture
 def opened(tmp_path, disk):
     def open_store(**options):
-        config = {"commitlog": {"file_size": FILE_SIZE, "preallocate": False, **options}}
+        config = {"commitlog": {"file_size": FILE_SIZE, **options}}
         store = reput.open(tmp_path / "s", plugins=[], disk=disk, config=config)
         store.put_many(messages(1))  # has the first file made
         return store

@@ -87,7 +87,7 @@ def test_a_disk_that_reads_in_its_own_way_reads_all_pieces(tmp_path):
 
 
 def test_records_of_several_files_up_to_the_end_of_the_log(tmp_path):
-    config = {"commitlog": {"file_size": 4096, "preallocate": False}}
+    config = {"commitlog": {"file_size": 4096}}
     with reput.open(tmp_path, "w", plugins=[], config=config) as store:
         for number in range(30):
             store.put(reput.Message("T", b"%03d" % number * 100))

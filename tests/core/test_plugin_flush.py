@@ -24,15 +24,16 @@ from reput_testing.crashes.insides import insides
 CONFIG = {
     "commitlog": {
         "file_size": 65_536,
-        "preallocate": False,
-        "plugin_flush_interval_ms": 3_600_000,  # by nobody but the test
     },
     "dispatch": {"stall_ms": 200},
 }
 
 pytestmark = [
     pytest.mark.usefixtures("quiet"),
-    pytest.mark.sizes(dispatch={"close_timeout_ms": 2000, "retry_pause_ms": 1}),
+    pytest.mark.sizes(
+        commitlog={"plugin_flush_interval_ms": 3_600_000},
+        dispatch={"close_timeout_ms": 2000, "retry_pause_ms": 1},
+    ),
 ]
 
 
@@ -208,10 +209,10 @@ def test_who_waits_for_a_flush_is_told_when_the_store_is_closed(tmp_path):
     slow.may_return.set()
 
 
+@pytest.mark.sizes(commitlog={"plugin_flush_interval_ms": 1})
 def test_a_handler_that_closes_the_store_in_a_flush_ends_the_thread_that_wants_its_lock(tmp_path):
-    config = {"commitlog": {**CONFIG["commitlog"], "plugin_flush_interval_ms": 1}}
     before = threading.enumerate()
-    store = reput.open(tmp_path, plugins=[FilesPlugin()], config=config)
+    store = reput.open(tmp_path, plugins=[FilesPlugin()], config=CONFIG)
     others = [each for each in threading.enumerate() if each not in before]
     (thread,) = [each for each in others if each.name == "reput-flush-plugins"]
     put(store, 1)

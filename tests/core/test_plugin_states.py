@@ -18,15 +18,16 @@ from reput_testing.crashes.insides import insides
 CONFIG = {
     "commitlog": {
         "file_size": 65_536,
-        "preallocate": False,
-        "plugin_flush_interval_ms": 3_600_000,
     },
     "dispatch": {"stall_ms": 200, "retry_count": 1},
 }
 
 pytestmark = [
     pytest.mark.usefixtures("quiet"),
-    pytest.mark.sizes(dispatch={"close_timeout_ms": 500, "retry_pause_ms": 1}),
+    pytest.mark.sizes(
+        commitlog={"plugin_flush_interval_ms": 3_600_000},
+        dispatch={"close_timeout_ms": 500, "retry_pause_ms": 1},
+    ),
 ]
 
 

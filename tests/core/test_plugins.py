@@ -329,8 +329,9 @@ def test_a_failure_in_any_hook_stops_that_plugin_only(tmp_path, hook, caplog):
         assert len([1 for batch in store.scan() for _ in range(len(batch))]) == 10
 
 
+@pytest.mark.sizes(commitlog={"window_size": 4096})
 def test_one_that_is_behind_gets_its_windows_beside_the_live_ones_and_joins_them(tmp_path):
-    config = {"commitlog": {"file_size": 1 << 20, "window_size": 4096}}
+    config = {"commitlog": {"file_size": 1 << 20}}
     with open_with(tmp_path, config=config) as store:
         store.put_many([reput.Message("T", b"x" * 100)] * 2000)
     order = []

@@ -12,7 +12,7 @@ import reput
 from reput.plugin.interest import PutInterest
 from reput.record.text.properties import encode_properties, parse_properties
 
-SMALL = {"commitlog": {"file_size": 65_536, "preallocate": False}}
+SMALL = {"commitlog": {"file_size": 65_536}}
 NAMES = st.sampled_from(["DELAY", "ELAY", "DELAYED", "region", "KEYS"])
 VALUES = st.sampled_from(["1", "DELAY", "x"])
 ROWS = st.lists(st.dictionaries(NAMES, VALUES, max_size=2), min_size=1, max_size=4)

@@ -11,7 +11,7 @@ import reput
 from reput.record import queue_keys, queue_of_key
 from reput.record.layout import HEADER_DTYPE
 
-SMALL = {"commitlog": {"file_size": 65_536, "preallocate": False}}
+SMALL = {"commitlog": {"file_size": 65_536}}
 QUEUE_ID_AT = HEADER_DTYPE.fields["queue_id"][1]
 
 

@@ -8,7 +8,7 @@ from openstores import plugin
 import reput
 from reput.plugin.answers import QueueInfo
 
-SMALL = {"commitlog": {"file_size": 65_536, "preallocate": False}}
+SMALL = {"commitlog": {"file_size": 65_536}}
 
 
 def keeper(name, *extents):

@@ -9,11 +9,12 @@ import reput
 
 WINDOW = 1 << 16
 
+pytestmark = pytest.mark.sizes(commitlog={"window_size": WINDOW})
+
 
 @pytest.fixture
 def log(tmp_path):
-    config = {"commitlog": {"window_size": WINDOW}}
-    with reput.open(tmp_path / "store", plugins=[], config=config) as store:
+    with reput.open(tmp_path / "store", plugins=[]) as store:
         store.put_many(
             [reput.Message("T", b"x" * 900, tags=f"t{n}", keys=f"k{n % 50}") for n in range(600)]
         )

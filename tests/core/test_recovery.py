@@ -87,19 +87,6 @@ def test_what_was_overwritten_is_kept_aside(tmp_path):
     assert kept.read_bytes() == before
 
 
-def test_nothing_is_kept_aside_where_that_is_not_wanted(tmp_path):
-    places = _written(tmp_path, keep_cut=False)
-    flip(tmp_path, places[3].physical_offset + 90)
-    flip(tmp_path, places[-1].physical_offset + 90)
-
-    with open_store(tmp_path, keep_cut=False) as store:
-        assert [(loss.action, loss.kept) for loss in store.losses()] == [
-            ("filled", ""),
-            ("cut", ""),
-        ]
-    assert not (tmp_path / "reput" / "lost+found").exists()
-
-
 def test_a_filled_hole_is_a_record_that_was_rolled_back_and_says_what_was_lost(tmp_path):
     places = _written(tmp_path, [300] * 5)
     lost = places[2]

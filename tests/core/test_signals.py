@@ -66,7 +66,7 @@ OPERATIONS = {
 
 
 def open_small(path, plugins=(), *, flush="async", threads=True):
-    config = {"commitlog": {"file_size": 4 << 10, "flush": flush, "light_queues": True}}
+    config = {"commitlog": {"file_size": 4 << 10, "flush": flush, "max_light_queues": 9}}
     return reput.open(path, plugins=plugins, config=config, disk=QuickDisk(), threads=threads)
 
 

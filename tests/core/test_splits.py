@@ -20,7 +20,7 @@ FILE_SIZE = 16_384
 def made(tmp_path_factory):
     """A store of some files, whose bodies differ in size."""
     root = tmp_path_factory.mktemp("splits") / "store"
-    config = {"commitlog": {"file_size": FILE_SIZE, "preallocate": False}}
+    config = {"commitlog": {"file_size": FILE_SIZE}}
     with reput.open(root, plugins=(), config=config) as store:
         for number in range(300):
             store.put(reput.Message("T", b"x" * (number * 37 % 400)))
@@ -68,7 +68,7 @@ def test_a_part_of_the_log_is_split_between_its_borders(store):
 
 
 def test_an_empty_log_has_no_splits(tmp_path):
-    config = {"commitlog": {"file_size": FILE_SIZE, "preallocate": False}}
+    config = {"commitlog": {"file_size": FILE_SIZE}}
     with reput.open(tmp_path, plugins=(), config=config) as store:
         assert plan_splits(store.log) == []
 
@@ -96,7 +96,7 @@ def test_a_border_inside_of_a_record_is_noticed_by_whoever_reads_up_to_it(store)
 
 
 def test_a_body_that_holds_a_record_which_states_its_own_place_is_not_believed(tmp_path):
-    config = {"commitlog": {"file_size": 1 << 20, "preallocate": False}}
+    config = {"commitlog": {"file_size": 1 << 20}}
     with reput.open(tmp_path / "model", plugins=(), config=config) as model:
         head = model.put(reput.Message("T", b"a" * 100)).size
     at = head + 88  # where a body begins in the record behind that one
@@ -118,7 +118,7 @@ def test_a_body_that_holds_a_record_which_states_its_own_place_is_not_believed(t
 
 def _record_at(root, offset):
     """Bytes of a sound record that states that physical offset."""
-    config = {"commitlog": {"file_size": 1 << 20, "preallocate": False}}
+    config = {"commitlog": {"file_size": 1 << 20}}
     with reput.open(root, plugins=(), config=config) as store:
         size = store.put(reput.Message("T", b"")).size
         rest = offset - size - 91 - 1

@@ -15,7 +15,7 @@ SECOND = 1_000
 def log(tmp_path):
     """Bytes of a log that was cut and goes on, older records behind its end; its later ends."""
     now = [1_700_000_000_000]
-    config = {"commitlog": {"file_size": 1 << 20, "preallocate": False}}
+    config = {"commitlog": {"file_size": 1 << 20}}
 
     def put(count, size):
         with reput.open(

@@ -205,7 +205,9 @@ def test_ipv6_hosts_and_record_checksums_go_through_put_many_too(tmp_path):
         reput.Message("T", b"a", born_host=("2001:db8::1", 5)),
         reput.Message("T", b"b"),
     ]
-    config = {"commitlog": {"store_address": "fe80::1", "record_crc": True, "file_size": 4096}}
+    config = {
+        "commitlog": {"store_address": "[fe80::1]:10911", "record_crc": True, "file_size": 4096}
+    }
     ticks = itertools.count(1_700_000_000_000)
     with reput.open(tmp_path, plugins=[], config=config, clock=lambda: next(ticks)) as store:
         receipts = list(store.put_many(sent))
@@ -235,7 +237,7 @@ def test_a_batch_is_stored_as_single_messages(tmp_path):
 
 
 def test_light_queues_get_offsets_of_their_own(tmp_path):
-    config = {"commitlog": {"light_queues": True, "max_light_queues": 2, "file_size": 4096}}
+    config = {"commitlog": {"max_light_queues": 2, "file_size": 4096}}
     names = {"INNER_MULTI_DISPATCH": "%LMQ%a,other,%LMQ%b"}
     with reput.open(tmp_path, plugins=[], config=config) as store:
         store.put(reput.Message("T", b"1", properties=names))
@@ -266,7 +268,7 @@ def test_light_queues_get_offsets_of_their_own(tmp_path):
     "first", [{"properties": {"INNER_MULTI_DISPATCH": "%LMQ%a"}}, {}], ids=["light", "plain"]
 )
 def test_of_many_messages_none_is_stored_where_a_later_one_is_refused(tmp_path, first, refused):
-    config = {"commitlog": {"light_queues": True, "max_light_queues": 1, "file_size": 4096}}
+    config = {"commitlog": {"max_light_queues": 1, "file_size": 4096}}
     many = [reput.Message("T", **{"body": b"1", **each}) for each in (first, refused)]
 
     with reput.open(tmp_path, plugins=[], config=config) as store:
@@ -278,7 +280,7 @@ def test_of_many_messages_none_is_stored_where_a_later_one_is_refused(tmp_path, 
 
 
 def test_light_queues_of_one_put_many_go_on_from_each_other(tmp_path):
-    config = {"commitlog": {"light_queues": True, "max_light_queues": 2, "file_size": 4096}}
+    config = {"commitlog": {"max_light_queues": 2, "file_size": 4096}}
     names = [{"INNER_MULTI_DISPATCH": text} for text in ("%LMQ%a", "%LMQ%a,%LMQ%b", "%LMQ%b")]
 
     with reput.open(tmp_path, plugins=[], config=config) as store:
@@ -485,7 +487,7 @@ def test_no_room_for_the_next_file_fails_the_put_and_the_one_after_goes_on(tmp_p
             super().allocate(descriptor, size)
 
     disk = FullDisk()
-    config = {"commitlog": {"file_size": 4096, "preallocate": False}}
+    config = {"commitlog": {"file_size": 4096}}
     with reput.open(tmp_path, plugins=[], config=config, disk=disk) as store:
         store.put(reput.Message("T", b"x" * 3000))
         disk.full = True
@@ -630,14 +632,14 @@ def test_wrong_configuration_is_an_error_that_names_the_option(tmp_path, config,
 
 def test_configuration_comes_from_toml_and_is_remembered(tmp_path):
     (tmp_path / "reput.toml").write_text(
-        '[commitlog]\nfile_size = 8192\nstore_address = "10.0.0.7"\n'
+        '[commitlog]\nfile_size = 8192\nstore_address = "10.0.0.7:10911"\n'
     )
     with reput.open(tmp_path / "s", plugins=[], config=tmp_path / "reput.toml") as store:
         store.put(reput.Message("T", b"x"))
 
     with reput.open(tmp_path / "s") as store:
         assert store.get(0).store_host == ("10.0.0.7", 10_911)
-        assert store.config.store_address == "10.0.0.7"
+        assert store.config.store_host == ("10.0.0.7", 10_911)
     with pytest.raises(ConfigError):
         reput.open(tmp_path / "s", config=tmp_path / "none.toml")
 
@@ -694,7 +696,7 @@ class LogMachine(RuleBasedStateMachine):
         return reput.open(
             self.directory.name,
             plugins=[],
-            config={"commitlog": {"file_size": 2048, "window_size": 4096, "preallocate": False}},
+            config={"commitlog": {"file_size": 2048}},
             clock=lambda: self.now,
         )
 

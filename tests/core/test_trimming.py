@@ -214,8 +214,9 @@ def test_queue_offsets_that_are_written_down_are_on_disk_before(tmp_path):
 # --------------------------------------------------------------------------- readers
 
 
+@pytest.mark.sizes(commitlog={"window_size": 4096})
 def test_who_reads_when_the_head_goes_gets_the_message_or_a_clear_error(tmp_path):
-    with open_with(tmp_path, Deriving(), log={"window_size": 4096}) as store:
+    with open_with(tmp_path, Deriving()) as store:
         fill(store, 6)
         expected = [int(o) for batch in store.scan() for o in batch.physical_offset]
         with reput.open(tmp_path, "r", plugins=[Deriving()], disk=QuickDisk()) as reader:

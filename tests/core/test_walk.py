@@ -7,7 +7,7 @@ import attrs
 import reput
 from reput.log import Damage, Onward, Walk
 
-CONFIG = {"commitlog": {"file_size": 4096, "preallocate": False}}
+CONFIG = {"commitlog": {"file_size": 4096}}
 
 
 @attrs.define

@@ -16,11 +16,17 @@ from reput_testing import ManualClock
 from reput_testing.crashes.insides import insides
 
 QUICK = {
-    "commitlog": {"file_size": 65_536, "preallocate": False, "plugin_flush_interval_ms": 10},
+    "commitlog": {"file_size": 65_536},
     "dispatch": {"retry_count": 2},
 }
 
-pytestmark = [pytest.mark.usefixtures("quiet"), pytest.mark.sizes(dispatch={"retry_pause_ms": 1})]
+pytestmark = [
+    pytest.mark.usefixtures("quiet"),
+    pytest.mark.sizes(
+        commitlog={"plugin_flush_interval_ms": 10},
+        dispatch={"retry_pause_ms": 1},
+    ),
+]
 
 
 class Echo(reput.Plugin):
@@ -162,7 +168,9 @@ def test_a_resumed_plugin_works_again(tmp_path):
         assert state_of(store, "bad").state == "running"
 
 
-@pytest.mark.sizes(dispatch={"retry_max_pause_ms": 2})
+@pytest.mark.sizes(
+    dispatch={"retry_max_pause_ms": 2},
+)
 def test_a_full_disk_is_waited_out(tmp_path):
     calls = []
 

@@ -12,7 +12,7 @@ from pages import blocks_of, commands_of
 import reput
 from reput_schedule import delayed
 
-SMALL = {"commitlog": {"file_size": 1 << 16, "preallocate": False}}
+SMALL = {"commitlog": {"file_size": 1 << 16}}
 # The page's example of a plugin is a stranger's, and not installed here; its messages are ours.
 NAMES = {"audit": "index", "STORE": "store"}
 _NUMBER = re.compile(r"~?\d[\d,.:-]*")

@@ -11,7 +11,7 @@ from reput_doctor.repairing.repair import repair
 from reput_doctor.verifying.verify import verify
 from reput_integrity import check
 
-CONFIG = {"commitlog": {"file_size": FILE_SIZE, "preallocate": False}}
+CONFIG = {"commitlog": {"file_size": FILE_SIZE}}
 
 
 @pytest.fixture

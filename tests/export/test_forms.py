@@ -162,7 +162,7 @@ def test_directories_are_by_what_was_asked_for(store, tmp_path, parts):
 def test_no_topic_leads_out_of_the_target(tmp_path):
     # Only a damaged or a forged log has such a topic; a put refuses it.
     source = tmp_path / "store"
-    config = {"commitlog": {"file_size": 16_384, "preallocate": False}}
+    config = {"commitlog": {"file_size": 16_384}}
     with reput.open(source, plugins=(), config=config) as opened:
         opened.put(reput.Message("AAAAAAAAA", b"x"))
     (path,) = (source / "commitlog").iterdir()

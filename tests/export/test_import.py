@@ -153,7 +153,7 @@ def test_rows_of_others_come_as_they_stand(tmp_path):
 
 def test_what_cat_prints_can_be_imported(tmp_path):
     pytest.importorskip("reput_consumequeue")
-    config = {"commitlog": {"file_size": FILE_SIZE, "preallocate": False}}
+    config = {"commitlog": {"file_size": FILE_SIZE}}
     with reput.open(tmp_path / "old", config=config) as store:
         for number in range(5):
             store.put(reput.Message("T", b"%d" % number, keys=["k"], properties={"a": "b"}))

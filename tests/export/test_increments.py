@@ -58,7 +58,7 @@ def test_each_increment_holds_what_is_new(tmp_path):
 
 def test_beside_a_writer_each_message_is_exported_once(tmp_path):
     root, out = tmp_path / "store", tmp_path / "out"
-    config = {"commitlog": {"file_size": FILE_SIZE, "preallocate": False}}
+    config = {"commitlog": {"file_size": FILE_SIZE}}
     with reput.open(root, plugins=(), config=config) as store:
         for number in range(300):
             store.put(reput.Message("T", b"x" * (number % 90)))

@@ -25,7 +25,7 @@ print("done", flush=True)
 
 
 def put(root, first, count):
-    config = {"commitlog": {"file_size": 1 << 20, "preallocate": False}}
+    config = {"commitlog": {"file_size": 1 << 20}}
     with reput.open(root, plugins=(), config=config) as store:
         for start in range(first, first + count, 1_000):
             store.put_many(

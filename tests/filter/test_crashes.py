@@ -72,7 +72,7 @@ class TestKilled(QueuesWithBitMaps, KillContract):
 OPTIONS = {
     "plugins": ["consumequeue", "filter"],
     "config": {
-        "commitlog": {"file_size": 4096, "preallocate": False},
+        "commitlog": {"file_size": 4096},
         "consumequeue": SMALL,
         "filter": {"bit_maps": True},
     },

@@ -16,7 +16,7 @@ from reput.status import ReadStatus
 pytest.importorskip("reput_consumequeue")
 
 CONFIG = {
-    "commitlog": {"file_size": 1 << 20, "preallocate": False},
+    "commitlog": {"file_size": 1 << 20},
     "consumequeue": {"units_per_file": 1000},
 }
 WITH_BIT_MAPS = {

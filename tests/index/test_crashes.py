@@ -61,7 +61,7 @@ def test_a_store_that_was_opened_with_other_options_after_a_crash_is_mended(tmp_
     """Files that were left by a kill keep their geometry, found in them."""
     import shutil
 
-    log = {"file_size": 65_536, "preallocate": False}
+    log = {"file_size": 65_536}
     config = {"commitlog": log, "index": {"slots_per_file": 11, "items_per_file": 50}}
     with reput.open(tmp_path / "a", plugins=["index"], config=config, threads=False) as store:
         for number in range(100):

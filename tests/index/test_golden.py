@@ -60,12 +60,12 @@ def test_every_query_is_answered_as_java_answers_it(case, mode, golden_store, go
     ],
 )
 def test_files_built_again_from_the_log_are_javas_byte_for_byte(
-    case, window_size, golden_store, golden_rows
+    case, window_size, golden_store, golden_rows, monkeypatch
 ):
+    monkeypatch.setattr(reput.CommitLogConfig, "window_size", window_size)
     root, options = golden_store(case), options_of(golden_rows, case)
     javas = files_of(root)
     shutil.rmtree(root / "index")
-    options["config"]["commitlog"] = {"window_size": window_size}
 
     with reput.open(root, "w", **options) as store:
         assert store.wait_dispatched(60)

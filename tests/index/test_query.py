@@ -241,7 +241,7 @@ def test_the_answer_of_rocketmq_is_not_complete_where_its_list_was_full(tmp_path
 
 class TestInAStore:
     def open(self, root, plugins=("index",), **options):
-        log = {"file_size": 65_536, "preallocate": False}
+        log = {"file_size": 65_536}
         config = {"commitlog": log, "index": {"slots_per_file": 50, "items_per_file": 200}}
         if "index" not in plugins:
             del config["index"]

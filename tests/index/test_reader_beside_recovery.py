@@ -9,7 +9,7 @@ import reput
 
 PLUGINS = ["index"]
 CONFIG = {
-    "commitlog": {"file_size": 1 << 16, "preallocate": False},
+    "commitlog": {"file_size": 1 << 16},
     "index": {"slots_per_file": 7, "items_per_file": 6},
 }
 COUNT = 17

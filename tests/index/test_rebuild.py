@@ -208,7 +208,7 @@ def test_any_log_in_any_splits_gives_the_files_of_the_reput_loop(
         return now[0]
 
     config = {
-        "commitlog": {"file_size": 8_192, "preallocate": False},
+        "commitlog": {"file_size": 8_192},
         "index": {"slots_per_file": geometry.slot_count, "items_per_file": geometry.item_count},
     }
     with reput.open(

@@ -14,7 +14,7 @@ from reput_integrity import IntegrityPlugin, check
 from reput_integrity.layout import UNIT_DTYPE
 from reput_offline import rebuild
 
-SMALL = {"commitlog": {"file_size": 4096, "preallocate": False}}
+SMALL = {"commitlog": {"file_size": 4096}}
 
 
 class Clock:

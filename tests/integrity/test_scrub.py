@@ -17,7 +17,9 @@ from reput.files import Disk, file_name
 from reput_integrity import BackgroundScrub, Scrubber, ScrubState
 from reput_integrity.scrubbing.pace import Pace
 
-LOG = {"file_size": 65_536, "preallocate": False, "window_size": 8192}
+pytestmark = pytest.mark.sizes(commitlog={"window_size": 8192})
+
+LOG = {"file_size": 65_536}
 SMALL = {"commitlog": LOG}
 COUNT = 600
 

@@ -52,10 +52,9 @@ class Case:
         return {
             "commitlog": {
                 "file_size": COMMITLOG_SIZE,
-                "store_address": address,
-                "store_port": port,
+                "store_address": f"[{address}]:{port}" if self.v6 else f"{address}:{port}",
                 "record_crc": self.record_crc,
-                "light_queues": self.light_queues,
+                "max_light_queues": 20_000 if self.light_queues else 0,
             },
             "consumequeue": {
                 "units_per_file": UNITS_PER_FILE,

@@ -29,7 +29,7 @@ def all_of(path: Path) -> list[dict[str, object]]:
 def prepared(path: Path) -> Path:
     """An empty store with files of the sizes that the Java program opens."""
     config = {
-        "commitlog": {"file_size": FILE_SIZE, "preallocate": False},
+        "commitlog": {"file_size": FILE_SIZE},
         "consumequeue": {"units_per_file": 100},
     }
     with reput.open(path, plugins={"consumequeue"}, config=config):

@@ -59,7 +59,7 @@ def play_with_java(rocketmq: RocketMQ, ports: Ports, home: Path) -> Played:
 
 
 def play_with_ours(ports: Ports, home: Path) -> Played:
-    log = {"file_size": 1 << 20, "store_address": HOST, "store_port": ports.broker}
+    log = {"file_size": 1 << 20, "store_address": f"{HOST}:{ports.broker}"}
     store_config = {**realbroker.STORE_CONFIG, "commitlog": log}
     config = ServerConfig(
         listen=(HOST, ports.broker), name_server=(HOST, ports.names), cluster=CLUSTER

@@ -62,7 +62,7 @@ def shown(text: str) -> list[str]:
 
 def test_the_tool_prints_the_same(newest: RocketMQ, tmp_path: Path):
     names_port, port = realbroker.free_ports(), realbroker.free_ports(1, -2)
-    log = {"file_size": 1 << 20, "store_address": HOST, "store_port": port}
+    log = {"file_size": 1 << 20, "store_address": f"{HOST}:{port}"}
     options = {"plugins": PLUGINS, "config": {**realbroker.STORE_CONFIG, "commitlog": log}}
     config = ServerConfig(listen=(HOST, port), name_server=(HOST, names_port), cluster="reput")
     names = f"{HOST}:{names_port}"

@@ -23,7 +23,7 @@ from reput_metrics.sampling import Sample, Sampler, of_path, of_store
 pytestmark = pytest.mark.sizes(dispatch={"retry_pause_ms": 1})
 
 ROOT = Path(__file__).parents[2]
-SMALL = {"commitlog": {"file_size": 1 << 16, "preallocate": False}}
+SMALL = {"commitlog": {"file_size": 1 << 16}}
 PLUGINS = ["consumequeue", "integrity"]
 
 

@@ -33,7 +33,7 @@ MESSAGE_FIELDS = (
     "reconsume_times",
     "prepared_transaction_offset",
 )
-OPTIONS = ("max_message_size", "record_crc", "store_address", "store_port", "light_queues")
+OPTIONS = ("max_message_size", "record_crc", "store_address", "max_light_queues")
 COLUMN_FIELDS = tuple(name for name in MESSAGE_FIELDS if name != "born_host")
 
 
@@ -195,7 +195,7 @@ def without_places(answers):
 
 @given(
     st.lists(tasks, min_size=10, max_size=40),
-    st.sampled_from([{}, {}, {}, {"record_crc": True}, {"light_queues": True}]),
+    st.sampled_from([{}, {}, {}, {"record_crc": True}, {"max_light_queues": 20_000}]),
 )
 @settings(max_examples=400 if SOAK else 15, deadline=None, suppress_health_check=list(HealthCheck))
 def test_any_value_of_any_field_is_stored_or_refused_the_same(tmp_path_factory, tasks, options):

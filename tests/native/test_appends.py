@@ -219,7 +219,14 @@ steps = st.one_of(
 @given(
     tasks=st.lists(steps, min_size=1, max_size=12),
     options=st.sampled_from(
-        [{}, {}, {}, {"record_crc": True}, {"light_queues": True}, {"store_address": "::1"}]
+        [
+            {},
+            {},
+            {},
+            {"record_crc": True},
+            {"max_light_queues": 20_000},
+            {"store_address": "[::1]:10911"},
+        ]
     ),
 )
 @settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))

@@ -146,7 +146,7 @@ def test_records_that_are_beyond_doubt(sent, is_light, data):
 
 PLUGINS = ["consumequeue", "filter", "compaction"]
 CONFIG = {
-    "commitlog": {"file_size": 1 << 15, "preallocate": False, "light_queues": True},
+    "commitlog": {"file_size": 1 << 15, "max_light_queues": 20_000},
     "consumequeue": {"units_per_file": 70, "multi_dispatch": True},
     "compaction": {"topics": ["prices"]},
 }
@@ -288,7 +288,7 @@ def test_bodies_that_rot_under_an_open_store(tmp_path, made):
 
 def test_readers_beside_a_writer_and_beside_trimming(tmp_path):
     config = {
-        "commitlog": {"file_size": 1 << 14, "preallocate": False},
+        "commitlog": {"file_size": 1 << 14},
         "consumequeue": {"units_per_file": 70},
     }
     failures, done = [], threading.Event()

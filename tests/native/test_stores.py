@@ -17,7 +17,7 @@ from reput_testing import ManualClock
 
 PLUGINS = ["consumequeue", "index"]
 CONFIG = {
-    "commitlog": {"file_size": 1 << 20, "preallocate": False},
+    "commitlog": {"file_size": 1 << 20},
     "consumequeue": {"units_per_file": 500},
     "index": {"slots_per_file": 200, "items_per_file": 3_000},
 }

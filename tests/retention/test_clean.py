@@ -18,7 +18,7 @@ def aged_store(tmp_path):
     def make(retention=None, plugins=()):
         clock = ManualClock()
         path = tmp_path / "aged"
-        config = {"commitlog": {"file_size": SIZE, "preallocate": False}}
+        config = {"commitlog": {"file_size": SIZE}}
         if retention:
             config["retention"] = retention
         with reput.open(path, plugins=plugins, config=config, clock=clock, threads=False) as store:

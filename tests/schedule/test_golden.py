@@ -18,7 +18,7 @@ LEVELS = {"delay_levels": "1s 2s 4s"}
 def open_store(root, mode="w", clock=None, **options):
     config = {"schedule": {**LEVELS, **options}, "consumequeue": {"units_per_file": 100}}
     if not root.exists():
-        log = {"file_size": 65_536, "store_address": "192.168.0.7"}
+        log = {"file_size": 65_536, "store_address": "192.168.0.7:10911"}
         config["commitlog"] = log
     return reput.open(
         root,

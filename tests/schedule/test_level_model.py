@@ -55,7 +55,6 @@ class Levels(RuleBasedStateMachine):
             "commitlog": {
                 "file_size": FILE_SIZE,
                 "max_message_size": 2_048,
-                "preallocate": False,
                 "flush": self.flush_mode,
             },
             "schedule": {"delay_levels": LEVELS},

@@ -13,7 +13,7 @@ from reput_testing.logs.clock import NOON
 
 SCHEDULE = "SCHEDULE_TOPIC_XXXX"
 CONFIG = {
-    "commitlog": {"file_size": 4_096, "preallocate": False},
+    "commitlog": {"file_size": 4_096},
     "consumequeue": {"units_per_file": 20},
     "schedule": {"delay_levels": "1s 3s"},
 }

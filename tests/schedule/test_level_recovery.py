@@ -23,7 +23,7 @@ def clock():
 
 
 def opened(root, clock, disk=None, **options):
-    log = {"file_size": FILE_SIZE, "preallocate": False, "max_message_size": 8_192}
+    log = {"file_size": FILE_SIZE, "max_message_size": 8_192}
     return reput.open(
         root,
         plugins=["consumequeue", "schedule"],

@@ -109,7 +109,7 @@ def test_a_file_of_options_stands_in_for_options_and_limits_and_configures_the_s
         connections = 1
         [commitlog]
         file_size = 1_048_576
-        store_address = "10.1.2.3"
+        store_address = "10.1.2.3:10911"
         """
     )
     with serving(path, "--config", file, "--cluster", "given") as process:

@@ -16,7 +16,7 @@ import reput
 
 FILE_SIZE = 1 << 15
 CONFIG = {
-    "commitlog": {"file_size": FILE_SIZE, "preallocate": False},
+    "commitlog": {"file_size": FILE_SIZE},
     "consumequeue": {"units_per_file": 50},
     "retention": {"max_bytes": 4 * FILE_SIZE},
 }

@@ -48,7 +48,7 @@ def disk():
 @pytest.fixture
 def served(tmp_path, disk, flush):
     """A store whose disk is full after its first file, and a connection to its server."""
-    log = {"file_size": 1 << 20, "preallocate": False, "flush": flush}
+    log = {"file_size": 1 << 20, "flush": flush}
     plugins = frozenset({"consumequeue", "consumer", "filter", "index", "schedule", "transaction"})
     with ExitStack() as stack:
         store = stack.enter_context(

@@ -60,8 +60,7 @@ def test_a_name_that_stands_for_the_broker_is_resolved_for_records():
     ) as ports:
         assert ports.address == ("localhost", ports.store_address[1])
         assert ports.log_options() == {
-            "store_address": "127.0.0.1",
-            "store_port": ports.broker[0].getsockname()[1],
+            "store_address": f"127.0.0.1:{ports.broker[0].getsockname()[1]}",
         }
 
 

@@ -134,7 +134,7 @@ def made(tmp_path_factory):
     """A closed store of some splits."""
     root = tmp_path_factory.mktemp("made") / "store"
     config = {
-        "commitlog": {"file_size": 2 << 20, "preallocate": False},
+        "commitlog": {"file_size": 2 << 20},
         "consumequeue": {"units_per_file": 2_000},
         "index": {"slots_per_file": 1_000, "items_per_file": 20_000},
     }

@@ -26,7 +26,7 @@ def near(monkeypatch):
 
 
 def store_of(root, bodies):
-    config = {"commitlog": {"file_size": FILE_SIZE, "preallocate": False}}
+    config = {"commitlog": {"file_size": FILE_SIZE}}
     with reput.open(root, plugins=(), config=config) as store:
         for body in bodies:
             store.put(reput.Message("T", body))

@@ -96,7 +96,7 @@ def test_rows_of_several_stores_say_which_is_theirs(plain_store, store):
 
 
 def test_small_splits_are_all_of_the_log_once(tmp_path):
-    config = {"commitlog": {"file_size": 1 << 20, "preallocate": False}}
+    config = {"commitlog": {"file_size": 1 << 20}}
     with reput.open(tmp_path, plugins=(), config=config) as store:
         store.put_many(
             [reput.Message("T", b"x" * (number * 37 % 2_000)) for number in range(3_000)]

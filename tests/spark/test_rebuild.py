@@ -25,7 +25,7 @@ from reput_spark.jobs.engine import SparkEngine, do_task
 from reput_spark.jobs.rebuild import rebuild
 
 CONFIG = {
-    "commitlog": {"file_size": 1 << 20, "preallocate": False},
+    "commitlog": {"file_size": 1 << 20},
     "consumequeue": {"units_per_file": 500},
     "index": {"slots_per_file": 1_000, "items_per_file": 9_000},
 }

@@ -23,7 +23,7 @@ from reput_testing.disks.failing import FaultyDisk
 
 MAP = pa.map_(pa.string(), pa.string())
 BORN = 7
-CONFIG = {"commitlog": {"file_size": 65_536, "preallocate": False}}
+CONFIG = {"commitlog": {"file_size": 65_536}}
 
 
 def batch_of(rows):

@@ -56,7 +56,7 @@ def test_a_table_a_view_of_it_and_a_temporary_view(spark, plain_store):
 @pytest.fixture
 def packed(tmp_path):
     """Directory of a store with a compressed body in the directory of a broker."""
-    config = {"commitlog": {"file_size": 65_536, "preallocate": False}}
+    config = {"commitlog": {"file_size": 65_536}}
     with reput.open(tmp_path / "broker-a" / "store", plugins=(), config=config) as store:
         store.put(reput.Message("orders", zlib.compress(b"x" * 500), sys_flag=COMPRESSED))
     return tmp_path

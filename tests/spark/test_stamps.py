@@ -23,7 +23,7 @@ from reput_spark.writing.settling.stamps import (
 )
 from reput_testing.disks.failing import FaultyDisk
 
-CONFIG = {"commitlog": {"file_size": 65_536, "preallocate": False}}
+CONFIG = {"commitlog": {"file_size": 65_536}}
 MAP = pa.map_(pa.string(), pa.string())
 
 

@@ -37,7 +37,7 @@ class Clock:
 def made(tmp_path_factory):
     root = tmp_path_factory.mktemp("stats") / "store"
     clock = Clock()
-    config = {"commitlog": {"file_size": 16_384, "preallocate": False}}
+    config = {"commitlog": {"file_size": 16_384}}
     with reput.open(root, plugins=(), config=config, clock=clock) as store:
         for number in range(900):
             store.put(

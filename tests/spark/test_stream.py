@@ -21,7 +21,7 @@ from reput_spark.reading.stream.options import STREAM_OPTIONS, StreamOptions
 from reput_spark.reading.stream.planning import LogStream, read_stream_task
 
 COLUMNS = schema_of(["topic", "physical_offset", "body"], unit="us")
-CONFIG = {"commitlog": {"file_size": FILE_SIZE, "preallocate": False}}
+CONFIG = {"commitlog": {"file_size": FILE_SIZE}}
 
 
 def options_of(*paths, **options):
@@ -627,7 +627,7 @@ def test_a_last_record_whose_file_was_removed_is_not_missed(store):
 
 @pytest.mark.parametrize("size", [40, 100_000, 3_000_000])
 def test_the_last_record_is_found_whatever_its_size(tmp_path, size):
-    config = {"commitlog": {"file_size": 16 << 20, "preallocate": False}}
+    config = {"commitlog": {"file_size": 16 << 20}}
     with reput.open(tmp_path, plugins=(), config=config) as store:
         for number in range(3):
             placed = store.put(reput.Message("T", b"%d" % number * size))

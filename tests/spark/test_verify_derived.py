@@ -20,7 +20,7 @@ from reput_spark.cli import engines
 @pytest.fixture
 def path(tmp_path):
     root = tmp_path / "store"
-    config = {"commitlog": {"file_size": 1 << 16, "preallocate": False}}
+    config = {"commitlog": {"file_size": 1 << 16}}
     with reput.open(root, plugins=["consumequeue", "index"], config=config) as store:
         store.put_many([reput.Message("T", b"x%d" % n, keys=[f"k{n}"]) for n in range(500)])
         store.wait_dispatched()

@@ -39,7 +39,7 @@ from reput_offline import LocalEngine
 from reput_spark import SparkReputError
 from reput_spark.writing.segments import stage_segment
 
-CONFIG = {"commitlog": {"file_size": FILE_SIZE, "preallocate": False}}
+CONFIG = {"commitlog": {"file_size": FILE_SIZE}}
 
 
 def queues_of(root):
@@ -212,7 +212,7 @@ def test_no_rows_leave_a_store_as_it_is(tmp_path):
 
 
 def test_what_is_not_said_is_the_stores(tmp_path):
-    config = {"commitlog": {**CONFIG["commitlog"], "store_address": "10.1.2.3", "store_port": 99}}
+    config = {"commitlog": {**CONFIG["commitlog"], "store_address": "10.1.2.3:99"}}
     with reput.open(tmp_path / "store", plugins=(), config=config):
         pass
 

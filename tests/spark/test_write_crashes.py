@@ -79,7 +79,7 @@ class Arming(LocalEngine):
 
 PARTITIONS = [[rows_of(0, 200)], [rows_of(1, 50)], [rows_of(2, 50)]]
 BODIES = [body for (each,) in PARTITIONS for body in each.column("body").to_pylist()]
-SMALL = {"file_size": FILE_SIZE, "preallocate": False}
+SMALL = {"file_size": FILE_SIZE}
 OLD = rows_of(9, 30)
 OLD_BODIES = OLD.column("body").to_pylist()
 AGAIN = rows_of(8, 7)
@@ -103,7 +103,7 @@ def killed_after(root, changes, name="first"):
 def closed_store(tmp_path_factory):
     """Copies a closed store of one file, with one plugin, for opening all of them takes longer."""
     made = tmp_path_factory.mktemp("made") / "store"
-    config = {"commitlog": {"file_size": FILE_SIZE, "preallocate": False}}
+    config = {"commitlog": {"file_size": FILE_SIZE}}
     with reput.open(made, plugins={"consumequeue"}, config=config) as store:
         store.put_many(columns_of(OLD))
     return lambda root: Path(shutil.copytree(made, root))

@@ -21,7 +21,7 @@ def run() -> Iterator[Callable[..., Outcome]]:
         yield run
 
 
-SMALL = {"commitlog": {"file_size": 1 << 16, "preallocate": False}}
+SMALL = {"commitlog": {"file_size": 1 << 16}}
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ def open_store(root, clock=None, disk=None, sizes=(1200, 200), **options):
     return reput.open(
         root,
         plugins=[kind.from_section("compaction", {"topics": ["t", "u"], **options})],
-        config={"commitlog": {"file_size": 1 << 16, "preallocate": False}},
+        config={"commitlog": {"file_size": 1 << 16}},
         threads=False,
         clock=clock or ManualClock(),
         disk=disk or QuickDisk(),

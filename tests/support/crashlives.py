@@ -7,7 +7,7 @@ import reput
 
 def options_for(flush, plugins=(), **sections):
     """Of a store with small files; sections other than the log's are those of its plugins."""
-    log = {"file_size": 4096, "preallocate": False, "flush": flush, **sections.pop("commitlog", {})}
+    log = {"file_size": 4096, "flush": flush, **sections.pop("commitlog", {})}
     return {"plugins": list(plugins), "config": {"commitlog": log, **sections}}
 
 

@@ -13,7 +13,7 @@ FILE_SIZE = 4096
 
 
 def config(**options):
-    return {"commitlog": {"file_size": FILE_SIZE, "preallocate": False, **options}}
+    return {"commitlog": {"file_size": FILE_SIZE, **options}}
 
 
 def open_store(root, mode="w", *, disk=None, plugins=(), clock=None, follow_links=False, **options):

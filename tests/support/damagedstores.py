@@ -32,7 +32,7 @@ class Offsets(reput.Plugin):
 
 
 def open_small(root, mode="w", *, plugins=None, **options):
-    sections = {"commitlog": {"file_size": FILE_SIZE, "preallocate": False, **options}}
+    sections = {"commitlog": {"file_size": FILE_SIZE, **options}}
     if "consumequeue" in (plugins or ()):
         sections["consumequeue"] = {"units_per_file": 4}
     return reput.open(

@@ -472,7 +472,7 @@ def open_quickly(root, mode, *, plugins=(), log=None, **options):
         root,
         mode,
         plugins=list(plugins),
-        config={"commitlog": {"preallocate": False, **(log or {})}} if mode == "w" else None,
+        config={"commitlog": {**(log or {})}} if mode == "w" else None,
         threads=False,
         disk=QuickDisk(),
         clock=_clock,

@@ -34,7 +34,7 @@ class Delayed:
             self.root,
             plugins=["consumequeue", self.plugin],
             config={
-                "commitlog": {"file_size": 1 << 16, "preallocate": False},
+                "commitlog": {"file_size": 1 << 16},
                 "consumequeue": {"units_per_file": 64},
             },
             clock=self.clock,

@@ -19,7 +19,7 @@ class Clock:
 
 def make_store(root):
     """1,200 messages in three topics, one of retries and one with a strange name."""
-    config = {"commitlog": {"file_size": 1 << 15, "preallocate": False}}
+    config = {"commitlog": {"file_size": 1 << 15}}
     with reput.open(root, plugins=(), config=config, clock=Clock()) as store:
         for number in range(1_200):
             store.put(

@@ -11,7 +11,7 @@ import reput
 from reput_consumer import ConsumerPlugin
 from reput_testing import ManualClock
 
-CONFIG = {"commitlog": {"file_size": 1 << 20, "preallocate": False}}
+CONFIG = {"commitlog": {"file_size": 1 << 20}}
 PLUGINS = ("consumequeue", "schedule", "consumer")
 
 

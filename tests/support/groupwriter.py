@@ -21,7 +21,7 @@ from typing import Any
 import reput
 from reput_consumer import Retry
 
-CONFIG = {"commitlog": {"file_size": 1 << 20, "preallocate": False}}
+CONFIG = {"commitlog": {"file_size": 1 << 20}}
 PLUGINS = ("consumequeue", "schedule", "consumer")
 PUT_COUNT = 150
 FASTER = 100

@@ -94,7 +94,6 @@ class Life:
         return {
             "commitlog": {
                 "file_size": FILE_SIZE,
-                "preallocate": chance.random() < 0.5,
                 "record_crc": chance.random() < 0.2,
                 "flush_timeout_ms": 60_000,
             },
@@ -130,7 +129,6 @@ class Life:
                 "flush": chance.choice(("async", "async", "sync")),
                 "read_horizon": chance.choice(("", "appended", "durable")),
                 "flush_interval_ms": chance.choice((1, 5, 500)),
-                "plugin_flush_interval_ms": chance.choice((1, 5, 20, 1_000)),
             }
             job = WRITE
             if number and chance.random() < 0.2:

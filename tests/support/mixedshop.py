@@ -21,7 +21,7 @@ from reput_schedule import delayed
 from reput_testing import ManualClock, QuickDisk
 
 SECTIONS: Final[dict[str, dict[str, Any]]] = {
-    "commitlog": {"file_size": plan.FILE_SIZE, "preallocate": False},
+    "commitlog": {"file_size": plan.FILE_SIZE},
     "consumequeue": {"units_per_file": 7, "extend": True},
     "index": {"slots_per_file": 20, "items_per_file": 12},
     "filter": {"bit_maps": True},

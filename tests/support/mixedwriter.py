@@ -58,8 +58,16 @@ class Writer:
         self.root = root
         self.journal = Journal(journal)
         self.death = death
-        wait_ms = random.Random(death.seed).choice((0, 50, 3_000))
-        resize({"transaction": {"op_batch_interval_ms": wait_ms}})
+        chance = random.Random(death.seed)
+        resize(
+            {
+                "commitlog": {
+                    "made_ahead_from": chance.choice((0, 1 << 30)),
+                    "plugin_flush_interval_ms": chance.choice((1, 5, 20, 1_000)),
+                },
+                "transaction": {"op_batch_interval_ms": chance.choice((0, 50, 3_000))},
+            }
+        )
         self.clock = Clock(ahead_ms)
         self.disk = MortalDisk(flushes=False, maps=death.operation is not None)
         self.store: Any = None

@@ -18,7 +18,7 @@ from reput_spark.writing.segments import stage_segment
 
 FILE_SIZE = 4_096
 NOW = 1_700_000_000_000  # ms
-CONFIG = {"commitlog": {"file_size": FILE_SIZE, "preallocate": False}}
+CONFIG = {"commitlog": {"file_size": FILE_SIZE}}
 
 
 def rows_of(partition, count, **columns):

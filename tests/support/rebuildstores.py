@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import reput
 
-LOG = {"file_size": 1 << 20, "preallocate": False}
+LOG = {"file_size": 1 << 20}
 SPLIT = 300_000  # bytes; at least 1 MiB is taken where the log is small
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import reput
 from reput_spark import local_session
 
-CONFIG = {"commitlog": {"file_size": 1 << 20, "preallocate": False}}
+CONFIG = {"commitlog": {"file_size": 1 << 20}}
 # Those that a snippet opens or begins by itself: as it does, but without a GiB for each.
 STORES = {
     "orders-store": {},

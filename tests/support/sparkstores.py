@@ -10,7 +10,7 @@ MESSAGES = 400
 
 def fill(root, count=MESSAGES, first=0):
     """Append messages to the store ``root``, which is made; each says its number."""
-    config = {"commitlog": {"file_size": FILE_SIZE, "preallocate": False}}
+    config = {"commitlog": {"file_size": FILE_SIZE}}
     with reput.open(root, plugins=(), config=config) as store:
         for number in range(first, first + count):
             store.put(
@@ -38,7 +38,7 @@ def forged_store(root, *, before=0):
     Returns:
         Physical offsets of its records, and that of the one in the body.
     """
-    config = {"commitlog": {"file_size": 1 << 20, "preallocate": False}}
+    config = {"commitlog": {"file_size": 1 << 20}}
     with reput.open(f"{root}-model", plugins=(), config=config) as model:
         for _ in range(before):
             model.put(reput.Message("T", b"a" * 100))

@@ -20,7 +20,7 @@ from reput_testing import ManualClock, QuickDisk
 
 PLUGINS = ["compaction", "consumequeue", "filter", "index", "schedule", "transaction"]
 CONFIG = {
-    "commitlog": {"file_size": 8192, "preallocate": True},
+    "commitlog": {"file_size": 8192},
     "consumequeue": {"units_per_file": 20, "extend": True},
     "index": {"slots_per_file": 20, "items_per_file": 60},
     "compaction": {"topics": ["prices"]},

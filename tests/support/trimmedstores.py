@@ -9,7 +9,7 @@ from reput_testing import ManualClock, QuickDisk
 
 SIZE = 4_096
 HOUR = 3_600_000
-LOG = {"file_size": SIZE, "preallocate": False, "plugin_flush_interval_ms": 5}
+LOG = {"file_size": SIZE}
 DISPATCH = {"retry_count": 0}
 
 

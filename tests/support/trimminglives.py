@@ -38,7 +38,7 @@ class Life:
         return durable, len(self.sent), self.least_min, self.most_min
 
     def open(self, root):
-        log = {"file_size": SIZE, "preallocate": False, "flush": "sync"}
+        log = {"file_size": SIZE, "flush": "sync"}
         self.store = reput.open(
             root,
             plugins=self.plugins,

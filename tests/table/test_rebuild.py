@@ -18,7 +18,7 @@ QUERY = "SELECT topic, tag, minute, messages, body_size FROM counter ORDER BY 1,
 @pytest.fixture
 def store(tmp_path, installed_counter):
     root, clock = tmp_path / "store", ManualClock()
-    config = {"commitlog": {"file_size": 1 << 20, "preallocate": False}}
+    config = {"commitlog": {"file_size": 1 << 20}}
     views = list(sample_log().messages())
     with reput.open(root, plugins=[installed_counter], config=config, clock=clock) as store:
         for number in range(6):

@@ -214,7 +214,7 @@ def test_a_written_log_is_a_store_that_opens(tmp_path):
 
 def test_a_store_writes_the_same_bytes(tmp_path):
     log, clock = sample_log(), ManualClock()
-    options = {"commitlog": {"file_size": log.file_size, "preallocate": False}}
+    options = {"commitlog": {"file_size": log.file_size}}
 
     with reput.open(tmp_path / "store", plugins=[], config=options, clock=clock) as store:
         for view in log.messages():

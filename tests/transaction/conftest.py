@@ -12,7 +12,7 @@ import pytest
 import reput
 from reput_testing import ManualClock
 
-CONFIG = {"commitlog": {"file_size": 65_536, "preallocate": False}}
+CONFIG = {"commitlog": {"file_size": 65_536}}
 PLUGINS = ["consumequeue", "transaction"]
 
 

@@ -18,7 +18,7 @@ def test_what_was_committed_behind_a_failed_flush_is_not_asked_about(tmp_path):
     options = {
         "plugins": ["consumequeue", "transaction"],
         "config": {
-            "commitlog": {"file_size": 65_536, "preallocate": False},
+            "commitlog": {"file_size": 65_536},
         },
         "clock": clock,
         "threads": False,

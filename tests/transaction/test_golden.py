@@ -48,7 +48,7 @@ def test_built_again_beside_the_plugin_the_queues_are_javas_byte_for_byte(golden
 def test_records_put_again_are_javas_but_for_time_and_place(golden_store, golden_rows, tmp_path):
     rows = golden_rows("transaction", "put")
     assert {row["sys_flag"] & 0xC for row in rows} == {0, 4, 8, 12}
-    config = {"commitlog": {"file_size": 65_536, "store_address": "192.168.0.7"}}
+    config = {"commitlog": {"file_size": 65_536, "store_address": "192.168.0.7:10911"}}
     clock = iter([row["store_timestamp"] for row in rows] + [0] * 9)
 
     with (

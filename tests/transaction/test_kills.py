@@ -24,7 +24,7 @@ class Transactions:
             root,
             plugins=["consumequeue", self.plugin],
             config={
-                "commitlog": {"file_size": 1 << 16, "preallocate": False},
+                "commitlog": {"file_size": 1 << 16},
                 "consumequeue": {"units_per_file": 64},
             },
             clock=clock,

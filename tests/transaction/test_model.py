@@ -18,7 +18,7 @@ from reput_transaction import TransactionEndedError
 
 pytestmark = pytest.mark.sizes(transaction={"snapshot_size": 4_096})
 CONFIG = {
-    "commitlog": {"file_size": 8_192, "preallocate": False},
+    "commitlog": {"file_size": 8_192},
     "consumequeue": {"units_per_file": 50},
     "transaction": {"check_max": 3, "keep_hours": 100_000},
 }

@@ -22,7 +22,7 @@ HALF = "RMQ_SYS_TRANS_HALF_TOPIC"
 OP = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
 TOPICS = ("orders", "payments")
 CONFIG = {
-    "commitlog": {"file_size": 4096, "preallocate": False},
+    "commitlog": {"file_size": 4096},
     "consumequeue": {"units_per_file": 20},
     "transaction": {"keep_hours": 800_000},
 }

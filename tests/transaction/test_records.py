@@ -54,7 +54,7 @@ def text(**properties):
 
 @pytest.fixture
 def store(tmp_path):
-    config = {"commitlog": {"file_size": 65_536, "preallocate": False}}
+    config = {"commitlog": {"file_size": 65_536}}
     plugins = ["consumequeue", "transaction"]
     with reput.open(
         tmp_path, plugins=plugins, config=config, clock=ManualClock(), threads=False
@@ -154,7 +154,7 @@ def test_markers_of_commits_are_written_together_once_they_are_on_disk(store):
 
 
 def test_with_ipv6_hosts_the_flags_of_a_commit_are_those_of_the_hosts_and_the_commit(tmp_path):
-    config = {"commitlog": {"file_size": 65_536, "store_address": "fe80::1"}}
+    config = {"commitlog": {"file_size": 65_536, "store_address": "[fe80::1]:10911"}}
     with reput.open(
         tmp_path, plugins=["consumequeue", "transaction"], config=config, threads=False
     ) as store:

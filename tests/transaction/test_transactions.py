@@ -307,7 +307,7 @@ def test_more_open_ones_than_allowed_suspend_the_plugin_and_say_which_option(ste
 
 
 def test_threads_end_each_transaction_once(tmp_path):
-    config = {"commitlog": {"file_size": 1 << 20, "preallocate": False}}
+    config = {"commitlog": {"file_size": 1 << 20}}
     with reput.open(tmp_path, plugins=["consumequeue", "transaction"], config=config) as store:
         halves = [
             store.plugin("transaction").prepare(reput.Message("orders", b"%d" % n))

@@ -169,7 +169,7 @@ def test_counts_of_splits_add_up_to_the_same_file(tmp_path, jobs):
     from reput_offline import LocalEngine, run_rebuild
 
     clock = ManualClock(NOON)
-    config = {"commitlog": {"file_size": 1 << 21, "preallocate": False}}
+    config = {"commitlog": {"file_size": 1 << 21}}
     with reput.open(tmp_path, plugins=["audit"], config=config, clock=clock) as store:
         for number in range(40):
             message = reput.Message(f"topic-{number % 3}", b"x" * (number % 7))

@@ -14,7 +14,7 @@ from reput_cli.root import reput as command
 
 pytestmark = pytest.mark.sizes(compaction={"log_file_size": 1200, "queue_file_size": 200})
 CONFIG = {
-    "commitlog": {"file_size": 1 << 16, "preallocate": False},
+    "commitlog": {"file_size": 1 << 16},
     "compaction": {"topics": ["prices", "orders"]},
 }
 

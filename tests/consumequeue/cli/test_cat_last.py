@@ -18,7 +18,7 @@ COUNT = 3_000
 def path(tmp_path):
     """3,000 messages in four queues at random; one in a hundred is tagged rare."""
     clock, chance = ManualClock(START), random.Random(14)
-    config = {"commitlog": {"file_size": 1 << 20, "preallocate": False}}
+    config = {"commitlog": {"file_size": 1 << 20}}
     with reput.open(
         tmp_path / "store", plugins=["consumequeue"], config=config, clock=clock
     ) as store:

@@ -8,7 +8,7 @@ import reput
 from reput_cli.commands import cat
 from reput_cli.kit.exitcodes import ExitCode
 
-CONFIG = {"commitlog": {"file_size": 1 << 16, "preallocate": False}}
+CONFIG = {"commitlog": {"file_size": 1 << 16}}
 
 
 @pytest.fixture(params=[("consumequeue",), ("consumequeue", "filter"), ()])

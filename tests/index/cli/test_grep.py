@@ -9,7 +9,7 @@ import pytest
 import reput
 
 CONFIG = {
-    "commitlog": {"file_size": 1 << 16, "preallocate": False},
+    "commitlog": {"file_size": 1 << 16},
     "index": {"slots_per_file": 50, "items_per_file": 60},
 }
 

@@ -135,7 +135,7 @@ def _golden(release: str, case: str) -> Healthy:
 
 def _written(name: str, *, then: Callable[[str], None] = lambda root: None, **options) -> Healthy:
     config = {
-        "commitlog": {"file_size": SMALL_FILE, "preallocate": False, **options},
+        "commitlog": {"file_size": SMALL_FILE, **options},
         "consumequeue": {"units_per_file": 8},
         "index": {"slots_per_file": 20, "items_per_file": 40},
     }

@@ -2,18 +2,44 @@
 
 from __future__ import annotations
 
-from typing import Final
+import re
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final
 
 import attrs
 from attrs.validators import in_, instance_of
 
 from reput.bounds import INT32_MAX, whole_between
+from reput.errors import MessageIllegalError
+from reput.record.ids import pack_host
 from reput.record.layout import BLANK_MIN_SIZE, RECORD_MIN_SIZE
 
 __all__ = ["LOG_SECTION", "CommitLogConfig"]
 
 LOG_SECTION: Final = "commitlog"
 """Name of the configuration section."""
+
+
+_PORT: Final = 10_911
+_ADDRESS: Final = re.compile(r"(?:\[(?P<v6>[^\[\]]*)\]|(?P<v4>[^:\[\]]*)):(?P<port>[0-9]{1,5})")
+
+
+def _host(text: str) -> tuple[str, int]:
+    """Return address and port; an address alone has RocketMQ's port."""
+    found = _ADDRESS.fullmatch(text)
+    if found is None:
+        return text, _PORT
+    return found["v6"] or found["v4"] or "", int(found["port"])
+
+
+def _check_address(config: object, field: attrs.Attribute[Any], value: object) -> None:
+    expected = f"{field.name}: an IP address and a port expected, such as 10.0.0.5:10911 or [::1]:1"
+    if not isinstance(value, str):
+        raise TypeError(f"{expected}, found {value!r}")
+    try:
+        pack_host(*_host(value))
+    except MessageIllegalError:
+        raise ValueError(f"{expected}, found {value!r}") from None
 
 
 @attrs.frozen(kw_only=True)
@@ -32,38 +58,45 @@ class CommitLogConfig:
     """Time between two flushes of ``"async"``."""
     flush_timeout_ms: int = attrs.field(default=5_000, validator=whole_between(1, INT32_MAX))
     """How long a put of ``"sync"`` waits before `FlushDiskTimeoutError`."""
-    plugin_flush_interval_ms: int = attrs.field(
-        default=1_000, validator=whole_between(1, INT32_MAX)
-    )
-    """Time between two flushes of the plugins' files."""
     max_message_size: int = attrs.field(
         default=4 * 1024 * 1024, validator=whole_between(1, 32 * 1024 * 1024)
     )
     """Bytes of the largest body; a whole record may have 64 KiB more."""
-    store_address: str = attrs.field(default="127.0.0.1", validator=instance_of(str))
-    """Store address written to records, IPv4 or IPv6."""
-    store_port: int = attrs.field(default=10_911, validator=whole_between(0, 65_535))
-    """Store port written to records."""
-    light_queues: bool = attrs.field(default=False, validator=instance_of(bool))
-    """Give queue offsets to the light queues (``%LMQ%…``) that a message's ``INNER_MULTI_DISPATCH``
-    names (RocketMQ's ``enableLmq``)."""
-    max_light_queues: int = attrs.field(default=20_000, validator=whole_between(0, INT32_MAX))
-    """Most light queues that a put may create (``maxLmqConsumeQueueNum``)."""
+    store_address: str = attrs.field(default="127.0.0.1:10911", validator=_check_address)
+    """Address written to records as their store's: IPv4, or IPv6 in brackets, and the port."""
+    max_light_queues: int = attrs.field(default=0, validator=whole_between(0, INT32_MAX))
+    """Most light queues (``%LMQ%…``) that puts may create (``maxLmqConsumeQueueNum``). They are
+    those that a message's ``INNER_MULTI_DISPATCH`` names; 0 leaves that property alone."""
     record_crc: bool = attrs.field(default=False, validator=instance_of(bool))
     """Write the whole-record checksum property of RocketMQ 5 (``enabledAppendPropCRC``)."""
-    window_size: int = attrs.field(default=4 << 20, validator=whole_between(4096, 1 << 30))
-    """Bytes of the log that are decoded at a time."""
     recovery: str = attrs.field(default="reput", validator=in_(("reput", "rocketmq")))
     """What opening does with damage that sound records follow. ``"reput"``: only the damaged range
     is lost, and is filled with filler records. ``"rocketmq"``: the log is cut at the damage."""
-    keep_cut: bool = attrs.field(default=True, validator=instance_of(bool))
-    """Copy bytes that recovery cuts or overwrites to ``reput/lost+found`` first."""
     read_horizon: str = attrs.field(default="", validator=in_(("", "appended", "durable")))
     """Which records are dispatched, and so can be read from queues. ``"appended"``: all that were
     appended. ``"durable"``: only those on disk. ``""``: durable with ``flush="sync"``, else
     appended."""
-    preallocate: bool = attrs.field(default=True, validator=instance_of(bool))
-    """Allocate the next file before it is needed, in the background."""
+
+    removed_options: ClassVar[Mapping[str, str]] = {
+        "plugin_flush_interval_ms": "plugins' files are flushed every second",
+        "store_port": 'store_address has the port, as in "127.0.0.1:10911"',
+        "light_queues": "max_light_queues says how many there may be, 0 for none",
+        "window_size": "the log is decoded 4 MiB at a time",
+        "keep_cut": "what is cut or overwritten is always copied to reput/lost+found",
+        "preallocate": "files of 1 MiB and more are made ahead of need",
+    }
+    plugin_flush_interval_ms: ClassVar[int] = 1_000
+    """Time between two flushes of the plugins' files."""
+    window_size: ClassVar[int] = 4 << 20
+    """Bytes of the log that are decoded at a time; larger records are read all the same."""
+    made_ahead_from: ClassVar[int] = 1 << 20
+    """Bytes of files that are made in the background, ahead of need; making a smaller one takes
+    less time than handing it over."""
+
+    @property
+    def store_host(self) -> tuple[str, int]:
+        """Address and port of `store_address`."""
+        return _host(self.store_address)
 
     @property
     def reads_durable(self) -> bool:

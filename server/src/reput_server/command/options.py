@@ -129,8 +129,8 @@ def sections_of(
     found = {name: dict(section) for name, section in config.items() if name != _SECTION}
     for name, section in more.items():
         given = found.get(name, {})
-        kept = {key: given[key] for key in ("store_address", "store_port") if key in given}
-        found[name] = {**given, **section, **kept}
+        address = {"store_address": given["store_address"]} if "store_address" in given else {}
+        found[name] = {**given, **section, **address}
     return {name: section for name, section in found.items() if section}
 
 

@@ -37,7 +37,7 @@ _PLUGINS: Final = ("consumequeue", "consumer", "filter", "index", "schedule", "t
 _NEEDED: Final = frozenset({"consumequeue", "consumer"})
 _CONFIG: Final[dict[str, Any]] = {
     # A largest body and its properties fit; files take only the memory that is written.
-    "commitlog": {"file_size": 16 << 20, "preallocate": False},
+    "commitlog": {"file_size": 16 << 20},
     "consumequeue": {"units_per_file": 10_000},
 }
 _NOT_RUNNING: Final = "the broker is not running: use it inside of its with block"

@@ -63,7 +63,9 @@ class Ports:
     def log_options(self) -> dict[str, object]:
         """Return the options of a store's section ``commitlog`` that name the broker."""
         host, port = self.store_address
-        return {"store_address": host, "store_port": port} if host else {}
+        if not host:
+            return {}
+        return {"store_address": f"[{host}]:{port}" if ":" in host else f"{host}:{port}"}
 
     def close(self) -> None:
         """Give back what nobody listens on."""

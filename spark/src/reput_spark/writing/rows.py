@@ -65,7 +65,7 @@ class Limits:
         section = {} if manifest is None else manifest.config.get(LOG_SECTION, {})
         config = build_config(CommitLogConfig, LOG_SECTION, section)
         own = config.file_size if manifest is not None or file_size is None else file_size
-        host = pack_host(config.store_address, config.store_port)
+        host = pack_host(*config.store_host)
         return cls(own, config.max_message_size, host, config.record_crc)
 
 

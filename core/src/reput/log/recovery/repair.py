@@ -60,7 +60,7 @@ def repair(
         ledger: the ledger of the same store, open for writing.
         root: the store's directory.
         disk: file operations.
-        config: says whether to copy what is cut or overwritten.
+        config: has what is written into fillers.
         clean: whether the last writer closed the log, and so left nothing after its end.
 
     Returns:
@@ -86,10 +86,6 @@ class _Repair:
     disk: Disk
     config: CommitLogConfig
 
-    @property
-    def keeps(self) -> bool:
-        return self.config.keep_cut
-
     def run(self, recovery: RecoveryReport) -> RecoveryReport:
         log, end = self.log, recovery.end_offset
         behind = log.files.capacity_end - end
@@ -107,14 +103,14 @@ class _Repair:
         for base, path in later.items():
             losses.append(self._cut_file(base, path))
         known = self.ledger.begin(losses)
-        host = pack_host(self.config.store_address, self.config.store_port)
+        host = pack_host(*self.config.store_host)
         for damage, loss in zip(recovery.damages, known, strict=False):
             has_crc = self.config.record_crc or log.must_have_crc(damage.start_offset)
             fill(log.files, self.disk, damage, loss, host, record_crc=has_crc)
             logger.warning("filled damage size=%d %s", loss.size, damage.finding)
         if recovery.finding is not None:
             logger.warning("truncated damaged tail position=%d %s", end, recovery.finding)
-        log.files.truncate(end, later if self.keeps else None)
+        log.files.truncate(end, later)
         self.ledger.finish()
         return attrs.evolve(recovery, truncated_size=behind)
 
@@ -147,7 +143,7 @@ class _Repair:
         return head == SIZE_AND_MAGIC.pack(file_end - start, BLANK_MAGIC)
 
     def _cut_file(self, base: int, path: str) -> Loss:
-        kept = os.path.basename(path) if self.keeps else ""
+        kept = os.path.basename(path)
         end = base + self.log.file_size
         return Loss(base, end, "cut", "it stood behind the end", action=CUT, kept=kept)
 
@@ -155,8 +151,6 @@ class _Repair:
 
     def _kept_path(self, base: int, pending: list[Loss]) -> str:
         """Return where a later file is moved: as an interrupted opening planned, or a new path."""
-        if not self.keeps:
-            return ""
         self.disk.make_directory(self.directory)
         for loss in pending:
             if loss.action == CUT and loss.start_offset == base and loss.kept:
@@ -169,7 +163,7 @@ class _Repair:
         if self.ledger.interrupted(loss) is not None:
             return loss  # copied by the interrupted opening, when all bytes were still there
         end = files.last_used(start, end)
-        if not self.keeps or end == start:
+        if end == start:
             return loss
         self.disk.make_directory(self.directory)
         fresh = os.path.join(self.directory, ".new")

@@ -305,7 +305,7 @@ class CommitLog(LogReader):
     ) -> None:
         with self._appending():
             ahead = ChainMap({}, self._appender.queue_offsets())
-            light_max = self.config.max_light_queues if self.config.light_queues else None
+            light_max = self.config.max_light_queues or None
             placed = [in_queues(each, ahead, self.encoder, light_max) for each in prepared]
             if len(placed) > 1:
                 for each in placed:
@@ -550,7 +550,7 @@ class CommitLog(LogReader):
 def encoder_of(config: CommitLogConfig) -> Encoder:
     """Return the encoder that ``config`` describes."""
     return Encoder(
-        pack_host(config.store_address, config.store_port),
+        pack_host(*config.store_host),
         config.max_message_size,
         record_crc=config.record_crc,
     )

@@ -333,7 +333,9 @@ def begin_changes(
         undoing.keep(take_back)  # if this fails, its name may not be on disk: no proper close
         fresh.save(asked.root, disk)
         undoing.when_failed(take_back)
-    allocator = FileAllocator(own, files.file_size, disk, ahead=settings.log.preallocate)
+    allocator = FileAllocator(
+        own, files.file_size, disk, ahead=files.file_size >= settings.log.made_ahead_from
+    )
     undoing.in_any_case(allocator.close)
     allocator.discard_leftovers()
     return Begun(allocator, take_back)

@@ -230,10 +230,10 @@ def _print(facts: _Facts, *, show_queues: bool) -> None:
 
 
 def _what_comes(store: Store) -> str:
-    text = "the next opening for writing cuts the log before the damage"
-    if store.config.keep_cut:
-        return f"{text}; what it cuts is kept in {store.root}/reput/lost+found"
-    return f"{text}; copy the store first if you need what comes after it"
+    return (
+        "the next opening for writing cuts the log before the damage; what it cuts is kept in "
+        f"{store.root}/reput/lost+found"
+    )
 
 
 def _lines(facts: _Facts) -> Iterator[tuple[str, str]]:

@@ -93,7 +93,7 @@ class LogMending:
         _take_over_losses(plan, disk, own)
         self._ledger = LossLedger(self.root, disk, lambda: self.now)
         self._ledger.load(writable=True)
-        kept = _keep(plan, disk, own, read_original) if _log_config(plan).keep_cut else {}
+        kept = _keep(plan, disk, own, read_original)
         filled = [loss_of(part, is_filled=True, kept=kept.get(part, "")) for part in plan.lost]
         cut = [loss_of(part, is_filled=False, kept=kept.get(part, "")) for part in plan.cut]
         self._noted = self._ledger.begin([*filled, *cut, *plan.gone])
@@ -109,7 +109,7 @@ class LogMending:
             files = MappedFileQueue(directory, plan.layout.file_size, disk, pool)
             files.load(writable=False)
             _write_mends(plan, files, disk)
-            host = pack_host(config.store_address, config.store_port)
+            host = pack_host(*config.store_host)
             for part, loss in zip(plan.lost, self._noted, strict=False):
                 for damage in _filled_ranges(part, files.file_size):
                     has_crc = config.record_crc or plan.checked.covers(damage.start_offset)

@@ -69,10 +69,10 @@ def plan_write(
         staging=staging,
         options=options,
         file_size=config.file_size,
-        store_host=pack_host(config.store_address, config.store_port),
+        store_host=pack_host(*config.store_host),
         max_message_size=config.max_message_size,
         record_crc=config.record_crc,
-        light_queues=config.light_queues,
+        light_queues=config.max_light_queues > 0,
         store_timestamp=max(clock(), facts["last"]),
         is_done=options.write_id in load_writes(root, disk),
         # Only what is copied without asking plugins is held against what they look for.

@@ -77,7 +77,7 @@ class StoreRules(ContractRules):
         """Open a store with the plugin in it; ``options`` are those of `reput.open`."""
         # By name if the plugin is installed, as users do.
         plugins = [self.plugin() if self.plugin_type is not None else self.name]
-        config: dict[str, Any] = {"commitlog": {"file_size": log.file_size, "preallocate": False}}
+        config: dict[str, Any] = {"commitlog": {"file_size": log.file_size}}
         if options.setdefault("plugins", plugins):
             config[self.name] = dict(self.config)
         return reput.open(root, config=config, disk=QuickDisk(), **options)

@@ -104,7 +104,7 @@ class CrashContract(ContractRules):
 
     def witness(self, flush: str) -> Witness:
         """Return a witness of a store that has the plugin."""
-        log = {"file_size": self.log().file_size, "preallocate": False, "flush": flush}
+        log = {"file_size": self.log().file_size, "flush": flush}
         config = {"commitlog": log, "dispatch": QUICK_RETRIES, self.name: dict(self.config)}
         return Witness({"plugins": self.plugins, "config": config})
 

@@ -74,7 +74,7 @@ def main() -> None:
 def _warm_up() -> None:
     """Import what a store imports late, whatever its plugins."""
     with tempfile.TemporaryDirectory() as root:
-        log = {"file_size": 65_536, "preallocate": False}
+        log = {"file_size": 65_536}
         with reput.open(root, plugins=[], config={"commitlog": log}, threads=False) as store:
             for call, _ in zip(producers.calls(0, 0, 100), range(30), strict=False):
                 _make(store, call)
@@ -98,6 +98,8 @@ class _Writer:
     def __init__(self, start: Start, pipe: int) -> None:
         self.start = start
         self.death = start.death
+        for name, value in self.death.sizes.items():
+            setattr(reput.CommitLogConfig, name, value)
         self.pipe = pipe
         moment = self.death.moment
         dies = moment.kind == OPERATION

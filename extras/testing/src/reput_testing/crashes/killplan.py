@@ -112,6 +112,9 @@ class Death:
     """Calls of each producer before the store is closed; None: until the writer is killed."""
     moment: Moment
     commitlog: Mapping[str, Any]
+    """Options of the log."""
+    sizes: Mapping[str, int]
+    """Sizes and intervals of the log that are no options of users, for the writer's process."""
     max_body_size: int
     flushes: bool
     """Whether files are really flushed, which takes time and shows nothing after a kill."""
@@ -138,10 +141,12 @@ class Life:
         lasting = {
             "file_size": file_size,
             "record_crc": chance.random() < 0.2,
-            "preallocate": chance.random() < 0.8,
-            "window_size": chance.choice((4_096, 1 << 20)),
             "flush_timeout_ms": 60_000,
             "recovery": chance.choice(("reput", "reput", "reput", "rocketmq")),
+        }
+        sizes = {
+            "made_ahead_from": 0 if chance.random() < 0.8 else 1 << 30,
+            "window_size": chance.choice((4_096, 1 << 20)),
         }
         flushes = chance.random() < 0.1
         for number in range(chance.randint(_DEATHS // 2, _DEATHS)):
@@ -157,6 +162,9 @@ class Life:
                     "flush": chance.choice(("async", "async", "sync")),
                     "read_horizon": chance.choice(("", "", "appended", "durable")),
                     "flush_interval_ms": chance.choice((1, 5, 500)),
+                },
+                sizes={
+                    **sizes,
                     "plugin_flush_interval_ms": chance.choice((1, 5, 1_000)),
                 },
                 max_body_size=min(file_size - 1_024, 8_192),

@@ -191,7 +191,7 @@ class KillContract(ContractRules):
         return [source.plugin() for source in self.sources()]
 
     def _sections(self) -> Sections:
-        log = {"file_size": self.log().file_size, "preallocate": False}
+        log = {"file_size": self.log().file_size}
         return {**self.beside_config, self.name: self.config, "commitlog": log}
 
     # ------------------------------------------------------------------ what it is compared with

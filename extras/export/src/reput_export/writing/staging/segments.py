@@ -225,7 +225,7 @@ class SegmentWriter:
         if self.plan.light_queues and light_queue_names(message.topic, properties):
             raise ValueError(
                 f"row {row} of these, of topic {message.topic}: a message of light queues; Spark "
-                "does not write them, as long as the store has light_queues on"
+                "does not write them, as long as max_light_queues of the store is above 0"
             )
 
     def _group_of(self, key: tuple[str, int]) -> int:
