@@ -23,7 +23,7 @@ _ORDER = (
     "reput.record",
     "reput.files",
     "reput.log",
-    "reput.offline",
+    "reput.storefiles",
     "reput.errors",
     "reput",
 )

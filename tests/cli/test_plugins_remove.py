@@ -7,8 +7,8 @@ import json
 import pytest
 
 import reput
-from reput.offline import look
 from reput_cli.kit.exitcodes import ExitCode
+from reput_offline import look
 
 
 def used(path):

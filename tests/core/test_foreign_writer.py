@@ -8,8 +8,9 @@ import pytest
 from foreignwriter import CONFIG, ForeignWriter, HandDisk, foreign_store
 
 import reput
+from reput.files import Disk
 from reput.log import Writer
-from reput.offline import look
+from reput.storefiles import StoreLock
 
 COUNT = 40
 QUIET = 1.0
@@ -204,10 +205,11 @@ def test_beside_a_writer_of_reput_every_record_is_read_at_once(tmp_path: Path):
 
 def test_the_lock_tells_which_program_writes(tmp_path: Path):
     with foreign_store(tmp_path, 1) as writer:
-        beside = look(writer.root).writer
+        lock = StoreLock(f"{writer.root}/lock", str(writer.root), Disk().at(str(writer.root)))
+        beside = lock.writer()
         writer.end()
-        after = look(writer.root).writer
+        after = lock.writer()
         with reput.open(writer.root, plugins=(), config=CONFIG):
-            ours = look(writer.root).writer
+            ours = lock.writer()
 
     assert (beside, after, ours) == (Writer.OTHER, Writer.NONE, Writer.REPUT)

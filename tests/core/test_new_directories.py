@@ -8,7 +8,6 @@ import pytest
 
 import reput
 from reput.errors import StoreNotFoundError
-from reput.offline import hold, look
 
 SMALL = {"commitlog": {"file_size": 1 << 16}}
 
@@ -93,17 +92,16 @@ def test_many_other_files_are_named_by_the_first_of_them(tmp_path):
         opened(tmp_path)
 
 
-@pytest.mark.parametrize("entry", [opened, look, lambda path: hold(path).__enter__()])
 @pytest.mark.parametrize(
     ("path", "reason"), [("", "it is empty"), (b"", "it is empty"), ("a\0b", "without NUL bytes")]
 )
 def test_a_text_that_is_no_path_is_an_error_before_anything_is_looked_at(
-    tmp_path, monkeypatch, entry, path, reason
+    tmp_path, monkeypatch, path, reason
 ):
     monkeypatch.chdir(tmp_path)
 
     with pytest.raises(ValueError, match=f"path: .*{reason}"):
-        entry(path)
+        opened(path)
 
     assert os.listdir() == []
 

@@ -170,8 +170,8 @@ def test_the_reference_has_every_name_of_a_door(name, found):
 
 
 def test_every_door_of_the_core_and_every_distribution_has_its_page():
-    doors = {"reput", "reput.errors", "reput.files", "reput.log", "reput.offline", "reput.plugin"}
-    doors |= {"reput.record"}
+    doors = {"reput", "reput.errors", "reput.files", "reput.log", "reput.plugin", "reput.record"}
+    doors |= {"reput.storefiles"}
     packages = {
         path.parent.name
         for folder in ("client", "extras/*", "plugins/*", "server")

@@ -24,9 +24,9 @@ from verifiedstores import (
 import reput
 from reput import Message
 from reput.errors import StoreNotFoundError
-from reput.offline import hold
 from reput_doctor.findings import Severity
 from reput_doctor.verifying.verify import verify
+from reput_offline import hold
 
 
 def reasons(report, part):

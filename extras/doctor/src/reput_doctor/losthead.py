@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from reput.log import GONE, LogHead, Loss
 
 if TYPE_CHECKING:
-    from reput.offline import Traces
+    from reput_offline import Traces
 
 __all__ = ["lost_head"]
 

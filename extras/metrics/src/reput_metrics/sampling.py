@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from reput.errors import ConfigError, NoReaderError, PluginError, ReputError
-from reput.offline import READING, Phase, look
+from reput.storefiles import READING, Phase
 from reput_metrics.listed import METRICS
+from reput_offline import look
 
 if TYPE_CHECKING:
     from reput import Store
-    from reput.offline import Traces
+    from reput_offline import Traces
 
 __all__ = ["TOPICS_MAX", "Buckets", "Sample", "Sampler", "Samples", "of_path", "of_store"]
 

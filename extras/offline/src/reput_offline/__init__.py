@@ -1,10 +1,13 @@
-"""Tools for stores that no program has open: rebuilds, and comparisons with what a rebuild gives.
+"""Tools for stores that no program has open: looking, holding, rebuilding, comparing.
 
-    from reput_offline import rebuild
+    from reput_offline import look, rebuild
 
+    print(look("/path/to/store").written_by)
     rebuild("/path/to/store", ["consumequeue"])
 
-`run_rebuild` does the same on any engine that runs tasks; `LocalEngine` runs them on this machine.
+`look` takes no lock. `hold` takes it; every change is made in an order that a crash may interrupt
+after any step. `run_rebuild` rebuilds on any engine that runs tasks; `LocalEngine` runs them on
+this machine. What plugins are asked is in `reput_offline.hookspecs`.
 """
 
 from __future__ import annotations
@@ -15,6 +18,13 @@ from reput.doors import door
 
 if TYPE_CHECKING:
     from reput_offline.asking import offline_hooks as offline_hooks
+    from reput_offline.closed.committed import Committed as Committed
+    from reput_offline.closed.committed import read_consumer_offsets as read_consumer_offsets
+    from reput_offline.closed.committed import read_delay_offsets as read_delay_offsets
+    from reput_offline.closed.holding import ClosedStore as ClosedStore
+    from reput_offline.closed.holding import hold as hold
+    from reput_offline.closed.looking import Traces as Traces
+    from reput_offline.closed.looking import look as look
     from reput_offline.contract.comparing import Compared as Compared
     from reput_offline.contract.comparing import Comparison as Comparison
     from reput_offline.contract.comparing import Difference as Difference
@@ -39,6 +49,8 @@ if TYPE_CHECKING:
     from reput_offline.running.rounds import read_in_rounds as read_in_rounds
 
 _HOMES = {
+    "ClosedStore": "closed.holding",
+    "Committed": "closed.committed",
     "Compared": "contract.comparing",
     "Comparison": "contract.comparing",
     "Difference": "contract.comparing",
@@ -56,9 +68,14 @@ _HOMES = {
     "Task": "running.engine",
     "TaskFailedError": "rebuilding.tasks",
     "TouchedMessage": "contract.comparing",
+    "Traces": "closed.looking",
     "Work": "running.engine",
     "compare": "rebuilding.compare",
+    "hold": "closed.holding",
+    "look": "closed.looking",
     "offline_hooks": "asking",
+    "read_consumer_offsets": "closed.committed",
+    "read_delay_offsets": "closed.committed",
     "read_in_rounds": "running.rounds",
     "rebuild": "rebuilding.local",
     "run_rebuild": "rebuilding.driver",

@@ -33,9 +33,9 @@ import reput
 from reput.errors import PluginFlushError, PutError, StoreLockedError
 from reput.files import Disk, system_clock
 from reput.log import LOG_SECTION
-from reput.offline import look
 from reput_export.localpaths import local_path
 from reput_export.writing.options import WriteOptions
+from reput_offline import look
 from reput_spark.errors import SparkReputError
 from reput_spark.writing.notes import Intent, Notes
 from reput_spark.writing.options import SinkOptions

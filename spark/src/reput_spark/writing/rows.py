@@ -14,7 +14,6 @@ import pyarrow as pa
 
 from reput.errors import MessageTooLargeError, PropertiesSizeError
 from reput.log import LOG_SECTION, CommitLogConfig
-from reput.offline import look
 from reput.plugin import build_config
 from reput.record import Encoder, inner_message_count, pack_host, prepare_columns
 from reput.record.layout import (
@@ -28,6 +27,7 @@ from reput.record.layout import (
 from reput_arrow import columns_of
 from reput_arrow.columns import times_of
 from reput_export.columns import ADDED_COLUMNS
+from reput_offline import look
 
 if TYPE_CHECKING:
     import numpy.typing as npt

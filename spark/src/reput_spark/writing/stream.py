@@ -13,8 +13,8 @@ from collections.abc import Sequence
 import attrs
 
 import reput
-from reput.offline import look
 from reput_export.writing.directories import INTENT
+from reput_offline import look
 from reput_spark.errors import SparkReputError
 from reput_spark.writing.notes import Committed, Intent, Notes
 from reput_spark.writing.options import SinkOptions, check_store

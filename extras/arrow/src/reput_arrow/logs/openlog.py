@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Self
 
 from reput.files import FilePool, MappedFileQueue, file_name, system_clock
 from reput.log import LogNote, LogReader, Tail, Writer, load_checked
-from reput.offline import Traces, look
 from reput_arrow.logs.arrowdisk import LocalDisk, disk_of
+from reput_offline import Traces, look
 
 if TYPE_CHECKING:
     from reput_arrow.logs.place import LogPlace

@@ -10,10 +10,10 @@ import attrs
 import numpy as np
 
 from reput.errors import ConfigError
-from reput.offline import read_consumer_offsets
 from reput.record import queue_keys, queue_of_key
 from reput_arrow.logs.arrowdisk import disk_of
 from reput_arrow.logs.place import LEDGER
+from reput_offline import read_consumer_offsets
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from reput.offline import Committed, read_consumer_offsets, read_delay_offsets
 from reput_arrow.logs.arrowdisk import disk_of
 from reput_arrow.logs.place import LogPlace
 from reput_arrow.reading.bounds import root_of
 from reput_arrow.tables.columns import batch_of
 from reput_arrow.tables.surveying import Survey
+from reput_offline import Committed, read_consumer_offsets, read_delay_offsets
 
 if TYPE_CHECKING:
     import pyarrow as pa

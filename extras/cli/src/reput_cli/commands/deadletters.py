@@ -13,7 +13,7 @@ from reput_cli.kit.options import json_option, path_argument, with_debug
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from reput.offline import DeadLetter
+    from reput.storefiles import DeadLetter
 
 __all__ = ["dead_letters"]
 

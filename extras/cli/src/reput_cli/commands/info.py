@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from reput import PluginState, Store
     from reput.log import Damage
-    from reput.offline import Traces
     from reput.plugin import QueueInfo
+    from reput_offline import Traces
 
 __all__ = ["info"]
 

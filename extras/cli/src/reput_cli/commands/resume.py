@@ -28,7 +28,7 @@ def resume(path: str, plugin: str, timeout: float, as_json: bool) -> None:
     It goes on where it stopped and catches up beside the others. A process that has the store open
     is asked to do it; if there is none, it happens when the store is opened for writing.
     """
-    from reput.offline import RESUME
+    from reput.storefiles import RESUME
     from reput_cli.kit.output import print_json
     from reput_cli.plugins.asking import change_plugin
 

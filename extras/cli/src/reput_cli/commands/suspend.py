@@ -28,7 +28,7 @@ def suspend(path: str, plugin: str, timeout: float, as_json: bool) -> None:
     It keeps its place in the log and its files; the others go on. A process that has the store open
     is asked to do it, and it stays so when the store is closed and opened again.
     """
-    from reput.offline import SUSPEND
+    from reput.storefiles import SUSPEND
     from reput_cli.kit.output import print_json
     from reput_cli.plugins.asking import change_plugin
 

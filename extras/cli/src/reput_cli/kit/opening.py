@@ -15,7 +15,7 @@ from reput_cli.kit.progressbar import ProgressBar
 
 if TYPE_CHECKING:
     from reput import Store
-    from reput.offline import Traces
+    from reput_offline import Traces
 
 __all__ = [
     "follows_links",
@@ -120,7 +120,7 @@ def follows_links() -> bool:
 
 def look_at(root: str) -> Traces:
     """Return what the small files of the store at ``root`` tell, without opening the store."""
-    from reput.offline import look
+    from reput_offline import look
 
     return look(root, follow_links=follows_links())
 

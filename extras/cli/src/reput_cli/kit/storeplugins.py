@@ -20,7 +20,7 @@ def check_store(path: str) -> str:
         StoreNotFoundError: there is no store.
     """
     if not holds_a_store(path):
-        from reput.offline import refuse_unfinished
+        from reput.storefiles import refuse_unfinished
 
         refuse_unfinished(os.path.abspath(path))
         raise StoreNotFoundError(path, EXPECTED)

@@ -1,7 +1,7 @@
 """Suspends or resumes a plugin of a store, whether another process writes the store or not.
 
 The process that writes the store is asked through a file, which it removes
-(`reput.offline.Traces.records`), and its answer is the plugin's record. If no process answers, the
+(`reput_offline.Traces.records`), and its answer is the plugin's record. If no process answers, the
 record is changed here, under the lock: it takes effect at the next opening, and nothing has to be
 opened for that.
 """
@@ -14,11 +14,12 @@ from typing import Any, NamedTuple
 import attrs
 
 from reput.errors import StoreLockedError
-from reput.offline import SUSPEND, Phase, PluginRecord, Traces, hold
+from reput.storefiles import SUSPEND, Phase, PluginRecord
 from reput_cli.kit.exitcodes import ExitCode
 from reput_cli.kit.failures import Failure
 from reput_cli.kit.opening import follows_links, look_at
 from reput_cli.kit.storeplugins import check_store, check_used
+from reput_offline import Traces, hold
 
 __all__ = ["Answer", "change_plugin"]
 
@@ -58,7 +59,7 @@ def change_plugin(path: str, plugin: str, request: str, timeout: float) -> Answe
     Args:
         path: the store's directory.
         plugin: the plugin's name.
-        request: `reput.offline.SUSPEND` or `RESUME`.
+        request: `reput.storefiles.SUSPEND` or `RESUME`.
         timeout: seconds that another process may take.
 
     Raises:

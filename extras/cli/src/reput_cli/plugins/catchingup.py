@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import attrs
 
 from reput.errors import PluginNotFoundError, StoreLockedError
-from reput.offline import Phase, Traces, hold
 from reput.plugin import installed
+from reput.storefiles import Phase
 from reput_cli.kit.exitcodes import ExitCode
 from reput_cli.kit.failures import Failure, warn
 from reput_cli.kit.opening import follows_links, look_at, open_to_read, open_to_write
 from reput_cli.kit.progressbar import ProgressBar
 from reput_cli.kit.storeplugins import check_store, used_plugins
+from reput_offline import Traces, hold
 
 if TYPE_CHECKING:
     from reput import PluginState, Store

@@ -7,12 +7,12 @@ import shlex
 from typing import Any, NamedTuple
 
 from reput.errors import PluginError
-from reput.offline import hold
 from reput.plugin import installed
 from reput_cli.kit.exitcodes import ExitCode
 from reput_cli.kit.failures import Failure
 from reput_cli.kit.opening import follows_links, look_at
 from reput_cli.kit.storeplugins import check_store, check_used, used_plugins
+from reput_offline import hold
 
 __all__ = ["Removed", "found_to_remove", "remove"]
 

@@ -59,7 +59,7 @@ _FIELDS = (
 
 def states_of(store: Store) -> list[PluginState]:
     """Return the plugins' states; for a read-only store, those in the process that writes it."""
-    from reput.offline import READING, Phase
+    from reput.storefiles import READING, Phase
 
     states = store.plugins()
     if store.writable or not look_at(store.root).is_open:
@@ -170,7 +170,7 @@ def _digits(milliseconds: float) -> str:
 
 def _notes(root: str, states: Sequence[PluginState]) -> Iterator[str]:
     """Yield what needs the operator's attention, each with the next step."""
-    from reput.offline import Phase
+    from reput.storefiles import Phase
 
     place = shlex.quote(root)
     for state in states:

@@ -18,7 +18,7 @@ from reput_offline import compare, offline_hooks
 
 if TYPE_CHECKING:
     from reput.files import Entry
-    from reput.offline import Traces
+    from reput_offline import Traces
 
 __all__ = ["compare_derived", "derived_names"]
 

@@ -15,7 +15,7 @@ from reput.files import brokerjson
 from reput_doctor.comparing.values import ValueDifference
 
 if TYPE_CHECKING:
-    from reput.offline import Traces
+    from reput_offline import Traces
 
 __all__ = ["compare_config", "compare_settings"]
 

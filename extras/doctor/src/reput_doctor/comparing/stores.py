@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 import reput
-from reput.offline import look
 from reput_doctor.comparing.derived import compare_derived, derived_names
 from reput_doctor.comparing.jsonfiles import compare_config, compare_settings
 from reput_doctor.comparing.logside import LogSide
@@ -27,10 +26,11 @@ from reput_doctor.comparing.values import (
     SideFacts,
     StoreDiff,
 )
+from reput_offline import look
 
 if TYPE_CHECKING:
     from reput import Store
-    from reput.offline import Traces
+    from reput_offline import Traces
 
 __all__ = ["compare_stores"]
 

@@ -22,10 +22,11 @@ import attrs
 
 from reput.errors import ReputError
 from reput.files import Disk, file_name, is_safe_name
-from reput.offline import UNFINISHED, look
+from reput.storefiles import UNFINISHED
 from reput_doctor.repairing.building import bases_of
 from reput_doctor.repairing.copying import copy_tree
 from reput_doctor.repairing.publishing import STAGING, remove
+from reput_offline import look
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -27,8 +27,8 @@ from reput.log import (
     QueueFloors,
     save_checked,
 )
-from reput.offline import UNFINISHED, Manifest
 from reput.plugin import PluginHooks
+from reput.storefiles import UNFINISHED, Manifest
 from reput_doctor.repairing.copying import copy_bytes, copy_file, copy_tree
 from reput_doctor.repairing.logfiles import Notice, PlacedDisk
 from reput_doctor.repairing.mendlog import LogMending

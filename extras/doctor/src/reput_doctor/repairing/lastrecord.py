@@ -11,9 +11,9 @@ from reput.record import Corruption, CorruptionKind
 
 if TYPE_CHECKING:
     from reput.log import Damage, LogReader
-    from reput.offline import Traces
     from reput_doctor.repairing.mending import Mend
     from reput_doctor.repairing.search import Searched
+    from reput_offline import Traces
 
 __all__ = ["changed_last_record"]
 

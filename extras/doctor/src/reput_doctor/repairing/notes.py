@@ -22,7 +22,7 @@ from reput.log import (
 from reput_doctor.repairing.logfiles import Notice
 
 if TYPE_CHECKING:
-    from reput.offline import Traces
+    from reput_offline import Traces
 
 __all__ = ["damaged_notes"]
 

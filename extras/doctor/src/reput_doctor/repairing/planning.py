@@ -24,7 +24,6 @@ from reput.log import (
     LossLedger,
     QueueFloors,
 )
-from reput.offline import look
 from reput.record import Corruption, CorruptionKind
 from reput_doctor.coverage import checksummed_count
 from reput_doctor.losthead import lost_head
@@ -47,11 +46,12 @@ from reput_doctor.repairing.plan import Plan
 from reput_doctor.repairing.search import Searched, search
 from reput_doctor.repairing.sequences import QueueSequences
 from reput_doctor.repairing.storeplugins import StorePlugins, plugins_of
+from reput_offline import look
 
 if TYPE_CHECKING:
-    from reput.offline import Traces
     from reput.record import DispatchBatch
     from reput_doctor.repairing.mending import Mend
+    from reput_offline import Traces
 
 __all__ = ["Step", "make_plan"]
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from reput.offline import UNFINISHED
+from reput.storefiles import UNFINISHED
 
 if TYPE_CHECKING:
     from reput.files import Disk, Entry

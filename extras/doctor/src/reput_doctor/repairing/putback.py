@@ -13,7 +13,7 @@ import attrs
 
 from reput.errors import CorruptFileError
 from reput.files import Disk
-from reput.offline import UNFINISHED
+from reput.storefiles import UNFINISHED
 from reput_doctor.repairing.backup import (
     BYTES,
     FILES,

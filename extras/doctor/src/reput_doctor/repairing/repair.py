@@ -12,7 +12,7 @@ import attrs
 
 from reput.errors import ReputError
 from reput.files import Disk, system_clock
-from reput.offline import UNFINISHED, hold
+from reput.storefiles import UNFINISHED
 from reput_doctor.repairing.backup import Backup, back_up, bring_in_place, move_aside
 from reput_doctor.repairing.building import Built, Source, build, copied_log
 from reput_doctor.repairing.evidence import Doubt, doubts_of, keep_evidence
@@ -22,7 +22,7 @@ from reput_doctor.repairing.planning import make_plan
 from reput_doctor.repairing.publishing import STAGING, Mark, publish, read_mark, remove, start
 from reput_doctor.repairing.putback import put_back
 from reput_doctor.repairing.space import check_space
-from reput_offline import LocalEngine, run_rebuild
+from reput_offline import LocalEngine, hold, run_rebuild
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,8 +9,8 @@ import attrs
 
 from reput.errors import ReputError
 from reput.files import OWN_DIRECTORY, Disk
-from reput.offline import look
 from reput_doctor.repairing.copying import tree_size
+from reput_offline import look
 
 if TYPE_CHECKING:
     from reput_doctor.repairing.plan import Plan

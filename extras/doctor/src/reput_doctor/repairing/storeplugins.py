@@ -13,9 +13,9 @@ from reput_doctor.repairing.logfiles import Notice
 from reput_offline import offline_hooks
 
 if TYPE_CHECKING:
-    from reput.offline import Manifest, Traces
     from reput.plugin import Plugin
-    from reput_offline import Leads
+    from reput.storefiles import Manifest
+    from reput_offline import Leads, Traces
 
 __all__ = ["StorePlugins", "plugins_of"]
 

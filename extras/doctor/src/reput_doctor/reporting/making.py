@@ -11,7 +11,6 @@ import attrs
 
 import reput
 from reput.files import system_clock
-from reput.offline import look, read_consumer_offsets, read_delay_offsets
 from reput_doctor.counting.counts import TimeRange
 from reput_doctor.counting.logpart import LogPart
 from reput_doctor.counting.marks import Mark
@@ -23,7 +22,7 @@ from reput_doctor.reporting.notes.wheel import read_wheel
 from reput_doctor.reporting.transactions import transactions_of
 from reput_doctor.reporting.values import LogExtent, StoreReport
 from reput_doctor.reporting.waiting import Waiting
-from reput_offline import LocalEngine
+from reput_offline import LocalEngine, look, read_consumer_offsets, read_delay_offsets
 
 if TYPE_CHECKING:
     from reput.log import Damage, LogView, Loss

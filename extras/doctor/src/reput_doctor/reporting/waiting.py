@@ -22,7 +22,7 @@ from reput_doctor.reporting.values import (
 )
 
 if TYPE_CHECKING:
-    from reput.offline import Committed
+    from reput_offline import Committed
 
 __all__ = ["SCHEDULE_TOPIC", "Extents", "Waiting"]
 

@@ -14,7 +14,7 @@ from reput_doctor.findings import Findings, Severity, finding_of_file
 if TYPE_CHECKING:
     from reput import Store
     from reput.files import Disk
-    from reput.offline import Traces
+    from reput_offline import Traces
 
 __all__ = ["check_checkpoint", "check_state"]
 

@@ -11,18 +11,16 @@ import attrs
 
 from reput.errors import ConfigError, CorruptFileError, PluginError, ReputError, UnsafePathError
 from reput.files import OWN_DIRECTORY
-from reput.offline import look
 from reput.plugin import PluginSet, default_plugins, how_to_install, installed
 from reput_doctor.contradictions import contradicts, vouches
 from reput_doctor.coverage import SUMS
 from reput_doctor.findings import Finding, Findings, NotChecked, Severity
 from reput_doctor.verifying.survey import COMMIT_LOG
-from reput_offline import run_rebuild
+from reput_offline import look, run_rebuild
 
 if TYPE_CHECKING:
-    from reput.offline import Traces
     from reput_doctor.verifying.survey import Survey
-    from reput_offline import Difference, Engine, Rebuilt, TouchedMessage
+    from reput_offline import Difference, Engine, Rebuilt, TouchedMessage, Traces
 
 __all__ = ["DerivedChecked", "Usable", "check_derived", "usable_plugins"]
 

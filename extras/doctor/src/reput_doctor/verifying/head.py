@@ -17,8 +17,8 @@ from reput_doctor.losthead import lost_head
 from reput_doctor.verifying.survey import missing_files
 
 if TYPE_CHECKING:
-    from reput.offline import Traces
     from reput_doctor.verifying.survey import Survey
+    from reput_offline import Traces
 
 __all__ = ["check_head"]
 

@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Final
 
 from reput.errors import CorruptFileError
 from reput.files import OWN_DIRECTORY, file_name, is_file_name
-from reput.offline import Manifest, look
+from reput.storefiles import Manifest
 from reput_doctor.findings import Finding, Findings, NotChecked, Severity
 from reput_doctor.verifying.survey import COMMIT_LOG
+from reput_offline import look
 
 if TYPE_CHECKING:
     from reput.files import Disk

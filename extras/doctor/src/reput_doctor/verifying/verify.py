@@ -14,7 +14,6 @@ from reput.errors import EXPECTED, ReputError, StoreLockedError, StoreNotFoundEr
 from reput.files import Disk, system_clock
 from reput.installing import install_extra
 from reput.log import LossLedger
-from reput.offline import hold, look
 from reput.plugin import installed
 from reput_doctor.contradictions import vouches
 from reput_doctor.coverage import SUMS
@@ -28,15 +27,14 @@ from reput_doctor.verifying.mirror import mirror_of
 from reput_doctor.verifying.ownnotes import check_own
 from reput_doctor.verifying.settings import check_settings
 from reput_doctor.verifying.survey import COMMIT_LOG, survey
-from reput_offline import LocalEngine
+from reput_offline import LocalEngine, hold, look
 
 if TYPE_CHECKING:
     from reput import Store
     from reput.log import CheckedRanges, Loss
-    from reput.offline import Traces
     from reput_doctor.verifying.logcheck import LogChecked
     from reput_doctor.verifying.survey import Survey
-    from reput_offline import Engine
+    from reput_offline import Engine, Traces
 
 __all__ = ["verify"]
 

@@ -9,7 +9,6 @@ import reput
 from reput.errors import ReputError, UnsafePathError
 from reput.files import Disk, system_clock
 from reput.log import LOG_SECTION, CommitLogConfig
-from reput.offline import look
 from reput.plugin import build_config
 from reput.record import pack_host
 from reput_export.errors import CodedError
@@ -24,6 +23,7 @@ from reput_export.writing.publish.refusing import (
     refuse_overwriting,
 )
 from reput_export.writing.staging.values import WritePlan
+from reput_offline import look
 
 if TYPE_CHECKING:
     from collections.abc import Callable

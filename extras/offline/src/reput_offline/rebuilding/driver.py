@@ -20,9 +20,9 @@ import attrs
 from reput.errors import CorruptFileError, PluginError, ReputError, UnsafePathError
 from reput.files import OWN_DIRECTORY, Disk, system_clock
 from reput.log import SPLIT_SIZE, QueueFloors, plan_splits
-from reput.offline import hold
 from reput.plugin import PluginSet, StoreContext
 from reput_offline.asking import offline_hooks
+from reput_offline.closed.holding import hold
 from reput_offline.contract.comparing import Comparison, Difference
 from reput_offline.contract.sharding import NotSplittableError
 from reput_offline.rebuilding.compare import compare, extent
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from pluggy import HookRelay
 
     from reput.log import LogReader
-    from reput.offline import ClosedStore
+    from reput_offline.closed.holding import ClosedStore
     from reput_offline.contract.comparing import Compared, TouchedMessage
     from reput_offline.contract.sharding import ShardBuilder
     from reput_offline.running.engine import Engine

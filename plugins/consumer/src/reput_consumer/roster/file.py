@@ -139,12 +139,13 @@ class RosterFile:
 
     def read(self) -> Roster:
         """Return what the process tells that has the store open to write."""
-        from reput.offline import look
+        from reput.storefiles import StoreLock
 
-        traces = look(self.context.root)
-        if not traces.is_open:
+        context = self.context
+        lock = StoreLock(context.directory("lock"), context.root, context.disk)
+        if not lock.is_taken():
             return Roster(None, is_known=True, is_complete=True, members=())
-        pid = traces.writer_pid
+        pid = lock.holder()
         try:
             if pid is None or not self._is_of_this_opening():
                 raise ValueError("written by a process that is gone")

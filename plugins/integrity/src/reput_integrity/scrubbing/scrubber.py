@@ -19,7 +19,6 @@ import reput
 from reput.errors import StoreLockedError
 from reput.files import OWN_DIRECTORY, Disk, system_clock
 from reput.log import DamageCollector
-from reput.offline import look
 from reput_integrity.batches import BatchChecker
 from reput_integrity.findings import SumFinding
 from reput_integrity.layout import DIRECTORY
@@ -64,7 +63,7 @@ class Scrubber:
         clock: Callable[[], int] = system_clock,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.root = look(path).root
+        self.root = os.path.abspath(path)
         self.pace = Pace(rate, monotonic)
         self._follow_links = follow_links
         self.clock = clock

@@ -9,7 +9,7 @@ from reput.errors import CorruptFileError, PluginError
 from reput_doctor.reporting.values import PluginPlace
 
 if TYPE_CHECKING:
-    from reput.offline import Traces
+    from reput_offline import Traces
 
 __all__ = ["plugin_places"]
 

@@ -5,7 +5,7 @@ The order, with the store's lock held all the time, and why:
 1. a write before this one that was cut short is finished, or taken back (below);
 2. the files are numbered where they are, and flushed: no reader looks there;
 3. the intent says which files are to go: from here on the next write finishes this one;
-4. to 6. the files become the next ones of the log (`reput.offline.ClosedStore.append_files`, which
+4. to 6. the files become the next ones of the log (`reput_offline.ClosedStore.append_files`, which
    says in which order, and why): a crash leaves a log that is shorter, and valid;
 7. the note that the log is closed, and where it ends now (`close_log`);
 8. the list of writes, then the intent and the staging directory go.

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from reput.offline import look
 from reput_export.errors import CodedError
 from reput_export.writing.directories import is_vacant
 from reput_export.writing.publish.intents import load_writes
+from reput_offline import look
 
 if TYPE_CHECKING:
     import reput

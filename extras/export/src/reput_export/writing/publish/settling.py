@@ -9,11 +9,11 @@ import attrs
 
 from reput.errors import StoreLockedError, StoreNotFoundError
 from reput.files import Disk
-from reput.offline import hold
 from reput_export.errors import CodedError
 from reput_export.writing.directories import forget
 from reput_export.writing.publish.evidence import Evidence
 from reput_export.writing.publish.intents import Intent
+from reput_offline import hold
 
 if TYPE_CHECKING:
     from reput_export.writing.publish.placing import Placing

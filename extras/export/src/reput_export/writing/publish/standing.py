@@ -18,15 +18,15 @@ import reput
 from reput.errors import ReputError, StoreLockedError, StoreNotFoundError, UnsafePathError
 from reput.files import OWN_DIRECTORY
 from reput.log import LOG_SECTION
-from reput.offline import hold
 from reput_export.errors import CodedError
 from reput_export.writing.directories import is_vacant
 from reput_export.writing.publish.intents import Intent
 from reput_export.writing.publish.refusing import refuse_damaged, refuse_foreign, refuse_open
+from reput_offline import hold
 
 if TYPE_CHECKING:
     from reput.files import Disk, Entry
-    from reput.offline import ClosedStore
+    from reput_offline import ClosedStore
 
 __all__ = ["Standing", "log_directory", "standing"]
 

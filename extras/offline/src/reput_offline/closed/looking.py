@@ -9,30 +9,24 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from reput.dispatch.records.deadletters import DeadLetterFile
-from reput.dispatch.records.manifest import Manifest
-from reput.dispatch.records.states import PluginRecords
 from reput.errors import PluginError
-from reput.files.names import OWN_DIRECTORY, is_safe_name
-from reput.files.system.disk import Disk
-from reput.log.progress import ProgressFile
-from reput.log.recovery.abort import AbortFile
-from reput.log.recovery.checkednote import load_checked
-from reput.log.recovery.checkpoint import Checkpoint
-from reput.log.recovery.lognote import LogNote
-from reput.plugin.host.discovery import installed
-from reput.plugin.host.pluginset import PluginSet
-from reput.store.calls.arguments import path_argument
-from reput.store.config import decide
-from reput.store.marks.lock import StoreLock
+from reput.files import OWN_DIRECTORY, Disk, is_safe_name
+from reput.log import Checkpoint, LogNote, ProgressFile, load_checked
+from reput.plugin import PluginSet, installed
+from reput.storefiles import (
+    AbortFile,
+    DeadLetterFile,
+    Manifest,
+    PluginRecords,
+    StoreLock,
+    decide,
+    path_argument,
+)
 
 if TYPE_CHECKING:
-    from reput.files.system.root import Entry
-    from reput.log.checked import CheckedRanges
-    from reput.log.progress import Progress
-    from reput.log.reading.tail import Writer
-    from reput.plugin.base import Plugin
-    from reput.plugin.host.discovery import InstalledPlugin
+    from reput.files import Entry
+    from reput.log import CheckedRanges, Progress, Writer
+    from reput.plugin import InstalledPlugin, Plugin
 
     Sections = Mapping[str, Mapping[str, Any]]
 

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from reput.dispatch.records.manifest import Manifest
-from reput.dispatch.running.phase import Phase
+import reput
 from reput.errors import (
     EXPECTED,
     PluginNotFoundError,
@@ -22,27 +21,23 @@ from reput.errors import (
     StoreLockedError,
     StoreNotFoundError,
 )
-from reput.files.mapping.mapped import MappedFileQueue
-from reput.files.names import OWN_DIRECTORY
-from reput.files.pool import FilePool
-from reput.files.system.clock import system_clock
-from reput.files.system.disk import Disk
-from reput.log.config import LOG_SECTION
-from reput.log.progress import Progress, fingerprint_of
-from reput.log.reading.beside import LogEnd
-from reput.log.reading.reader import LogReader
-from reput.log.recovery.checkednote import save_checked
-from reput.log.recovery.lognote import LogNote
+from reput.files import OWN_DIRECTORY, Disk, FilePool, MappedFileQueue, system_clock
+from reput.log import (
+    LOG_SECTION,
+    LogEnd,
+    LogNote,
+    LogReader,
+    Progress,
+    fingerprint_of,
+    save_checked,
+)
 from reput.record.layout import BLANK_MAGIC, SIZE_AND_MAGIC
-from reput.store.calls.arguments import path_argument
-from reput.store.marks.traces import Traces
-from reput.store.marks.unfinished import refuse_unfinished
-from reput.store.opening.open import open_store
+from reput.storefiles import Manifest, Phase, path_argument, refuse_unfinished
+from reput_offline.closed.looking import Traces
 
 if TYPE_CHECKING:
-    from reput.dispatch.records.states import PluginRecord
-    from reput.log.progress import ProgressFile
-    from reput.store.store import Store
+    from reput.log import ProgressFile
+    from reput.storefiles import PluginRecord
 
 __all__ = ["ClosedStore", "hold"]
 
@@ -97,7 +92,7 @@ class ClosedStore(Traces):
 
     _writes: bool
     _opened: contextlib.ExitStack
-    _reader: Store | None = None
+    _reader: reput.Store | None = None
 
     # ------------------------------------------------------------------ its log
 
@@ -270,13 +265,13 @@ class ClosedStore(Traces):
 
     def _check_writes(self) -> None:
         if not self._writes:
-            raise ValueError("the store is held to be read only; see reput.offline.hold(writes=)")
+            raise ValueError("the store is held to be read only; see reput_offline.hold(writes=)")
 
-    def _read(self) -> Store:
+    def _read(self) -> reput.Store:
         if self._reader is None:
             # Opened for reading, as it finds the same end and damage as the next writer.
             follow = self.disk.follows_links
-            reader = open_store(self.root, "r", plugins=(), disk=self.disk, follow_links=follow)
+            reader = reput.open(self.root, "r", plugins=(), disk=self.disk, follow_links=follow)
             self._reader = self._opened.enter_context(reader)
         return self._reader
 

@@ -1,4 +1,4 @@
-"""`reput.offline`: stores that are looked at without a lock, or held by it and changed."""
+"""`reput_offline`: stores that are looked at without a lock, or held by it and changed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ from reput.errors import (
     StoreLockedError,
     StoreNotFoundError,
 )
-from reput.offline import UNFINISHED, Phase, hold, look, refuse_unfinished
+from reput.storefiles import UNFINISHED, Phase, refuse_unfinished
+from reput_offline import hold, look
 from reput_testing import FaultyDisk, QuickDisk, snapshot
 
 FILE_SIZE = 4_096
@@ -399,3 +400,18 @@ def test_an_unfinished_directory_without_a_log_is_not_taken_for_an_empty_store(t
         reput.open(tmp_path)
 
     assert snapshot(tmp_path) == {UNFINISHED: b"later"}
+
+
+@pytest.mark.parametrize("entry", [look, lambda path: hold(path).__enter__()])
+@pytest.mark.parametrize(
+    ("path", "reason"), [("", "it is empty"), (b"", "it is empty"), ("a\0b", "without NUL bytes")]
+)
+def test_a_text_that_is_no_path_is_an_error_before_anything_is_looked_at(
+    tmp_path, monkeypatch, entry, path, reason
+):
+    monkeypatch.chdir(tmp_path)
+
+    with pytest.raises(ValueError, match=f"path: .*{reason}"):
+        entry(path)
+
+    assert os.listdir() == []
