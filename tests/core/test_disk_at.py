@@ -268,6 +268,12 @@ def test_errors_of_the_system_name_the_whole_path(root):
         assert not disk.exists(f"{root}/{name}")
     with pytest.raises(IsADirectoryError):
         disk.open(f"{root}/below")
+    with pytest.raises(FileNotFoundError) as caught:
+        disk.rename(f"{root}/below/nothing", f"{root}/file")
+    assert (caught.value.filename, caught.value.filename2) == (
+        f"{root}/below/nothing",
+        f"{root}/file",
+    )
     assert disk.list(f"{root}/nothing") == []
 
 

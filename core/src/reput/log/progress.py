@@ -41,6 +41,7 @@ _SLOT: Final = struct.Struct(">4sHHqqqI")  # without the checksum
 _MAGIC: Final = b"RPUT"
 _VERSION: Final = 1
 _CLOSED_VERSION: Final = 2
+_FIRST_READ_SIZE: Final = 4096  # bytes: most records are shorter
 _SLOT_STRIDE: Final = 4096  # one page for each slot: a torn page never destroys both
 
 
@@ -196,8 +197,10 @@ def _read_slot(data: bytes) -> tuple[int, Progress] | None:
 
 def fingerprint_of(log: LogView, record_offset: int) -> int:
     """Return the CRC-32 of the record at ``record_offset``; 0 if there is none."""
-    head = log.read(record_offset, SIZE_AND_MAGIC.size)
-    if record_offset < 0 or len(head) < SIZE_AND_MAGIC.size:
+    data = log.read(record_offset, _FIRST_READ_SIZE)
+    if record_offset < 0 or len(data) < SIZE_AND_MAGIC.size:
         return 0
-    size, _ = SIZE_AND_MAGIC.unpack(head)
-    return zlib.crc32(log.read(record_offset, size))
+    size, _ = SIZE_AND_MAGIC.unpack_from(data)
+    if not 0 <= size <= len(data):
+        data = log.read(record_offset, size)
+    return zlib.crc32(data[:size])

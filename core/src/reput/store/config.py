@@ -144,4 +144,4 @@ def with_file_size(
             "file_size",
             f"the store's files have {found} bytes; leave the option out, or give that size",
         )
-    return attrs.evolve(config, file_size=found)
+    return config if found == config.file_size else attrs.evolve(config, file_size=found)

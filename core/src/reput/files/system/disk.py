@@ -38,6 +38,7 @@ Item = TypeVar("Item")
 
 _BY_NAME = operator.attrgetter("name")
 _ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
+_READ_AT_ONCE = 1 << 16  # bytes that are asked for without a look at the size of the file
 _CLEAR_SIZE = 1 << 20  # bytes read, and zeroed, at a time
 
 
@@ -138,7 +139,7 @@ class Disk:
         flags = os.O_RDWR if write or create else os.O_RDONLY
         if create:
             flags |= os.O_CREAT
-        if write or create:
+        if (write or create) and self._root.shut_reason is not None:
             self._root.require_open(path)
         flags |= getattr(os, "O_NONBLOCK", 0)  # opening a foreign pipe must not wait for a peer
         flags |= getattr(os, "O_CLOEXEC", 0)
@@ -277,7 +278,8 @@ class Disk:
 
     def flush(self, descriptor: int) -> None:
         """Return when the file's bytes are on disk, those written through a map included."""
-        self._root.require_open(descriptor)
+        if self._root.shut_reason is not None:
+            self._root.require_open(descriptor)
         if hasattr(os, "fdatasync"):
             os.fdatasync(descriptor)
         else:
@@ -421,14 +423,15 @@ class Disk:
         """Make a directory whose parent exists. Callers use `make_directory`."""
         try:
             self._root.change(os.mkdir, path)
-            self._root.drop(path)  # held until now, it was removed by another process
+            self._root.drop(path)  # if it is held, another process has removed it
         except FileExistsError:
             if not self._is_directory(path):  # else another process was quicker
                 raise
 
     def flush_directory(self, path: str) -> None:
         """Return when the directory's names (made, renamed, removed) are on disk."""
-        self._root.require_open(path)
+        if self._root.shut_reason is not None:
+            self._root.require_open(path)
         descriptor = self._root.open_directory(path, os.O_RDONLY)
         try:
             os.fsync(descriptor)
@@ -521,7 +524,8 @@ class Disk:
         """Return the bytes of a small file, at most ``limit``."""
         descriptor = self.open(path)
         try:
-            return self.read(descriptor, min(self.size(descriptor), limit), 0)
+            size = limit if limit <= _READ_AT_ONCE else min(self.size(descriptor), limit)
+            return self.read(descriptor, size, 0)
         finally:
             self.close(descriptor)
 

@@ -139,18 +139,18 @@ class StoreRoot:
     def hold(self, paths: Sequence[str]) -> None:
         """Open directories for all that is reached through them from now on; see `Disk.hold`."""
         for path in paths:
-            self.drop(path)
+            if path in self._held:
+                self.drop(path)
             if not self.follow_links:
                 with contextlib.suppress(FileNotFoundError):
                     self._held[path] = Descriptor(self.open_directory(path, _STEP))
 
     def drop(self, path: str) -> None:
         """Hold nothing at or below ``path`` any more, as the name goes to something else."""
-        if path in self._held:
-            below = path + os.sep
-            for each in list(self._held):
-                if each == path or each.startswith(below):
-                    self._held.pop(each, None)
+        below = path + os.sep
+        for each in list(self._held):
+            if each == path or each.startswith(below):
+                self._held.pop(each, None)
 
     def reach(self, path: str) -> tuple[Descriptor | None, str]:
         """Return the open directory that has ``path``, and the name there.
@@ -229,21 +229,30 @@ class StoreRoot:
 
     def rename(self, source: str, target: str) -> None:
         """Rename a file or directory, replacing ``target``; see `change`."""
-        self.require_open(source)
+        if self.shut_reason is not None:
+            self.require_open(source)
         old, name = self.reach(source)
         new, fresh = self.reach(target)
-        self._refuse_link(old, name, source)
-        self._refuse_link(new, fresh, target)
-        self.drop(source)
-        self.drop(target)
+        for directory, each, path in ((old, name, source), (new, fresh, target)):
+            if directory is not None:
+                with contextlib.suppress(FileNotFoundError):  # of a source it is raised below
+                    self._status(directory, each, path)
+            if path in self._held:
+                self.drop(path)
         if self.shut_reason is not None:  # as in `change`: no call in between
             self.require_open(source)
-        os.replace(name, fresh, src_dir_fd=old, dst_dir_fd=new)
+        try:
+            os.replace(name, fresh, src_dir_fd=old, dst_dir_fd=new)
+        except OSError as error:
+            error.filename, error.filename2 = source, target
+            raise
 
     def remove_directory(self, path: str) -> None:
         """Remove a directory that is empty, and no link to one; see `change`."""
         self.require_open(path)
-        self._refuse_link(*self.reach(path), path)
+        directory, name = self.reach(path)
+        if directory is not None:
+            self._status(directory, name, path)
         self.drop(path)
         self.change(os.rmdir, path)
 
@@ -269,12 +278,6 @@ class StoreRoot:
         if stat.S_ISLNK(found.st_mode):
             raise _link_at(path, directory, name)
         return found
-
-    def _refuse_link(self, directory: Descriptor | None, name: str, path: str) -> None:
-        """Raise if a name that was reached is a link; not if there is nothing of that name."""
-        if directory is not None:
-            with contextlib.suppress(FileNotFoundError):  # what follows raises if it needs the file
-                self._status(directory, name, path)
 
     def open_directory(self, path: str, flags: int = os.O_RDONLY | os.O_DIRECTORY) -> int:
         """Open a directory, to list or to flush it; return the descriptor."""

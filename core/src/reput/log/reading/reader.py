@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 __all__ = ["LogReader"]
 
 _PLACE = struct.Struct(">qi")
+_FIRST_READ_SIZE = 4096  # bytes: most records are shorter
 _HEAD_READ_SIZE = 80  # reaches the store timestamp of any record
 
 
@@ -192,14 +193,15 @@ class LogReader:
         The record must have ``size`` if given, a record's magic, and state that offset as its own;
         its checksum is not verified (`MessageView.body_matches`).
         """
+        record = b""
         if size <= 0:
-            head = self.read(physical_offset, SIZE_AND_MAGIC.size)
-            if len(head) < SIZE_AND_MAGIC.size:
+            record = self.read(physical_offset, _FIRST_READ_SIZE)
+            if len(record) < SIZE_AND_MAGIC.size:
                 return None
-            size, _ = SIZE_AND_MAGIC.unpack(head)
+            size, _ = SIZE_AND_MAGIC.unpack_from(record)
         if not RECORD_MIN_SIZE <= size <= RECORD_SIZE_MAX:
             return None
-        record = self.read(physical_offset, size)
+        record = record[:size] if size <= len(record) else self.read(physical_offset, size)
         return message_at(record, physical_offset) if len(record) == size else None
 
     def store_timestamp_at(self, physical_offset: int) -> int:

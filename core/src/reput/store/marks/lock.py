@@ -61,6 +61,8 @@ class StoreLock:
     """Why the lock is still held after the store was closed."""
     _descriptor: int = -1
     _identity: tuple[int, int] | None = None
+    _is_signed: bool = False
+    """What the letters say while this lock is held: nobody else writes them then."""
 
     def acquire(self, *, writes: bool = True) -> None:
         """Take the lock.
@@ -81,10 +83,11 @@ class StoreLock:
             try:
                 if not self.disk.lock(descriptor):
                     raise StoreLockedError(self.root, *self._holder(descriptor))
+                self._is_signed = self._has_signature(descriptor)
                 if writes:
                     pid = os.getpid()
                     text = _TEXT.format(pid=pid, began=_began(pid) or 0)
-                    letters = _SIGNED if self._is_signed(descriptor) else _LETTERS
+                    letters = _SIGNED if self._is_signed else _LETTERS
                     self.disk.write(descriptor, letters + text.encode(), 0)
                     if self.disk.size(descriptor) > _TEXT_SIZE:
                         self.disk.truncate(descriptor, _TEXT_SIZE)  # an older holder's reason
@@ -98,26 +101,27 @@ class StoreLock:
     def is_signed(self) -> bool:
         """Whether reput was the last to write the store, as far as the file shows."""
         if self._descriptor >= 0:
-            return self._is_signed(self._descriptor)
+            return self._is_signed
         with _held_lock:
             if self.disk.identity(self.root) in _held_here:
                 held = _held_here[self.disk.identity(self.root)]
-                return held._descriptor >= 0 and held._is_signed(held._descriptor)
+                return held._descriptor >= 0 and held._is_signed
             if not self.disk.exists(self.path):
                 return False
             descriptor = self.disk.open(self.path)
             try:
-                return self._is_signed(descriptor)
+                return self._has_signature(descriptor)
             finally:
                 self.disk.close(descriptor)
 
     def sign(self) -> None:
         """Write that reput writes the store, whose notes describe it; on disk when this returns."""
-        if not self._is_signed(self._descriptor):
+        if not self._is_signed:
             self.disk.write(self._descriptor, _SIGNED, 0)
             self.disk.flush(self._descriptor)
+            self._is_signed = True
 
-    def _is_signed(self, descriptor: int) -> bool:
+    def _has_signature(self, descriptor: int) -> bool:
         return self.disk.read(descriptor, len(_SIGNED), 0) == _SIGNED
 
     def is_taken(self) -> bool:

@@ -139,7 +139,9 @@ def correct_min_offset(queue: ConsumeQueue, min_physical_offset: int) -> None:
     low, high = queue.min_offset, queue.max_offset
     if not files.bases or low >= high or min_physical_offset <= queue.min_physical_offset:
         return
-    place = files.read_place(high - 1)
+    place = None
+    if queue.max_physical_offset <= min_physical_offset:  # else its last record is in the log
+        place = files.read_place(high - 1)
     if place is not None and not _readable(place, min_physical_offset):
         low = high  # all records that its units point to are gone
     else:
