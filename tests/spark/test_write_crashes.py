@@ -218,7 +218,7 @@ def test_a_power_cut_leaves_the_old_log_and_a_beginning_of_what_was_to_follow(
     assert {30, 330} <= seen
 
 
-@pytest.mark.parametrize("changes", [8, 9])
+@pytest.mark.parametrize("changes", [7, 8])
 def test_what_others_put_meanwhile_stays_between(tmp_path, closed_store, changes):
     root = closed_store(tmp_path / "store")
     killed_after(root, changes)
@@ -301,6 +301,11 @@ class FailingDisk(Disk):
             self.left -= 1
             if self.left < 0:
                 raise OSError(39, "not now", path)
+
+    def open(self, path, *, create=False, write=False):
+        if write and path.endswith(self.part):  # a note that is written in place
+            self._fail(path)
+        return super().open(path, create=create, write=write)
 
     def rename(self, source, target):
         self._fail(target)
