@@ -218,21 +218,11 @@ def test_negative_queue_ids_of_foreign_records_are_counted_and_not_listed(tmp_pa
         (batch,) = log.batches()
         queue_id = batch.queue_id.copy()
         queue_id[[1, 3]] = -1, -(1 << 31)
-        driver.dispatch(_with_queue_ids(batch, queue_id))
+        driver.dispatch(batch.with_columns({"queue_id": queue_id}))
 
         listed = _listed(plugin)
         assert {queue: len(units) for queue, units in listed.items()} == {("T", 0): 3, ("T", 1): 1}
         assert plugin.reput_report()["refused_topics"] == {"T": 2}
-
-
-def _with_queue_ids(batch, queue_id):
-    """``batch`` with queue ids that no encoder of ours would write."""
-
-    class Changed:
-        def __getattr__(self, name):
-            return queue_id if name == "queue_id" else getattr(batch, name)
-
-    return Changed()
 
 
 # ------------------------------------------------------------------ failing writes

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reput.record import decode as decoding
 from reput.record.batch import CorruptionKind
 from reput.record.decode import Decoder, End
 from reput.record.encoding.one import Encoder
@@ -17,6 +18,16 @@ from reput.record.view import MessageView
 
 ENCODER = Encoder(pack_host("127.0.0.1", 10_911))
 MAGIC = MAGIC_V1.to_bytes(4, "big")
+
+
+@pytest.fixture(params=["walked", "searched"], autouse=True, scope="module")
+def small_window(request):
+    """Borders in small windows are found in one way, and those in larger ones in another."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "searched":
+            patch.setattr(decoding, "_WALK_WITHIN", 0)
+        yield
+
 
 bodies = st.one_of(
     st.binary(max_size=60),

@@ -95,7 +95,7 @@ class DispatchBatch:
         base_offset: int,
         start: npt.NDArray[np.int64],
         size: npt.NDArray[np.int64],
-        header: Mapping[str, npt.NDArray[Any]],
+        header: npt.NDArray[np.void],
         parts: Mapping[str, npt.NDArray[np.int64]],
         topic_code: npt.NDArray[np.int32],
         topics: tuple[str, ...],
@@ -116,7 +116,7 @@ class DispatchBatch:
         self.topics = topics
         self.end_offset = end_offset
         self.finding = finding
-        self._header = header  # big-endian columns, as they were cut out
+        self._header = header  # ``(n,)`` of `HEADER_DTYPE`: big-endian, as they were cut out
         self._parts = parts  # where body, topic and properties stand
         self._asked: set[str] = set() if asked is None else asked  # one for a batch and its parts
         self._cache: dict[str, Any] = dict(columns or {})
@@ -153,13 +153,14 @@ class DispatchBatch:
         elif name in ("start", "size", "topic_code"):
             return getattr(self, name)  # type: ignore[no-any-return]
         else:
-            try:
-                raw = self._header[name]
-            except KeyError:
-                known = sorted({*self._header, *self._cache, "physical_offset", "tags_code"})
-                raise KeyError(f"{name!r}; known: {', '.join(known)}") from None
+            fields = self._header.dtype.names or ()
+            if name not in fields:
+                known = sorted({*fields, *self._cache, "physical_offset", "tags_code"})
+                raise KeyError(f"{name!r}; known: {', '.join(known)}")
+            raw = self._header[name]
             value = raw.astype(raw.dtype.newbyteorder("="))
-        self._note(name)
+        if len(self._asked) < _ASKED_MAX:
+            self._asked.add(name)
         value.flags.writeable = False
         self._cache[name] = value
         return value
@@ -178,10 +179,6 @@ class DispatchBatch:
                 self.text(key.removeprefix(_TEXT))
             else:
                 self.column(key)
-
-    def _note(self, key: str) -> None:
-        if len(self._asked) < _ASKED_MAX:
-            self._asked.add(key)
 
     def holds(self, name: str) -> bool:
         """Whether the column ``name`` was asked for before, or added by a plugin."""
@@ -260,7 +257,8 @@ class DispatchBatch:
         key = _TEXT + name
         found = self._cache.get(key)
         if found is None:
-            self._note(key)
+            if len(self._asked) < _ASKED_MAX:
+                self._asked.add(key)
             found = self._cache[key] = self.properties.find(name)
         return found
 
@@ -304,7 +302,7 @@ class DispatchBatch:
             base_offset=self.base_offset,
             start=self.start[first:stop],
             size=self.size[first:stop],
-            header={name: column[first:stop] for name, column in self._header.items()},
+            header=self._header[first:stop],
             parts={name: column[first:stop] for name, column in self._parts.items()},
             topic_code=self.topic_code[first:stop],
             topics=self.topics,

@@ -8,8 +8,8 @@ How record borders are found. Every position with a record's magic number is a c
 records are the chain of candidates in which each record's size leads to the next, beginning at the
 window's first byte. If no body contains the magic, all candidates are the chain, which one
 comparison of two columns proves. Otherwise the chain is walked through the candidates, or, if these
-are more than records could be, through the bytes. Large records are always walked through the
-bytes, from one to the next.
+are more than records could be, through the bytes. Large records, and the few of a small window, are
+always walked through the bytes, from one to the next.
 
 Source: RocketMQ ``CommitLog#checkMessageAndReturnSize``. Different on purpose: a record must say
 its own physical offset (switch ``check_offset``), as RocketMQ accepts stale records that line up.
@@ -55,6 +55,8 @@ RECORD_SIZE_MAX = 64 * 1024 * 1024
 """A record with a larger size is corrupt (RocketMQ's default limit is 4 MiB of body)."""
 
 _WALK_ABOVE = 600  # mean bytes of a record; below, searching for the magic is cheaper
+_WALK_WITHIN = 8 << 10
+"""Bytes of a window in which there are always few enough records to walk from one to the next."""
 _MAGIC_BYTES = MAGIC_V1.to_bytes(4, "big")
 _BE_U4 = np.dtype(">u4")
 _BE_I2 = np.dtype(">i2")
@@ -143,7 +145,6 @@ class Decoder:
                 parts = {name: column[:row] for name, column in parts.items()}
         if len(start):
             self._walks = position > _WALK_ABOVE * len(start)
-        header = cut.view(HEADER_DTYPE)
         finding: Corruption | None
         if reason:
             kind, detail = _FINDINGS[reason]
@@ -159,7 +160,7 @@ class Decoder:
             base_offset=base_offset,
             start=start,
             size=size,
-            header={name: header[name] for name in HEADER_DTYPE.names or ()},
+            header=cut.view(HEADER_DTYPE),
             parts=parts,
             topic_code=codes,
             topics=tuple(self.topics.names),
@@ -214,7 +215,8 @@ def cut_window(
         of what is wrong with the record there, 0 if there is none or it is cut; and the physical
         offset that this record states.
     """
-    borders = _walk_bytes(window) if walks else _find_borders(window)
+    few = walks or len(window) <= _WALK_WITHIN
+    borders = _walk_bytes(window) if few else _find_borders(window)
     header = _cut_headers(window, borders.start)
     parts, structural = _cut_parts(window, borders, header)
     count, reason = len(borders.start), 0
@@ -243,15 +245,18 @@ def cut_window(
             if not record_crc_matches(record, properties_size[row]):
                 count, reason = row, _RECORD_CRC
                 break
+    if not reason:
+        bytes_of_headers = header.view(np.uint8)
+        return borders.start, borders.size, bytes_of_headers, {}, parts, borders.end_position, 0, 0
     return (
         borders.start[:count],
         borders.size[:count],
         header[:count].view(np.uint8),
         {},
         {name: column[:count] for name, column in parts.items()},
-        int(borders.start[count]) if reason else borders.end_position,
+        int(borders.start[count]),
         reason,
-        int(header["physical_offset"][count]) if reason else 0,
+        int(header["physical_offset"][count]),
     )
 
 

@@ -60,14 +60,15 @@ class Run(NamedTuple):
 
 def runs(batch: DispatchBatch) -> Iterator[Run]:
     """Yield the runs of a batch; prepared and rolled back messages are in none."""
+    column = batch.column
     units, queue_offsets, ends, found = units_by_queue(
-        batch.sys_flag,
+        column("sys_flag"),
         batch.topic_code,
-        batch.queue_id,
-        batch.queue_offset,
-        batch.physical_offset,
+        column("queue_id"),
+        column("queue_offset"),
+        column("physical_offset"),
         batch.size,
-        batch.tags_code,
+        column("tags_code"),
     )
     topics, data = batch.topics, units.data
     for code, queue_id, start, stop, consecutive in found:

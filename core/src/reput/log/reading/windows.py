@@ -22,10 +22,11 @@ __all__ = ["BatchReader", "PrefetchingReader"]
 class PrefetchingReader:
     """A `BatchReader` that reads the next window on a thread while the caller uses the last one.
 
-    Two readers take turns, so that a batch stays valid until the next `read`. The thread helps if
-    there is a second processor, as most of the work is in calls that release the interpreter lock.
-    Only whole windows are prefetched, so none at the end of the log. The thread also makes the
-    columns and properties that the batch before was asked for, as this one will be, too.
+    While one prefetches, the batch of the other stays valid, until the next `read`. The thread
+    helps if there is a second processor, as most of the work is in calls that release the
+    interpreter lock. Only whole windows are prefetched, so none at the end of the log. The thread
+    also makes the columns and properties that the batch before was asked for, as this one will be,
+    too.
     """
 
     def __init__(self, readers: tuple[BatchReader, BatchReader], window_size: int) -> None:
@@ -47,7 +48,6 @@ class PrefetchingReader:
             if ahead_start == start and ahead_end <= end:
                 result = found
         if result is None:
-            self._turn ^= 1
             result = self._readers[self._turn].read(start, end)
         wanted = () if self._before is None else self._before.asked()
         self._before = result.batch

@@ -23,6 +23,7 @@ _NAMES_MAX = 1 << 16  # a hostile log may have a new topic in every record; then
 _NAMES_SIZE_MAX = 1 << 24  # bytes of all names; likewise
 _INDEXED_SIZE_MAX = 256  # bytes; no writer makes longer names, and rows of the index are as wide
 _LEARNED_FIRST = 64  # rows
+_FEW = 16  # rows; to look each up by its bytes takes less than to hash all
 _MULTIPLIERS = np.array(
     [
         (0x9E3779B97F4A7C15 * (2 * index + 1) | 1) & (2**64 - 1)
@@ -56,6 +57,9 @@ class TopicTable:
         if len(self.names) > _NAMES_MAX or self._names_size > _NAMES_SIZE_MAX:
             self._clear()
         codes = np.full(len(starts), -1, np.int32)
+        if len(starts) <= _FEW:
+            self._learn(window, starts, sizes, codes, np.arange(len(starts)))
+            return codes
         self._recognise_rows(window, starts, sizes, codes)
         unknown = np.flatnonzero(codes < 0)
         if len(unknown) > _LEARNED_FIRST:
