@@ -16,11 +16,11 @@ CEILINGS = {
     "put": 9,
     "put sync": 39,
     "dispatch": 211,
-    "flush": 353,
+    "flush": 346,
     "read": 44,
-    "close": 330,
-    "open": 978,
-    "open after a kill": 1_426,
+    "close": 331,
+    "open": 944,
+    "open after a kill": 1_393,
 }
 SCRIPT = Path(__file__).parents[1] / "support/hops.py"
 

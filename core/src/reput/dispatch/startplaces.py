@@ -30,7 +30,7 @@ def known_progress(
     manifest: Manifest | None,
 ) -> int:
     """Return the physical offset below which a plugin's files are complete and flushed."""
-    recorded = file.load_all()
+    recorded = file.known()  # as the search for the log's end has read it
     if not recorded:
         if manifest is not None:
             return log.min_physical_offset  # new in this store: from the beginning

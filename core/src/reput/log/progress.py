@@ -78,8 +78,8 @@ class ProgressFile:
     unreadable: Callable[[OSError], None] | None = None
     """Called if the file cannot be read, which then counts as missing; if None, it raises."""
     _sequence: int = 0
-    _saved: Progress | None = None
-    _is_loaded: bool = False
+    _slots: list[Progress] | None = None
+    """The whole slots, newest first, as they were read or written last; None before that."""
 
     def load(self) -> Progress | None:
         """Return the newest whole slot; None if there is none."""
@@ -95,15 +95,17 @@ class ProgressFile:
                 raise
             self.unreadable(error)
             return []
-        self._is_loaded = True
         for position in (0, _SLOT_STRIDE):
             slot = _read_slot(data[position : position + _SLOT_STRIDE])
             if slot is not None:
                 found[slot[0]] = slot[1]
-        if found:
-            self._sequence = max(found)
-            self._saved = found[self._sequence]
-        return [found[sequence] for sequence in sorted(found, reverse=True)]
+        self._sequence = max(found, default=self._sequence)
+        self._slots = [found[sequence] for sequence in sorted(found, reverse=True)]
+        return self._slots
+
+    def known(self) -> list[Progress]:
+        """Return the same, read once only: for a store's writer, as nobody else writes the file."""
+        return self.load_all() if self._slots is None else self._slots
 
     def believable(self, log: LogView) -> int | None:
         """Return the newest recorded offset whose last record is still the same in ``log``.
@@ -136,9 +138,8 @@ class ProgressFile:
 
     def save(self, progress: Progress) -> None:
         """Write ``progress`` to the older slot; on disk when this returns."""
-        if not self._is_loaded:
-            self.load_all()  # the older slot is the one to be overwritten
-        if progress == self._saved:
+        slots = self.known()  # the older one is overwritten
+        if slots[:1] == [progress]:
             return
         sequence = self._sequence + 1
         slot = _slot(sequence, progress)
@@ -148,7 +149,7 @@ class ProgressFile:
             self.disk.replace(self.path, bytes(position) + slot)
         else:
             self._write(slot, position)
-        self._sequence, self._saved = sequence, progress
+        self._sequence, self._slots = sequence, [progress, *slots[:1]]
 
     def _write(self, slot: bytes, position: int) -> None:
         descriptor = self.disk.open(self.path, write=True)
@@ -163,11 +164,8 @@ class ProgressFile:
         head = log.read(record_offset, SIZE_AND_MAGIC.size) if record_offset >= 0 else b""
         if len(head) == SIZE_AND_MAGIC.size:
             end = record_offset + SIZE_AND_MAGIC.unpack(head)[0]
-            if (
-                self._saved is None
-                or self._saved.physical_offset != end
-                or self._saved.closed is not None
-            ):
+            saved = self._slots[0] if self._slots else None
+            if saved is None or saved.physical_offset != end or saved.closed is not None:
                 self.save(Progress(end, record_offset, fingerprint_of(log, record_offset)))
 
 

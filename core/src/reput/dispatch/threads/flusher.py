@@ -23,7 +23,6 @@ from reput.errors import ReputError, StoreClosedError
 from reput.flags import Flag
 from reput.locks import new_lock
 from reput.log.progress import Progress, ProgressFile, fingerprint_of
-from reput.log.recovery.lognote import LogNote
 
 if TYPE_CHECKING:
     from reput.dispatch.running.phase import Place
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from reput.dispatch.running.runner import Board, PluginRunner
     from reput.files.system.disk import Disk
     from reput.log.recovery.checkpoint import Checkpoint
+    from reput.log.recovery.lognote import LogNote
     from reput.log.writing.commitlog import CommitLog
 
 logger = logging.getLogger(__name__)
@@ -71,6 +71,7 @@ class PluginFlusher:
         progress_files: dict[str, ProgressFile],
         checkpoint: Checkpoint,
         checkpoint_path: str,
+        log_note: LogNote,
         disk: Disk,
     ) -> None:
         self._log = log
@@ -80,7 +81,7 @@ class PluginFlusher:
         self._checkpoint_path = checkpoint_path
         self._disk = disk
         self._root = os.path.dirname(checkpoint_path)
-        self.log_note = LogNote.of(self._root, disk)
+        self.log_note = log_note
         """How far the log is on disk."""
         # Held while places are read and the store's own files are written, but never while waiting
         # for a plugin, so that a slow plugin does not hide that others are done. Reentrant, for a

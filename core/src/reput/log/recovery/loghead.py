@@ -59,7 +59,7 @@ class LogHead:
 
     def note(self, physical_offset: int) -> None:
         """Note that the log may begin at an offset; on disk, in both slots, when this returns."""
-        slots = self.file.load_all()
+        slots = self.file.known()
         if len(slots) == 2 and slots[0].physical_offset == physical_offset:
             return
         for mark in (1, 0):  # a progress file does not write the same progress twice

@@ -360,7 +360,7 @@ def examine(asked: Asked, held: Held, settings: Settings, files: MappedFileQueue
     if not asked.writable:
         noting = (held.note.file, *places.values())
         problems.look_for_damaged_notes(root, disk, ledger, held.records, noting)
-        lost = problems.noted(lambda: _lost_head(asked, held, files), None)
+        lost = problems.noted(lambda: _lost_head(LogHead.of(root, disk), held, files), None)
         if lost is not None and ledger.note(lost):
             problems.tell(
                 f"the log begins at {lost.end_offset} instead of {lost.start_offset}: {lost.detail}"
@@ -383,7 +383,7 @@ def examine(asked: Asked, held: Held, settings: Settings, files: MappedFileQueue
         clean=held.clean,
         progress=asked.progress,
         # Below each of these offsets reput had flushed the log.
-        flushed=[place for file in (held.note.file, *places.values()) for place in file.load_all()]
+        flushed=[place for file in (held.note.file, *places.values()) for place in file.known()]
         if keeps
         else (),
         keeps_records_after_damage=keeps,
@@ -434,7 +434,8 @@ def note_log(
     is_sound = is_checked_note_sound(asked.root, asked.disk)
     if not is_sound or not held.lock.is_signed or checked != found.checked:
         save_checked(checked, asked.root, asked.disk)
-    lost = _lost_head(asked, held, files)
+    head = LogHead.of(asked.root, asked.disk)
+    lost = _lost_head(head, held, files)
     if lost is not None:
         logger.error(
             "log lost its head noted=%d found=%d; nobody has trimmed these files",
@@ -442,15 +443,15 @@ def note_log(
             lost.end_offset,
         )
         found.ledger.note(lost)
-    LogHead.of(asked.root, asked.disk).note(files.min_offset)
+    head.note(files.min_offset)
     held.lock.sign()
     return checked
 
 
-def _lost_head(asked: Asked, held: Held, files: MappedFileQueue) -> Loss | None:
+def _lost_head(head: LogHead, held: Held, files: MappedFileQueue) -> Loss | None:
     if not files.bases or not held.lock.is_signed:
         return None  # a program that leaves no note may have removed files
-    return LogHead.of(asked.root, asked.disk).loss(files.min_offset)
+    return head.loss(files.min_offset)
 
 
 def open_log(

@@ -110,7 +110,7 @@ def start_writing(
     workers = Workers(board, asked.now)
     workers.use()
     plugin_flusher = PluginFlusher(
-        log, board, found.places, found.checkpoint, asked.path("checkpoint"), asked.disk
+        log, board, found.places, found.checkpoint, asked.path("checkpoint"), held.note, asked.disk
     )
     queue_offsets = _queue_offsets(asked, plugins, log, loop, plugin_flusher, floors)
     # Before the first put: a file that counts too many messages must not hide the next ones.
