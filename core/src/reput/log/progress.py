@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from reput.files.system.disk import Disk
     from reput.log.reading.view import LogView
 
-__all__ = ["Progress", "ProgressFile", "Recorded", "fingerprint_of"]
+__all__ = ["Progress", "ProgressFile", "Recorded", "fingerprint_of", "record_at"]
 
 logger = logging.getLogger(__name__)
 
@@ -159,15 +159,6 @@ class ProgressFile:
         finally:
             self.disk.close(descriptor)
 
-    def save_end_of(self, log: LogView, record_offset: int) -> None:
-        """Save, as progress, the end of the record at ``record_offset``, if there is a record."""
-        head = log.read(record_offset, SIZE_AND_MAGIC.size) if record_offset >= 0 else b""
-        if len(head) == SIZE_AND_MAGIC.size:
-            end = record_offset + SIZE_AND_MAGIC.unpack(head)[0]
-            saved = self._slots[0] if self._slots else None
-            if saved is None or saved.physical_offset != end or saved.closed is not None:
-                self.save(Progress(end, record_offset, fingerprint_of(log, record_offset)))
-
 
 def _slot(sequence: int, progress: Progress) -> bytes:
     version = _VERSION if progress.closed is None else _CLOSED_VERSION
@@ -195,10 +186,15 @@ def _read_slot(data: bytes) -> tuple[int, Progress] | None:
 
 def fingerprint_of(log: LogView, record_offset: int) -> int:
     """Return the CRC-32 of the record at ``record_offset``; 0 if there is none."""
+    return zlib.crc32(record_at(log, record_offset))
+
+
+def record_at(log: LogView, record_offset: int) -> bytes:
+    """Return the bytes of the record at ``record_offset``; none if there is no record."""
     data = log.read(record_offset, _FIRST_READ_SIZE)
     if record_offset < 0 or len(data) < SIZE_AND_MAGIC.size:
-        return 0
+        return b""
     size, _ = SIZE_AND_MAGIC.unpack_from(data)
     if not 0 <= size <= len(data):
         data = log.read(record_offset, size)
-    return zlib.crc32(data[:size])
+    return data[:size]

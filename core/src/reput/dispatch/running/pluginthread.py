@@ -113,13 +113,16 @@ class Call:
             seconds: return when the call has not advanced for so long.
             deadline: return at this time of `time.monotonic` in any case; None for no limit.
         """
+        if self.line is not None:
+            self.line.attend()
         while not self.is_done:
             call = self.under_way
             left = seconds - call.idle_seconds
             if deadline is not None:
                 left = min(left, deadline - time.monotonic())
-            if call.is_made_here or not (self.wait(max(left, 0.0)) or left > 0):
+            if call.is_made_here or left <= 0:
                 return False
+            self.wait(left)
         return True
 
 
@@ -161,7 +164,8 @@ class PluginThread:
         """Add a call to the queue."""
         with self._lock:
             self._queue.append(call)
-        self.wake()
+        if self._threads:
+            self.wake()
 
     def wake(self) -> bool:
         """Have the thread look for requests and work; False if there is no thread."""
@@ -186,7 +190,7 @@ class PluginThread:
 
     def attend(self) -> None:
         """Have the queue's calls made: by the thread, or on this one if there is none."""
-        if not self.wake():
+        if not (self._threads and self.wake()):
             self._make_all()
 
     def do(self, work: Callable[[], float | None]) -> None:

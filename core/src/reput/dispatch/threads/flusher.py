@@ -9,6 +9,7 @@ for another plugin's long flush.
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 import threading
@@ -56,9 +57,11 @@ class _Flushes:
     unsaved: OSError | None = None
     """Why the progress of the last one could not be written, though its files are on disk."""
 
-    def covers(self, place: Place) -> bool:
-        """Whether everything up to ``place`` is on disk."""
-        return self.covered is not None and self.covered.position >= place.position
+    def lack(self, place: Place, again: bool) -> bool:
+        """Whether a flush for ``place`` is needed and may be made."""
+        if self.has_failed:
+            return False  # it is derived again when the plugin is opened again
+        return again or self.covered is None or self.covered.position < place.position
 
 
 class PluginFlusher:
@@ -89,7 +92,6 @@ class PluginFlusher:
         self._lock = new_lock()
         self._flushes: dict[str, _Flushes] = {}
         self._vouched: dict[str, int] = {}  # fields of the checkpoint that `reput_flush` returned
-        self._last_record = -1
         self._is_over = False
         self._stop = Flag()
         self._threads: list[threading.Thread] = []
@@ -133,23 +135,21 @@ class PluginFlusher:
         with self._lock:
             self._check_open()
             # The flushes below cover the places that are read here; more may come meanwhile.
-            self._last_record = last_record = self._log.last_record_offset
+            last_record = self._log.last_record_offset
             with self._board.lock:
-                runners = [each for each in self._board.runners.values() if _is_flushable(each)]
-                places = [each.place for each in runners]
+                places = [(each, each.place) for each in self._board.runners.values()]
             self._log.flusher.flush()
             self.log_note.flush(self._log, last_record)
-        missed = {each.name: each.stalled_text for each in runners if each.phase is Phase.STALLED}
-        requested = [
-            (each, self._request(each, place))
-            for each, place in zip(runners, places, strict=True)
-            if each.is_active
-        ]
+        missed, requested = {}, []
+        for each, place in places:
+            if each.phase is Phase.STALLED:
+                missed[each.name] = each.stalled_text
+            elif each.is_active and (call := self._request(each, place)) is not None:
+                requested.append((each, call))
         missed |= self._wait(requested, patience)
         with self._lock:
             self._check_open()
-            timestamp = max(self._log.store_timestamp_at(self._last_record), 0)
-            self._save_checkpoint(timestamp, self._kept_timestamp())
+            self._save_checkpoint()
         return missed
 
     def flush_plugin(self, each: PluginRunner, *, again: bool = False) -> bool:
@@ -166,9 +166,11 @@ class PluginFlusher:
             self._check_open()
             place = each.place
             self._log.flusher.flush()
-        missed = self._wait([(each, self._request(each, place, again=again))], None)
+        call = self._request(each, place, again=again)
+        if call is not None and self._wait([(each, call)], None):
+            return False
         with self._lock:
-            return not missed and not self._of(each).has_failed
+            return not self._of(each).has_failed
 
     def is_flushed(self, each: PluginRunner) -> bool:
         """Whether a plugin's files are on disk up to its place."""
@@ -194,42 +196,43 @@ class PluginFlusher:
 
     def _request(self, each: PluginRunner, place: Place, *, again: bool = False) -> Call | None:
         """Request a flush that covers ``place``; return None if no call is needed."""
-        # A plugin with `reput_work` may have changes to save without a new message.
-        again = again or each.hooks.work is not None
+        # Such a plugin may have changes to save without a new message.
+        again = again or each.hooks.work is not None or each.hooks.dispatch is None
         with self._lock:
             self._check_open()
             flushes = self._of(each)
-            if flushes.has_failed or (flushes.covers(place) and not again):
-                return None  # after a failure it is derived again when the plugin is opened again
-            if each.hooks.flush is None:
-                self._record(each, flushes, place, None)
+            if not flushes.lack(place, again):
                 return None
-            flushes.wanted = max(flushes.wanted, place, key=lambda place: place.position)
-            count = flushes.begun_count
-
-        def is_covered() -> bool:
-            return flushes.begun_count > count or (flushes.covers(place) and not again)
-
-        return each.request(
-            "reput_flush",
-            lambda: self._flush(each, flushes, is_covered),
-            lambda call: self._settle(each, flushes, call),
-        )
+            if each.hooks.flush is None:
+                self._record(each, flushes, place)
+                return None
+            flushes.wanted = max(flushes.wanted, place, key=_position)
+            flush = functools.partial(
+                self._flush, each.hooks.flush, flushes, place, again, flushes.begun_count
+            )
+        return each.request("reput_flush", flush, functools.partial(self._settle, each, flushes))
 
     def _flush(
-        self, each: PluginRunner, flushes: _Flushes, is_covered: Callable[[], bool]
+        self,
+        hook: Callable[[], Any],
+        flushes: _Flushes,
+        place: Place,
+        again: bool,
+        begun_count: int,
     ) -> tuple[Place, Any] | None:
-        """Flush a plugin, on its thread, unless the flush for an earlier request is enough."""
-        assert each.hooks.flush is not None
+        """Flush a plugin, on its thread; return what that covers, and the hook's answer.
+
+        None if the flush for an earlier request, which has begun since, is enough.
+        """
         with self._lock:
-            if flushes.has_failed or is_covered():
+            if flushes.begun_count > begun_count or not flushes.lack(place, again):
                 return None
             if flushes.is_inside:
                 raise InterruptedError("an earlier flush was interrupted: its result is not known")
             flushes.is_inside = True
             flushes.begun_count += 1
             covered = flushes.wanted
-        return covered, each.hooks.flush()
+        return covered, hook()
 
     def _settle(self, each: PluginRunner, flushes: _Flushes, call: Call) -> None:
         """Record the result of a flush."""
@@ -243,41 +246,43 @@ class PluginFlusher:
                     self._record(each, flushes, *call.result)
                 flushes.is_inside = False
 
-    def _record(self, each: PluginRunner, flushes: _Flushes, covered: Place, times: Any) -> None:
+    def _record(
+        self, each: PluginRunner, flushes: _Flushes, covered: Place, answer: object = None
+    ) -> None:
         """Note that a plugin's files are on disk up to a place."""
-        self._vouched.update(_times(times))
+        self._vouched.update(_times(answer))
         file = self._progress_files.get(each.name)
-        is_old = self._flushes.get(each.name) is not flushes  # reopened, or removed, meanwhile
+        is_old = self._flushes.get(each.name) is not flushes  # opened again, or removed, meanwhile
         try:
             if file is not None and not is_old:
-                record = covered.record_offset
-                fingerprint = fingerprint_of(self._log, record) if record >= 0 else 0
+                record, last = covered.record_offset, self.log_note.last
+                is_last = record == last.offset
+                fingerprint = last.fingerprint if is_last else fingerprint_of(self._log, record)
                 file.save(Progress(covered.position, record, fingerprint))
             flushes.covered, flushes.unsaved = covered, None
         except OSError as error:
             flushes.unsaved = error
 
     def _wait(
-        self, requested: Sequence[tuple[PluginRunner, Call | None]], patience: float | None
+        self, requested: Sequence[tuple[PluginRunner, Call]], patience: float | None
     ) -> dict[str, str]:
         """Wait for flushes; return why plugins were not flushed."""
         deadline = None if patience is None else time.monotonic() + patience
         missed = {}
         for each, call in requested:
-            if call is None or call.wait_while_advancing(self._board.stall_seconds, deadline):
+            if call.wait_while_advancing(self._board.stall_seconds, deadline):
                 continue
             earlier = call.under_way
             if earlier.is_made_here:
                 missed[each.name] = f"this very thread is inside of {earlier.hook}"
+            elif each.is_stuck(call):
+                missed[each.name] = each.stalled_text
             else:
-                missed[each.name] = (
-                    each.stalled_text if each.is_stuck(call) else "it is being flushed"
-                )
+                missed[each.name] = "it is being flushed"
         for each, call in requested:
-            if call is not None and call.is_done and not call.thread:
+            if not call.thread and call.is_done:
                 self._check_open()
-            error = self._of(each).unsaved
-            if error is not None:
+            if (error := self._of(each).unsaved) is not None:
                 raise error
         return missed
 
@@ -292,26 +297,24 @@ class PluginFlusher:
             cut_to = progress.physical_offset if progress is not None else 0
         each.flush_failed(error, cut_to)
 
-    def _kept_timestamp(self) -> int:
-        """Return the store time up to which all messages are in flushed queues; 0 if not known."""
-        times = []
-        for name in self._queue_plugins:
-            flushes = self._flushes.get(name)
-            if flushes is None or flushes.covered is None:
-                return 0
-            times.append(flushes.covered.store_timestamp)
-        return min(times, default=0)
+    # ------------------------------------------------------------------ the checkpoint
 
-    def _save_checkpoint(self, log_timestamp: int, queues_timestamp: int) -> None:
+    def _save_checkpoint(self) -> None:
+        kept = min(self._kept_timestamps(), default=0)
         changed = attrs.evolve(
             self.checkpoint,
-            log_timestamp=log_timestamp or self.checkpoint.log_timestamp,
-            queues_timestamp=queues_timestamp or self.checkpoint.queues_timestamp,
+            log_timestamp=self.log_note.last.store_timestamp or self.checkpoint.log_timestamp,
+            queues_timestamp=kept or self.checkpoint.queues_timestamp,
             **self._vouched,
         )
         if changed != self.checkpoint:
             changed.save(self._checkpoint_path, self._disk)
             self.checkpoint = changed
+
+    def _kept_timestamps(self) -> list[int]:
+        """Return, by plugin, up to which store time all messages are in flushed queues."""
+        flushes = [self._flushes.get(name) for name in self._queue_plugins]
+        return [each.covered.store_timestamp if each and each.covered else 0 for each in flushes]
 
     # ------------------------------------------------------------------ running
 
@@ -378,11 +381,11 @@ class PluginFlusher:
                 logger.exception("requests not heard, tried again")
 
 
-def _is_flushable(each: PluginRunner) -> bool:
-    return each.hooks.dispatch is not None or each.hooks.flush is not None
+def _position(place: Place) -> int:
+    return place.position
 
 
-def _times(answer: Any) -> dict[str, int]:
+def _times(answer: object) -> dict[str, int]:
     """Return the checkpoint's fields in the answer of `reput_flush`; none if it has no such."""
     value = answer.get("index_timestamp") if isinstance(answer, Mapping) else None
     return {"index_timestamp": value} if isinstance(value, int) and value > 0 else {}

@@ -447,9 +447,8 @@ class Disk:
         """
         side_by_side(work, items, self.flushes_at_once)
 
-    def monotonic(self) -> float:
-        """Return `time.monotonic`, by which a store judges whether something takes too long."""
-        return time.monotonic()
+    monotonic: Callable[[], float] = staticmethod(time.monotonic)
+    """Returns the seconds by which a store judges whether something takes too long."""
 
     def sleep(self, seconds: float) -> None:
         """Return after so many seconds by `monotonic`."""

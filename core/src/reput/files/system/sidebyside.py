@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
-from reput.files.system.heartbeat import beat, beating, heart_of_thread
+from reput.files.system.heartbeat import beating, heart_of_thread
 
 __all__ = ["side_by_side"]
 
@@ -25,8 +25,8 @@ _SHARE: Final = 4  # files that make one more thread worth while
 def side_by_side(work: Callable[[Item], object], items: Sequence[Item], at_once: int) -> None:
     """Call ``work`` for each of ``items``; return when all calls have returned.
 
-    If threads cannot be started, the running ones do all the work. Each finished item beats the
-    heart of the calling thread (`reput.files.system.heartbeat`).
+    If threads cannot be started, the running ones do all the work. What beats on them
+    beats the heart of the calling thread (`reput.files.system.heartbeat`).
 
     Args:
         work: called from several threads if there are many items.
@@ -40,7 +40,6 @@ def side_by_side(work: Callable[[Item], object], items: Sequence[Item], at_once:
     if helper_count < 1:
         for item in items:
             work(item)
-            beat()
         return
     _Round(work, items).run(helper_count)
 
@@ -89,4 +88,3 @@ class _Round:
             except BaseException as error:  # raised in the calling thread
                 self._failures.append(error)
                 return
-            beat()

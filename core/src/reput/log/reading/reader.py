@@ -206,11 +206,11 @@ class LogReader:
 
     def store_timestamp_at(self, physical_offset: int) -> int:
         """Return the store time of the record at that offset, ms; -1 if there is none."""
-        return _store_timestamp(self.read(physical_offset, _HEAD_READ_SIZE))
+        return store_timestamp_of(self.read(physical_offset, _HEAD_READ_SIZE))
 
     def store_timestamp_in_files(self, physical_offset: int) -> int:
         """Do the same as `store_timestamp_at`, while the log's end is not known yet."""
-        return _store_timestamp(self.files.read(physical_offset, _HEAD_READ_SIZE))
+        return store_timestamp_of(self.files.read(physical_offset, _HEAD_READ_SIZE))
 
     def scan(
         self, start: int | None = None, end: int | None = None, *, check_crc: bool = False
@@ -359,7 +359,8 @@ class _Within:
         return next((each for each in self.log.damages if each.end_offset > position), None)
 
 
-def _store_timestamp(head: bytes) -> int:
+def store_timestamp_of(head: bytes) -> int:
+    """Return the store time of the record that begins with ``head``, ms; -1 if it is none."""
     if len(head) < _HEAD_READ_SIZE:
         return -1
     _, magic = SIZE_AND_MAGIC.unpack_from(head)

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Self
 import attrs
 
 from reput.files.names import OWN_DIRECTORY
-from reput.log.progress import Progress, ProgressFile, fingerprint_of
+from reput.log.progress import Progress, ProgressFile, record_at
+from reput.log.reading.reader import store_timestamp_of
 from reput.log.recovery.abort import AbortFile
 
 if TYPE_CHECKING:
@@ -30,6 +31,19 @@ __all__ = ["LogNote"]
 _NAME = "flushed"
 
 
+@attrs.frozen
+class LastRecord:
+    """The last record of a log that is on disk, as a note has it."""
+
+    offset: int = -1
+    """Where the record begins; -1 if there is none."""
+    end_offset: int = 0
+    fingerprint: int = 0
+    """Its CRC-32."""
+    store_timestamp: int = 0
+    """Its store time, ms."""
+
+
 @attrs.define(eq=False)
 class LogNote:
     """The note of one store."""
@@ -37,6 +51,8 @@ class LogNote:
     root: str
     disk: Disk
     file: ProgressFile
+    last: LastRecord = LastRecord()
+    """What `flush` has noted last."""
 
     @classmethod
     def of(cls, root: str, disk: Disk, unreadable: Callable[[OSError], None] | None = None) -> Self:
@@ -56,7 +72,10 @@ class LogNote:
 
     def flush(self, log: LogView, record_offset: int) -> None:
         """Note that a log is on disk up to the end of the record at an offset; -1 for none."""
-        self.file.save_end_of(log, record_offset)
+        self._read(log, record_offset)
+        if self.last.offset >= 0:
+            last = self.last
+            self.file.save(Progress(last.end_offset, last.offset, last.fingerprint))
 
     def close(self, log: LogView, record_offset: int) -> None:
         """Note that a log is closed.
@@ -65,9 +84,18 @@ class LogNote:
             log: the log, which is flushed and takes no more puts.
             record_offset: where its last record begins; -1 in an empty log.
         """
-        fingerprint = fingerprint_of(log, record_offset)
-        end = log.max_physical_offset
+        self._read(log, record_offset)
+        end, fingerprint = log.max_physical_offset, self.last.fingerprint
         self.file.save(Progress(end, record_offset, fingerprint, self._checkpoint_crc()))
+
+    def _read(self, log: LogView, record_offset: int) -> None:
+        """Read the record at an offset, which is the log's last one, unless that was done."""
+        if record_offset == self.last.offset:
+            return
+        self.last, record = LastRecord(), record_at(log, record_offset)
+        if record:
+            end, timestamp = record_offset + len(record), max(store_timestamp_of(record), 0)
+            self.last = LastRecord(record_offset, end, zlib.crc32(record), timestamp)
 
     def _checkpoint_crc(self) -> int:
         data = self.disk.read_if_exists(os.path.join(self.root, "checkpoint"), 4096)
