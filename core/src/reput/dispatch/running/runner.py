@@ -238,15 +238,14 @@ class PluginRunner:
     @property
     def is_waiting(self) -> bool:
         """Whether a plugin that it requires does not run."""
-        if not self.requires:
-            return False
         others = [self._board.runners.get(name) for name in self.requires]
         return any(other is not None and not other.is_usable for other in others)
 
     @property
     def may_run(self) -> bool:
         """Whether the plugin and all that it requires are usable."""
-        return self.is_usable and not self.is_waiting
+        is_usable = self.phase in _ACTIVE and self._board.halted is None
+        return is_usable and (not self.requires or not self.is_waiting)
 
     @property
     def wants_messages(self) -> bool:
@@ -257,7 +256,7 @@ class PluginRunner:
     def may_dispatch(self) -> bool:
         """Whether the plugin may be given messages now, and is not in a pause."""
         is_due = self.phase is Phase.RUNNING or self.retry_at <= self._board.now()
-        return is_due and self.wants_messages
+        return is_due and self.hooks.dispatch is not None and self.may_run
 
     @property
     def may_skip(self) -> bool:

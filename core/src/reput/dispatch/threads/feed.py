@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["Feed", "named"]
+__all__ = ["Feed"]
 
 _BUSY_SECONDS = 10.0  # the store counts as busy this long after its last new message
 
@@ -82,9 +82,12 @@ class Feed:
 
         If so, none of these plugins should delay another for long.
         """
-        if self.is_over or time.monotonic() - self._grew_at >= _BUSY_SECONDS:
+        if self.board.is_stopping or time.monotonic() - self._grew_at >= _BUSY_SECONDS:
             return False
-        return not any(named(runners, names) for names in self.awaited)
+        for names in self.awaited:
+            if names is None or any(each.name in names for each in runners):
+                return False
+        return True
 
     def begin_waiting(self, names: set[str] | None) -> None:
         """Note that a caller begins to wait for the plugins ``names``, None for all."""
@@ -145,8 +148,3 @@ class Feed:
         except OSError as error:
             logger.error("loss not noted error=%s", error)
         return damage.end_offset
-
-
-def named(runners: Iterable[PluginRunner], names: set[str] | None) -> list[PluginRunner]:
-    """Return those of ``runners`` that are in ``names``, or all if that is None."""
-    return [each for each in runners if names is None or each.name in names]

@@ -105,14 +105,15 @@ class ReadGroup:
 
     def _round(self) -> bool:
         limit, is_busy = self.feed.limit(), self.feed.is_busy(self.runners)
-        places = sorted({each.position for each in self._ready()})
+        ready = self._ready()
+        places = sorted({each.place.position for each in ready})
         self._was_small = len(places) == 1 and limit - places[0] < _SMALL_ROUND
         to_read = [place for place in places if place < limit]
-        if not is_busy:
+        if len(to_read) > 1 and not is_busy:
             to_read = self._without_awaiting(to_read, limit)
         for place in reversed(to_read):
-            stop = next((other for other in places if place < other < limit), limit)
             is_front = place == places[-1]
+            stop = limit if is_front else min(places[places.index(place) + 1], limit)
             reader: PrefetchingReader | BatchReader = self._reader
             if not is_front and (is_busy or len(to_read) > 1):
                 # Not the prefetching reader: its window for the front would be thrown away.
@@ -121,7 +122,8 @@ class ReadGroup:
                     self._readers[size] = BatchReader(self.feed.log.files, Decoder(), size)
                 reader = self._readers[size]
             began = time.perf_counter()
-            self._advance(reader.read(place, stop), place, stop, is_front=is_front)
+            here = [each for each in ready if each.place.position == place]
+            self._advance(reader.read(place, stop), here, place, stop, is_front=is_front)
             if not is_front:
                 self._size_windows(time.perf_counter() - began)
         return bool(to_read)
@@ -148,9 +150,16 @@ class ReadGroup:
             if each in runners and each.may_dispatch
         ]
 
-    def _advance(self, result: DecodeResult, start: int, stop: int, *, is_front: bool) -> None:
+    def _advance(
+        self,
+        result: DecodeResult,
+        here: list[PluginRunner],
+        start: int,
+        stop: int,
+        *,
+        is_front: bool,
+    ) -> None:
         batch = result.batch
-        here = [each for each in self._ready() if each.position == start]
         if len(batch) == 0:
             end = batch.end_offset
             if result.end != End.BLANK:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from reput.dispatch.running.phase import Phase
 from reput.dispatch.running.runner import text_of
-from reput.dispatch.threads.feed import Feed, named
+from reput.dispatch.threads.feed import Feed
 from reput.dispatch.threads.group import LONGEST_REST, ReadGroup
 from reput.errors import ReputError
 from reput.flags import Flag
@@ -274,10 +274,15 @@ class ReputLoop:
         """
         deadline = None if timeout is None else time.monotonic() + timeout
 
+        def is_awaited(each: PluginRunner) -> bool:
+            return names is None or each.name in names
+
         def reached() -> int:
-            runners = named(self.board.runners.values(), names)
-            positions = [each.position for each in runners if each.wants_messages]
-            return min(positions, default=physical_offset)
+            lowest = physical_offset
+            for each in self.board.runners.values():
+                if is_awaited(each) and each.wants_messages:
+                    lowest = min(lowest, each.place.position)
+            return lowest
 
         try:
             self.feed.begin_waiting(names)
@@ -287,8 +292,9 @@ class ReputLoop:
                 if left is not None and left <= 0:
                     return False
                 for group in self.groups:
-                    if group.unreadable is not None and named(group.runners, names):
-                        raise group.unreadable
+                    error = group.unreadable
+                    if error is not None and any(is_awaited(each) for each in group.runners):
+                        raise error
                 if progress is not None:
                     progress(reached())
                 if self.shared.thread is not None:
