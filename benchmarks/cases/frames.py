@@ -54,7 +54,7 @@ def cases() -> Iterator[Case]:
 
 def scans(trial: Trial) -> None:
     """One process: batches are made and dropped, then kept as a table."""
-    import reput
+    import reput_arrow
 
     assert trial.big_log is not None
     trial.warm_up()
@@ -66,16 +66,16 @@ def scans(trial: Trial) -> None:
             measured.count = sum(len(batch) for batch in store.scan())
     count = measured.count
     for label, scan in (
-        ("scan, all columns", reput.scan(path)),
-        ("scan, topic, keys and body", reput.scan(path, columns=["topic", "keys", "body"])),
-        ("scan, 5 small columns", reput.scan(path, columns=_SMALL)),
-        ("scan, body of one topic", reput.scan(path, topic=topic, columns=["body"])),
+        ("scan, all columns", reput_arrow.scan(path)),
+        ("scan, topic, keys and body", reput_arrow.scan(path, columns=["topic", "keys", "body"])),
+        ("scan, 5 small columns", reput_arrow.scan(path, columns=_SMALL)),
+        ("scan, body of one topic", reput_arrow.scan(path, topic=topic, columns=["body"])),
     ):
         with trial.timed(f"reput.{label}", count, size):
             found = _drop(scan)
         trial.require(found == count or "one topic" in label, f"{found} rows, {count} messages")
-    with trial.timed("reput.arrow.table, 5 small columns", count, size):
-        table: Any = reput.arrow.table(path, columns=_SMALL)
+    with trial.timed("reput_arrow.table, 5 small columns", count, size):
+        table: Any = reput_arrow.table(path, columns=_SMALL)
     trial.require(table.num_rows == count, f"{table.num_rows} rows, {count} messages")
 
 

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from sparkstores import FILE_SIZE, fill, messages_of
 
 import reput
-import reput.arrow
 from reput.errors import ConfigError, CorruptFileError, StoreNotFoundError
-from reput_arrow import COLUMNS, Scan, scan, schema_of
+from reput_arrow import COLUMNS, Scan, scan, schema_of, table
 
 NAMES = [column.name for column in COLUMNS]
 
@@ -38,13 +37,13 @@ def offsets_of(found):
     return [offset for batch in found for offset in batch.column("physical_offset").to_pylist()]
 
 
-def test_the_door_of_the_core_leads_to_table_and_scan(root, messages):
-    table = reput.arrow.table(root)
+def test_a_table_has_all_columns_of_all_messages(root, messages):
+    found = table(root)
 
-    assert table.schema == schema_of()
-    assert table["body"].to_pylist() == [message.body for message in messages]
-    assert table["physical_offset"].to_pylist() == [each.physical_offset for each in messages]
-    assert isinstance(reput.scan(root), Scan)
+    assert found.schema == schema_of()
+    assert found["body"].to_pylist() == [message.body for message in messages]
+    assert found["physical_offset"].to_pylist() == [each.physical_offset for each in messages]
+    assert isinstance(scan(root), Scan)
 
 
 OPTIONS = st.fixed_dictionaries(

@@ -284,21 +284,6 @@ def test_a_door_offers_what_it_says(name: str) -> None:
         _ = door.nothing
 
 
-def test_the_core_offers_every_name_of_reput_arrow() -> None:
-    """The core's list is its own, as the distribution may not be there."""
-    from reput import arrow
-    from reput_arrow import __all__ as names
-
-    assert [name for name in names if not hasattr(arrow, name) and name != "__version__"] == []
-
-
-def test_the_core_offers_the_broker_for_tests() -> None:
-    from reput import testing
-    from reput_server import LocalBroker
-
-    assert testing.LocalBroker is LocalBroker
-
-
 def test_nothing_that_pip_install_reput_brings_names_an_extra() -> None:
     word = re.compile(r"\b(click|rich|pytest|hypothesis|pyarrow)\b", re.IGNORECASE)
 

@@ -230,9 +230,8 @@ def test_an_order_that_is_none_is_answered_with_what_is_wrong(
     assert error in found["error"]
 
 
-@pytest.mark.parametrize("module", ["reput.testing.broker", "reput_server.testing"])
-def test_the_process_says_where_it_is_and_ends_with_its_input(module: str) -> None:
-    command = [sys.executable, "-m", module]
+def test_the_process_says_where_it_is_and_ends_with_its_input() -> None:
+    command = [sys.executable, "-m", "reput_server.testing"]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
@@ -247,7 +246,7 @@ def test_the_process_says_where_it_is_and_ends_with_its_input(module: str) -> No
 
 
 def test_an_address_that_is_taken_is_an_error_in_one_line(broker: LocalBroker) -> None:
-    command = [sys.executable, "-m", "reput.testing.broker", "--listen", broker.address]
+    command = [sys.executable, "-m", "reput_server.testing", "--listen", broker.address]
 
     done = subprocess.run(command, capture_output=True, text=True, input="", timeout=60)
 

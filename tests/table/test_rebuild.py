@@ -78,21 +78,3 @@ def test_rows_that_are_not_dispatched_yet_are_not_compared(store):
 
     assert found.differences == ()
     assert "not dispatched yet" in found.not_compared[0]
-
-
-def test_the_base_class_is_reached_through_the_door():
-    import reput.plugin
-    from reput_table import TablePlugin
-
-    assert reput.plugin.TablePlugin is TablePlugin
-
-
-def test_a_door_says_which_extra_brings_a_name(monkeypatch):
-    import reput.plugin
-
-    monkeypatch.setitem(sys.modules, "reput_table", None)
-
-    with pytest.raises(
-        ImportError, match=r"reput.plugin.TablePlugin comes with reput-table: pip in"
-    ):
-        _ = reput.plugin.TablePlugin

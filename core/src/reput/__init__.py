@@ -70,8 +70,4 @@ _HOMES = {
 __all__ = [*_HOMES, "__version__", "open"]
 
 if not TYPE_CHECKING:  # a name that is not listed is an error for mypy, too
-    __getattr__, __dir__ = door(
-        __name__,
-        _HOMES | {"open": "store.opening.open:open_store"},
-        elsewhere={"arrow": "reput.arrow:", "scan": "reput_arrow"},
-    )
+    __getattr__, __dir__ = door(__name__, _HOMES | {"open": "store.opening.open:open_store"})

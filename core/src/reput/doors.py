@@ -10,18 +10,13 @@ from __future__ import annotations
 import importlib
 import sys
 from collections.abc import Callable, Mapping
-from types import ModuleType
 from typing import Any
-
-from reput.installing import install_command
 
 __all__ = ["door"]
 
 
 def door(
-    package: str,
-    homes: Mapping[str, str],
-    elsewhere: Mapping[str, str] | None = None,
+    package: str, homes: Mapping[str, str]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return ``__getattr__`` and ``__dir__`` for a package that is a door.
 
@@ -29,17 +24,9 @@ def door(
         package: the package's full name.
         homes: for each name its module, relative to the package, or beginning with ``reput.``;
             ``module:name`` if the name there is another one.
-        elsewhere: names that another distribution brings, with its package; ``package:`` if the
-            name is that package itself. They are not in ``__all__``, and a type checker finds them
-            in that package alone.
     """
-    brought = elsewhere or {}
 
     def get(name: str) -> Any:
-        if name in brought:
-            other, is_itself, _ = brought[name].partition(":")
-            found = _other_package(other, f"{package}.{name}")
-            return found if is_itself else getattr(found, name)
         home = homes.get(name)
         if home is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
@@ -53,14 +40,3 @@ def door(
         return sorted(vars(sys.modules[package]).keys() | homes.keys())
 
     return get, names
-
-
-def _other_package(other: str, name: str) -> ModuleType:
-    try:
-        return importlib.import_module(other)
-    except ModuleNotFoundError as error:
-        if error.name != other:
-            raise
-        extra = other.removeprefix("reput_")
-        step = install_command(extra)
-        raise ImportError(f"{name} comes with reput-{extra}: {step}", name=other) from error

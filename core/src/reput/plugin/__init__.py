@@ -80,8 +80,4 @@ _HOMES = {
 __all__ = [*_HOMES]
 
 if not TYPE_CHECKING:  # a name that is not listed is an error for mypy, too
-    __getattr__, __dir__ = door(
-        __name__,
-        _HOMES,
-        elsewhere={"TablePlugin": "reput_table"},
-    )
+    __getattr__, __dir__ = door(__name__, _HOMES)

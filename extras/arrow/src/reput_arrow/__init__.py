@@ -16,7 +16,6 @@
     polars.DataFrame(scan(path, topic="orders", since="2026-01-31", columns=["keys", "body"]))
 
 Needs pyarrow, the extra ``reput[arrow]``. Spark, Parquet and DataFrame libraries read the result.
-The same names are in ``reput.arrow``.
 """
 
 from __future__ import annotations

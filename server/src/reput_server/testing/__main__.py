@@ -1,4 +1,4 @@
-"""``python -m reput.testing.broker``: a broker for tests in any language.
+"""``python -m reput_server.testing``: a broker for tests in any language.
 
 It prints a line of JSON with its addresses when it is ready, and then answers each line of its
 input with one of its output, until the input ends:
@@ -129,4 +129,4 @@ def _say(answer: dict[str, Any], out: TextIO) -> None:
 
 
 if __name__ == "__main__":
-    main(prog_name="python -m reput.testing.broker")
+    main(prog_name="python -m reput_server.testing")
