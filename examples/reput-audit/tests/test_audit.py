@@ -36,6 +36,9 @@ class TestContract(PluginContract):
     def state(self, plugin: AuditPlugin) -> object:
         return plugin.totals()
 
+    # Of the tools that the plugin answers; the contract checks these hooks, too.
+    hook_specifications = frozenset({"reput_offline.hookspecs", "reput_tally.hookspecs"})
+
 
 class TestCrashes(CrashContract):
     plugin_name = "audit"

@@ -101,6 +101,12 @@ class AuditPlugin(reput.Plugin):
 
         return CountsBuilder(context, _PERIODS_MS[self.config.period])
 
+    @reput.hookimpl(optionalhook=True)
+    def reput_tally_count(self, root: str, topic: str) -> int:
+        """Return how many messages of a topic are counted, for the tool reput-tally."""
+        counts = read_counts(root)
+        return sum(count for (name, _), (count, _) in counts.items() if name == topic)
+
     @reput.hookimpl
     def reput_report(self) -> dict[str, object] | None:
         """Return totals over all topics."""
