@@ -36,7 +36,7 @@ __all__ = [
     "read",
 ]
 
-DEFAULTS = ("consumequeue", "index", "schedule")
+DEFAULTS = ("consumequeue", "index", "retention", "schedule")
 """The plugins that every new store has unless it names others."""
 RING = 100_000
 """Messages made beforehand, and put again and again."""
