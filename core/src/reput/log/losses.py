@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
+from reput.files.jsonnotes import note_of, object_of
 from reput.files.mapping.mapped import unused_path
 from reput.files.names import OWN_DIRECTORY, is_safe_name
 from reput.locks import new_lock
@@ -189,32 +190,11 @@ def _line(loss: Loss, *, is_pending: bool) -> str:
 
 def _parse(line: bytes) -> tuple[Loss, bool] | None:
     try:
-        facts = json.loads(line)
-        is_pending = bool(facts.pop(_PENDING, False))
-        # Fields that a later release adds are ignored.
-        names = {field.name for field in attrs.fields(Loss)}
-        loss = Loss(**{name: value for name, value in facts.items() if name in names})
-    except (ValueError, TypeError, AttributeError, RecursionError):
+        facts = object_of(line)
+        loss = note_of(Loss, facts)
+    except ValueError:
         return None
-    return (loss, is_pending) if _is_sound(loss) else None
-
-
-def _is_sound(loss: Loss) -> bool:
-    def fits(value: object, kind: type, *, optional: bool = False) -> bool:
-        return (value is None and optional) or (
-            isinstance(value, kind) and not isinstance(value, bool)
-        )
-
-    texts = (loss.reason, loss.detail, loss.action, loss.kept, loss.keys)
-    numbers = (loss.start_offset, loss.end_offset, loss.timestamp, loss.store_timestamp)
-    return (
-        all(fits(value, str) for value in texts)
-        and all(fits(value, int) for value in numbers)
-        and fits(loss.topic, str, optional=True)
-        and fits(loss.queue_id, int, optional=True)
-        and fits(loss.queue_offset, int, optional=True)
-        and fits(loss.queue_end_offset, int, optional=True)
-        and 0 <= loss.start_offset <= loss.end_offset
-        # The name becomes a path, which must not leave the directory of copies.
-        and (not loss.kept or is_safe_name(loss.kept))
-    )
+    is_sound = 0 <= loss.start_offset <= loss.end_offset
+    # The name becomes a path, which must not leave the directory of copies.
+    is_sound = is_sound and (not loss.kept or is_safe_name(loss.kept))
+    return (loss, bool(facts.get(_PENDING))) if is_sound else None

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from reput.files.jsonnotes import note_of, object_of
 from reput.files.names import OWN_DIRECTORY
 
 if TYPE_CHECKING:
@@ -88,24 +89,7 @@ class DeadLetterFile:
         found = []
         for line in data.splitlines():
             try:
-                letter = DeadLetter(**json.loads(line))
-            except (ValueError, TypeError, RecursionError):
+                found.append(note_of(DeadLetter, object_of(line)))
+            except ValueError:
                 continue
-            if _is_sound(letter):
-                found.append(letter)
         return found
-
-
-def _is_sound(letter: DeadLetter) -> bool:
-    """Whether every value has its right type; the file may hold anything."""
-    numbers = (
-        letter.physical_offset,
-        letter.size,
-        letter.queue_id,
-        letter.queue_offset,
-        letter.timestamp,
-    )
-    texts = (letter.topic, letter.error)
-    return all(type(value) is int for value in numbers) and all(
-        type(value) is str for value in texts
-    )

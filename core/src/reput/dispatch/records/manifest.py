@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from reput.errors import CorruptFileError
+from reput.files.jsonnotes import object_of
 from reput.files.names import OWN_DIRECTORY
 
 if TYPE_CHECKING:
@@ -47,9 +48,9 @@ class Manifest:
         if text is None:
             return None
         try:
-            data = json.loads(text)
+            data = object_of(text)
             version, plugins, config = data["format"], data["plugins"], data["config"]
-        except (ValueError, KeyError, TypeError, RecursionError) as error:
+        except (ValueError, KeyError) as error:
             raise CorruptFileError(
                 path, 0, f"no manifest: {error}; remove it to name the plugins again"
             ) from None

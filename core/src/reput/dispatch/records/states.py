@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from reput.dispatch.running.phase import PluginFigures
+from reput.files.jsonnotes import note_of, object_of
 from reput.files.names import OWN_DIRECTORY, is_safe_name
 from reput.locks import new_lock
 
@@ -86,13 +87,10 @@ class PluginRecords:
     def _read(self, plugin: str) -> PluginRecord | None:
         text = self.disk.read_if_exists(self.path(plugin), _READ_SIZE)
         try:
-            data = json.loads(text or b"")
-            # A later release may have written more fields.
-            known = {field.name for field in attrs.fields(PluginRecord)}
-            record = PluginRecord(**{name: data[name] for name in data if name in known})
-        except (ValueError, TypeError, RecursionError):
+            record = note_of(PluginRecord, object_of(text or b""))
+        except ValueError:
             return None
-        return record if _is_sound(record) else None
+        return record if record.cut_to is None or record.cut_to >= 0 else None
 
     def save(self, plugin: str, record: PluginRecord) -> None:
         """Replace a plugin's record durably, unless nothing but its time has changed.
@@ -152,29 +150,3 @@ class PluginRecords:
 
     def _path(self, *names: str) -> str:
         return os.path.join(self.root, OWN_DIRECTORY, *names)
-
-
-_TYPES: Final[dict[str, tuple[type, ...]]] = {
-    "state": (str,),
-    "asked": (bool,),
-    "is_clean": (bool,),
-    "cut_to": (int, type(None)),
-    "last_error": (str, type(None)),
-    "timestamp": (int,),
-    "dispatched_to": (int,),
-    "batch_count": (int,),
-    "message_count": (int,),
-    "mean_batch_ms": (int, float),
-    "max_batch_ms": (int, float),
-    "skipped_count": (int,),
-    "total_batch_ms": (int, float),
-    "failure_count": (int,),
-}
-
-
-def _is_sound(record: PluginRecord) -> bool:
-    """Whether every value has its right type; the file may hold anything."""
-    for name, types in _TYPES.items():
-        if not isinstance(getattr(record, name), types):
-            return False
-    return record.cut_to is None or record.cut_to >= 0

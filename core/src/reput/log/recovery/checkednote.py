@@ -15,8 +15,9 @@ from __future__ import annotations
 import json
 import os
 import zlib
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
+from reput.files.jsonnotes import object_of
 from reput.files.names import OWN_DIRECTORY
 from reput.log.checked import OPEN_END, CheckedRanges
 from reput.log.recovery.lognote import LogNote
@@ -72,14 +73,14 @@ def _read(root: str, disk: Disk) -> CheckedRanges | None:
     if data is None:
         return CheckedRanges()
     try:
-        facts: Any = json.loads(data)
+        facts = object_of(data)
         ranges = facts["ranges"]
         if facts["crc"] != _crc(ranges) or len(ranges) > _RANGES_MAX:
             return None
         return CheckedRanges(
             tuple((start, OPEN_END if end is None else end) for start, end in ranges)
         )
-    except (ValueError, TypeError, KeyError, RecursionError):
+    except (ValueError, TypeError, KeyError):
         return None
 
 

@@ -15,6 +15,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
+from reput.files.jsonnotes import object_of
 from reput.files.names import OWN_DIRECTORY
 from reput.files.system.disk import Disk
 from reput.locks import new_lock
@@ -117,10 +118,10 @@ class QueueFloors:
                 return {}
             return {
                 (topic, int(queue_id)): _checked(offset)
-                for topic, queues in json.loads(text).items()
+                for topic, queues in object_of(text).items()
                 for queue_id, offset in queues.items()
             }
-        except (OSError, ValueError, TypeError, AttributeError, RecursionError) as error:
+        except (OSError, ValueError, TypeError, AttributeError) as error:
             if self._writable and isinstance(error, OSError):
                 raise  # a writer without floors would give queue offsets a second time
             logger.error(

@@ -1,0 +1,75 @@
+"""Reads small files of JSON, which may hold anything, into values whose types are checked.
+
+A note is an attrs class whose fields are of ``int``, ``float``, ``bool`` or ``str``, perhaps ``|
+None``. Names that the class does not have are ignored: a later release may write more.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, Final, NoReturn, TypeVar
+
+import attrs
+
+__all__ = ["note_of", "object_of"]
+
+Note = TypeVar("Note")
+_INT_END: Final = 1 << 63
+_KINDS: Final[Mapping[str, tuple[type, ...]]] = {
+    "int": (int,),
+    "float": (int, float),
+    "bool": (bool,),
+    "str": (str,),
+    "None": (type(None),),
+}
+_SHOWN: Final = 40  # characters of a wrong value
+
+
+def object_of(text: bytes | str) -> dict[str, Any]:
+    """Return the JSON object in ``text``.
+
+    Raises:
+        ValueError: the text is another JSON value, or not valid JSON; says where.
+    """
+    try:
+        found = json.loads(text, parse_constant=_refuse)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    if not isinstance(found, dict):
+        raise ValueError(f"a JSON object is expected, found {_shown(found)}")
+    return found
+
+
+def note_of(kind: type[Note], facts: Mapping[str, Any]) -> Note:
+    """Return the note of the class ``kind`` that a JSON object describes.
+
+    Raises:
+        ValueError: a field is missing, or has a value of another type, or an integer that 64 bits
+            do not hold; with the field, found and expected.
+    """
+    values = {}
+    for field in attrs.fields(kind):  # type: ignore[arg-type]
+        if field.name in facts:
+            values[field.name] = _checked(field, facts[field.name])
+        elif field.default is attrs.NOTHING:
+            raise ValueError(f"{field.name} is missing")
+    return kind(**values)
+
+
+def _checked(field: attrs.Attribute[Any], value: Any) -> Any:
+    kinds = [kind for name in str(field.type).split(" | ") for kind in _KINDS[name]]
+    if type(value) not in kinds:
+        raise ValueError(f"{field.name}: {field.type} is expected, found {_shown(value)}")
+    if type(value) is int and not -_INT_END <= value < _INT_END:
+        raise ValueError(f"{field.name}: found an integer of {value.bit_length()} bits")
+    return value
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not a number of JSON")
+
+
+def _shown(value: object) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
