@@ -20,9 +20,9 @@ from reput.dispatch.running.phase import Phase as Phase
 from reput.log.recovery.abort import AbortFile as AbortFile
 from reput.store.calls.arguments import path_argument as path_argument
 from reput.store.config import decide as decide
+from reput.store.marks.directory import UNFINISHED as UNFINISHED
+from reput.store.marks.directory import refuse_unfinished as refuse_unfinished
 from reput.store.marks.lock import StoreLock as StoreLock
-from reput.store.marks.unfinished import UNFINISHED as UNFINISHED
-from reput.store.marks.unfinished import refuse_unfinished as refuse_unfinished
 
 __all__ = [
     "READING",

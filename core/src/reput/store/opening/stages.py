@@ -48,10 +48,9 @@ from reput.store.config import (
     decide,
     with_file_size,
 )
+from reput.store.marks.directory import refuse_other_files, refuse_unfinished
 from reput.store.marks.lock import StoreLock
 from reput.store.marks.problems import Problems
-from reput.store.marks.unfinished import refuse_unfinished
-from reput.store.marks.vacant import refuse_other_files
 
 if TYPE_CHECKING:
     from reput.files.system.disk import Disk

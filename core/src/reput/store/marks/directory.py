@@ -1,4 +1,9 @@
-"""Whether a writer may make a new store in a directory that exists."""
+"""Which directories are not opened as stores: those of other files, and unfinished stores.
+
+A tool that makes a store step by step, as a repair does, puts the file ``unfinished`` beside the
+parts. Until it is removed nothing opens the directory as a store: not as an empty one, and not as
+half of one.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +14,11 @@ from reput.errors import EXPECTED, StoreNotFoundError
 from reput.files.names import OWN_DIRECTORY
 from reput.files.system.disk import Disk
 
-__all__ = ["refuse_other_files"]
+__all__ = ["UNFINISHED", "refuse_other_files", "refuse_unfinished"]
+
+UNFINISHED: Final = "unfinished"
+"""Name of the file, below the directory. Its first line says what to do, for people."""
+_SIZE_MAX: Final = 4096
 
 _OWN: Final = frozenset({"abort", "checkpoint", "config", "lock", OWN_DIRECTORY})
 """What a store may have before it has a log: what an opening leaves that was killed, and settings
@@ -48,3 +57,25 @@ def refuse_other_files(root: str, disk: Disk) -> None:
 
 def _is_ignored(name: str) -> bool:
     return name.removesuffix(".new") in _OWN or name == _OF_MOUNTS or name.startswith(".")
+
+
+def refuse_unfinished(root: str, disk: Disk | None = None) -> None:
+    """Raise if a tool has not finished the store at ``root``.
+
+    Args:
+        root: the directory, absolute.
+        disk: bound to it; the system's when left out.
+
+    Raises:
+        StoreNotFoundError: with the file's first line.
+    """
+    path = os.path.join(root, UNFINISHED)
+    disk = disk or Disk().at(root)
+    text = disk.read_if_exists(path, _SIZE_MAX)
+    if text is None:
+        return
+    reason = (
+        text.decode("utf-8", "replace").partition("\n")[0]
+        or "a tool has begun to make it, and has not finished"
+    )
+    raise StoreNotFoundError(root, f"the store is not finished: {reason}")
