@@ -29,7 +29,7 @@ SECTIONS: Final[dict[str, type]] = {
     found.name: found.load().config_type
     for found in installed()
     if (PAGE.parents[1] / "plugins" / found.name).is_dir()
-    and "when to change it" in text_of(found.name)
+    and attrs.fields(found.load().config_type)
 }
 
 
@@ -68,7 +68,9 @@ def values_of(section: str, field: attrs.Attribute[Any]) -> str:
     except ConfigError as error:
         number = re.search(r"number from (\S+) to (\S+) expected", error.reason)
         if number:
-            return " to ".join(f"{float(each):_.16g}".replace("_", ",") for each in number.groups())
+            return " to ".join(
+                f"{int(each):,}" if each.isdigit() else each for each in number.groups()
+            )
         choices = re.search(r"must be in \((.*?)\)", error.reason)
         if choices:
             texts = re.findall(r"'([^']*)'", choices[1])

@@ -23,8 +23,8 @@ SMALL = {
 
 def _dispatched(root, log, **options):
     """A plugin that was given the whole log, and still is open."""
-    plugin = ConsumeQueuePlugin(ConsumeQueueConfig(units_per_file=4, **options))
-    driver = Driver(plugin, "consumequeue", os.fspath(root), log)
+    plugin = ConsumeQueuePlugin(ConsumeQueueConfig(units_per_file=4))
+    driver = Driver(plugin, "consumequeue", os.fspath(root), log, **options)
     driver.open()
     driver.catch_up()
     return plugin
@@ -92,7 +92,7 @@ def test_light_queues_list_a_message_at_the_offsets_that_it_states(tmp_path):
     second = log.append(_light("%LMQ%b", "1", queue_id=3))
     third = log.append(_light("%LMQ%a", "1", queue_id=2))
 
-    plugin = _dispatched(tmp_path, log, multi_dispatch=True)
+    plugin = _dispatched(tmp_path, log, light_queues=True)
 
     assert _listed(plugin) == {
         ("T", 3): [first, second],
@@ -139,7 +139,7 @@ def test_lists_that_make_no_sense_are_ignored_and_the_message_keeps_its_queue(
     log = SmallLog(1 << 14)
     start = log.append(_light(names, offsets))
 
-    plugin = _dispatched(tmp_path / "a" / "store", log, multi_dispatch=True)
+    plugin = _dispatched(tmp_path / "a" / "store", log, light_queues=True)
 
     assert _listed(plugin) == {("T", 0): [start]}
     made = {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*") if path.is_file()}
@@ -150,7 +150,7 @@ def test_a_bad_name_in_a_list_costs_only_itself(tmp_path):
     log = SmallLog()
     start = log.append(_light("%LMQ%a,../x,%LMQ%b", "0,0,0"))
 
-    plugin = _dispatched(tmp_path, log, multi_dispatch=True)
+    plugin = _dispatched(tmp_path, log, light_queues=True)
 
     assert _listed(plugin) == {("T", 0): [start], ("%LMQ%a", 0): [start], ("%LMQ%b", 0): [start]}
 
@@ -159,7 +159,7 @@ def test_names_of_other_topics_use_the_messages_queue_id(tmp_path):
     log = SmallLog()
     start = log.append(_light("plain,%LMQ%a", "0,0", queue_id=5))
 
-    plugin = _dispatched(tmp_path, log, multi_dispatch=True)
+    plugin = _dispatched(tmp_path, log, light_queues=True)
 
     assert _listed(plugin) == {("T", 5): [start], ("plain", 5): [start], ("%LMQ%a", 0): [start]}
 
@@ -170,14 +170,14 @@ def test_prepared_messages_are_in_no_light_queue_either(tmp_path):
     log.append(_light("%LMQ%a", "0", sys_flag=0xC))
     start = log.append(_light("%LMQ%a", "0", sys_flag=0x8))
 
-    plugin = _dispatched(tmp_path, log, multi_dispatch=True)
+    plugin = _dispatched(tmp_path, log, light_queues=True)
 
     assert _listed(plugin) == {("T", 0): [start], ("%LMQ%a", 0): [start]}
 
 
 def test_a_light_queue_that_is_dispatched_twice_lists_once(tmp_path):
     log = SmallLog.of([_light("%LMQ%a", str(n)) for n in range(6)])
-    plugin = _dispatched(tmp_path, log, multi_dispatch=True)
+    plugin = _dispatched(tmp_path, log, light_queues=True)
     before = snapshot(tmp_path)
 
     for batch in log.batches(0):

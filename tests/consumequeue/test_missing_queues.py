@@ -14,7 +14,7 @@ from reput_testing import ManualClock, QuickDisk
 UNITS = 4
 CONFIG = {
     "commitlog": {"file_size": 4096, "max_light_queues": 20_000},
-    "consumequeue": {"units_per_file": UNITS, "multi_dispatch": True},
+    "consumequeue": {"units_per_file": UNITS},
 }
 COUNT = UNITS * 2 + 2
 LIGHT = "%LMQ%a"

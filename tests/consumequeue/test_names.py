@@ -77,8 +77,8 @@ def _light(names, offsets, topic="T"):
 
 
 def _dispatched(root, log):
-    config = ConsumeQueueConfig(units_per_file=64, multi_dispatch=True)
-    driver = Driver(ConsumeQueuePlugin(config), "consumequeue", root, log)
+    plugin = ConsumeQueuePlugin(ConsumeQueueConfig(units_per_file=64))
+    driver = Driver(plugin, "consumequeue", root, log, light_queues=True)
     driver.open()
     driver.catch_up()
     return driver.plugin

@@ -22,7 +22,7 @@ SIZE = 4096
 UNITS = 4
 CONFIG = {
     "commitlog": {"file_size": SIZE, "max_light_queues": 20_000},
-    "consumequeue": {"units_per_file": UNITS, "multi_dispatch": True},
+    "consumequeue": {"units_per_file": UNITS},
 }
 PLAIN = {**CONFIG, "consumequeue": {"units_per_file": UNITS}}
 MANY = 200 if os.environ.get("REPUT_SOAK") else 8

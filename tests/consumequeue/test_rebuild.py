@@ -14,6 +14,7 @@ from rebuildstores import LOG, SPLIT
 import reput
 from reput.dispatch.records.manifest import Manifest
 from reput.errors import CorruptFileError, PluginError, StoreLockedError, StoreNotFoundError
+from reput_consumequeue import ConsumeQueuePlugin
 from reput_offline import rebuild
 
 CONFIG = {
@@ -118,6 +119,35 @@ def test_queues_with_extend_files_are_built_in_order(tmp_path):
     assert tree(tmp_path) == before
     assert tree(tmp_path, "consumequeue_ext") == extended
     assert extended
+
+
+def test_extend_files_keep_the_size_that_they_have(tmp_path, monkeypatch):
+    config = {**CONFIG, "consumequeue": {"units_per_file": 500, "extend": True}}
+    with monkeypatch.context() as patch:
+        patch.setattr(ConsumeQueuePlugin, "extend_file_size", 4_096)
+        with reput.open(tmp_path, plugins=["consumequeue"], config=config) as store:
+            fill(store, 500)
+    extended = tree(tmp_path, "consumequeue_ext")
+
+    rebuild(tmp_path, split_size=SPLIT)
+
+    assert tree(tmp_path, "consumequeue_ext") == extended
+    assert {len(data) for data in extended.values()} == {4_096}
+
+
+def test_light_queues_are_built_where_the_log_has_them(tmp_path):
+    config = {**CONFIG, "commitlog": {**LOG, "max_light_queues": 9}}
+    with reput.open(tmp_path, plugins=["consumequeue"], config=config) as store:
+        for number in range(9):
+            listed = {"INNER_MULTI_DISPATCH": f"%LMQ%{number % 2}"}
+            store.put(reput.Message("T", b"%d" % number, properties=listed))
+    before = tree(tmp_path)
+
+    (built,) = rebuild(tmp_path, split_size=SPLIT)
+
+    assert built.split_count == 1
+    assert tree(tmp_path) == before
+    assert any("%LMQ%1" in name for name in before)
 
 
 def test_damage_that_nobody_has_noted_is_told(path):

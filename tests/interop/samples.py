@@ -56,10 +56,7 @@ class Case:
                 "record_crc": self.record_crc,
                 "max_light_queues": 20_000 if self.light_queues else 0,
             },
-            "consumequeue": {
-                "units_per_file": UNITS_PER_FILE,
-                "multi_dispatch": self.light_queues,
-            },
+            "consumequeue": {"units_per_file": UNITS_PER_FILE},
         }
 
     def open(self, path: Path, clock: Callable[[], int] | None = None) -> reput.Store:

@@ -147,7 +147,7 @@ def test_records_that_are_beyond_doubt(sent, is_light, data):
 PLUGINS = ["consumequeue", "filter", "compaction"]
 CONFIG = {
     "commitlog": {"file_size": 1 << 15, "max_light_queues": 20_000},
-    "consumequeue": {"units_per_file": 70, "multi_dispatch": True},
+    "consumequeue": {"units_per_file": 70},
     "compaction": {"topics": ["prices"]},
 }
 

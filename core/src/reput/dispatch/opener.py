@@ -170,6 +170,7 @@ class PluginOpener:
             disk=self.disk,
             clock=self.clock or system_clock,
             recovery="reput" if self.log.keeps_records_after_damage else "rocketmq",
+            light_queues=self.log.config.max_light_queues > 0,
             recorded=lambda: self._progress_file(name).recorded(),
             queue_floors=self.floors,
             note_loss=self._note_loss,

@@ -42,6 +42,9 @@ class StoreContext:
     recovery: str = "reput"
     """The store's option of that name. With ``"rocketmq"`` a plugin trusts what its files hold
     beyond ``progress``, up to the end of the log, as RocketMQ does."""
+    light_queues: bool = False
+    """Whether the store has light queues (its option ``max_light_queues``), so that a plugin that
+    keeps queues lists messages in those that they name."""
     sizes_from: str = ""
     """Directory of the store whose files are being rebuilt elsewhere: new files take the sizes of
     that store's files. Empty when nothing is rebuilt."""

@@ -62,14 +62,13 @@ class ConsumeQueueConfig:
         default=UNITS_PER_FILE, validator=whole_between(2, INT32_MAX // UNIT_SIZE)
     )
     """Units in one file; 300,000 units are 6 MB. Existing files keep their size."""
-    multi_dispatch: bool = attrs.field(default=False, validator=instance_of(bool))
-    """List messages in the light queues (``%LMQ%…``) that their ``INNER_MULTI_DISPATCH`` names."""
     extend: bool = attrs.field(default=False, validator=instance_of(bool))
     """Keep tags code, store time and bit map of each message in extend files. Reads with a
     registered filter then skip messages without reading them; other reads take one more step.
     Existing extend files are read in any case."""
 
     removed_options: ClassVar[Mapping[str, str]] = {
+        "multi_dispatch": "light queues are listed if max_light_queues of [commitlog] is above 0",
         "max_open_files": "the plugin opens files again when needed",
         "extend_file_size": "existing files keep their size, and new stores get RocketMQ's",
     }
@@ -258,7 +257,7 @@ class ConsumeQueuePlugin(reput.Plugin):
         """Return what builds queues; None with extend files, which grow in the log's order."""
         from reput_consumequeue.offline._shards import QueueBuilder
 
-        if self.config.extend or self.config.multi_dispatch:
+        if self.config.extend or context.light_queues:
             return None
         self.reput_open(context)
         return QueueBuilder(
@@ -302,7 +301,7 @@ class ConsumeQueuePlugin(reput.Plugin):
         source = ExtendSource.of(batch) if self.config.extend else None
         for run in runs(batch):
             self._append(run, source)
-        if self.config.multi_dispatch:
+        if self.context.light_queues:
             # After the queues of the messages themselves, as in RocketMQ.
             for run in light_runs(batch):
                 self._append(run)

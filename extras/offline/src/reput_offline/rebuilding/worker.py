@@ -15,7 +15,9 @@ import attrs
 from reput.errors import CorruptFileError, PluginError
 from reput.files import Disk, FilePool, MappedFileQueue, system_clock
 from reput.log import (
+    LOG_SECTION,
     SKIPPED,
+    CommitLogConfig,
     LogEnd,
     LogReader,
     Loss,
@@ -24,7 +26,7 @@ from reput.log import (
     Split,
     read_split,
 )
-from reput.plugin import PluginSet, StoreContext
+from reput.plugin import PluginSet, StoreContext, build_config
 from reput.record import CorruptionKind
 from reput_offline.asking import offline_hooks
 from reput_offline.contract.sharding import NotSplittableError
@@ -55,7 +57,7 @@ class Job:
     plugins: tuple[str, ...]
     """All plugins that the store uses."""
     sections: Mapping[str, Mapping[str, Any]]
-    """Configuration sections of the plugins."""
+    """Configuration sections of the log and the plugins."""
     staging: str
     """Directory below which all is written; used by this job alone."""
     follow_links: bool = False
@@ -94,6 +96,9 @@ class Worker:
             ledger.note(Loss(start, end, CorruptionKind.BAD_MAGIC.name, action=SKIPPED))
         self.log = LogReader(files, _WINDOW_SIZE, ledger=ledger, end=LogEnd(job.end_offset))
         self.plugins = PluginSet(job.plugins, job.sections)
+        options = job.sections.get(LOG_SECTION, {})
+        log_config: CommitLogConfig = build_config(CommitLogConfig, LOG_SECTION, options)
+        self._light_queues = log_config.max_light_queues > 0
         self._opened: set[str] = set()
         self._enrichers = self.plugins.having("enrich")
 
@@ -242,6 +247,7 @@ class Worker:
             log=self.log,
             disk=self.disk,
             clock=system_clock,
+            light_queues=self._light_queues,
             queue_floors=QueueFloors.of(self.job.queue_floors),
             sizes_from="" if root == self.job.root else self.job.root,
         )

@@ -44,6 +44,8 @@ class Driver:
     writable: bool = True
     clean: bool = True
     """Whether the plugin is told that the store's last writer closed it."""
+    light_queues: bool = False
+    """As `StoreContext.light_queues`."""
     disk: Disk = attrs.field(factory=QuickDisk)
     clock: Callable[[], int] = attrs.field(factory=ManualClock)
     dispatched_to: int = attrs.field(default=0, init=False)
@@ -81,6 +83,7 @@ class Driver:
             log=self.log,
             disk=self.disk,
             clock=self.clock,
+            light_queues=self.light_queues,
         )
         self.call("reput_open", context=context)
         end = self.log.max_physical_offset
