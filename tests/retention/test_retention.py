@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
+import threading
 
 import pytest
 from trimmedstores import HOUR, SIZE, Notes, bases, fill, names, notes, open_with
@@ -259,3 +261,34 @@ def test_a_warning_is_given_once_as_long_as_the_same_ones_hold(tmp_path, caplog)
 
     assert (len(once), len(twice)) == (1, 2)
     assert "plugin=notes" in once[0].message
+
+
+def test_a_store_without_the_plugin_keeps_everything_and_starts_no_thread_for_it(tmp_path):
+    clock = ManualClock()
+    with open_with(tmp_path, Notes(), clock=clock, threads=True) as store:
+        fill(store, 4)
+        clock.advance(10_000 * HOUR)
+        store.work()
+        store.flush()
+
+        assert not [each.name for each in threading.enumerate() if "retention" in each.name]
+        assert len(bases(store)) == 4
+
+
+def test_a_manifest_from_before_is_followed_and_names_the_plugin_from_then_on(tmp_path, caplog):
+    with open_with(tmp_path, Notes(), max_bytes=2 * SIZE) as store:
+        fill(store, 5)
+    path = tmp_path / "reput" / "manifest.json"
+    manifest = json.loads(path.read_text())
+    manifest["plugins"].remove("retention")
+    manifest["config"]["retention"]["check_interval_ms"] = 1
+    path.write_text(json.dumps(manifest))
+    caplog.set_level(logging.WARNING, "reput")
+
+    with reput.open(tmp_path, plugins=[Notes()], threads=False, disk=QuickDisk()) as store:
+        assert len(store.expire_log().removed) == 3
+
+    found = json.loads(path.read_text())
+    assert found["plugins"] == ["notes", "retention"]
+    assert found["config"]["retention"] == {"max_bytes": 2 * SIZE}
+    assert [each for each in caplog.records if "option=check_interval_ms" in each.message]
