@@ -10,7 +10,7 @@ import contextlib
 import functools
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -26,19 +26,16 @@ if TYPE_CHECKING:
     from reput.dispatch.running.pluginthread import Call
     from reput.dispatch.running.runner import PluginRunner
     from reput.log.writing.commitlog import CommitLog
-    from reput.plugin.host.hooktable import PluginHooks
+    from reput.plugin.host.hooktable import Hook
 
 logger = logging.getLogger(__name__)
 
 __all__ = ["LiveHolds", "RecordedHolds"]
 
-_Hook = TypeVar("_Hook")
-
 _UNSEEN = "it has not seen the messages from there on"
 _STOPPED = f"it does not run (reput resume), and {_UNSEEN}"
 _NEEDED = "it needs the messages from there on"
 _UNKNOWN = "it does not run, so that what it needs is not known"
-_NOT_AT_ONCE = frozenset({"reput_open", "reput_flush", "reput_hold", "reput_trim"})
 _LOOK_SECONDS = 0.05  # how often a plugin that waits for the lock checks whether it was stopped
 
 
@@ -81,12 +78,12 @@ class LiveHolds:
 
     def ask(self, asker: str) -> None:
         """Call `reput_hold` of all running plugins; wait `Board.stall_seconds` for each at most."""
-        for each, hook in self._members(lambda hooks: hooks.hold, asker):
+        for each, hook in self._having("hold", asker):
             if not each.may_run:
                 continue  # its last answer still holds
             # Read before asking: it may need messages that it is given after its answer.
             reached = self.log.max_physical_offset if each.hooks.dispatch is None else each.position
-            call = self._call(each, "reput_hold", hook, asker)
+            call = self._call(each, "reput_hold", hook)
             needed = None if call is None or not call.is_done else self._answer(each, call)
             self._answers[each.name] = 0 if needed is None else min(needed, reached)
 
@@ -161,17 +158,16 @@ class LiveHolds:
         """
         low = self.log.min_physical_offset
         not_notified = []
-        for each, hook in self._members(lambda hooks: hooks.trim, asker):
+        for each, hook in self._having("trim", asker):
             name = each.name
             if not each.may_run:
                 self._notified.pop(name, None)  # it is opened again before it goes on
                 not_notified.append(name)
             elif self._notified.get(name, -1) < low:
-                call = self._call(
-                    each, "reput_trim", functools.partial(hook, min_physical_offset=low), asker
-                )
+                trim = functools.partial(hook, min_physical_offset=low)
+                call = self._call(each, "reput_trim", trim)
                 with self.still(asker):
-                    if not self._is_member(each):
+                    if self.live.board.runners.get(name) is not each:
                         self._notified.pop(name, None)  # it is opened again if it is added again
                     elif call is None or not call.is_done or call.error is not None:
                         not_notified.append(name)
@@ -182,42 +178,23 @@ class LiveHolds:
                         not_notified.append(name)
         return not_notified
 
-    def _members(
-        self, pick: Callable[[PluginHooks], _Hook | None], asker: str
-    ) -> list[tuple[PluginRunner, _Hook]]:
-        """Return the plugins that implement a hook; they may be removed while others are called.
+    def _having(self, hook: str, asker: str) -> list[tuple[PluginRunner, Hook]]:
+        """Return the plugins that implement a hook; they may be removed while others are called."""
+        found = self.live.board.runners.values()
+        return [
+            (each, function)
+            for each in found
+            if each.name != asker and (function := getattr(each.hooks, hook)) is not None
+        ]
 
-        The lock is not held during the calls, as a plugin that hangs would block adding, removing,
-        suspending and resuming.
-        """
-        with self.still(asker):
-            return [
-                (each, hook)
-                for each in self.live.board.runners.values()
-                if each.name != asker and (hook := pick(each.hooks)) is not None
-            ]
-
-    def _is_member(self, each: PluginRunner) -> bool:
-        """Whether the store still uses a plugin; call it under `still`."""
-        return self.live.board.runners.get(each.name) is each
-
-    def _call(
-        self, each: PluginRunner, hook_name: str, hook: Callable[[], Any], asker: str
-    ) -> Call | None:
-        """Call a hook; return None if the plugin is still in an earlier call, or was removed."""
-        patience = self.live.board.stall_seconds
-        before = [call for call in each.calls if call.hook in _NOT_AT_ONCE]
-        if not all(call.wait_while_advancing(patience) for call in before):
-            return None
-        with self.still(asker):
-            # From here on, removing the plugin waits until the call has returned.
-            if not self._is_member(each):
+    def _call(self, each: PluginRunner, hook_name: str, hook: Callable[[], Any]) -> Call | None:
+        """Call a hook; return None if the plugin does not run any more."""
+        with self.live.board.lock:  # stopping the plugin waits from here on until the call is done
+            if not each.may_run:
                 return None
             call = each.request(hook_name, hook)
-        if not call.wait_while_advancing(patience):
+        if not call.wait_while_advancing(self.live.board.stall_seconds):
             each.is_stuck(call)
-        elif call.error is not None:
-            each.fail(call.error)  # the call's own thread does so, too, but perhaps later
         return call
 
 
