@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from reput.log.progress import ProgressFile as ProgressFile
     from reput.log.progress import fingerprint_of as fingerprint_of
     from reput.log.reading.beside import LogEnd as LogEnd
-    from reput.log.reading.damages import DamageCollector as DamageCollector
-    from reput.log.reading.damages import find_damages as find_damages
     from reput.log.reading.reader import LogReader as LogReader
     from reput.log.reading.splits import SPLIT_SIZE as SPLIT_SIZE
     from reput.log.reading.splits import Split as Split
@@ -55,7 +53,6 @@ _HOMES = {
     "Checkpoint": "recovery.checkpoint",
     "CommitLogConfig": "config",
     "Damage": "damage",
-    "DamageCollector": "reading.damages",
     "FILLED": "damage",
     "GONE": "damage",
     "LOG_SECTION": "config",
@@ -78,7 +75,6 @@ _HOMES = {
     "Walk": "reading.walk",
     "Writer": "reading.tail",
     "fill": "recovery.padding",
-    "find_damages": "reading.damages",
     "is_checked_note_sound": "recovery.checkednote",
     "load_checked": "recovery.checkednote",
     "fingerprint_of": "progress",

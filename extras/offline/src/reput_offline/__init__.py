@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from reput_offline.contract.sharding import NotSplittableError as NotSplittableError
     from reput_offline.contract.sharding import ShardBuilder as ShardBuilder
     from reput_offline.contract.sharding import ShardScan as ShardScan
+    from reput_offline.damages import DamageCollector as DamageCollector
+    from reput_offline.damages import find_damages as find_damages
     from reput_offline.rebuilding.compare import compare as compare
     from reput_offline.rebuilding.driver import Rebuilt as Rebuilt
     from reput_offline.rebuilding.driver import run_rebuild as run_rebuild
@@ -53,6 +55,7 @@ _HOMES = {
     "Committed": "closed.committed",
     "Compared": "contract.comparing",
     "Comparison": "contract.comparing",
+    "DamageCollector": "damages",
     "Difference": "contract.comparing",
     "Engine": "running.engine",
     "Leads": "contract.leads",
@@ -71,6 +74,7 @@ _HOMES = {
     "Traces": "closed.looking",
     "Work": "running.engine",
     "compare": "rebuilding.compare",
+    "find_damages": "damages",
     "hold": "closed.holding",
     "look": "closed.looking",
     "offline_hooks": "asking",

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import attrs
 import numpy as np
 
-from reput.log import DamageCollector
 from reput.plugin import QueueInfo
 from reput.record import queue_keys, queue_of_key
 from reput.record.layout import TRANSACTION_COMMIT, TRANSACTION_MASK
+from reput_offline import DamageCollector
 
 if TYPE_CHECKING:
     from reput import Store

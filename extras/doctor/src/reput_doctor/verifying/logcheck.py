@@ -14,7 +14,6 @@ from reput.files import Disk, FilePool, MappedFileQueue, system_clock
 from reput.log import (
     CheckedRanges,
     Damage,
-    DamageCollector,
     LogEnd,
     LogReader,
     LossLedger,
@@ -27,7 +26,7 @@ from reput_doctor.torn import torn_damages
 from reput_doctor.verifying.deep import Deep, Oddity
 from reput_doctor.verifying.orders import Orders, join
 from reput_doctor.verifying.survey import COMMIT_LOG
-from reput_offline import read_in_rounds
+from reput_offline import DamageCollector, read_in_rounds
 
 if TYPE_CHECKING:
     from reput import Store

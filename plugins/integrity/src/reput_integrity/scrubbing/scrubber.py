@@ -18,7 +18,6 @@ import attrs
 import reput
 from reput.errors import StoreLockedError
 from reput.files import OWN_DIRECTORY, Disk, system_clock
-from reput.log import DamageCollector
 from reput_integrity.batches import BatchChecker
 from reput_integrity.findings import SumFinding
 from reput_integrity.layout import DIRECTORY
@@ -220,6 +219,8 @@ class Scrubber:
 
     def _round(self) -> Iterator[tuple[list[SumFinding], int]]:
         """Yield what each piece of the log has, and the physical offset at which it ends."""
+        from reput_offline import DamageCollector
+
         store = self._opened()
         log, has_sums = store.log, self.has_sums
         sums = store.plugin(DIRECTORY).checker() if has_sums else None

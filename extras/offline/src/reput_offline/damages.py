@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING
 import attrs
 import numpy as np
 
-from reput.record.batch import Corruption, CorruptionKind
-from reput.record.decode import RECORD_SIZE_MAX, Decoder
+from reput.record import RECORD_SIZE_MAX, Corruption, CorruptionKind, Decoder
 from reput.record.layout import RECORD_MIN_SIZE
 
 if TYPE_CHECKING:
-    from reput.log.damage import Damage
-    from reput.log.reading.reader import LogReader
-    from reput.record.batch import DispatchBatch
+    from reput.log import Damage, LogReader
+    from reput.record import DispatchBatch
 
 __all__ = ["DamageCollector", "find_damages"]
 
