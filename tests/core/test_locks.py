@@ -88,7 +88,7 @@ def test_locks_are_let_go_while_the_garbage_collector_forgets_some(threshold):
     try:
         for _ in range(5_000):
             Circle()
-            with locks.locks_let_go():
+            with locks.locks_released():
                 pass
     finally:
         gc.set_threshold(*before)

@@ -86,7 +86,12 @@ class Interrupts:
             self.where = f"{code.co_qualname}:{frame.f_lineno}"
             sys.settrace(None)
             self._before.clear()
-            self.handler()
+            try:
+                self.handler()
+            except BaseException:
+                # CPython only reports what a destructor raises, and goes on.
+                if code.co_name != "__del__":
+                    raise
         return self._step
 
     def _looks(self, code, before, offset):

@@ -1,4 +1,4 @@
-"""Locks that a signal handler can release while it closes a store: `new_lock`, `locks_let_go`.
+"""Locks that a signal handler can release while it closes a store: `new_lock`, `locks_released`.
 
 A signal handler interrupts the main thread between any two byte codes (see `reput.flags`), so
 perhaps while that thread holds a lock. Closing a store waits for the store's threads, which may
@@ -14,7 +14,7 @@ import weakref
 from collections.abc import Iterator
 from typing import Any, Final, cast
 
-__all__ = ["let_go_wholly", "locks_let_go", "new_lock"]
+__all__ = ["locks_released", "new_lock"]
 
 _locks: dict[weakref.ref[threading.RLock], None] = {}
 """All locks of `new_lock` that still exist, the oldest first."""
@@ -33,7 +33,7 @@ def new_lock() -> threading.RLock:
 
 
 @contextlib.contextmanager
-def locks_let_go() -> Iterator[None]:
+def locks_released() -> Iterator[None]:
     """Release all locks of `new_lock` that this thread holds, during the ``with`` block.
 
     For code that waits for threads and may run in a signal handler: the interrupted code holds
@@ -46,7 +46,7 @@ def locks_let_go() -> Iterator[None]:
     # the dictionary, as it allocates before it iterates; a tuple allocates meanwhile, which may run
     # the garbage collector, whose finalizers change the dictionary.
     for lock in filter(_is_held_here, filter(None, map(operator.call, list(_locks)))):
-        held += [lock] * let_go_wholly(lock)
+        held += [lock] * _release_fully(lock)
     try:
         yield
     finally:
@@ -57,7 +57,7 @@ def locks_let_go() -> Iterator[None]:
 _is_held_here: Final = cast(Any, type(threading.RLock()))._is_owned
 
 
-def let_go_wholly(lock: threading.RLock) -> int:
+def _release_fully(lock: threading.RLock) -> int:
     """Release a lock as often as this thread has acquired it; return how often."""
     depth = 0
     try:

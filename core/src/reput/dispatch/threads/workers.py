@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import errno
 import logging
+import math
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
@@ -190,8 +191,8 @@ class Workers:
         """Call each once, on this thread; return `next_due`."""
         for work in list(self._works.values()):
             call = work.request()
-            if call is not None and not call.under_way.is_made_here:
-                call.wait(None)
+            if call is not None:
+                call.wait_while_advancing(math.inf)
         return self.next_due
 
     @property

@@ -27,7 +27,7 @@ from reput.errors import (
 )
 from reput.files.mapping.mapped import MappedFile
 from reput.files.mapping.prefault import PREFAULT_STEP, Prefaulter
-from reput.locks import let_go_wholly, new_lock
+from reput.locks import new_lock
 from reput.log.reading.reader import LogReader
 from reput.log.writing.appender import Appender
 from reput.log.writing.flusher import GroupCommit
@@ -180,27 +180,16 @@ class CommitLog(LogReader):
                 file.close()
             self._set_unflushed([])
 
-    @contextlib.contextmanager
-    def lock_let_go(self, refusal: PutError) -> Iterator[None]:
-        """Release the lock during the ``with`` block, if this thread holds it in an append.
+    def end_interrupted_append(self, refusal: PutError) -> None:
+        """Let the append that this thread is inside of write nothing, and refuse all others.
 
-        For a signal handler that closes the store in the middle of a put, and so waits for threads
-        that may need the lock. That put, and all later ones, are refused.
+        For a signal handler that is about to close the store: other threads may take the lock then.
         """
-        depth = let_go_wholly(self._lock)
-        if not depth:
-            yield
-            return
-        self._lock.acquire()  # for a moment: no thread may append before `refuse` was called
-        self.refuse(refusal)
-        self._appender.is_appending = False
-        self._lock.release()
-        try:
-            yield
-        finally:
-            self._appender.let_go()  # so that the interrupted append cannot write
-            for _ in range(depth):
-                self._lock.acquire()
+        with self._lock:
+            if self._appender.is_appending:
+                self.refuse(refusal)
+                self._appender.is_appending = False
+                self._appender.let_go()
 
     @property
     def flushed_offset(self) -> int:

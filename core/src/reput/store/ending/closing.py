@@ -11,7 +11,7 @@ import attrs
 
 from reput.errors import PutError, ServiceNotAvailableError, StoreClosedError
 from reput.flags import Flag
-from reput.locks import locks_let_go, new_lock
+from reput.locks import locks_released, new_lock
 
 if TYPE_CHECKING:
     from reput.dispatch.members import Members
@@ -108,8 +108,9 @@ class Closer:
         refusal = StoreClosedError(self.root)
         seconds = self.timeout_ms / 1_000 if timeout is None else timeout
         # If this is a signal handler that interrupted a call, the threads waited for below may need
-        # locks that the call holds. The log's lock needs more care; see `lock_let_go`.
-        with self.log.lock_let_go(refusal), locks_let_go():
+        # locks that the call holds.
+        self.log.end_interrupted_append(refusal)
+        with locks_released():
             if not self._once.run(lambda: self._close(refusal, seconds), seconds):
                 raise ServiceNotAvailableError(
                     "store", None, None, f"another thread has not closed it after {seconds:g} s"
