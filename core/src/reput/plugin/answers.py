@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from reput.errors import CorruptFileError
 from reput.status import ReadStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     import numpy as np
     import numpy.typing as npt
@@ -81,17 +82,19 @@ class ReadColumns:
 
     @classmethod
     def of(cls, result: ReadResult) -> ReadColumns:
-        """Return the same answer as columns."""
-        import numpy as np
+        """Return the same answer as columns.
 
-        from reput.record.gathered import batch_of
+        Raises:
+            CorruptFileError: a message has lengths that contradict each other.
+        """
+        import numpy as np
 
         return cls(
             result.status,
             result.next_queue_offset,
             result.min_queue_offset,
             result.max_queue_offset,
-            batch_of(result.messages),
+            _batch_of(result.messages),
             np.array(result.queue_offsets, np.int64),
             result.holes,
         )
@@ -139,3 +142,19 @@ class QueueInfo:
     def message_count(self) -> int:
         """Messages from ``min_queue_offset`` to ``max_queue_offset``."""
         return self.max_queue_offset - self.min_queue_offset
+
+
+def _batch_of(messages: Sequence[MessageView]) -> DispatchBatch:
+    """Return messages from several places of the log as one batch, row by row in their order."""
+    import numpy as np
+
+    from reput.record.decode import Decoder
+
+    window = np.frombuffer(b"".join([message.record for message in messages]), np.uint8)
+    batch = Decoder(check_offset=False).decode(window, 0).batch
+    if len(batch) < len(messages):
+        message = messages[len(batch)]
+        message.places()  # raises, and says what is wrong
+        raise CorruptFileError("commitlog", message.physical_offset, "no whole record")
+    batch.stand_at(np.array([message.physical_offset for message in messages], np.int64))
+    return batch

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from reput.record.encoding.one import Encoder as Encoder
     from reput.record.encoding.one import Prepared as Prepared
     from reput.record.encoding.one import check_topic as check_topic
-    from reput.record.gathered import batch_of as batch_of
     from reput.record.ids import pack_host as pack_host
     from reput.record.ids import parse_message_id as parse_message_id
     from reput.record.messages.message import Host as Host
@@ -67,7 +66,6 @@ _HOMES = {
     "PropertyColumns": "text.properties",
     "RECORD_SIZE_MAX": "decode",
     "TextColumn": "text.properties",
-    "batch_of": "gathered",
     "check_topic": "encoding.one",
     "compression_name": "unpacking",
     "crc32": "checksum",

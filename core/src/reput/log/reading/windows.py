@@ -49,13 +49,13 @@ class PrefetchingReader:
                 result = found
         if result is None:
             result = self._readers[self._turn].read(start, end)
-        wanted = () if self._before is None else self._before.asked()
-        self._before = result.batch
+        before, self._before = self._before, result.batch
         next_start = result.batch.end_offset
         if result.end == End.WINDOW and end - next_start >= self._window_size:
             if self._executor is None:
                 self._executor = ThreadPoolExecutor(1, "reput-read")
             reader = self._readers[self._turn ^ 1]
+            wanted = () if before is None else before.asked()
             try:
                 future = self._executor.submit(_read, reader, next_start, end, wanted)
             except RuntimeError:  # no threads now, or the interpreter ends
