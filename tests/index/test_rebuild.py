@@ -15,10 +15,9 @@ from rebuildstores import LOG, SPLIT
 
 import reput
 from reput.dispatch.records.manifest import Manifest
-from reput.log import Split, plan_splits, read_split
 from reput_index.files._header import Geometry
 from reput_index.offline._shards import IndexBuilder, SplitKeys
-from reput_offline import NotSplittableError, rebuild
+from reput_offline import NotSplittableError, Split, plan_splits, read_split, rebuild
 from reput_testing import snapshot
 
 CONFIG = {

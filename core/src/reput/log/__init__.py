@@ -26,10 +26,6 @@ if TYPE_CHECKING:
     from reput.log.progress import fingerprint_of as fingerprint_of
     from reput.log.reading.beside import LogEnd as LogEnd
     from reput.log.reading.reader import LogReader as LogReader
-    from reput.log.reading.splits import SPLIT_SIZE as SPLIT_SIZE
-    from reput.log.reading.splits import Split as Split
-    from reput.log.reading.splits import plan_splits as plan_splits
-    from reput.log.reading.splits import read_split as read_split
     from reput.log.reading.tail import Tail as Tail
     from reput.log.reading.tail import Writer as Writer
     from reput.log.reading.view import LogView as LogView
@@ -69,8 +65,6 @@ _HOMES = {
     "QueueFloors": "writing.queuefloors",
     "Receipt": "writing.receipts",
     "SKIPPED": "damage",
-    "SPLIT_SIZE": "reading.splits",
-    "Split": "reading.splits",
     "Tail": "reading.tail",
     "Walk": "reading.walk",
     "Writer": "reading.tail",
@@ -78,8 +72,6 @@ _HOMES = {
     "is_checked_note_sound": "recovery.checkednote",
     "load_checked": "recovery.checkednote",
     "fingerprint_of": "progress",
-    "plan_splits": "reading.splits",
-    "read_split": "reading.splits",
     "save_checked": "recovery.checkednote",
 }
 

@@ -49,6 +49,10 @@ if TYPE_CHECKING:
     from reput_offline.running.rounds import LogPlace as LogPlace
     from reput_offline.running.rounds import SplitTask as SplitTask
     from reput_offline.running.rounds import read_in_rounds as read_in_rounds
+    from reput_offline.splits import SPLIT_SIZE as SPLIT_SIZE
+    from reput_offline.splits import Split as Split
+    from reput_offline.splits import plan_splits as plan_splits
+    from reput_offline.splits import read_split as read_split
 
 _HOMES = {
     "ClosedStore": "closed.holding",
@@ -65,8 +69,10 @@ _HOMES = {
     "NotSplittableError": "contract.sharding",
     "ProcessEndedError": "running.engine",
     "Rebuilt": "rebuilding.driver",
+    "SPLIT_SIZE": "splits",
     "ShardBuilder": "contract.sharding",
     "ShardScan": "contract.sharding",
+    "Split": "splits",
     "SplitTask": "running.rounds",
     "Task": "running.engine",
     "TaskFailedError": "rebuilding.tasks",
@@ -78,9 +84,11 @@ _HOMES = {
     "hold": "closed.holding",
     "look": "closed.looking",
     "offline_hooks": "asking",
+    "plan_splits": "splits",
     "read_consumer_offsets": "closed.committed",
     "read_delay_offsets": "closed.committed",
     "read_in_rounds": "running.rounds",
+    "read_split": "splits",
     "rebuild": "rebuilding.local",
     "run_rebuild": "rebuilding.driver",
 }

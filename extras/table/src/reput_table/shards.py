@@ -22,8 +22,8 @@ from reput_table.pending import Parting, Pending
 from reput_table.tablefile import TableFile
 
 if TYPE_CHECKING:
-    from reput.log import Split
     from reput.record import DispatchBatch
+    from reput_offline import Split
 
 __all__ = ["SplitRows", "TableBuilder", "TableScan"]
 

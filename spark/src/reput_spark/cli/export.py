@@ -30,8 +30,8 @@ def export(
     as_json: bool,
 ) -> None:
     """Write the messages of the logs at PATH to the new directory TARGET, as Parquet."""
-    from reput.log import SPLIT_SIZE
     from reput_cli.kit import format_count, format_rate, format_size, print_json
+    from reput_offline import SPLIT_SIZE
     from reput_spark.jobs.export import export as run
 
     with engine_of(master, jobs) as engine, progress_of("exporting") as progress:

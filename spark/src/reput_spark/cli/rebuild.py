@@ -36,9 +36,8 @@ def rebuild(
     as_json: bool,
 ) -> None:
     """Build the files of each PLUGIN of the store at PATH anew from the log, as `reput rebuild`."""
-    from reput.log import SPLIT_SIZE
     from reput_cli.kit import check_store, check_used, follows_links, print_rebuilt, used_plugins
-    from reput_offline import run_rebuild
+    from reput_offline import SPLIT_SIZE, run_rebuild
 
     root = check_store(path)
     if used_plugins(root) is not None:  # of a store of RocketMQ's own everything can be built

@@ -55,8 +55,8 @@ def _count(
     spark: SparkSession, paths: tuple[str, ...], top: int, corrupt: str, split_size: int | None
 ) -> tuple[dict[str, list[dict[str, Any]]], int]:
     """Return the rows of each table, and the number of damaged places that were left out."""
-    from reput.log import SPLIT_SIZE
     from reput_arrow.reading.whole import plan
+    from reput_offline import SPLIT_SIZE
     from reput_spark.errors import reading_with_code
     from reput_spark.jobs.engine import collected
     from reput_spark.jobs.stats import COLUMNS

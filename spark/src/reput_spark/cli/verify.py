@@ -36,8 +36,8 @@ def verify(
     With --derived, what plugins have made of the log is made once more, aside, and compared; with
     --split-size in smaller tasks. `reput verify` says more of one store, without Spark.
     """
-    from reput.log import SPLIT_SIZE
     from reput_cli.kit import check_store
+    from reput_offline import SPLIT_SIZE
     from reput_spark.jobs.rebuild import rebuild
     from reput_spark.jobs.verify import verify as run
 

@@ -10,9 +10,8 @@ import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from reput.log import SPLIT_SIZE
 from reput_export.localpaths import local_path
-from reput_offline import Rebuilt, run_rebuild
+from reput_offline import SPLIT_SIZE, Rebuilt, run_rebuild
 from reput_spark.jobs.engine import SparkEngine
 
 if TYPE_CHECKING:

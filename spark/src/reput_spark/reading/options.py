@@ -9,10 +9,10 @@ from typing import Any, Final
 
 import attrs
 
-from reput.log import SPLIT_SIZE
 from reput_arrow.reading.bounds import QueueBounds
 from reput_arrow.reading.selection import BATCH_ROWS, Selection
 from reput_export.options import by_name, refusal, refuse_unknown
+from reput_offline import SPLIT_SIZE
 from reput_spark.errors import SparkReputError
 
 __all__ = ["CORRUPT", "OPTIONS", "ReadOptions", "without_table_properties"]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from reput.log import SPLIT_SIZE
+from reput_offline import SPLIT_SIZE
 
 if TYPE_CHECKING:
     from reput.plugin import MessageFilter

@@ -10,7 +10,6 @@ import attrs
 import pyarrow as pa
 
 from reput.errors import CodecNotFoundError, CorruptFileError, UnpackError
-from reput.log import Split, plan_splits, read_split
 from reput_arrow.batches import to_arrow
 from reput_arrow.logs.finding import find_logs
 from reput_arrow.logs.opening import open_log
@@ -23,6 +22,7 @@ from reput_arrow.reading.pruning.records import Left, PartReader
 from reput_arrow.reading.rows import Condition, wanted_rows
 from reput_arrow.reading.selection import BROKER_COLUMN, DAMAGE_COLUMN, STORE_COLUMN
 from reput_arrow.reading.times import first_file_after, last_file_before
+from reput_offline import Split, plan_splits, read_split
 
 if TYPE_CHECKING:
     import numpy as np

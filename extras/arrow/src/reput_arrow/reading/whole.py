@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import attrs
 
 from reput.errors import CorruptFileError
-from reput.log import SPLIT_SIZE, read_split
 from reput_arrow.logs.opening import open_log
 from reput_arrow.reading.selection import Selection
 from reput_arrow.reading.tasks import Task, plan_tasks
+from reput_offline import SPLIT_SIZE, read_split
 
 if TYPE_CHECKING:
     from reput.record import Corruption, DispatchBatch

@@ -8,11 +8,18 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from reput.errors import CorruptFileError
-from reput.log import SPLIT_SIZE, Damage, Split, plan_splits, read_split
+from reput.log import Damage
 from reput_doctor.counting.counts import Counts, TimeRange
 from reput_doctor.counting.logpart import LogPart, open_log
 from reput_doctor.torn import torn_damages
-from reput_offline import DamageCollector, read_in_rounds
+from reput_offline import (
+    SPLIT_SIZE,
+    DamageCollector,
+    Split,
+    plan_splits,
+    read_in_rounds,
+    read_split,
+)
 
 if TYPE_CHECKING:
     from reput import Store

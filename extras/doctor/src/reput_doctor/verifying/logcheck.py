@@ -11,22 +11,13 @@ import attrs
 
 from reput.errors import CorruptFileError
 from reput.files import Disk, FilePool, MappedFileQueue, system_clock
-from reput.log import (
-    CheckedRanges,
-    Damage,
-    LogEnd,
-    LogReader,
-    LossLedger,
-    Split,
-    plan_splits,
-    read_split,
-)
+from reput.log import CheckedRanges, Damage, LogEnd, LogReader, LossLedger
 from reput_doctor.coverage import checksummed_count
 from reput_doctor.torn import torn_damages
 from reput_doctor.verifying.deep import Deep, Oddity
 from reput_doctor.verifying.orders import Orders, join
 from reput_doctor.verifying.survey import COMMIT_LOG
-from reput_offline import DamageCollector, read_in_rounds
+from reput_offline import DamageCollector, Split, plan_splits, read_in_rounds, read_split
 
 if TYPE_CHECKING:
     from reput import Store

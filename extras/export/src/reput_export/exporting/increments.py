@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from reput.log import Split, plan_splits
 from reput_arrow.logs.finding import find_logs
 from reput_arrow.logs.growing import LogCutError, end_behind
 from reput_arrow.logs.opening import open_log
@@ -28,6 +27,7 @@ from reput_arrow.logs.place import LEDGER
 from reput_arrow.reading.tasks import Task
 from reput_arrow.reading.times import last_file_before
 from reput_export.errors import CodedError
+from reput_offline import Split, plan_splits
 
 if TYPE_CHECKING:
     from reput.files import Disk

@@ -20,7 +20,6 @@ import attrs
 from pyarrow import fs
 
 from reput.files import Disk
-from reput.log import SPLIT_SIZE
 from reput_arrow import COLUMNS, schema_of
 from reput_arrow.reading.selection import Selection
 from reput_arrow.reading.whole import plan_selection
@@ -36,7 +35,7 @@ from reput_export.exporting.increments import (
     read_state,
 )
 from reput_export.exporting.order import COMPRESSIONS, FORMS, PARTS, Exported, Order
-from reput_offline import LocalEngine
+from reput_offline import SPLIT_SIZE, LocalEngine
 
 if TYPE_CHECKING:
     from reput_arrow.reading.tasks import Task

@@ -16,9 +16,9 @@ import attrs
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from reput.log import Split
     from reput.plugin import StoreContext
     from reput.record import DispatchBatch
+    from reput_offline.splits import Split
 
 __all__ = ["MergingBuilder"]
 

@@ -27,8 +27,8 @@ from reput.errors import ReputError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from reput.log import Split
     from reput.record import DispatchBatch
+    from reput_offline.splits import Split
 
 __all__ = ["NotSplittableError", "ShardBuilder", "ShardScan"]
 

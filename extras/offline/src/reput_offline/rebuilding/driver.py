@@ -19,7 +19,7 @@ import attrs
 
 from reput.errors import CorruptFileError, PluginError, ReputError, UnsafePathError
 from reput.files import OWN_DIRECTORY, Disk, system_clock
-from reput.log import SPLIT_SIZE, QueueFloors, plan_splits
+from reput.log import QueueFloors
 from reput.plugin import PluginSet, StoreContext
 from reput_offline.asking import offline_hooks
 from reput_offline.closed.holding import hold
@@ -37,6 +37,7 @@ from reput_offline.rebuilding.tasks import (
     run_task,
 )
 from reput_offline.rebuilding.worker import Job, Worker
+from reput_offline.splits import SPLIT_SIZE, plan_splits
 
 if TYPE_CHECKING:
     from pluggy import HookRelay

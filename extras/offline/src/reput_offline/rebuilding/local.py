@@ -6,9 +6,9 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from reput.log import SPLIT_SIZE
 from reput_offline.rebuilding.driver import Rebuilt, run_rebuild
 from reput_offline.running.engine import LocalEngine
+from reput_offline.splits import SPLIT_SIZE
 
 if TYPE_CHECKING:
     from reput.files import Disk

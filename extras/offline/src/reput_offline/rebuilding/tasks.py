@@ -21,7 +21,7 @@ from reput_offline.rebuilding.worker import Job, Worker
 
 if TYPE_CHECKING:
     from reput.files import Disk
-    from reput.log import Split
+    from reput_offline.splits import Split
 
 __all__ = [
     "BuildTask",

@@ -23,13 +23,12 @@ from reput.log import (
     Loss,
     LossLedger,
     QueueFloors,
-    Split,
-    read_split,
 )
 from reput.plugin import PluginSet, StoreContext, build_config
 from reput.record import CorruptionKind
 from reput_offline.asking import offline_hooks
 from reput_offline.contract.sharding import NotSplittableError
+from reput_offline.splits import Split, read_split
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

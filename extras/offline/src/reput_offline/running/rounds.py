@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import attrs
 
-from reput.log import Split
+from reput_offline.splits import Split
 
 if TYPE_CHECKING:
     from reput_offline.running.engine import Engine, Work

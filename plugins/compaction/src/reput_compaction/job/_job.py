@@ -19,7 +19,6 @@ import attrs
 
 from reput.errors import CorruptFileError, UnsafePathError
 from reput.files import Disk
-from reput.log import SPLIT_SIZE
 from reput_compaction.job._jobmerge import lay_out, merge
 from reput_compaction.job._jobplan import bits_for, lay_tasks, merge_tasks, scan_tasks, write_tasks
 from reput_compaction.job._jobscan import scan
@@ -27,7 +26,7 @@ from reput_compaction.job._jobstaging import staging_directory, sweep
 from reput_compaction.job._jobvalues import Job, LayTask, MergeTask, ScanTask, WriteTask
 from reput_compaction.job._jobwrite import write
 from reput_compaction.run._superseded import SEED_SIZE
-from reput_offline import TaskFailedError
+from reput_offline import SPLIT_SIZE, TaskFailedError
 
 if TYPE_CHECKING:
     from reput.plugin import StoreContext

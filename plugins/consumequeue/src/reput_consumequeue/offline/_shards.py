@@ -23,9 +23,9 @@ from reput_offline import NotSplittableError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from reput.log import Split
     from reput.record import DispatchBatch
     from reput_consumequeue._runs import Run
+    from reput_offline import Split
 
 __all__ = ["QueueBuilder", "QueueScan"]
 

@@ -27,8 +27,8 @@ from reput_index.layout import DIRECTORY
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from reput.log import Split
     from reput.record import DispatchBatch
+    from reput_offline import Split
 
 __all__ = ["FileTask", "IndexBuilder", "IndexScan", "SplitKeys"]
 

@@ -21,10 +21,10 @@ from reput_integrity._sums import units_of
 from reput_integrity.layout import DIRECTORY, DISPUTES_NAME, ORIGINS_NAME, SUMS_NAME
 
 if TYPE_CHECKING:
-    from reput.log import Split
     from reput.record import DispatchBatch
     from reput_integrity._older import Judged, OlderSums
     from reput_integrity._sums import Units
+    from reput_offline import Split
 
 logger = logging.getLogger(__name__)
 

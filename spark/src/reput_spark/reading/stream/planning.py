@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from reput.errors import CorruptFileError
-from reput.log import Split, plan_splits
 from reput_arrow.logs.openlog import OpenLog
 from reput_arrow.logs.place import LogPlace
 from reput_arrow.reading.tasks import Task, batches_of, bounds_of, rows_of
+from reput_offline import Split, plan_splits
 from reput_spark.errors import SparkReputError, reading_with_code
 from reput_spark.reading.stream.growing import (
     beginning_of,

@@ -19,8 +19,8 @@ from reput.errors import CorruptFileError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from reput.log.reading.reader import LogReader
-    from reput.record.batch import DispatchBatch
+    from reput.log import LogReader
+    from reput.record import DispatchBatch
 
 __all__ = ["SPLIT_SIZE", "Split", "plan_splits", "read_split"]
 
