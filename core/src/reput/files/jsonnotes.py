@@ -6,6 +6,7 @@ None``. Names that the class does not have are ignored: a later release may writ
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Mapping
 from typing import Any, Final, NoReturn, TypeVar
@@ -49,21 +50,29 @@ def note_of(kind: type[Note], facts: Mapping[str, Any]) -> Note:
             do not hold; with the field, found and expected.
     """
     values = {}
-    for field in attrs.fields(kind):  # type: ignore[arg-type]
-        if field.name in facts:
-            values[field.name] = _checked(field, facts[field.name])
+    for field, kinds in _fields_of(kind):  # type: ignore[arg-type]
+        name = field.name
+        if name in facts:
+            value = values[name] = facts[name]
+            if type(value) not in kinds:
+                raise ValueError(f"{name}: {field.type} is expected, found {_shown(value)}")
+            if type(value) is int and not -_INT_END <= value < _INT_END:
+                raise ValueError(f"{name}: found an integer of {value.bit_length()} bits")
         elif field.default is attrs.NOTHING:
-            raise ValueError(f"{field.name} is missing")
+            raise ValueError(f"{name} is missing")
     return kind(**values)
 
 
-def _checked(field: attrs.Attribute[Any], value: Any) -> Any:
-    kinds = [kind for name in str(field.type).split(" | ") for kind in _KINDS[name]]
-    if type(value) not in kinds:
-        raise ValueError(f"{field.name}: {field.type} is expected, found {_shown(value)}")
-    if type(value) is int and not -_INT_END <= value < _INT_END:
-        raise ValueError(f"{field.name}: found an integer of {value.bit_length()} bits")
-    return value
+@functools.cache
+def _fields_of(kind: type) -> list[tuple[attrs.Attribute[Any], tuple[type, ...]]]:
+    """Return the fields of a note's class, each with the types of its values."""
+    found = []
+    for field in attrs.fields(kind):
+        kinds: tuple[type, ...] = ()
+        for name in str(field.type).split(" | "):
+            kinds += _KINDS[name]
+        found.append((field, kinds))
+    return found
 
 
 def _refuse(constant: str) -> NoReturn:
