@@ -219,18 +219,14 @@ def cut_window(
     borders = _walk_bytes(window) if few else _find_borders(window)
     header = _cut_headers(window, borders.start)
     parts, structural = _cut_parts(window, borders, header)
+    # The first record that fails a check; each check covers only rows before the one found.
     count, reason = len(borders.start), 0
-
-    def lower(bad: npt.NDArray[np.bool_], number: int) -> None:
-        # The first record that fails a check; each check covers only rows before the one found.
-        nonlocal count, reason
-        rows = np.flatnonzero(bad[:count])
-        if len(rows):
-            count, reason = int(rows[0]), number
-
-    lower(~structural, _LENGTH_MISMATCH)
+    sound = structural
     if check_offset:
-        lower(header["physical_offset"] != borders.start + base_offset, _PHYSICAL_OFFSET)
+        sound = structural & (header["physical_offset"] == borders.start + base_offset)
+    if not sound.all():
+        count = int(sound.argmin())
+        reason = _PHYSICAL_OFFSET if structural[count] else _LENGTH_MISMATCH
     if check_crc:
         bad = _wrong_crc(window, count, header, parts)
         if bad >= 0:
