@@ -42,7 +42,8 @@ def usage_failure(error: click.UsageError) -> Failure:
         text += meant_option(error.option_name, known)
     else:
         text = error.format_message().rstrip(".")
-        text = text[:1].lower() + text[1:]
+        if not text[1:2].isupper():  # else a name like NEW_DIRECTORY
+            text = text[:1].lower() + text[1:]
     if "--help" not in text and "did you mean" not in text:
         text += f"; `{path} --help` lists the options"
     return Failure(text, ExitCode.USAGE)
