@@ -151,7 +151,7 @@ def _open(asked: Asked, undoing: Undoing) -> Store:
         begun = begin_changes(asked, held, settings, files, undoing)
         found = examine(asked, held, settings, files)
         undoing.keep(begun.take_back)
-        report = repair_log(asked, held, settings, files, found)
+        report = repair_log(asked, held, settings, found)
         found = attrs.evolve(found, report=report)
         checked = note_log(asked, held, settings, files, found)
         found = attrs.evolve(found, checked=checked)

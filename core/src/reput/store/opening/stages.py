@@ -155,6 +155,8 @@ class Begun:
 class Examined:
     """What the store's files say."""
 
+    log: LogReader
+    """Reads the log while its end is not set."""
     report: RecoveryReport
     checkpoint: Checkpoint
     ledger: LossLedger
@@ -369,14 +371,15 @@ def examine(asked: Asked, held: Held, settings: Settings, files: MappedFileQueue
         lambda: load_checked(root, disk, reput_wrote_last=held.lock.is_signed),
         CheckedRanges(),
     )
+    log = LogReader(
+        files,
+        settings.log.window_size,
+        ledger=ledger,
+        keeps_records_after_damage=keeps,
+        checked=checked,
+    )
     report = find_end(
-        LogReader(
-            files,
-            settings.log.window_size,
-            ledger=ledger,
-            keeps_records_after_damage=keeps,
-            checked=checked,
-        ),
+        log,
         checkpoint,
         held.closed,
         clean=held.clean,
@@ -389,20 +392,17 @@ def examine(asked: Asked, held: Held, settings: Settings, files: MappedFileQueue
         being_written=not asked.writable and not held.clean and held.lock.is_taken(),
         was_cut_at=ledger.cut_was_begun_at,
     )
-    return Examined(report, checkpoint, ledger, places, checked)
+    return Examined(log, report, checkpoint, ledger, places, checked)
 
 
-def repair_log(
-    asked: Asked, held: Held, settings: Settings, files: MappedFileQueue, found: Examined
-) -> RecoveryReport:
+def repair_log(asked: Asked, held: Held, settings: Settings, found: Examined) -> RecoveryReport:
     """Cut the log, for a writer, at the end that was found, and bring it to disk up to there.
 
     Returns:
         The report, with the size that was cut.
     """
-    log = LogReader(files, settings.log.window_size, ledger=found.ledger, checked=found.checked)
     report = repair(
-        log,
+        found.log,
         found.report,
         found.ledger,
         asked.root,
@@ -411,7 +411,7 @@ def repair_log(
         clean=held.clean,
     )
     if not held.clean:
-        reflush(log, report.start_offset, report.end_offset, asked.disk)
+        reflush(found.log, report.start_offset, report.end_offset, asked.disk)
     return report
 
 
