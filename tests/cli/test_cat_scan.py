@@ -281,4 +281,4 @@ def test_a_condition_without_its_plugin_says_what_to_install(run, store) -> None
     outcome = run("cat", store, "orders", "--scan", "--where", "region = 'eu'")
 
     assert outcome.code == ExitCode.UNAVAILABLE
-    assert "reput-filter" in outcome.err
+    assert "plugins/filter" in outcome.err

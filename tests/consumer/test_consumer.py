@@ -149,7 +149,7 @@ def test_conditions_are_sql_by_the_plugin_filter(steps):
 def test_a_condition_without_the_plugin_filter_is_an_error_that_says_what_to_install(at):
     at.put("1")
 
-    with pytest.raises(reput.ReputError, match="reput-filter"):
+    with pytest.raises(reput.ReputError, match="plugins/filter"):
         at.consumer("g", {"orders": sql("amount > 5")})
 
 
@@ -446,6 +446,6 @@ def test_a_result_for_a_message_from_before_a_reset_means_nothing_section_11(at)
 
 def test_without_a_plugin_that_reads_queues_the_error_says_what_to_install(tmp_path):
     with reput.open(tmp_path, plugins=["consumer"], threads=False) as store:
-        with pytest.raises(NoReaderError, match="reput-consumequeue"):
+        with pytest.raises(NoReaderError, match="plugins/consumequeue"):
             store.consumer("g", "orders")
         assert store.plugin("consumer").reput_report()["member_count"] == 0
