@@ -43,6 +43,7 @@ __all__ = ["LogReader"]
 
 _PLACE = struct.Struct(">qi")
 _FIRST_READ_SIZE = 4096  # bytes: most records are shorter
+_LARGE_SIZE = 1 << 20  # bytes of a record; more only where its own size word states them
 _HEAD_READ_SIZE = 80  # reaches the store timestamp of any record
 
 
@@ -172,16 +173,19 @@ class LogReader:
         limit = self._extent.end_offset
         if offset + size > limit:
             limit = self.max_physical_offset
-        found = self.files.read_many(limit, places, stride, RECORD_SIZE_MAX, max_count, max_bytes)
-        while found and len(found) < max_count and len(found) * stride < whole:
-            # What follows stands in another file, or is not to be had.
+        found = self.files.read_many(limit, places, stride, _LARGE_SIZE, max_count, max_bytes)
+        while len(found) < max_count and len(found) * stride < whole:
+            # What follows is large, stands in another file, or is not to be had.
             left = max_bytes - sum(map(len, found))
             rest = places[len(found) * stride :]
-            if _PLACE.unpack_from(rest)[1] > left:
+            offset, size = _PLACE.unpack_from(rest)
+            is_large = _LARGE_SIZE < size <= RECORD_SIZE_MAX
+            if size > left if found else not is_large:
                 break
-            more = self.files.read_many(
-                limit, rest, stride, RECORD_SIZE_MAX, max_count - len(found), left
-            )
+            if not self._states(offset, size):
+                break
+            count, size_max = (1, size) if is_large else (max_count - len(found), _LARGE_SIZE)
+            more = self.files.read_many(limit, rest, stride, size_max, count, left)
             if not more:
                 break
             found += more
@@ -199,10 +203,16 @@ class LogReader:
             if len(record) < SIZE_AND_MAGIC.size:
                 return None
             size, _ = SIZE_AND_MAGIC.unpack_from(record)
-        if not RECORD_MIN_SIZE <= size <= RECORD_SIZE_MAX:
+        if not RECORD_MIN_SIZE <= size <= RECORD_SIZE_MAX or not self._states(
+            physical_offset, size
+        ):
             return None
         record = record[:size] if size <= len(record) else self.read(physical_offset, size)
         return message_at(record, physical_offset) if len(record) == size else None
+
+    def _states(self, physical_offset: int, size: int) -> bool:
+        """Whether the log states that size, too; asked for large ones, before memory is taken."""
+        return size <= _LARGE_SIZE or self.size_at(physical_offset) == size
 
     def store_timestamp_at(self, physical_offset: int) -> int:
         """Return the store time of the record at that offset, ms; -1 if there is none."""

@@ -271,8 +271,8 @@ def _records(
     """Yield the record that each unit points to; neighbouring records are read together."""
     row, count = 0, len(offsets)
     while row < count:
-        if not RECORD_MIN_SIZE <= sizes[row] <= RECORD_SIZE_MAX:
-            yield b""  # impossible size: nothing is read
+        if not _is_possible(log, offsets[row], sizes[row]):
+            yield b""  # nothing is read
             row += 1
             continue
         # A stretch ends where its commit-log file does, as a read does.
@@ -286,6 +286,13 @@ def _records(
             at = offsets[index] - start
             yield data[at : at + sizes[index]]
         row = stop
+
+
+def _is_possible(log: LogView, offset: int, size: int) -> bool:
+    """Whether a record may have that size; of a large one the log must state it, too."""
+    if not RECORD_MIN_SIZE <= size <= RECORD_SIZE_MAX:
+        return False
+    return size <= _STRETCH_SIZE or log.read(offset, 4) == size.to_bytes(4, "big")
 
 
 def _stretch(
