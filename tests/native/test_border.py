@@ -10,6 +10,7 @@ import weakref
 from pathlib import Path
 
 import pytest
+from plainmemory import plain_memory
 
 import reput
 from reput.log.writing.turns import FlushTurns
@@ -136,6 +137,7 @@ with open(sys.argv[1], "w+b") as file:
 """
 
 
+@plain_memory
 def test_a_piece_that_memory_does_not_hold_is_a_memory_error(tmp_path):
     done = run(NO_MEMORY, str(tmp_path / "file"))
 

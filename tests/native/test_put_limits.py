@@ -14,6 +14,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from bothengines import python_engine
+from plainmemory import plain_memory
 
 import reput
 from reput.log.writing import appender as appender_module
@@ -294,6 +295,7 @@ for call in (
 """
 
 
+@plain_memory
 def test_no_memory_is_an_error_and_not_the_end_of_the_process():
     done = run(LITTLE_MEMORY)
 

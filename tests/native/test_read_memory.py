@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+from plainmemory import plain_memory
+
 READERS = """
 import resource, struct, sys, tempfile, threading
 from reput.files.system.pieces import read_pieces
@@ -39,6 +41,7 @@ with tempfile.TemporaryFile() as file:
 """
 
 
+@plain_memory
 def test_idle_threads_keep_no_buffer_each():
     done = subprocess.run([sys.executable, "-c", READERS], capture_output=True, text=True)
 
