@@ -1,4 +1,6 @@
-"""Have rustfmt and clippy look at the kernels, where there is a cargo; called by tox -e lint.
+"""Have rustfmt and clippy look at the kernels, and run their Rust tests; called by tox -e lint.
+
+Nothing is done where there is no cargo.
 
 Also looks at the crates that Cargo.lock names: their licences, where they come from, that each is
 there once, and that none needs a newer Rust than ours.
@@ -7,6 +9,7 @@ there once, and that none needs a newer Rust than ours.
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -31,8 +34,12 @@ def main() -> int:
     commands = (
         ("cargo", "fmt", "--check", *MANIFEST),
         (*clippy, "--", "-D", "warnings"),
+        ("cargo", "test", "--locked", "--quiet", *MANIFEST),
     )
-    codes = [subprocess.run(command, check=False).returncode for command in commands]
+    environment = os.environ | {"PYO3_PYTHON": sys.executable}
+    codes = [
+        subprocess.run(command, check=False, env=environment).returncode for command in commands
+    ]
     command = ("cargo", "metadata", "--locked", "--format-version", "1", *MANIFEST)
     found = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     complaints = list(about_crates(json.loads(found)["packages"]))

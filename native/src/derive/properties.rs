@@ -132,7 +132,7 @@ fn look<const COUNT: usize>(
 /// An entry without a value, or without the byte that ends a name, is none; a value keeps each such
 /// byte after the first, and the byte that ends the last value may be missing.
 #[inline]
-fn each_entry<'a>(
+pub(super) fn each_entry<'a>(
     window: &'a [u8],
     start: usize,
     end: usize,

@@ -30,10 +30,6 @@ struct Names {
 }
 
 impl TopicTable {
-    fn new(py: Python<'_>) -> Self {
-        Self(Mutex::new(Names::new(PyList::empty(py).unbind())))
-    }
-
     fn lock(&self) -> MutexGuard<'_, Names> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -62,9 +58,9 @@ impl TopicTable {
 }
 
 impl Names {
-    fn new(texts: Py<PyList>) -> Self {
+    fn new(py: Python<'_>) -> Self {
         Self {
-            texts,
+            texts: PyList::empty(py).unbind(),
             known: vec![],
             size: 0,
             code_of: HashMap::with_hasher(Folding::new()),
@@ -121,7 +117,7 @@ impl TopicTable {
             let is_full =
                 |names: &Names| names.known.len() > NAMES_MAX || names.size > NAMES_SIZE_MAX;
             if is_full(&self.lock()) {
-                let mut fresh = Names::new(PyList::empty(py).unbind());
+                let mut fresh = Names::new(py);
                 let mut old = self.lock();
                 if is_full(&old) {
                     std::mem::swap(&mut *old, &mut fresh);
@@ -142,5 +138,5 @@ impl TopicTable {
 /// See `reput.record.text.topics.topic_table`.
 #[pyfunction]
 pub fn topic_table(py: Python<'_>) -> TopicTable {
-    TopicTable::new(py)
+    TopicTable(Mutex::new(Names::new(py)))
 }

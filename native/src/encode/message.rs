@@ -37,7 +37,7 @@ pub struct Fields<'a, 'py> {
 }
 
 /// The numbers of a message, each within its field of the record.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Numbers {
     pub queue_id: i32,
     pub flag: i32,

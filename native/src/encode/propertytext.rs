@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
 
 use crate::encode::message::{bytes, text};
-use crate::shared::decline::Decline;
+use crate::shared::decline::{Decline, declined_unless};
 use crate::shared::layout::{
     CRC_PROPERTY_SIZE, NAME_END, PROPERTIES_SIZE_MAX, PROPERTY_CRC, PROPERTY_INNER_NUM,
     PROPERTY_KEYS, PROPERTY_LIGHT_QUEUES, PROPERTY_TAGS, SECTOR_SIZE, VALUE_END,
@@ -72,9 +72,8 @@ impl<'a> PropertyText<'a> {
 
     /// One word of the keys that begin at `begin`. An empty one that is not alone is Python's.
     fn key(&mut self, begin: usize, word: &str) -> Result<(), Decline> {
-        if word.is_empty() || word.bytes().any(|byte| byte == b' ' || byte == VALUE_END) {
-            return Err(Decline::ToPython);
-        }
+        let is_end = |byte| byte == b' ' || byte == VALUE_END;
+        declined_unless(!word.is_empty() && !word.bytes().any(is_end))?;
         self.out.try_reserve(PROPERTY_KEYS.len() + word.len() + 2)?;
         if self.out.len() == begin {
             self.out.extend_from_slice(PROPERTY_KEYS.as_bytes());
@@ -139,19 +138,15 @@ impl<'a> PropertyText<'a> {
             || name == PROPERTY_LIGHT_QUEUES
             || name == PROPERTY_INNER_NUM
             || self.has_keys_or_tags && (name == PROPERTY_KEYS || name == PROPERTY_TAGS);
-        if is_other {
-            return Err(Decline::ToPython);
-        }
-        Ok(())
+        declined_unless(!is_other)
     }
 
     /// A whole property text. It holds keys and tags, so none may have been given.
     #[inline]
     pub fn encoded(&mut self, text: &[u8]) -> Result<(), Decline> {
         const SPECIAL: &[u8] = b"INNER_";
-        if self.has_keys_or_tags || text.windows(SPECIAL.len()).any(|part| part == SPECIAL) {
-            return Err(Decline::ToPython);
-        }
+        let is_special = text.windows(SPECIAL.len()).any(|part| part == SPECIAL);
+        declined_unless(!(self.has_keys_or_tags || is_special))?;
         self.out.try_reserve(text.len())?;
         self.out.extend_from_slice(text);
         Ok(())
@@ -160,9 +155,7 @@ impl<'a> PropertyText<'a> {
     #[inline]
     fn add(&mut self, name: &[u8], value: &[u8]) -> Result<(), Decline> {
         // A value may hold the other separator.
-        if value.contains(&VALUE_END) {
-            return Err(Decline::ToPython);
-        }
+        declined_unless(!value.contains(&VALUE_END))?;
         self.out.try_reserve(name.len() + value.len() + 2)?;
         self.out.extend_from_slice(name);
         self.out.push(NAME_END);
@@ -175,15 +168,12 @@ impl<'a> PropertyText<'a> {
     #[inline]
     pub fn end(self) -> Result<usize, Decline> {
         let text = &self.out[self.begin..];
-        let is_large = text.len() >= SECTOR_SIZE;
-        // Recovery would take one with so many zeros for a torn one.
-        if text.len() > PROPERTIES_SIZE_MAX
+        let is_other = text.len() > PROPERTIES_SIZE_MAX
             || text.last() == Some(&0)
             || ends_in_checksum(text)
-            || is_large && has_zeros(text)
-        {
-            return Err(Decline::ToPython);
-        }
+            // Recovery would take one with so many zeros for a torn one.
+            || text.len() >= SECTOR_SIZE && has_zeros(text);
+        declined_unless(!is_other)?;
         Ok(text.len())
     }
 }

@@ -4,12 +4,18 @@ use std::collections::HashMap;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+use proptest::prelude::*;
+use proptest::sample::select;
+
+use crate::derive::window::{Parts, is_record};
 use crate::encode::message::Numbers;
+use crate::encode::record::takes_queue_offset;
 use crate::put::end::{Active, LogEnd, Unplaced};
 use crate::put::queues::{ELSEWHERE, Queues};
 use crate::put::refusal::Refusal;
 use crate::put::region::Region;
 use crate::put::table::{Chunk, Table, TableBuilder};
+use crate::shared::any_case;
 use crate::shared::decline::Decline;
 use crate::shared::layout::{BLANK_MAGIC, HEADER_SIZE, MAGIC_V1};
 
@@ -52,15 +58,17 @@ fn log_at(base_offset: i64, size: usize) -> (LogEnd<()>, Arc<Region>) {
     (end, region)
 }
 
+fn without_region() -> Active<()> {
+    Active {
+        file: (),
+        region: None,
+    }
+}
+
 fn numbers(queue_id: i32) -> Numbers {
     Numbers {
         queue_id,
-        flag: 0,
-        sys_flag: 0,
-        reconsume_times: 0,
-        prepared_transaction_offset: 0,
-        born_timestamp: None,
-        born_host: None,
+        ..Numbers::default()
     }
 }
 
@@ -94,6 +102,10 @@ fn table(messages: &[(&[u8], i32, &'static [u8])]) -> Table<&'static [u8]> {
     table
 }
 
+fn is_declined(end: &mut LogEnd<()>, message: &Unplaced<'_>) -> bool {
+    end.put(message, 7, HOST).err() == Some(Decline::ToPython)
+}
+
 #[test]
 fn a_message_is_written_where_the_log_ends_and_is_counted() {
     let (mut end, region) = log_at(1 << 40, FILE_SIZE);
@@ -124,19 +136,13 @@ fn what_is_not_put_leaves_nothing() {
         message(b"no/topic", b"body"),
         message(b"too_large", &whole),
     ] {
-        assert_eq!(end.put(&refused, 7, HOST).err(), Some(Decline::ToPython));
+        assert!(is_declined(&mut end, &refused));
     }
     end.is_appending = true;
-    assert_eq!(
-        end.put(&message(b"T", b""), 7, HOST).err(),
-        Some(Decline::ToPython)
-    );
+    assert!(is_declined(&mut end, &message(b"T", b"")));
     end.is_appending = false;
     end.refuse();
-    assert_eq!(
-        end.put(&message(b"T", b""), 7, HOST).err(),
-        Some(Decline::ToPython)
-    );
+    assert!(is_declined(&mut end, &message(b"T", b"")));
 
     assert_eq!((end.end_offset, end.last_record_offset), (0, -1));
     assert_eq!(queues_of(&end), []);
@@ -153,24 +159,12 @@ fn a_queue_without_a_next_queue_offset_takes_no_message() {
     let (mut end, _region) = log_at(0, FILE_SIZE);
     end.queues.set_of(b"T", 3, i64::MAX as u64);
 
-    assert_eq!(
-        end.put(&message(b"T", b""), 7, HOST)
-            .ok()
-            .unwrap()
-            .0
-            .queue_offset,
-        i64::MAX
-    );
-    assert_eq!(
-        end.put(&message(b"T", b""), 7, HOST).err(),
-        Some(Decline::ToPython)
-    );
+    let (place, _) = end.put(&message(b"T", b""), 7, HOST).unwrap();
+    assert_eq!(place.queue_offset, i64::MAX);
+    assert!(is_declined(&mut end, &message(b"T", b"")));
     for next in [1 << 63, ELSEWHERE - 1, ELSEWHERE] {
         end.queues.set_of(b"T", 3, next);
-        assert_eq!(
-            end.put(&message(b"T", b""), 7, HOST).err(),
-            Some(Decline::ToPython)
-        );
+        assert!(is_declined(&mut end, &message(b"T", b"")));
         assert!(matches!(
             table(&[(b"T", 3, b"")]).queue_offsets(&end),
             Err(Refusal::QueueIsFull)
@@ -184,10 +178,7 @@ fn the_limits_of_the_last_file_do_not_wrap() {
 
     let (place, _) = end.put(&message(b"T", b""), 7, HOST).ok().unwrap();
     assert_eq!(place.physical_offset, i64::MAX - 150);
-    assert_eq!(
-        end.put(&message(b"T", b""), 7, HOST).err(),
-        Some(Decline::ToPython)
-    );
+    assert!(is_declined(&mut end, &message(b"T", b"")));
     let rows = table(&[(b"T", 3, b"body")]);
     assert!(matches!(
         Chunk::cut(&rows, &end, 0),
@@ -266,10 +257,7 @@ fn a_region_takes_nothing_that_leaves_it() {
 fn a_file_ends_in_a_blank_when_the_next_begins() {
     let (mut end, region) = log_at(0, FILE_SIZE);
     let (_, size) = end.put(&message(b"T", b""), 7, HOST).ok().unwrap();
-    let next = Active {
-        file: (),
-        region: None,
-    };
+    let next = without_region();
 
     let old = end.begin_file(next, FILE_SIZE as i64, FILE_SIZE as i64, FILE_SIZE as i64);
 
@@ -278,10 +266,7 @@ fn a_file_ends_in_a_blank_when_the_next_begins() {
     assert_eq!(blank[..4], ((FILE_SIZE - size) as u32).to_be_bytes());
     assert_eq!(blank[4..], BLANK_MAGIC.to_be_bytes());
     end.refuse();
-    let next = Active {
-        file: (),
-        region: None,
-    };
+    let next = without_region();
     assert!(matches!(
         end.begin_file(next, 0, 0, 0),
         Err(Refusal::Refused)
@@ -315,4 +300,48 @@ fn queue_numbers_of_any_size_are_kept() {
     assert_eq!(queues.all().count(), all.len() + 1);
     assert_eq!(queues.next_of(b"T", 17), 0);
     assert_eq!(queues.next_of(b"other", 0), 0);
+}
+
+proptest! {
+    #![proptest_config(any_case())]
+
+    #[test]
+    fn any_messages_are_framed_and_counted_up_to_the_end_of_the_file(
+        base in prop_oneof![Just(0), 1_i64 << 40..1 << 41, Just(i64::MAX - 900)],
+        size in 8..1_500_usize,
+        messages in prop::collection::vec(
+            (0..4_usize, select(vec![0, 1, 1_023, 1_024, i32::MAX]), 0..16_i32, 0..90_usize),
+            0..30,
+        ),
+    ) {
+        const TOPICS: [&[u8]; 4] = [b"A", b"B", b"%RETRY%group", b"no/topic"];
+        let (mut end, region) = log_at(base, size);
+        let (mut at, mut next) = (base, HashMap::new());
+        for (topic, queue_id, sys_flag, body_size) in messages {
+            let (topic, body) = (TOPICS[topic], vec![b'x'; body_size]);
+            let numbers = Numbers { sys_flag, ..numbers(queue_id) };
+            let message = Unplaced { numbers, ..message(topic, &body) };
+            let room = i128::from(at) + 91 + body_size as i128 + topic.len() as i128 + 4;
+            let fits = room <= end.file_limit() && room <= i128::from(i64::MAX);
+            let put = end.put(&message, 7, HOST);
+            prop_assert_eq!(put.is_ok(), fits && topic != b"no/topic");
+            let Ok((place, size)) = put else { continue };
+            let found = region.read((at - base) as usize, size);
+            let parts = Parts::of(&found).unwrap();
+            prop_assert!(is_record(&found) && parts.body_matches(&found));
+            prop_assert_eq!(&found[parts.topic..][..parts.topic_size], topic);
+            prop_assert_eq!((place.physical_offset, end.last_record_offset), (at, at));
+            if takes_queue_offset(sys_flag) {
+                let next: &mut i64 = next.entry((topic, queue_id)).or_default();
+                prop_assert_eq!(place.queue_offset, *next);
+                *next += 1;
+            }
+            at += size as i64;
+            prop_assert_eq!(end.end_offset, at);
+        }
+        let used = (at - base) as usize;
+        prop_assert_eq!(region.read(used, size - used), vec![0; size - used]);
+        let kept = end.queues.all().map(|(name, id, next)| ((name, id), next as i64));
+        prop_assert_eq!(kept.collect::<HashMap<_, _>>(), next);
+    }
 }

@@ -45,9 +45,11 @@ pub fn sound_messages<'py>(
         let (places, topic) = (places.as_bytes(), topic.as_bytes());
         declined_unless(stride >= PLACE_SIZE && records.len() <= places.len() / stride)?;
         // Held here: what a list holds, others may exchange.
-        let held = records.iter().map(|record| record.cast_into::<PyBytes>());
-        let held = held.collect::<Result<Vec<_>, _>>();
-        let held = held.map_err(|_| Decline::ToPython)?;
+        let mut held = Vec::with_capacity(records.len());
+        for record in records.iter() {
+            let record = record.cast_into::<PyBytes>();
+            held.push(record.map_err(|_| Decline::ToPython)?);
+        }
         let bytes: Vec<&[u8]> = held.iter().map(|record| record.as_bytes()).collect();
         let queue = Queue {
             topic,

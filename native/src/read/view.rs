@@ -13,7 +13,7 @@ use pyo3::types::{PyBytes, PyString, PyTuple};
 
 use crate::derive::text::java_text;
 use crate::derive::window::{Parts, host_extra, is_record};
-use crate::shared::border::{guarded, kernel_error_here, shielded};
+use crate::shared::border::{guarded, kernel_error, shielded};
 use crate::shared::bytes::{be_i32, be_i64};
 use crate::shared::decline::{Decline, Stop};
 use crate::shared::layout::{BORN_HOST_V6, HEADER_SIZE, STORE_HOST_V6};
@@ -64,7 +64,7 @@ impl MessageView {
             || {
                 let record = self.record.clone_ref(py);
                 let answer = reference(py)?.call1((record, self.physical_offset))?;
-                Err(unexpected(answer.call_method0("places")))
+                Err(unexpected(py, answer.call_method0("places")))
             },
             Ok,
         )
@@ -93,11 +93,9 @@ fn reference<'py>(py: Python<'py>) -> PyResult<&'py Bound<'py, PyAny>> {
 }
 
 /// The error that Python raised; it is another one if the two classes do not agree.
-fn unexpected(answer: PyResult<Bound<'_, PyAny>>) -> PyErr {
-    match answer {
-        Err(error) => error,
-        Ok(_) => kernel_error_here("MessageView", "Python takes this record"),
-    }
+fn unexpected(py: Python<'_>, answer: PyResult<Bound<'_, PyAny>>) -> PyErr {
+    let agreed = |_| kernel_error(py, "MessageView", "Python takes this record");
+    answer.map_or_else(|error| error, agreed)
 }
 
 /// Bytes by which both hosts of a record are longer than those of IPv4.
@@ -125,7 +123,7 @@ impl MessageView {
             let bytes = record.as_bytes();
             if !is_record(bytes) || HEADER_SIZE + hosts_extra(bytes) > bytes.len() {
                 let answer = reference(py)?.call1((record, physical_offset));
-                return Err(unexpected(answer));
+                return Err(unexpected(py, answer));
             }
             let stated = be_i64(bytes, 28);
             let (offset, parts) = (physical_offset.unwrap_or(stated), Parts::of(bytes));

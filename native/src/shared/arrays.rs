@@ -65,8 +65,11 @@ impl<'a> Stretches<'a> {
     /// Bytes of a row; none where it has no text.
     #[inline]
     pub fn row(&self, row: usize) -> &'a [u8] {
-        let (start, end) = self.place(row);
-        &self.window[start..end]
+        let (start, size) = (self.starts[row], self.sizes[row]);
+        if size <= 0 {
+            return &[];
+        }
+        &self.window[start as usize..start as usize + size as usize]
     }
 
     /// Where a row begins and ends in the window; both 0 where it has no text.
@@ -74,10 +77,9 @@ impl<'a> Stretches<'a> {
     pub fn place(&self, row: usize) -> (usize, usize) {
         let (start, size) = (self.starts[row], self.sizes[row]);
         if size <= 0 {
-            (0, 0)
-        } else {
-            (start as usize, start as usize + size as usize)
+            return (0, 0);
         }
+        (start as usize, start as usize + size as usize)
     }
 }
 

@@ -54,7 +54,8 @@ fn said(payload: &(dyn Any + Send)) -> String {
     }
 }
 
-fn kernel_error(py: Python<'_>, kernel: &str, reason: &str) -> PyErr {
+/// A `reput.errors.KernelError`.
+pub fn kernel_error(py: Python<'_>, kernel: &str, reason: &str) -> PyErr {
     let made = py
         .import("reput.errors")
         .and_then(|errors| errors.getattr("KernelError"))
@@ -65,11 +66,6 @@ fn kernel_error(py: Python<'_>, kernel: &str, reason: &str) -> PyErr {
         Err(error) if !error.is_instance_of::<PyException>(py) => error,
         Err(_) => PyRuntimeError::new_err(format!("kernel {kernel}: {reason}")),
     }
-}
-
-/// A `reput.errors.KernelError`: the kernel contradicts the Python that it stands for.
-pub fn kernel_error_here(kernel: &str, reason: &str) -> PyErr {
-    Python::attach(|py| kernel_error(py, kernel, reason))
 }
 
 /// Panic, and show what comes out at the border; for tests.
