@@ -137,8 +137,9 @@ impl MessageView {
         py: Python<'_>,
         record: &Bound<'_, PyAny>,
         physical_offset: i64,
-        _places: &Bound<'_, PyAny>,
+        places: &Bound<'_, PyAny>,
     ) -> PyResult<Self> {
+        let _ = places; // they are found here, too
         Self::new(py, record, Some(physical_offset))
     }
 
