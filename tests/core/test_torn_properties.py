@@ -162,7 +162,6 @@ def test_what_was_flushed_is_not_looked_at_again(tmp_path):
         first = store.put(reput.Message("T", b"body", properties={"long": "v" * 1_500}))
         second = store.put(reput.Message("T", b"more"))
     (at, *_) = sectors_of_properties(tmp_path, first)
-    (tmp_path / "reput" / "flushed").unlink()
     (tmp_path / "abort").write_text("1")
     damage(tmp_path, at, bytes(SECTOR_SIZE))
 
