@@ -46,7 +46,7 @@ FILE_SIZE: Final = 16_384
 LEVELS: Final = "0s 1s 2s"
 SIZES: Final[Mapping[str, Mapping[str, Any]]] = {
     "consumequeue": {"extend_file_size": 1_024},
-    "compaction": {"log_file_size": 2_048, "queue_file_size": 46 * 6},
+    "compaction": {"log_file_size": 4_096, "queue_file_size": 46 * 6},
     "schedule": {"roll_window_slots": 20, "timer_log_file_size": 4_096},
     "transaction": {"op_batch_interval_ms": 50, "snapshot_size": 4_096},
 }
