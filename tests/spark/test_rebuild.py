@@ -15,7 +15,8 @@ import pytest
 
 import reput
 from reput.errors import PluginError, StoreLockedError, StoreNotFoundError
-from reput_offline import local, run_rebuild
+from reput_offline import run_rebuild
+from reput_offline.rebuilding import local
 from reput_testing import snapshot
 
 pytest.importorskip("pyspark")

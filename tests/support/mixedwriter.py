@@ -269,9 +269,11 @@ class Writer:
         self.store.work()
 
     def clean(self, chance: random.Random, names: list[str]) -> None:
-        kept = chance.choice((4, 8))
+        offsets = self.store.log.file_offsets[-chance.choice((4, 8)) :]
+        if not offsets:
+            return  # nothing was put yet, and no file is there
         self.journal.note("clean")
-        report = self.store.trim_log(self.store.log.file_offsets[-kept:][0])
+        report = self.store.trim_log(offsets[0])
         self.journal.note("cleaned", min=report.min_physical_offset)
 
     def compact(self, chance: random.Random, names: list[str]) -> None:

@@ -8,7 +8,7 @@ import os
 import pytest
 
 from reput_testing import (
-    Damage,
+    FileDamage,
     damages_of,
     emptied,
     garbled_at,
@@ -89,7 +89,7 @@ def test_an_empty_file_has_damages_too(tmp_path):
 
 def test_an_unknown_damage_is_refused(file):
     with pytest.raises(ValueError, match="no damage is called 'burnt'"):
-        Damage("burnt").apply(file)
+        FileDamage("burnt").apply(file)
 
 
 def test_a_snapshot_can_be_put_elsewhere(tmp_path):

@@ -34,7 +34,7 @@ from reput_testing.crashes.powercuts import PowerCuts  # noqa: E402
 from reput_testing.crashes.witness import Witness  # noqa: E402
 from reput_testing.disks.crashstates import CrashPoint, CrashState  # noqa: E402
 from reput_testing.disks.damage import (  # noqa: E402
-    Damage,
+    FileDamage,
     damages_of,
     emptied,
     garbled_at,
@@ -58,12 +58,12 @@ __all__ = [
     "CrashContract",
     "CrashPoint",
     "CrashState",
-    "Damage",
     "Driver",
     "Fault",
     "Faults",
     "FaultyDisk",
     "FaultySimulatedDisk",
+    "FileDamage",
     "KillContract",
     "KillLoop",
     "KillPoint",

@@ -13,7 +13,7 @@ from reput.errors import CorruptFileError, ReputError
 from reput_testing.contract.driver import Driver
 from reput_testing.contract.rules import ContractRules, Outcome, spread
 from reput_testing.disks import damage
-from reput_testing.disks.damage import Damage
+from reput_testing.disks.damage import FileDamage
 from reput_testing.disks.failing import CHANGING, FaultyDisk
 from reput_testing.effort import part
 
@@ -79,7 +79,7 @@ class DamageRules(ContractRules):
             found.apply(root / name)
             self.check_damaged(root, expected, name, found)
 
-    def check_damaged(self, root: Path, expected: Outcome, name: str, found: Damage) -> None:
+    def check_damaged(self, root: Path, expected: Outcome, name: str, found: FileDamage) -> None:
         """Check for the right state or a clear error, first as a reader, then as a writer."""
         log, what = self.log(), f"{name} {found.kind} at byte {found.position}"
         before = damage.traces(root)

@@ -46,7 +46,7 @@ class ContractRules:
     config: ClassVar[Mapping[str, Any]] = {}
     """The plugin's section of the configuration. Choose small files: tests make many."""
     undetectable: ClassVar[Collection[str]] = frozenset()
-    """Kinds of `reput_testing.Damage` that the format of the plugin's files cannot show. New
+    """Kinds of `reput_testing.FileDamage` that the format of the plugin's files cannot show. New
     formats have no excuse: a checksum shows all of them."""
     undetectable_to_readers: ClassVar[Collection[str]] = frozenset()
     """Further kinds, which a plugin of a read-only store takes for the work of a writer."""

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import attrs
 
 __all__ = [
-    "Damage",
+    "FileDamage",
     "damages_of",
     "emptied",
     "files_under",
@@ -70,7 +70,7 @@ def removed(path: str | os.PathLike[str]) -> None:
 
 
 @attrs.frozen
-class Damage:
+class FileDamage:
     """One way to damage a file."""
 
     kind: str
@@ -97,7 +97,7 @@ class Damage:
                 raise ValueError(f"no damage is called {self.kind!r}")
 
 
-def damages_of(path: str | os.PathLike[str], places: int = 8) -> Iterator[Damage]:
+def damages_of(path: str | os.PathLike[str], places: int = 8) -> Iterator[FileDamage]:
     """Return damages worth trying on a file: cuts, zeros, flipped bytes at some places, and more.
 
     The places are spread over the bytes in use, as a file may be mostly unused space. A damage that
@@ -107,15 +107,15 @@ def damages_of(path: str | os.PathLike[str], places: int = 8) -> Iterator[Damage
         data = file.read()
     used = len(data.rstrip(b"\0")) or len(data)
     for position in _spread(1, len(data) - 1, places) | _spread(1, used - 1, places):
-        yield Damage("torn", position)
+        yield FileDamage("torn", position)
     for position in _spread(0, used - 1, places):
-        yield Damage("garbled", position)
+        yield FileDamage("garbled", position)
         if data[position:].strip(b"\0"):
-            yield Damage("zeroed", position)
+            yield FileDamage("zeroed", position)
     if data:
-        yield Damage("emptied")
-    yield Damage("grown", len(data))
-    yield Damage("removed")
+        yield FileDamage("emptied")
+    yield FileDamage("grown", len(data))
+    yield FileDamage("removed")
 
 
 def _spread(first: int, last: int, count: int) -> set[int]:
