@@ -3,7 +3,7 @@
 Nothing is done where there is no cargo.
 
 Also looks at the crates that Cargo.lock names: their licences, where they come from, that each is
-there once, and that none needs a newer Rust than ours.
+there once, and that none needs a newer Rust than ours; so does cargo-deny where it is installed.
 """
 
 from __future__ import annotations
@@ -40,6 +40,9 @@ def main() -> int:
     codes = [
         subprocess.run(command, check=False, env=environment).returncode for command in commands
     ]
+    if shutil.which("cargo-deny") is not None:
+        deny = ("cargo", "deny", *MANIFEST, "--locked", "check", "bans", "licenses", "sources")
+        codes.append(subprocess.run(deny, check=False).returncode)
     command = ("cargo", "metadata", "--locked", "--format-version", "1", *MANIFEST)
     found = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     complaints = list(about_crates(json.loads(found)["packages"]))

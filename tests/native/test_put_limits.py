@@ -335,6 +335,7 @@ with reput.open(sys.argv[3], plugins=[], config=config, threads=False) as store:
 """
 
 
+@plain_memory
 def test_a_refused_put_leaves_nothing(tmp_path):
     done = run(REFUSED_PUTS, str(tmp_path / "store"))
 

@@ -11,7 +11,7 @@ pub mod layout;
 #[cfg(test)]
 pub fn any_case() -> proptest::test_runner::Config {
     proptest::test_runner::Config {
-        cases: if cfg!(miri) { 8 } else { 500 },
+        cases: if cfg!(miri) { 3 } else { 500 },
         failure_persistence: None,
         ..Default::default()
     }
