@@ -58,6 +58,8 @@ class Handler(pyarrow.fs.FileSystemHandler):
         return [self._about(prefix + name) for name in sorted(inside, reverse=True)]
 
     def open_input_file(self, path):
+        if path.strip("/") not in self.files:
+            raise FileNotFoundError(path)  # as the file systems of Arrow do
         self.opened.append(path)
         return pyarrow.PythonFile(pyarrow.BufferReader(self.files[path.strip("/")]), mode="r")
 
