@@ -17,6 +17,7 @@ from reput.errors import CorruptFileError
 from reput.record import Message
 from reput_schedule.timer.files.checkpoint import decode_check
 from reput_schedule.timer.files.wheel import Wheel
+from reput_schedule.timer.layout import RECORD_SIZE
 
 LOG = "timerlog/00000000000000000000"
 WHEEL = "timerwheel"
@@ -356,3 +357,22 @@ def test_a_message_that_rocketmq_delivered_since_is_not_delivered_again(store):
     assert bodies.count("10") == 2
     assert sorted({*bodies}) == [f"{number:02}" for number in range(20)] + ["rolled"]
     assert len(bodies) == 22
+
+
+@pytest.mark.parametrize("size", [(1 << 31) - 1, 1 << 28, 5, -1])
+def test_a_damaged_size_in_the_timer_log_reads_no_more_than_the_log_states(
+    store, monkeypatch, size
+):
+    log = store.timer._context.log
+    (records,) = (records for _, records in store.timer._files.log.chunks(0, 21 * RECORD_SIZE))
+    damaged = records[:3].copy()
+    damaged["message_size"][1] = size
+    read, asked = type(log).read, []
+    monkeypatch.setattr(
+        type(log), "read", lambda self, at, count: asked.append(count) or read(self, at, count)
+    )
+
+    views = store.timer._delivery.load(damaged)
+
+    assert [view is None for view in views] == [False, True, False]
+    assert max(asked) <= 1 << 20

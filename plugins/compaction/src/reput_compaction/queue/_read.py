@@ -13,12 +13,13 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, TypeVar
 
 import attrs
+import numpy as np
 
 from reput.files import ReplacedError
 from reput.plugin import MissingMessage, ReadResult
 from reput.record import RECORD_SIZE_MAX, message_at
 from reput.status import ReadStatus
-from reput_compaction.layout import UNIT_SIZE
+from reput_compaction.layout import UNIT_DTYPE, UNIT_SIZE
 
 if TYPE_CHECKING:
     from reput.record import MessageView
@@ -30,6 +31,7 @@ __all__ = ["beside_runs", "read", "slot_of"]
 _Answer = TypeVar("_Answer")
 
 _MAX_BYTES_LOWEST, _MAX_BYTES_HIGHEST = 100, 128 << 20
+_LARGE_SIZE = 1 << 20  # bytes of a record; more only where its own size word states them
 _STRETCH_SIZE = 4 << 20  # bytes of a log read at once
 _UNITS_MAX = 4096  # units read at once
 _HOLES_MAX = 4096  # damaged messages that one read skips
@@ -134,21 +136,38 @@ class _Collector:
 
     def _records(self, pair: Pair, units: bytes, count: int) -> Iterator[bytes]:
         """Yield the bytes that each unit leads to; none where it leads to no record of the file."""
-        files, row = self.queue.files, 0
-        end, size_max = pair.base + files.sizes.log, min(RECORD_SIZE_MAX, files.sizes.log)
+        row = 0
         while row < count:
-            found = files.pool.read_pieces(
-                pair.log,
-                pair.base,
-                end,
-                units[row * UNIT_SIZE :],
-                UNIT_SIZE,
-                size_max,
-                count - row,
-                min(self.max_bytes - self._total, _STRETCH_SIZE),
-            )
+            rest = units[row * UNIT_SIZE :]
+            found = self._pieces(pair, rest, count - row, _LARGE_SIZE)
+            if not found and self._states_large(pair, rest):
+                found = self._pieces(pair, rest, 1, RECORD_SIZE_MAX)
             yield from found or (b"",)
             row += max(len(found), 1)
+
+    def _pieces(self, pair: Pair, units: bytes, count: int, size_max: int) -> list[bytes]:
+        files = self.queue.files
+        return files.pool.read_pieces(
+            pair.log,
+            pair.base,
+            pair.base + files.sizes.log,
+            units,
+            UNIT_SIZE,
+            min(size_max, files.sizes.log),
+            count,
+            min(self.max_bytes - self._total, _STRETCH_SIZE),
+        )
+
+    def _states_large(self, pair: Pair, units: bytes) -> bool:
+        """Whether the first unit leads to a large record, which states that size, too.
+
+        Asked before memory is taken: a damaged unit may state any size.
+        """
+        unit = np.frombuffer(units, UNIT_DTYPE, 1)[0]
+        place, size = int(unit["position"]) - pair.base, int(unit["size"])
+        if place < 0 or not _LARGE_SIZE < size <= RECORD_SIZE_MAX:
+            return False
+        return self.queue.files.pool.read(pair.log, 4, place) == size.to_bytes(4, "big")
 
     def _may_take(self, size: int) -> bool:
         if not self.messages:

@@ -79,8 +79,12 @@ class Delivery:
         views: list[MessageView | None] = []
         while len(views) < len(records):
             first = len(views)
+            start, size = int(starts[first]), int(sizes[first])
+            if not RECORD_MIN_SIZE <= size <= _SPAN_MAX:
+                # A damaged record of the timer log may state any size: the log is asked first.
+                views.append(self._parked(self.context.log.read_message(start, size), start))
+                continue
             last = _last_of_run(starts, sizes, first)
-            start = int(starts[first])
             data = self.context.log.read(start, int(starts[last] + sizes[last]) - start)
             views += [
                 self._cut(data, start, int(starts[row]), int(sizes[row]))
@@ -90,14 +94,17 @@ class Delivery:
 
     def _cut(self, data: bytes, base: int, start: int, size: int) -> MessageView | None:
         view: MessageView | None = None
-        if size >= RECORD_MIN_SIZE and start - base + size <= len(data):
+        if start - base + size <= len(data):
             try:
                 view = MessageView(data[start - base : start - base + size], start)
                 view.places()
             except CorruptFileError:
                 view = None
-        elif size >= RECORD_MIN_SIZE:  # in the next file
+        else:  # in the next file
             view = self.context.log.read_message(start, size)
+        return self._parked(view, start)
+
+    def _parked(self, view: MessageView | None, start: int) -> MessageView | None:
         if view is None or view.topic != TIMER_TOPIC:
             self.missing += 1
             logger.warning("timed message is not in the log any more physical_offset=%d", start)
