@@ -80,7 +80,8 @@ def test_retention_beside_kills_removes_whole_old_files_and_nothing_newer(tmp_pa
         losses = store.losses()
     assert begins > 0, "nothing was removed"
     assert begins % FILE_SIZE == 0
-    assert losses == []
+    # What a kill has interrupted was never acknowledged, and is cut; it may be in the ledger.
+    assert {(each.reason, each.action) for each in losses} <= {("TORN", "cut")}
     assert set(first) == set(range(QUEUES))
     still = {body: place for body, place in lives.acked.items() if place[1] >= first[place[0]]}
     assert still
