@@ -80,7 +80,9 @@ def test_a_hook_that_the_tool_does_not_have_is_an_error_that_names_its_hooks(spe
         @reput.hookimpl(optionalhook=True)
         def acme_sise(self): ...
 
-    with pytest.raises(PluginError, match="acme_sise is no hook of acme; known: acme_names, acme_"):
+    with pytest.raises(
+        PluginError, match="acme_sise is not a hook of acme; known: acme_names, acme_"
+    ):
         hooks_of("misspelt", MisspeltPlugin(), specs)
 
 

@@ -146,7 +146,7 @@ def test_a_cycle_and_a_missing_requirement_are_errors_that_name_the_plugins():
 @pytest.mark.parametrize(
     ("members", "text"),
     [
-        ({"reput_dispach": lambda self, batch: None}, "no hook of reput; known: .*reput_dispatch"),
+        ({"reput_dispach": lambda self, batch: None}, "a hook of reput; known: .*reput_dispatch"),
         ({"reput_dispatch": lambda self, bach: None}, "takes bach; the hook has batch"),
     ],
 )

@@ -63,5 +63,7 @@ class MisspeltPlugin(reput.Plugin):
 def test_a_misspelt_hook_is_found_by_the_tool_that_asks():
     PluginSet([MisspeltPlugin()], {})  # a store ignores it
 
-    with pytest.raises(PluginError, match="reput_offline_shard is no hook of reput_offline; known"):
+    with pytest.raises(
+        PluginError, match="reput_offline_shard is not a hook of reput_offline; known"
+    ):
         offline_hooks("misspelt", MisspeltPlugin())

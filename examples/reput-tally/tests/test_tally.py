@@ -31,7 +31,10 @@ class ConfusedPlugin(reput.Plugin):
 @pytest.mark.parametrize(
     ("plugin", "error"),
     [
-        (MisspeltPlugin(), "reput_tally_cuont is no hook of reput_tally; known: reput_tally_count"),
+        (
+            MisspeltPlugin(),
+            "reput_tally_cuont is not a hook of reput_tally; known: reput_tally_count",
+        ),
         (ConfusedPlugin(), "reput_tally_count takes path; the hook has root, topic"),
     ],
 )

@@ -71,5 +71,5 @@ def save_reaches(root: str, disk: Disk, reaches: Mapping[tuple[str, int], QueueR
 def _checked(max_offset: int, record_offset: int) -> QueueReach:
     for each in (max_offset, record_offset):
         if type(each) is not int or not 0 <= each < 1 << 63:
-            raise ValueError(f"{each!r} is no place")
+            raise ValueError(f"{each!r} is not a place")
     return QueueReach(max_offset, record_offset)

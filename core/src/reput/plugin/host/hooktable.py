@@ -150,7 +150,7 @@ class _Manager(pluggy.PluginManager):
                 if self.is_of_store and marked is not None and marked["optionalhook"]:
                     continue
                 known = ", ".join(self.known)
-                raise PluginError(name, f"{hook} is no hook of {self.owner}; known: {known}")
+                raise PluginError(name, f"{hook} is not a hook of {self.owner}; known: {known}")
             if marked is None:
                 mark = "@reput.hookimpl" + "(optionalhook=True)" * (not self.is_of_store)
                 raise PluginError(name, f"{hook} is not marked with {mark}")

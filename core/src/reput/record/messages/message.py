@@ -251,7 +251,7 @@ def listed_messages(messages: Any) -> Sequence[Message]:
     """Return ``messages`` as a sequence, which can be iterated more than once.
 
     Raises:
-        TypeError: ``messages`` is no iterable of messages.
+        TypeError: ``messages`` is not an iterable of messages.
     """
     if isinstance(messages, list | tuple):
         return messages

@@ -33,7 +33,7 @@ class ShapeRules(ContractRules):
         assert self.name.isidentifier(), "the name is a directory, a section and an entry point"
 
     def test_every_hook_is_marked_and_known(self) -> None:
-        """A method ``reput_…`` that is not marked, or that is no hook, would never be called."""
+        """A method ``reput_…`` that is not marked, or that is not a hook, would never be called."""
         known = {
             name: set(inspect.signature(hook).parameters)
             for name, hook in vars(hookspecs).items()
@@ -83,7 +83,7 @@ class ShapeRules(ContractRules):
     def test_a_policy_sees_no_messages_and_keeps_no_files(self, tmp_path: Path) -> None:
         """A store may be opened without a policy, so nothing of it may fall behind."""
         if not self.plugin_class.is_policy:
-            pytest.skip("the plugin is no policy")
+            pytest.skip("the plugin is not a policy")
 
         outcome = self.build(tmp_path / "store", self.log())
 
