@@ -75,7 +75,7 @@ def decide(
 
     Raises:
         PluginError: a writer leaves out a plugin that the store uses.
-        ConfigError: a section that is no table, or of a plugin of reput's that is not installed.
+        ConfigError: a section is not a table, or its reput plugin is not installed.
     """
     recorded = {} if manifest is None else manifest.config
     remembered = [] if manifest is None else [n for n in manifest.plugins if n not in forget]
