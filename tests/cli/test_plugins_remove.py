@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from commands import without_answers
 
 import reput
 from reput_cli.kit.exitcodes import ExitCode
@@ -87,8 +88,6 @@ def test_a_mistyped_name_changes_nothing_and_is_suggested(run, plugin_store) -> 
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("--remove", "notes"),  # nobody is there to be asked
-        ("--remove", "notes", "--json"),
         ("--remove", "notes", "--plan", "--yes"),
         ("--yes",),
         ("--remove", "", "--yes"),
@@ -100,6 +99,16 @@ def test_a_removal_that_is_not_meant_is_refused(run, plugin_store, arguments) ->
     outcome = run("plugins", path, *arguments)
 
     assert (outcome.code, used(path)) == (ExitCode.USAGE, ["notes"])
+
+
+@pytest.mark.parametrize("more", [(), ("--json",)])
+def test_without_an_answer_nothing_is_removed_and_yes_is_named(plugin_store, more) -> None:
+    path = plugin_store("notes")
+
+    outcome = without_answers("plugins", path, "--remove", "notes", *more)
+
+    assert (outcome.code, used(path)) == (ExitCode.USAGE, ["notes"])
+    assert "--yes" in outcome.err
 
 
 def test_while_another_process_writes_nothing_is_removed(run, plugin_store, writer) -> None:

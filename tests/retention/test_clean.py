@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from commands import without_answers
 
 import reput
 from reput_testing import ManualClock, snapshot
@@ -108,10 +109,10 @@ def test_without_anything_that_says_what_may_go_nothing_does(run, aged_store):
     assert len(names(path)) == 5
 
 
-def test_without_an_answer_nothing_is_removed_and_yes_is_named(run, aged_store):
+def test_without_an_answer_nothing_is_removed_and_yes_is_named(aged_store):
     path = aged_store()
 
-    ended = run("clean", path, "--max-bytes", 1)
+    ended = without_answers("clean", path, "--max-bytes", 1)
 
     assert ended.code == 2
     assert "give --yes" in ended.err

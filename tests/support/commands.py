@@ -6,6 +6,8 @@ import contextlib
 import inspect
 import json
 import logging
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -36,6 +38,17 @@ def cli_runner() -> CliRunner:
     # click before 8.2 mixes stderr into stdout unless told otherwise.
     separate = "mix_stderr" in inspect.signature(CliRunner).parameters
     return CliRunner(**({"mix_stderr": False} if separate else {}))
+
+
+def without_answers(*arguments: object) -> Outcome:
+    """Run ``reput`` in a process of its own whose standard input is empty, as in a script.
+
+    The runner of click before 8.2 answers a question with an empty line where its input has ended,
+    and a process does not.
+    """
+    command = [sys.executable, "-m", "reput", *map(str, arguments)]
+    ended = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    return Outcome(ended.returncode, ended.stdout.decode(), ended.stderr.decode(), ended.stdout)
 
 
 @contextlib.contextmanager
