@@ -8,7 +8,6 @@ import pytest
 
 from reput.errors import MessageIllegalError, MessageTooLargeError, PropertiesSizeError
 from reput.record.encoding.one import Encoder, check_topic
-from reput.record.encoding.wirebatch import encode_batch, expand_batch
 from reput.record.ids import offset_message_id, pack_host, parse_message_id
 from reput.record.messages.message import Message, encode_property_text
 from reput.record.view import MessageView
@@ -52,36 +51,6 @@ def test_a_checksum_of_an_earlier_record_is_replaced():
     stale = v.PROPERTIES.encode() + b"__CRC32#\x019999999999\x02"
 
     assert encoder.encode(v.message(properties=stale), 5, 1 << 30, v.STORED) == v.WITH_CRC
-
-
-def test_a_batch_body_is_rocketmqs_and_expands_to_its_records():
-    inner = [Message("", b"a", keys="ka", flag=1), Message("", b"bb", flag=2)]
-    batch = v.message(
-        body=encode_batch(inner), properties=b"CLUSTER\x01DefaultCluster\x02", reconsume_times=0
-    )
-
-    first, second = expand_batch(batch)
-
-    assert batch.body == v.BATCH_BODY
-    assert Encoder(HOST).encode(first, 0, 0, v.STORED) == v.BATCH_FIRST
-    assert Encoder(HOST).encode(second, 0, 0, v.STORED) == v.BATCH_SECOND
-
-
-@pytest.mark.parametrize("cut", range(len(v.BATCH_BODY)))
-def test_a_batch_body_that_is_cut_anywhere_is_refused(cut):
-    if cut in (0, 31):  # nothing, or exactly the first message
-        assert len(expand_batch(v.message(body=v.BATCH_BODY[:cut]))) == (cut > 0)
-        return
-    with pytest.raises(MessageIllegalError, match="no batch"):
-        expand_batch(v.message(body=v.BATCH_BODY[:cut]))
-
-
-@pytest.mark.parametrize(
-    "changes", [{"sys_flag": 0x4}, {"sys_flag": 0x8}, {"properties": b"DELAY\x013\x02"}]
-)
-def test_a_batch_takes_neither_transactions_nor_delays(changes):
-    with pytest.raises(MessageIllegalError):
-        expand_batch(v.message(body=v.BATCH_BODY, **changes))
 
 
 def test_properties_of_keys_and_tags_come_first_and_nulls_are_left_out():

@@ -30,7 +30,6 @@ USES = {
     "put": lambda store: store.put(reput.Message("T", b"child")),
     "put_many": lambda store: store.put_many([reput.Message("T", b"child")]),
     "plugin": lambda store: store.plugin("p"),
-    "put_batch": lambda store: store.put_batch(reput.Message("T", b""), []),
     "flush": lambda store: store.flush(),
     "get": lambda store: store.get(0),
     "scan": lambda store: list(store.scan()),

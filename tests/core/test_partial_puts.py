@@ -135,19 +135,6 @@ def test_a_whole_put_that_no_file_has_room_for_is_refused(opened, form):
         assert numbers(store) == []
 
 
-def test_a_batch_is_stored_in_one_file_or_not_at_all(opened, disk):
-    listed = [reput.Message("t", each.body) for each in messages(20)]
-    with opened() as store:
-        store.put_batch(reput.Message("t", b""), listed)
-        disk.is_full = True
-
-        with pytest.raises(CreateMappedFileError) as caught:
-            store.put_batch(reput.Message("t", b""), listed)
-
-        assert caught.value.stored_count == 0
-        assert numbers(store) == list(range(20))
-
-
 def test_a_flush_that_failed_says_what_was_stored(opened, disk):
     store = opened(flush="sync")
     disk.fails = True

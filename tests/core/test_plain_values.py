@@ -95,13 +95,6 @@ WAYS = {
             reput.Message(**fields),
         ]
     ),
-    "put_batch": lambda store, fields: store.put_batch(
-        reput.Message(fields["topic"]),
-        [reput.Message(**{**fields, "topic": "any", "body": b"b"})] * ROWS,
-    ),
-    "batch": lambda store, fields: store.put_batch(
-        reput.Message(**fields), [reput.Message("any", b"b")] * ROWS
-    ),
     "columns": lambda store, fields: store.put_many(
         reput.Columns(body=[b"b"] * ROWS, **_spread(fields))
     ),
@@ -157,7 +150,6 @@ def test_bytes_of_any_class_are_stored_as_the_plain_ones(tmp_path, kind):
             store.put(message),
             store.put(encoded),
             store.put_many([message, encoded]),
-            store.put_batch(reput.Message("orders"), [message, encoded]),
             store.put_many(rows),
         )
 
@@ -239,7 +231,6 @@ REFUSING = {
     "put": lambda store, fields: store.put(_message(fields)),
     "put_many": lambda store, fields: store.put_many([_message(fields)]),
     "mixed": lambda store, fields: store.put_many([_message({"keys": "k"}), _message(fields)]),
-    "batch": lambda store, fields: store.put_batch(_message(fields), [_message({})]),
     "columns": lambda store, fields: store.put_many(_row(fields)),
 }
 
@@ -247,9 +238,7 @@ REFUSING = {
 @pytest.mark.parametrize("way", REFUSING)
 def test_a_value_of_a_wrong_type_is_refused_with_its_name(tmp_path, way):
     found = []
-    # Body and flags of a batch are those of its messages, and columns have none of hosts.
-    left_out = {"batch": ("body", "flag"), "columns": ("born_host",)}.get(way, ())
-    wrong = [(fields, field) for fields, field in WRONG if field not in left_out]
+    wrong = [(fields, field) for fields, field in WRONG if way != "columns" or field != "born_host"]
     with _opened(tmp_path) as store:
         for fields, _ in wrong:
             with pytest.raises(MessageIllegalError) as caught:
@@ -268,8 +257,6 @@ def test_what_is_no_message_is_refused_as_such(tmp_path, wrong):
             lambda: store.put(wrong),
             lambda: store.put_many(wrong),
             lambda: store.put_many([reput.Message("t"), wrong]),
-            lambda: store.put_batch(wrong),
-            lambda: store.put_batch(reput.Message("t"), [wrong]),
         ):
             with pytest.raises(TypeError, match=r"^messages?: .*reput\.Message.* found "):
                 put()
@@ -311,7 +298,7 @@ WAITS = [
 
 
 @pytest.mark.parametrize(("properties", "waits"), WAITS)
-@pytest.mark.parametrize("way", ["put", "put_batch", "put_many"])
+@pytest.mark.parametrize("way", ["put", "put_many"])
 def test_only_the_property_itself_spares_the_wait_for_the_disk(
     tmp_path, monkeypatch, properties, waits, way
 ):
@@ -325,8 +312,6 @@ def test_only_the_property_itself_spares_the_wait_for_the_disk(
         )
         if way == "put":
             store.put(message)
-        elif way == "put_batch":
-            store.put_batch(message, [reput.Message("t", b"one"), reput.Message("t", b"two")])
         else:
             store.put_many([message, message])
 

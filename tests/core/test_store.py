@@ -30,7 +30,6 @@ from reput.errors import (
     StoreNotFoundError,
 )
 from reput.files.system.disk import Disk
-from reput.record.encoding.wirebatch import encode_batch
 from reput_testing.crashes.insides import insides
 
 SMALL = {"commitlog": {"file_size": 4096}}
@@ -220,22 +219,6 @@ def test_ipv6_hosts_and_record_checksums_go_through_put_many_too(tmp_path):
         assert all("__CRC32#" in view.properties for view in views)
 
 
-def test_a_batch_is_stored_as_single_messages(tmp_path):
-    with open_small(tmp_path) as store:
-        inner = [reput.Message("", b"a", keys="k1", flag=1), reput.Message("", b"b", flag=2)]
-        receipt = store.put_batch(
-            reput.Message("T", queue_id=3, properties={"CLUSTER": "c"}), inner
-        )
-
-        views = [store.get(each.msg_id) for each in receipt]
-    assert [(view.body, view.flag, view.queue_offset) for view in views] == [
-        (b"a", 1, 0),
-        (b"b", 2, 1),
-    ]
-    assert [view.properties for view in views] == [{"KEYS": "k1", "CLUSTER": "c"}, {"CLUSTER": "c"}]
-    assert receipt.msg_id == ",".join(view.msg_id for view in views)
-
-
 def test_light_queues_get_offsets_of_their_own(tmp_path):
     config = {"commitlog": {"max_light_queues": 2, "file_size": 4096}}
     names = {"INNER_MULTI_DISPATCH": "%LMQ%a,other,%LMQ%b"}
@@ -289,17 +272,6 @@ def test_light_queues_of_one_put_many_go_on_from_each_other(tmp_path):
         offsets = [store.get(msg_id).properties for msg_id in receipt.msg_id.split(",")]
         assert [each["INNER_MULTI_QUEUE_OFFSET"] for each in offsets] == ["0", "1,0", "1"]
         assert receipt.queue_offsets.tolist() == [0, 1, 2]
-
-
-def test_a_batch_that_would_grow_to_gigabytes_is_refused_before_it_does(tmp_path):
-    one = reput.Message("T", b"", 0)
-    shared = {f"name{number}": "x" * 1_000 for number in range(30)}
-    batch = reput.Message("T", encode_batch([one] * 10_000), 0, properties=shared)
-
-    with open_small(tmp_path) as store:
-        with pytest.raises(MessageIllegalError, match="expanded, the batch has over"):
-            store.put_batch(batch)
-        assert store.log.max_physical_offset == 0
 
 
 def test_an_inner_batch_advances_its_queue_by_its_count(tmp_path):

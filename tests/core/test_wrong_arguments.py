@@ -49,8 +49,6 @@ CALLS = {
     "put_many messages": lambda store: store.put_many("hello"),
     "put_many messages None": lambda store: store.put_many(None),
     "put_many message inside": lambda store: store.put_many([5]),
-    "put_batch message": lambda store: store.put_batch("hello"),
-    "put_batch messages": lambda store: store.put_batch(reput.Message("t", b""), 5),
 }
 
 

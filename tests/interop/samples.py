@@ -129,17 +129,16 @@ def _put_many(store: reput.Store, messages: Sequence[reput.Message]) -> Iterable
     return store.put_many(messages)
 
 
-def _put_batch(store: reput.Store, messages: Sequence[reput.Message]) -> Iterable[reput.Receipt]:
-    envelope = attrs.evolve(messages[0], body=b"", tags=None, keys=None, properties=None)
-    return store.put_batch(envelope, messages)
+def _put_whole(store: reput.Store, messages: Sequence[reput.Message]) -> Iterable[reput.Receipt]:
+    return store.put_many(messages, whole=True)
 
 
 CASES = {
     "one-at-a-time": Case(_one_at_a_time),
     "put-many": Case(_put_many, group_size=40, born_here=True),
     "put-many-from-elsewhere": Case(_put_many, group_size=40),
-    "batches": Case(_put_batch, group_size=8),
-    "batches-born-here": Case(_put_batch, group_size=8, born_here=True),
+    "batches": Case(_put_whole, group_size=8),
+    "batches-born-here": Case(_put_whole, group_size=8, born_here=True),
     "v6-hosts": Case(_one_at_a_time, v6=True),
     "long-topics": Case(_put_many, group_size=4, long_topics=True, born_here=True),
     "transactions": Case(_one_at_a_time, transactions=True),

@@ -138,6 +138,17 @@ def test_an_entry_of_a_batch_is_laid_out_as_the_client_lays_it_out():
     assert found == struct.pack(">iiiii4sh4s", 30, 0, 0, 9, 4, b"body", 4, b"k\x01v\x02")
 
 
+def test_a_batch_is_the_bytes_that_rocketmq_makes():
+    entries = [BatchEntry(b"a", b"KEYS\x01ka\x02", 1), BatchEntry(b"bb", b"", 2)]
+    of_rocketmq = bytes.fromhex(
+        "0000001f000000000000000000000001000000016100084b455953016b6102"
+        "000000180000000000000000000000020000000262620000"
+    )
+
+    assert encode_batch(entries) == of_rocketmq
+    assert decode_batch(of_rocketmq) == entries
+
+
 @given(ENTRIES.filter(bool), st.data())
 def test_a_torn_or_changed_batch_is_a_batch_or_a_body_error(entries, data):
     body = bytearray(encode_batch(entries))

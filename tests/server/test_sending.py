@@ -96,6 +96,22 @@ def test_the_messages_of_a_batch_are_stored_one_by_one(served):
     assert answer.fields["queueOffset"] == "0"
 
 
+def test_the_properties_of_a_batch_follow_those_of_each_message(served):
+    own = [b"KEYS\x01ka\x02", b"KEYS\x01kb", b""]
+    body = encode_batch([BatchEntry(b"x", properties) for properties in own])
+    header = message("orders", batch=True, properties="a\x01b\x02")
+
+    served.peer().ask(RequestCode.SEND_BATCH_MESSAGE, header, body=body)
+
+    assert [
+        each.properties_text.partition(b"a\x01b\x02")[:2] for each in stored(served, "orders")
+    ] == [
+        (b"KEYS\x01ka\x02", b"a\x01b\x02"),
+        (b"KEYS\x01kb\x02", b"a\x01b\x02"),
+        (b"", b"a\x01b\x02"),
+    ]
+
+
 @pytest.mark.parametrize(
     ("body", "topic", "said"),
     [

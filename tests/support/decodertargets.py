@@ -35,7 +35,6 @@ from reput.record import (
 )
 from reput.record import decode as decoding
 from reput.record.encoding.lightqueues import with_light_queue_offsets
-from reput.record.encoding.wirebatch import encode_batch, expand_batch
 from reput.record.ids import offset_message_id
 from reput.record.layout import (
     BLANK_MAGIC,
@@ -226,29 +225,6 @@ PROPERTY_SEEDS = (
 # --------------------------------------------------------------------------- what producers send
 
 
-def batch_body(data):
-    """A batch's body is messages that encode to the same body again, or it is refused."""
-    try:
-        found = expand_batch(Message("T", data, 0))
-    except MessageIllegalError:
-        return 0
-    assert sum(len(each.body) for each in found) <= len(data)
-    if any(each.properties.endswith(b"\0") for each in found):
-        return len(found)  # put refuses those
-    again = expand_batch(Message("T", encode_batch(found), 0))
-    assert [(m.body, m.flag, m.properties) for m in again] == [
-        (m.body, m.flag, m.properties) for m in found
-    ]
-    return len(found)
-
-
-BATCH_SEEDS = (
-    b"",
-    encode_batch([Message("T", b"a", tags="x"), Message("T", b"bb"), Message("T", b"")]),
-    encode_batch([Message("T", b"z" * 100, properties={"p": "v"})] * 4),
-)
-
-
 def multi_dispatch(data):
     """Texts of light queues and inner batches are understood, or refused as illegal."""
     encoder = Encoder()
@@ -269,9 +245,6 @@ def multi_dispatch(data):
         _, offsets = with_light_queue_offsets(Message("T"), data, known, 100)
         assert {name for name, _ in offsets} <= set(names)
         depth += len(offsets)
-    with contextlib.suppress(MessageIllegalError):
-        expand_batch(Message("T", BATCH_SEEDS[1], 0, properties=data))
-        depth += 1
     return depth
 
 
@@ -281,8 +254,6 @@ MULTI_DISPATCH_SEEDS = (
     b"INNER_NUM\x0112\x02",
     b"INNER_NUM\x01" + "²".encode() + b"\x02INNER_BASE\x015\x02",
     b"INNER_NUM\x01" + b"9" * 30 + b"\x02",
-    b"DELAY\x013\x02",
-    b"DELAY\x01" + "²".encode() + b"\x02",
 )
 
 
@@ -504,7 +475,6 @@ TARGETS = {
     "decode": (decode, [b"".join(records()), *itertools.islice(records(), 3)]),
     "view": (view, list(records())),
     "properties": (properties, list(PROPERTY_SEEDS)),
-    "batch_body": (batch_body, list(BATCH_SEEDS)),
     "multi_dispatch": (multi_dispatch, list(MULTI_DISPATCH_SEEDS)),
     "message_id": (message_id, list(ID_SEEDS)),
     "checkpoint": (checkpoint, [bytes(range(1, 41)).ljust(4096, b"\0"), b"short"]),

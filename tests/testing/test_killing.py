@@ -16,7 +16,7 @@ from reput_testing import KillContract, QuickDisk
 from reput_testing.crashes.killing import KillLoop, kill_count
 from reput_testing.crashes.killplan import Ack, Death, Life, Moment, PluginSource
 from reput_testing.crashes.survivors import Survivors, records_of
-from reput_testing.logs.producers import FLUSH, READ, Sender, calls
+from reput_testing.logs.producers import FLUSH, PUT_WHOLE, READ, Sender, calls
 
 SEED = 7
 
@@ -49,9 +49,7 @@ def left(tmp_path, death):
                 continue
             if len(acks) >= 40:
                 break
-            receipts = store.put_batch(call.batch, call.messages) if call.batch else None
-            if receipts is None:
-                receipts = store.put_many(call.messages)
+            receipts = store.put_many(call.messages, whole=call.kind == PUT_WHOLE)
             for row, receipt in enumerate(receipts):
                 where = receipt.queue_offset, receipt.physical_offset
                 acks.append(Ack(0, call.first + row, *where, False))
@@ -125,6 +123,20 @@ def test_changed_properties_are_noticed(death, left):
     changed = record.replace(b"region", b"regiom")
     with pytest.raises(AssertionError, match=r"properties are .* were put"):
         Survivors().add([*records[:place], (offset, changed), *records[place + 1 :]], death, acks)
+
+
+def test_a_whole_put_in_two_log_files_is_noticed(death, left):
+    records, acks = left
+    whole = next(
+        call
+        for call in calls(SEED, 0, death.max_body_size)
+        if call.kind == PUT_WHOLE and len(call.messages) > 1
+    )
+    begins_second = records[whole.first + 1][0]
+    files = attrs.evolve(death, commitlog={"file_size": begins_second})
+
+    with pytest.raises(AssertionError, match="log file 1; the put as a whole began in log file 0"):
+        Survivors().add(records, files, acks)
 
 
 def test_a_message_that_nobody_put_is_noticed(death, left):

@@ -66,8 +66,6 @@ RECORD_MIN_SIZE: Final = HEADER_SIZE + 1 + 2  # no body, no topic, no properties
 HEADER: Final = struct.Struct(">iIiiiqqiq8sq8siqi")
 """`HEADER_DTYPE` for one record."""
 SIZE_AND_MAGIC: Final = struct.Struct(">iI")
-UNIT_OF_BATCH: Final = struct.Struct(">iiiii")
-"""Head of one message in a batch body: size, magic (0), CRC (0), flag, body size."""
 
 # sysFlag bits
 COMPRESSED: Final = 0x1

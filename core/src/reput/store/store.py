@@ -151,23 +151,6 @@ class Store:
         """
         return self._writes.put_many(messages, whole=whole, wait=wait)
 
-    def put_batch(self, batch: Message, messages: Sequence[Message] | None = None) -> BatchReceipt:
-        """Store a RocketMQ message batch: one queue's messages, expanded from one body.
-
-        As in RocketMQ, the property ``WAIT`` of ``batch`` decides whether the call waits for the
-        disk, and a batch that fits into one log file is stored in one file, all of it or nothing.
-
-        Args:
-            batch: topic, queue, host and shared properties; its body is the batch's wire body.
-            messages: the messages, if the body is not encoded yet.
-
-        Raises:
-            MessageIllegalError: the body is no batch, or the batch has a transaction flag or a
-                delay.
-            PutError: as for `put`.
-        """
-        return self._writes.put_batch(batch, messages)
-
     def flush(self) -> None:
         """Bring everything to disk: log, plugins' files, their progress, the checkpoint.
 

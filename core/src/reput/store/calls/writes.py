@@ -14,7 +14,6 @@ from reput.log.writing.receipts import BatchReceipt, Receipt
 from reput.log.writing.rows import rows_of_columns, rows_of_messages
 from reput.plugin.interest import PutInterest, concerns_any, united
 from reput.record.encoding.many import Columns
-from reput.record.encoding.wirebatch import encode_batch, expand_batch
 from reput.record.layout import BLANK_MIN_SIZE
 from reput.record.messages.message import (
     Message,
@@ -164,20 +163,6 @@ class Writes:
         if hooks is not None:
             hooks = _Hooks.of([hook for hook in hooks.all if hook.name != plugin])
         return self._put_many(messages, hooks, whole=True)
-
-    def put_batch(self, batch: Message, messages: Sequence[Message] | None) -> BatchReceipt:
-        """See `reput.Store.put_batch`."""
-        if messages is not None:
-            listed = listed_messages(messages)
-            batch = attrs.evolve(plain_message(batch), body=encode_batch(listed))
-        batch = plain_message(batch)
-        limit = self._config.max_message_size
-        if len(batch.body) > limit:
-            raise MessageTooLargeError("body", len(batch.body), limit, "bytes of a batch")
-        receipt = self._put_many(expand_batch(batch), self._hooks, whole=True)
-        if self._is_sync and len(receipt) and waits_for_disk(encode_property_text(batch)):
-            self._wait_durable(receipt)
-        return receipt
 
     def _put_many(
         self,

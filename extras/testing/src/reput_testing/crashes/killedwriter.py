@@ -176,9 +176,8 @@ def _make(store: reput.Store, call: producers.Call) -> BatchReceipt | list[reput
             return store.put_many(call.messages)
         case producers.PUT_COLUMNS:
             return store.put_many(call.columns())
-        case producers.PUT_BATCH:
-            assert call.batch is not None
-            return store.put_batch(call.batch, call.messages)
+        case producers.PUT_WHOLE:
+            return store.put_many(call.messages, whole=True)
         case producers.FLUSH:
             store.flush()
         case producers.READ:

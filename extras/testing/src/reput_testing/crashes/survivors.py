@@ -17,7 +17,7 @@ from reput.record import MessageView
 from reput.record.layout import TRANSACTION_COMMIT
 from reput.status import ReadStatus
 from reput_testing.crashes.killplan import Ack, Death
-from reput_testing.logs.producers import Call, Sender, calls
+from reput_testing.logs.producers import PUT_WHOLE, Call, Sender, calls
 
 __all__ = ["Survivors", "records_of"]
 
@@ -165,7 +165,10 @@ class _Producer:
     def __init__(self, death: Death, thread: int, acked_count: int) -> None:
         self._calls = calls(death.seed, thread, death.max_body_size, death.added)
         self._acked_count = acked_count
+        self._file_size: int = death.commitlog["file_size"]
         self._call: Call | None = None
+        self._file = 0
+        """Number of the log file in which the first message of that call is."""
         self._next = 0
 
     def take(self, sender: Sender, view: MessageView) -> str:
@@ -177,6 +180,11 @@ class _Producer:
             call = self._call = next(self._calls)
         if call.first > self._acked_count:
             return f"{self._acked_count} messages were acknowledged; this is of a later call"
+        file = view.physical_offset // self._file_size
+        if self._next == call.first:
+            self._file = file
+        elif call.kind == PUT_WHOLE and file != self._file:
+            return f"log file {file}; the put as a whole began in log file {self._file}"
         difference = call.difference(self._next - call.first, view)
         self._next += 1
         return difference

@@ -21,9 +21,9 @@ from reput.record.layout import PROPERTY_CRC, TRANSACTION_PREPARED
 __all__ = [
     "FLUSH",
     "PUT",
-    "PUT_BATCH",
     "PUT_COLUMNS",
     "PUT_MANY",
+    "PUT_WHOLE",
     "READ",
     "Call",
     "Sender",
@@ -33,18 +33,18 @@ __all__ = [
 PUT: Final = "put"
 PUT_MANY: Final = "put_many"
 PUT_COLUMNS: Final = "put_columns"
-PUT_BATCH: Final = "put_batch"
+PUT_WHOLE: Final = "put_whole"
 FLUSH: Final = "flush"
 READ: Final = "read"
 
-_KINDS = (PUT, PUT_MANY, PUT_COLUMNS, PUT_BATCH, FLUSH, READ)
+_KINDS = (PUT, PUT_MANY, PUT_COLUMNS, PUT_WHOLE, FLUSH, READ)
 _WEIGHTS = (60, 12, 8, 8, 6, 6)
 _MOST = 24  # messages of one call
+_MOST_WHOLE = 12  # of a `PUT_WHOLE`, which must fit into the smallest log file
 _TOPICS = ("orders", "payments", "%RETRY%orders-group")
 _QUEUES = 3
 _TAGS = (None, None, "paid", "TagA", "открыт")
 _PROPERTIES = (None, None, {"region": "eu"}, {"empty": "", "n": "1"})
-_SHARED = {"batch": "yes"}
 _RECORD_CRC = PROPERTY_CRC.encode()
 _SENDER = struct.Struct(">QHI")  # seed, thread, sequence
 _SENDER_PROPERTY: Final = b"REPUT_SENDER\x01"
@@ -91,8 +91,6 @@ class Call:
     first: int
     """Sequence number of its first message."""
     messages: tuple[Message, ...] = ()
-    batch: Message | None = None
-    """Topic, queue and shared properties of a `PUT_BATCH`."""
 
     def columns(self) -> Columns:
         """The messages as columns."""
@@ -112,8 +110,6 @@ class Call:
         """Return how ``found`` differs from message ``row`` of this call; empty if it does not."""
         message = self.messages[row]
         properties = encode_property_text(message)
-        if self.batch is not None:
-            properties += encode_property_text(self.batch)
         expected = {
             "topic": message.topic,
             "queue_id": message.queue_id,
@@ -145,31 +141,26 @@ def calls(
         if kind in (FLUSH, READ):
             yield Call(kind, sequence)
             continue
-        count = 1 if kind == PUT else chance.randint(1, _MOST)
+        most = {PUT: 1, PUT_WHOLE: _MOST_WHOLE}.get(kind, _MOST)
+        count = chance.randint(1, most)
         messages = [
             _message(chance, Sender(seed, thread, sequence + number), kind, max_body_size, added)
             for number in range(count)
         ]
-        batch = None
-        if kind == PUT_BATCH:
-            topic, queue_id = messages[0].topic, messages[0].queue_id
-            batch = Message(topic, queue_id=queue_id, properties=_SHARED)
-            messages = [attrs.evolve(each, topic=topic, queue_id=queue_id) for each in messages]
-        yield Call(kind, sequence, tuple(messages), batch)
+        yield Call(kind, sequence, tuple(messages))
         sequence += count
 
 
 def _message(
     chance: random.Random, sender: Sender, kind: str, max_body_size: int, added: Sequence[Message]
 ) -> Message:
-    # Batches of the wire format hold less than any message.
-    if added and kind != PUT_BATCH and chance.random() < 0.5:
+    # One log file has room for all messages of a whole put, so these are small.
+    if added and kind != PUT_WHOLE and chance.random() < 0.5:
         return sender.added_to(chance.choice(added))
     size = chance.randint(0, 200)
-    if chance.random() < 0.02:
+    if kind != PUT_WHOLE and chance.random() < 0.02:
         size = chance.randint(0, max_body_size - _SENDER.size)
-    # Batches of the wire format have no transaction bits.
-    prepared = kind != PUT_BATCH and chance.random() < 0.03
+    prepared = chance.random() < 0.03
     return Message(
         chance.choice(_TOPICS),
         _SENDER.pack(sender.seed, sender.thread, sender.sequence) + chance.randbytes(size),
