@@ -146,9 +146,9 @@ def test_while_messages_arrive_nobody_is_waited_for(tmp_path, written):
     batches = written(ahead, behind)
 
     with open_with(tmp_path, [ahead, behind]) as store:
-        insides(store).loop.limit()
+        insides(store).loop.feed.limit()
         store.put(reput.Message("T", b"new"))
-        insides(store).loop.step()
+        insides(store).loop.shared.step()
 
     assert batches[:2] == [OFFSETS[20], OFFSETS[19]]
     assert (ahead.seen[:-1], behind.seen[:-1]) == (OFFSETS[20:], OFFSETS[19:])

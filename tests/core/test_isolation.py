@@ -123,9 +123,9 @@ def test_pauses_between_retries_double_up_to_the_longest(tmp_path):
         loop.board.now = lambda: now
         put(store, 1)
         each = loop.board.runners["bad"]
-        while loop.step() and each.phase == "retrying":
+        while loop.shared.step() and each.phase == "retrying":
             pauses.append(round(each.retry_at - now, 6))
-            assert not loop.step()  # not before its time
+            assert not loop.shared.step()  # not before its time
             now = each.retry_at
 
     assert pauses == [0.1, 0.2, 0.4, 0.5, 0.5]

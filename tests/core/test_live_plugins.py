@@ -490,7 +490,7 @@ def test_plugins_are_given_what_is_within_the_read_horizon(tmp_path, flush, hori
         second = store.put(reput.Message("T", b"appended", properties={"WAIT": "false"}))
         assert second.durability is reput.Durability.APPENDED
 
-        while insides(store).loop.step():
+        while insides(store).loop.shared.step():
             pass
 
         ends = [first.physical_offset] if is_durable else list(map(_start, (first, second)))

@@ -44,7 +44,7 @@ class Driven:
         self.board = Board(config, calls, now=lambda: self.now)
         hooks = PluginHooks(dispatch=lambda batch: None, flush=lambda: None)
         self.runner = PluginRunner(self.board, "one", hooks, 0)
-        self.board.add(self.runner)
+        self.board.runners = {"one": self.runner}
         self.call = None
         self.errors, self.threads = {}, {}
 
@@ -221,7 +221,7 @@ def test_what_a_user_stopped_keeps_its_reason_when_a_call_fails_later():
 def test_a_plugin_waits_for_those_that_it_requires_and_for_all_when_one_halts():
     driven = Driven()
     needing = PluginRunner(driven.board, "two", PluginHooks(), 0, frozenset({"one"}))
-    driven.board.add(needing)
+    driven.board.runners["two"] = needing
     assert needing.may_run
 
     driven.runner.suspend(Stopped.BY_USER)

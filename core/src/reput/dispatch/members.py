@@ -111,8 +111,7 @@ class Members:
             if file is not None:
                 self.progress_files[name] = file
             self.plugin_flusher.forget(name)
-            self.loop.add(self.opener.runner(wider, name, opened, record))
-            self._use(wider)
+            self._use(wider, self.opener.runner(wider, name, opened, record))
             logger.info("plugin added plugin=%s from=%d", name, opened.position)
             return name
 
@@ -152,9 +151,8 @@ class Members:
                 elif was_running:
                     each.suspend(Stopped.BY_USER)  # its flush failed just now
                 raise
-            self.loop.remove(name)
-            self.plugin_flusher.forget(name)
             self._use(narrower)
+            self.plugin_flusher.forget(name)
             self._close(wider, name)
             self.board.calls.end_thread(name)
             self._save_record(each)
@@ -305,9 +303,10 @@ class Members:
         hook, seconds = plugins.hooks[name].close, self.board.stall_seconds
         self.board.calls.close_plugin(name, hook, seconds)
 
-    def _use(self, plugins: PluginSet) -> None:
+    def _use(self, plugins: PluginSet, *added: PluginRunner) -> None:
+        known = {**self.board.runners, **{each.name: each for each in added}}
         self.plugins = plugins
-        self.loop.use(list(plugins.plugins))
+        self.loop.use({name: known[name] for name in plugins.plugins})
         self.after_change(plugins)
         self.workers.use()
 

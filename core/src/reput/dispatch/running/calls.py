@@ -96,11 +96,17 @@ class PluginCalls:
         """Enter a call that this thread is about to make.
 
         Returns:
-            False if it must not be made: it was made or given up already, or no more calls are.
+            False if it must not be made: it was made or given up already, no more calls are, or the
+            plugin is inside of the same hook on another thread.
         """
         with self.lock:
             if call.thread or call.is_done or (self._is_refusing and not call.is_last):
                 return False
+            if call.line is None:  # else the plugin's thread makes its calls one by one
+                for other in self._entered.copy():
+                    is_same = other.plugin == call.plugin and other.hook == call.hook
+                    if is_same and not other.is_done:
+                        return False
             call.advanced = self.now()
             call.thread = threading.get_ident()
             self._entered[call] = None

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import enum
 from collections import deque
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import attrs
-
-if TYPE_CHECKING:
-    from reput.record.batch import DispatchBatch
 
 __all__ = [
     "READING",
@@ -140,16 +137,15 @@ class Figures:
     _blocked: deque[float] = attrs.field(factory=lambda: deque(maxlen=_RECENT_COUNT))
     """For each of the last batches, seconds in which the plugin slept or waited."""
 
-    def count(self, batch: DispatchBatch, seconds: float, processor_seconds: float) -> None:
-        """Count a batch that was dispatched."""
+    def count(self, messages: int, seconds: float, processor_seconds: float) -> None:
+        """Count a batch of ``messages`` messages that was dispatched."""
         self.batch_count += 1
-        self.message_count += len(batch)
+        self.message_count += messages
         self.total_seconds += seconds
         if seconds > self.max_seconds:
             self.max_seconds = seconds
         self._slow.append(
-            seconds > _LONG_BATCH
-            or (seconds > _SHORT_BATCH and seconds > len(batch) * _LONG_MESSAGE)
+            seconds > _LONG_BATCH or (seconds > _SHORT_BATCH and seconds > messages * _LONG_MESSAGE)
         )
         self._blocked.append(max(seconds - processor_seconds, 0.0))
 

@@ -34,7 +34,7 @@ import logging
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -72,7 +72,7 @@ class Board:
     lock: threading.RLock = attrs.field(factory=new_lock)
     """Guards the plugins' states and their assignment to read groups."""
     runners: dict[str, PluginRunner] = attrs.field(factory=dict, init=False)
-    """The active plugins by name, in dispatch order; replaced as a whole."""
+    """The plugins by name, in dispatch order; replaced as a whole."""
     halted: str | None = attrs.field(default=None, init=False)
     """The plugin that stopped all dispatching."""
     is_stopping: bool = attrs.field(default=False, init=False)
@@ -83,26 +83,6 @@ class Board:
     """Set when a plugin's state has changed; cleared when records are written."""
     _moved: Flag = attrs.field(factory=Flag, init=False)
     _listeners: list[Callable[[], None]] = attrs.field(factory=list, init=False)
-
-    # ------------------------------------------------------------------ members
-
-    def add(self, runner: PluginRunner) -> None:
-        """Add a plugin; the caller calls `sort` afterwards."""
-        with self.lock:
-            self.runners = {**self.runners, runner.name: runner}
-
-    def remove(self, name: str) -> PluginRunner:
-        """Remove a plugin."""
-        with self.lock:
-            runners = dict(self.runners)
-            runner = runners.pop(name)
-            self.runners = runners
-            return runner
-
-    def sort(self, names: Iterable[str]) -> None:
-        """Put the plugins in the order of ``names``."""
-        with self.lock:
-            self.runners = {name: self.runners[name] for name in names if name in self.runners}
 
     # ------------------------------------------------------------------ all plugins
 
@@ -127,11 +107,7 @@ class Board:
         with self.lock:
             self.is_finishing = True
             for runner in self.runners.values():
-                runner.retry_now()
-
-    def stop(self) -> None:
-        """Note that the store closes."""
-        self.is_stopping = True
+                runner.retry_at = 0.0
 
     def look_for_stalls(self) -> None:
         """Mark every plugin that does not return from a call as stalled."""
@@ -179,7 +155,7 @@ class PluginRunner:
         """Make the runner of a plugin that runs.
 
         Args:
-            board: shared with the other plugins; `Board.add` adds the runner to it.
+            board: shared with the other plugins.
             name: the plugin's name.
             hooks: the plugin's hooks.
             position: physical offset from which on it needs messages.
@@ -200,13 +176,13 @@ class PluginRunner:
         """After a failed flush: progress up to which its files are sound; else None."""
         self.retry_at = 0.0
         """When to retry, in seconds of the board's clock."""
+        self.group: Any = None
+        """The `ReadGroup` that dispatches to it; set by the loop, under the board's lock."""
         self.figures = Figures(skipped_count)
         self._attempts = 0
         """Failures since the last batch that succeeded."""
         self._skipped_in_a_row = 0
         self._stalled_in: Call | None = None
-        self._last_calls: dict[str, Call] = {}
-        """For each hook, the last call of `make`."""
 
     # ------------------------------------------------------------------ asking
 
@@ -271,8 +247,8 @@ class PluginRunner:
         function: Callable[[], Any],
         *,
         at: int | None = None,
+        by: object = None,
         then: Callable[[Call], None] | None = None,
-        may: Callable[[], bool] | None = None,
     ) -> Call | None:
         """Call a hook on this thread, which is one of the store's own.
 
@@ -280,8 +256,8 @@ class PluginRunner:
             hook: the hook's name.
             function: calls it.
             at: for a call that gives messages, the position at which the plugin must be.
+            by: for such a call, the group that dispatches to the plugin.
             then: see `Call`.
-            may: returns whether the call may be made; called under the board's lock.
 
         Returns:
             The call, with its result or error. None if it must not be made: the plugin does not
@@ -290,21 +266,15 @@ class PluginRunner:
         calls = self._board.calls
         call = Call(self.name, hook, calls.now, calls.lock, function, then, self.ended)
         call.ends_child = True
-        return call if calls.make(call, functools.partial(self._begin, at, may)) else None
+        return call if calls.make(call, functools.partial(self._begin, at, by)) else None
 
-    def _begin(self, at: int | None, may: Callable[[], bool] | None, call: Call) -> bool:
+    def _begin(self, at: int | None, by: object, call: Call) -> bool:
         with self._board.lock:
-            if not (
-                self.is_usable if at is None else self.place.position == at and self.may_dispatch
-            ):
-                return False
-            last = self._last_calls.get(call.hook)
-            if (last is not None and not last.is_done) or (may is not None and not may()):
-                return False
-            if not self._board.calls.begin(call):
-                return False
-            self._last_calls[call.hook] = call
-            return True
+            if at is None:
+                may = self.is_usable
+            else:
+                may = self.place.position == at and self.group is by and self.may_dispatch
+            return may and self._board.calls.begin(call)
 
     def request(
         self, hook: str, function: Callable[[], Any], then: Callable[[Call], None] | None = None
@@ -323,8 +293,7 @@ class PluginRunner:
 
     def inside(self, hook: str) -> Call | None:
         """Return the call of ``hook``, made by `make`, that is under way; None without one."""
-        call = self._last_calls.get(hook)
-        return None if call is None or call.is_done else call
+        return next((call for call in self.calls if call.hook == hook), None)
 
     @property
     def calls(self) -> list[Call]:
@@ -401,10 +370,11 @@ class PluginRunner:
     def passed(self, batch: DispatchBatch, seconds: float, processor_seconds: float) -> None:
         """Note a batch that the plugin has dispatched, and move it past the batch."""
         with self._board.lock:
-            self.figures.count(batch, seconds, processor_seconds)
+            count = len(batch)
+            self.figures.count(count, seconds, processor_seconds)
             self._attempts = self._skipped_in_a_row = 0
             place = Place(batch.end_offset, self.place.record_offset, self.place.store_timestamp)
-            if len(batch):
+            if count:
                 last_offset = batch.base_offset + int(batch.start[-1])
                 place = Place(batch.end_offset, last_offset, int(batch.store_timestamp[-1]))
             # Set last: a thread that sees the new place may rely on the rest.
@@ -546,10 +516,6 @@ class PluginRunner:
             self._board.go_on(self.name)
             self.phase = Phase.RUNNING
         self._board.tell()
-
-    def retry_now(self) -> None:
-        """Make no pause before the next retry."""
-        self.retry_at = 0.0
 
 
 def text_of(error: BaseException) -> str:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
+
+import attrs
 
 if TYPE_CHECKING:
     from reput.dispatch.running.runner import Board, PluginRunner
@@ -24,53 +26,34 @@ __all__ = ["Feed"]
 _BUSY_SECONDS = 10.0  # the store counts as busy this long after its last new message
 
 
+@attrs.define(eq=False)
 class Feed:
     """What read groups read, and what they do with records that cannot be dispatched."""
 
-    def __init__(
-        self,
-        log: CommitLog,
-        board: Board,
-        limit: Callable[[], int],
-        write_dead_letter: Callable[[str, DispatchBatch, BaseException], None],
-    ) -> None:
-        """Make the feed for the plugins on the board.
+    log: CommitLog
+    board: Board
+    end: Callable[[], int]
+    """Returns the physical offset up to which may be dispatched now."""
+    write_dead_letter: Callable[[str, DispatchBatch, BaseException], None]
+    """Notes the first message of a batch durably."""
+    enrichers: list[tuple[PluginRunner, Hook]] = attrs.field(factory=list, init=False)
+    arrivers: list[tuple[PluginRunner, Hook]] = attrs.field(factory=list, init=False)
+    awaited: tuple[set[str] | None, ...] = attrs.field(default=(), init=False)
+    """For each waiting caller, the plugins it waits for, None for all; replaced as a whole."""
+    _seen_limit: int = attrs.field(default=-1, init=False)
+    _grew_at: float = attrs.field(default=-_BUSY_SECONDS, init=False)
 
-        Args:
-            log: the log to read.
-            board: the plugins.
-            limit: returns the physical offset up to which may be dispatched now.
-            write_dead_letter: notes the first message of a batch durably.
-        """
-        self.log = log
-        self.board = board
-        self.enrichers: list[tuple[PluginRunner, Hook]] = []
-        self.arrivers: list[tuple[PluginRunner, Hook]] = []
-        self._limit = limit
-        self._write_dead_letter = write_dead_letter
-        self.awaited: tuple[set[str] | None, ...] = ()
-        """For each waiting caller, the plugins it waits for, None for all; replaced as a whole."""
-        self._seen_limit = -1
-        self._grew_at = -_BUSY_SECONDS
-
-    def use(self, names: Sequence[str]) -> None:
-        """From the next batch on, call the hooks of the plugins ``names``, in this order."""
-        with self.board.lock:
-            self.board.sort(names)
-            runners = list(self.board.runners.values())
-            self.enrichers = [(each, each.hooks.enrich) for each in runners if each.hooks.enrich]
-            self.arrivers = [(each, each.hooks.arrive) for each in runners if each.hooks.arrive]
+    def use(self) -> None:
+        """From the next batch on, call the hooks of the board's plugins, in their order."""
+        runners = list(self.board.runners.values())
+        self.enrichers = [(each, each.hooks.enrich) for each in runners if each.hooks.enrich]
+        self.arrivers = [(each, each.hooks.arrive) for each in runners if each.hooks.arrive]
 
     # ------------------------------------------------------------------ how far, how fast
 
-    @property
-    def is_over(self) -> bool:
-        """Whether the store closes, so that groups make no more rounds."""
-        return self.board.is_stopping
-
     def limit(self) -> int:
         """Return the physical offset up to which may be dispatched now."""
-        limit = self._limit()
+        limit = self.end()
         if limit != self._seen_limit:
             if self._seen_limit >= 0:
                 self._grew_at = time.monotonic()
@@ -114,7 +97,7 @@ class Feed:
             each.fail(error)
             return False
         try:
-            self._write_dead_letter(each.name, batch, error)
+            self.write_dead_letter(each.name, batch, error)
         except OSError as cause:
             logger.error("dead letter not written plugin=%s error=%s", each.name, cause)
             each.fail(error)

@@ -55,12 +55,10 @@ _SHARE: Final = 19  # a slow plugin rests this many times the processor time tha
 class ReadGroup:
     """Reads for some plugins, on a thread of its own or step by step."""
 
-    def __init__(self, feed: Feed, runners: list[PluginRunner], *, is_shared: bool) -> None:
-        """Make a group of ``runners``, which does not run yet."""
+    def __init__(self, feed: Feed, *, is_shared: bool) -> None:
+        """Make a group without plugins, which does not run yet."""
         self.feed = feed
         self._board = feed.board
-        self.runners = runners
-        """The group's members. The loop replaces the list as a whole, under the board's lock."""
         self.is_shared = is_shared
         """Whether this is the shared group, and not a single plugin's; also set by the loop."""
         self.thread: threading.Thread | None = None
@@ -79,6 +77,11 @@ class ReadGroup:
         """Readers for positions before the foremost, by their window size."""
         self._was_small = False
         """Whether in the last round all members were at one position, with little to read."""
+
+    @property
+    def runners(self) -> list[PluginRunner]:
+        """The group's members, in dispatch order."""
+        return [each for each in self._board.runners.values() if each.group is self]
 
     # ------------------------------------------------------------------ one round
 
@@ -104,8 +107,9 @@ class ReadGroup:
             return self._is_stepping
 
     def _round(self) -> bool:
-        limit, is_busy = self.feed.limit(), self.feed.is_busy(self.runners)
-        ready = self._ready()
+        runners = self.runners
+        limit, is_busy = self.feed.limit(), self.feed.is_busy(runners)
+        ready = [each for each in runners if each.may_dispatch]
         places = sorted({each.place.position for each in ready})
         self._was_small = len(places) == 1 and limit - places[0] < _SMALL_ROUND
         to_read = [place for place in places if place < limit]
@@ -142,14 +146,6 @@ class ReadGroup:
         }
         return [place for place in places if place not in awaiting]
 
-    def _ready(self) -> list[PluginRunner]:
-        runners = self.runners
-        return [
-            each
-            for each in self._board.runners.values()  # in dispatch order
-            if each in runners and each.may_dispatch
-        ]
-
     def _advance(
         self,
         result: DecodeResult,
@@ -168,7 +164,7 @@ class ReadGroup:
                 # The search for the next record took a while: a plugin that was resumed meanwhile,
                 # at an older position, is not moved.
                 for each in here:
-                    if each in self.runners:
+                    if each.group is self:
                         each.advance(start, end)
             return
         enriched = self._enriched(batch)
@@ -196,7 +192,7 @@ class ReadGroup:
             # Two groups may read at once, but a hook is never called twice at once. The watch marks
             # a plugin that hangs in the hook as stalled, and then no group waits for it.
             while not (call := self._make(each, "reput_enrich", enrich, batch)) and each.is_usable:
-                if self.feed.is_over:
+                if self._board.is_stopping:
                     return None
                 if other := each.inside("reput_enrich"):
                     other.wait(0.1)
@@ -268,7 +264,7 @@ class ReadGroup:
                 seconds, processor = time.perf_counter() - started, time.thread_time() - used
                 each.passed(batch, seconds, processor)
 
-        return each.make(name, function, at=start, then=then, may=lambda: each in self.runners)
+        return each.make(name, function, at=start, then=then, by=self)
 
     @property
     def call(self) -> Call | None:
@@ -287,7 +283,7 @@ class ReadGroup:
     def has_work(self) -> bool:
         """Whether a member that may dispatch has messages to read."""
         limit = self.feed.limit()
-        return any(each.position < limit for each in self._ready())
+        return any(each.position < limit and each.may_dispatch for each in self.runners)
 
     def seconds_to_retry(self) -> float | None:
         """Return how long until the first retry; None if no member is to be retried."""
@@ -326,7 +322,7 @@ class ReadGroup:
         self._board.changed.set()
         self._board.notify_moved()
         awaited = self.feed.awaited
-        self._rest(pause, lambda: self.feed.awaited is awaited and not self.feed.is_over)
+        self._rest(pause, lambda: self.feed.awaited is awaited and not self._board.is_stopping)
 
     def _rest(self, seconds: float, may_rest: Callable[[], bool]) -> None:
         """Sleep for ``seconds``, or until woken while ``may_rest`` returns false."""

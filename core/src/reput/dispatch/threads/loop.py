@@ -15,20 +15,18 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from reput.dispatch.running.phase import Phase
 from reput.dispatch.running.runner import text_of
-from reput.dispatch.threads.feed import Feed
 from reput.dispatch.threads.group import LONGEST_REST, ReadGroup
 from reput.errors import ReputError
 from reput.flags import Flag
 
 if TYPE_CHECKING:
-    from reput.dispatch.running.runner import Board, PluginRunner
-    from reput.log.writing.commitlog import CommitLog
-    from reput.record.batch import DispatchBatch
+    from reput.dispatch.running.runner import PluginRunner
+    from reput.dispatch.threads.feed import Feed
 
 logger = logging.getLogger(__name__)
 
@@ -38,57 +36,50 @@ __all__ = ["ReputLoop"]
 class ReputLoop:
     """Dispatches to the plugins of one store, on threads of its own or step by step."""
 
-    def __init__(
-        self,
-        log: CommitLog,
-        board: Board,
-        limit: Callable[[], int],
-        write_dead_letter: Callable[[str, DispatchBatch, BaseException], None],
-        *,
-        threads: bool = True,
-    ) -> None:
+    def __init__(self, feed: Feed, *, threads: bool = True) -> None:
         """Make the loop; nothing runs yet.
 
         Args:
-            log: the log to read.
-            board: the plugins.
-            limit: returns the physical offset up to which may be dispatched now.
-            write_dead_letter: notes the first message of a batch durably.
+            feed: what to read, and for which plugins.
             threads: whether `start` starts threads.
         """
-        self.board = board
-        self.feed = Feed(log, board, limit, write_dead_letter)
-        self.shared = ReadGroup(self.feed, list(board.runners.values()), is_shared=True)
+        self.feed, self.board = feed, feed.board
+        self.shared = ReadGroup(feed, is_shared=True)
         self.own: list[ReadGroup] = []
-        """Groups of single plugins. Groups change their members under the board's lock."""
+        """Groups of single plugins."""
         self._threads = threads
         self._stop = Flag()
         self._watcher: threading.Thread | None = None
-        board.listen(self.wake)
+        self.board.listen(self.wake)
 
     @property
     def groups(self) -> list[ReadGroup]:
         """The shared group, and those of single plugins."""
         return [self.shared, *self.own]
 
-    # ------------------------------------------------------------------ how far
-
-    def limit(self) -> int:
-        """Return the physical offset up to which may be dispatched now."""
-        return self.feed.limit()
-
     def unread(self, each: PluginRunner) -> str | None:
         """Return why the log cannot be read for a plugin; None if it can."""
-        errors = (group.read_error for group in self.groups if each in group.runners)
-        error = next(errors, None)
+        error = None if each.group is None else each.group.read_error
         return None if error is None else f"the log cannot be read: {text_of(error)}"
 
-    # ------------------------------------------------------------------ adding and removing
+    # ------------------------------------------------------------------ members
 
-    def use(self, names: Sequence[str]) -> None:
-        """From the next batch on, call the hooks of the plugins ``names``, in this order."""
-        self.feed.use(names)
-        self.wake()
+    def use(self, runners: Mapping[str, PluginRunner]) -> None:
+        """From the next batch on, dispatch to these plugins and no others, in this order.
+
+        A plugin that is left out must be in no call.
+        """
+        board = self.board
+        with board.lock:
+            for each in board.runners.values():
+                if runners.get(each.name) is not each:
+                    each.group = None
+            for each in runners.values():
+                each.group = each.group or self.shared
+            board.runners = dict(runners)
+            self.feed.use()
+            self.wake()
+            self._leave_empty()
 
     def resume(self, name: str, position: int) -> None:
         """Give a plugin messages again, from ``position`` on."""
@@ -97,33 +88,14 @@ class ReputLoop:
             self._share(each)
             each.resume(position)
 
-    def add(self, each: PluginRunner) -> None:
-        """Add a plugin; the caller then calls `use` with all names."""
-        with self.board.lock:
-            self.board.add(each)
-            self._share(each)
-
-    def remove(self, name: str) -> PluginRunner:
-        """Remove a plugin that is in no call; the caller then calls `use` with all names."""
-        with self.board.lock:
-            each = self.board.remove(name)
-            self._take_out(each)
-            return each
-
-    # ------------------------------------------------------------------ split and join
-
     def _share(self, each: PluginRunner) -> None:
         """Move a plugin to the shared group."""
-        if each not in self.shared.runners:
-            self._take_out(each)
-            self.shared.runners = [*self.shared.runners, each]
-            self.shared.awake.set()
+        each.group = self.shared
+        self.wake()
+        self._leave_empty()
 
-    def _take_out(self, each: PluginRunner) -> None:
-        for group in self.groups:
-            if each in group.runners:
-                group.runners = _without(each, group.runners)
-                group.awake.set()
+    def _leave_empty(self) -> None:
+        """Forget the groups without a plugin, whose threads end."""
         self.own = [group for group in self.own if group.runners]
 
     def _join(self, group: ReadGroup) -> bool:
@@ -143,12 +115,13 @@ class ReputLoop:
                 self.board.look_for_stalls()
                 each = self.shared.stuck_in()
                 if each is not None:  # it keeps the thread, and the others get a new one
-                    stuck, others = self.shared, _without(each, self.shared.runners)
+                    stuck, self.shared = self.shared, ReadGroup(self.feed, is_shared=True)
+                    for other in stuck.runners:
+                        other.group = self.shared
+                    each.group, stuck.is_shared = stuck, False
                     self.own.append(stuck)
-                    self.shared = ReadGroup(self.feed, others, is_shared=True)
-                    stuck.runners, stuck.is_shared = [each], False
-                if self.shared.thread is None and not self.feed.is_over:
-                    self._start(self.shared)
+                if self.shared.thread is None and not self.board.is_stopping:
+                    self._start(self.shared, "reput-loop")
                 self._split_slow()
 
     def _split_slow(self) -> None:
@@ -160,28 +133,24 @@ class ReputLoop:
             inside = call is not None and call.plugin == each.name
             if each.phase is Phase.RUNNING and not inside and each.figures.is_slow:
                 each.figures.forget_times()
-                group = ReadGroup(self.feed, [each], is_shared=False)
-                if self._start(group):  # else the plugin stays in the shared group
-                    self.shared.runners = _without(each, self.shared.runners)
+                each.group = group = ReadGroup(self.feed, is_shared=False)
+                if self._start(group, f"reput-loop-{each.name}"):
                     self.own.append(group)
                     logger.info("slow plugin split from the others plugin=%s", each.name)
+                else:
+                    each.group = self.shared
 
     # ------------------------------------------------------------------ running
-
-    def step(self) -> bool:
-        """Dispatch one batch to every plugin that is behind; return whether there was any."""
-        return self.shared.step()
 
     def start(self) -> None:
         """Run on threads of its own until `stop`."""
         if self._threads:
-            self._start(self.shared)
+            self._start(self.shared, "reput-loop")
             watcher = threading.Thread(target=self._watch, name="reput-watch", daemon=True)
             watcher.start()
             self._watcher = watcher
 
-    def _start(self, group: ReadGroup) -> bool:
-        name = "reput-loop" if group.is_shared else f"reput-loop-{group.runners[0].name}"
+    def _start(self, group: ReadGroup, name: str) -> bool:
         thread = threading.Thread(target=self._run, args=(group,), name=name, daemon=True)
         try:
             thread.start()
@@ -192,7 +161,7 @@ class ReputLoop:
         return True
 
     def _run(self, group: ReadGroup) -> None:
-        while not self.feed.is_over and (group.is_shared or group.runners):
+        while not self.board.is_stopping and (group.is_shared or group.runners):
             used = time.thread_time()
             try:
                 is_done = group.step()
@@ -209,12 +178,12 @@ class ReputLoop:
         group.awake.clear()
         # First ask to be woken, then check again: so an append in between is not missed.
         self.feed.log.ask_to_wake(self.wake)
-        if not group.has_work() and not self.feed.is_over:
+        if not group.has_work() and not self.board.is_stopping:
             group.awake.wait(group.seconds_to_retry())
 
     def stop(self) -> None:
         """End the threads after their rounds; abandon a thread that is stuck in a plugin."""
-        self.board.stop()
+        self.board.is_stopping = True
         self.wake()
         limit = time.monotonic() + self.board.stall_seconds + 2 * LONGEST_REST
         with self.board.lock:
@@ -275,19 +244,17 @@ class ReputLoop:
         deadline = None if timeout is None else time.monotonic() + timeout
 
         def is_awaited(each: PluginRunner) -> bool:
-            return names is None or each.name in names
+            return (names is None or each.name in names) and each.wants_messages
 
         def reached() -> int:
-            lowest = physical_offset
-            for each in self.board.runners.values():
-                if is_awaited(each) and each.wants_messages:
-                    lowest = min(lowest, each.place.position)
-            return lowest
+            runners = self.board.runners.values()
+            places = [each.place.position for each in runners if is_awaited(each)]
+            return min(places, default=physical_offset)
 
         try:
             self.feed.begin_waiting(names)
             self.wake()
-            while reached() < physical_offset:
+            while (low := reached()) < physical_offset:
                 left = None if deadline is None else deadline - time.monotonic()
                 if left is not None and left <= 0:
                     return False
@@ -296,7 +263,7 @@ class ReputLoop:
                     if error is not None and any(is_awaited(each) for each in group.runners):
                         raise error
                 if progress is not None:
-                    progress(reached())
+                    progress(low)
                 if self.shared.thread is not None:
                     longest = LONGEST_REST if progress is None else 0.1
                     moved = self.board.moved
@@ -304,14 +271,10 @@ class ReputLoop:
                         moved.wait(longest if left is None else min(left, longest))
                 elif self.shared.is_stepping_here:
                     return False
-                elif not self.step():
+                elif not self.shared.step():
                     self.shared.awake.wait(self.shared.seconds_to_retry() or 0)
             if progress is not None:
-                progress(min(reached(), physical_offset))
+                progress(physical_offset)
             return True
         finally:
             self.feed.end_waiting(names)
-
-
-def _without(each: PluginRunner, runners: list[PluginRunner]) -> list[PluginRunner]:
-    return [other for other in runners if other is not each]

@@ -14,6 +14,7 @@ from reput.dispatch.records.deadletters import DeadLetterFile
 from reput.dispatch.running.runner import Board
 from reput.dispatch.startplaces import checked_offsets, dispatch_limit, known_progress
 from reput.dispatch.status import live_state, recorded_state
+from reput.dispatch.threads.feed import Feed
 from reput.dispatch.threads.flusher import PluginFlusher
 from reput.dispatch.threads.loop import ReputLoop
 from reput.dispatch.threads.workers import Workers
@@ -100,11 +101,10 @@ def start_writing(
     board = Board(settings.dispatch, held.calls)
     opener = _opener(asked, held, log, board, floors, door)
     _open_plugins(opener, held, settings, found)
-    loop = ReputLoop(
-        log, board, dispatch_limit(log, config), _dead_letters(asked), threads=asked.threads
-    )
+    feed = Feed(log, board, dispatch_limit(log, config), _dead_letters(asked))
+    loop = ReputLoop(feed, threads=asked.threads)
     undoing.when_failed(loop.stop)
-    loop.use(list(plugins.plugins))
+    loop.use(board.runners)
     log.flusher.call_after_flush(loop.wake)
     loop.start()
     workers = Workers(board, asked.now)
@@ -218,7 +218,7 @@ def _open_plugins(opener: PluginOpener, held: Held, settings: Settings, found: E
         if file is not None:
             progress = known_progress(opener.log, file, held.clean, found.report, held.manifest)
         opened = opener.open(plugins, name, file, progress, clean=held.clean, record=record)
-        opener.board.add(opener.runner(plugins, name, opened, record))
+        opener.board.runners[name] = opener.runner(plugins, name, opened, record)
 
 
 def _make_ready(
@@ -256,7 +256,7 @@ def _queue_offsets(
 
     If no plugin knows them, they are counted from the whole log.
     """
-    first, end = log.min_physical_offset, loop.limit()
+    first, end = log.min_physical_offset, loop.feed.limit()
     flushed_at = time.monotonic()
 
     def report(offset: int) -> None:
