@@ -44,8 +44,10 @@ class _CountingDisk(Disk):
         self.read_size = 0
         self._of_log: set[int] = set()
 
-    def open(self, path: str, *, write: bool = False, create: bool = False) -> int:
-        descriptor = super().open(path, write=write, create=create)
+    def open(
+        self, path: str, *, write: bool = False, create: bool = False, fresh: bool = False
+    ) -> int:
+        descriptor = super().open(path, write=write, create=create, fresh=fresh)
         if f"{os.sep}commitlog{os.sep}" in path:
             self._of_log.add(descriptor)
         else:

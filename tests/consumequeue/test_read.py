@@ -356,9 +356,9 @@ class _NotingDisk(QuickDisk):
     def __init__(self):
         self.paths = []
 
-    def open(self, path, *, write=False, create=False):
+    def open(self, path, *, write=False, create=False, fresh=False):
         self.paths.append(path)
-        return super().open(path, write=write, create=create)
+        return super().open(path, write=write, create=create, fresh=fresh)
 
     def exists(self, path):
         self.paths.append(path)

@@ -302,10 +302,10 @@ class FailingDisk(Disk):
             if self.left < 0:
                 raise OSError(39, "not now", path)
 
-    def open(self, path, *, create=False, write=False):
+    def open(self, path, *, create=False, write=False, fresh=False):
         if write and path.endswith(self.part):  # a note that is written in place
             self._fail(path)
-        return super().open(path, create=create, write=write)
+        return super().open(path, create=create, write=write, fresh=fresh)
 
     def rename(self, source, target):
         self._fail(target)

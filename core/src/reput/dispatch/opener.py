@@ -15,7 +15,7 @@ import attrs
 from reput.dispatch.running.phase import Stopped
 from reput.dispatch.running.runner import Board, PluginRunner
 from reput.files.names import OWN_DIRECTORY
-from reput.files.system.clock import system_clock
+from reput.files.system.disk import system_clock
 from reput.log.progress import Progress, ProgressFile
 from reput.plugin.context import StoreContext
 

@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     from reput.files.pool import FilePool as FilePool
     from reput.files.pool import Handle as Handle
     from reput.files.pool import ReplacedError as ReplacedError
-    from reput.files.system.clock import system_clock as system_clock
     from reput.files.system.disk import Buffer as Buffer
     from reput.files.system.disk import Disk as Disk
-    from reput.files.system.root import Entry as Entry
+    from reput.files.system.disk import system_clock as system_clock
+    from reput.files.system.tree import Entry as Entry
     from reput.files.unflushed import Unflushed as Unflushed
     from reput.locks import new_lock as new_lock
 
 _HOMES = {
     "Buffer": "system.disk",
     "Disk": "system.disk",
-    "Entry": "system.root",
+    "Entry": "system.tree",
     "FILE_NAME_DIGITS": "names",
     "FilePool": "pool",
     "Handle": "pool",
@@ -46,7 +46,7 @@ _HOMES = {
     "make_aside": "making",
     "make_file": "making",
     "new_lock": "reput.locks",
-    "system_clock": "system.clock",
+    "system_clock": "system.disk",
 }
 
 __all__ = [*_HOMES]

@@ -12,7 +12,7 @@ import contextlib
 import os
 from typing import TYPE_CHECKING
 
-from reput.files.system.heartbeat import beat
+from reput.files.system.heartbeat import heart
 
 if TYPE_CHECKING:
     from reput.files.system.disk import Disk
@@ -63,4 +63,4 @@ def make_aside(disk: Disk, path: str, size: int, *, reserve: int = 0, flush: boo
         raise
     finally:
         disk.close(descriptor)
-    beat()  # a dispatch may make ten thousand files, one for each queue: it does not hang
+    heart.beat()  # a dispatch may make ten thousand files, one for each queue: it does not hang

@@ -20,7 +20,7 @@ import attrs
 
 from reput.dispatch.running.pluginthread import Call, PluginThread
 from reput.errors import StoreClosedError
-from reput.files.system.heartbeat import set_heart
+from reput.files.system.heartbeat import heart
 from reput.locks import new_lock
 
 logger = logging.getLogger(__name__)
@@ -72,7 +72,7 @@ class PluginCalls:
         Returns:
             False if the call was not made.
         """
-        outer = set_heart(call.beat)
+        outer, heart.beat = heart.beat, call.beat
         try:
             if not (self.begin(call) if may is None else may(call)):
                 return False
@@ -89,7 +89,7 @@ class PluginCalls:
             return True
         finally:
             call.is_done = True
-            set_heart(outer)
+            heart.beat = outer
             self._end(call)
 
     def begin(self, call: Call) -> bool:

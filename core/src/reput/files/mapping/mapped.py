@@ -23,7 +23,7 @@ import attrs
 
 from reput.errors import CorruptFileError
 from reput.files.names import file_name, is_file_name
-from reput.files.system.zeros import is_zero
+from reput.files.system.disk import is_zero
 from reput.locks import new_lock
 
 if TYPE_CHECKING:

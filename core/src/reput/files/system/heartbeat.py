@@ -7,48 +7,17 @@ not since the beginning. `reput.files.system.disk` beats, so that plugins need n
 
 from __future__ import annotations
 
-import contextlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
-__all__ = ["beat", "beating", "heart_of_thread"]
-
-Heart = Callable[[], None]
+__all__ = ["heart"]
 
 
-class _Hearts(threading.local):
-    heart: Heart | None = None
+class _Heart(threading.local):
+    """Has one `beat` for each thread; whoever sets it for some work restores it afterwards."""
+
+    beat: Callable[[], object] = bool  # a call of C that does nothing
 
 
-_hearts = _Hearts()
-
-
-def beat() -> None:
-    """Tell a thread that waits for this thread's work that the work has advanced."""
-    if _hearts.heart is not None:
-        _hearts.heart()
-
-
-def heart_of_thread() -> Heart | None:
-    """Return the heart that `beat` calls on this thread, for a thread that works on its behalf."""
-    return _hearts.heart
-
-
-@contextlib.contextmanager
-def beating(heart: Heart | None) -> Iterator[None]:
-    """Have `beat` on this thread call ``heart`` during the ``with`` block."""
-    outer, _hearts.heart = _hearts.heart, heart
-    try:
-        yield
-    finally:
-        _hearts.heart = outer
-
-
-def set_heart(heart: Heart | None) -> Heart | None:
-    """Have `beat` on this thread call ``heart`` from now on.
-
-    Returns:
-        The previous heart, which the caller sets again afterwards.
-    """
-    outer, _hearts.heart = _hearts.heart, heart
-    return outer
+heart = _Heart()
+"""``heart.beat()`` says that the work of this thread has advanced."""

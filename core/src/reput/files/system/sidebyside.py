@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
-from reput.files.system.heartbeat import beating, heart_of_thread
+from reput.files.system.heartbeat import heart
 
 __all__ = ["side_by_side"]
 
@@ -25,8 +25,8 @@ _SHARE: Final = 4  # files that make one more thread worth while
 def side_by_side(work: Callable[[Item], object], items: Sequence[Item], at_once: int) -> None:
     """Call ``work`` for each of ``items``; return when all calls have returned.
 
-    If threads cannot be started, the running ones do all the work. What beats on them
-    beats the heart of the calling thread (`reput.files.system.heartbeat`).
+    If threads cannot be started, the running ones do all the work. A beat on any of them is one of
+    the calling thread (`reput.files.system.heartbeat`).
 
     Args:
         work: called from several threads if there are many items.
@@ -49,7 +49,7 @@ class _Round:
         self._work: Callable[..., object] = work
         self._items = iter(items)
         self._lock = threading.Lock()
-        self._heart = heart_of_thread()
+        self._beat = heart.beat
         self._failures: list[BaseException] = []
 
     def run(self, helper_count: int) -> None:
@@ -73,8 +73,8 @@ class _Round:
             raise self._failures[0]
 
     def _help(self) -> None:
-        with beating(self._heart):
-            self._go_on()
+        heart.beat = self._beat
+        self._go_on()
 
     def _go_on(self) -> None:
         while not self._failures:

@@ -19,7 +19,7 @@ import time
 from typing import TYPE_CHECKING, Protocol
 
 from reput.errors import PutError, ServiceNotAvailableError
-from reput.files.system.heartbeat import beat
+from reput.files.system.heartbeat import heart
 from reput.log.writing.turns import FlushTurns
 from reput.log.writing.waits import WaitCounts
 
@@ -160,7 +160,7 @@ class GroupCommit:
 
     def _tell(self) -> None:
         """Say that more is on disk, once; also after a flush that was not made here."""
-        beat()
+        heart.beat()
         flushed_offset = self._turns.flushed_offset
         if flushed_offset > self._told_offset and self._after_flush is not None:
             self._told_offset = flushed_offset

@@ -133,7 +133,7 @@ class StoreLock:
                 return False
             descriptor = self.disk.open(self.path)
             try:
-                return self.disk.is_locked(descriptor)
+                return self.disk.lock_owner(descriptor) is not None
             finally:
                 self.disk.close(descriptor)
 
@@ -171,7 +171,8 @@ class StoreLock:
                 return None
             descriptor = self.disk.open(self.path)
             try:
-                return self._holder(descriptor)[0] if self.disk.is_locked(descriptor) else None
+                is_locked = self.disk.lock_owner(descriptor) is not None
+                return self._holder(descriptor)[0] if is_locked else None
             finally:
                 self.disk.close(descriptor)
 
@@ -193,7 +194,8 @@ class StoreLock:
 
     def _holder(self, descriptor: int) -> tuple[int | None, str]:
         """Return the process that holds the lock, None if not known, and the reason in the file."""
-        pid = self.disk.lock_holder(descriptor)
+        owner = self.disk.lock_owner(descriptor)
+        pid = owner if owner is not None and owner > 0 else None
         said = self._said(descriptor)
         if said is None or pid not in (None, int(said[1])):
             return pid, ""  # the text is an older holder's

@@ -23,7 +23,7 @@ from reput.files.mapping.allocate import FileAllocator
 from reput.files.mapping.mapped import MappedFileQueue
 from reput.files.names import OWN_DIRECTORY
 from reput.files.pool import FilePool
-from reput.files.system.clock import system_clock
+from reput.files.system.disk import system_clock
 from reput.log.checked import CheckedRanges
 from reput.log.config import LOG_SECTION, CommitLogConfig
 from reput.log.damage import Loss

@@ -90,7 +90,9 @@ class ArrowDisk(Disk):
 
     # ------------------------------------------------------------------ reading
 
-    def open(self, path: str, *, write: bool = False, create: bool = False) -> int:
+    def open(
+        self, path: str, *, write: bool = False, create: bool = False, fresh: bool = False
+    ) -> int:
         """See `Disk.open`."""
         if write or create:
             _refuse(path)
@@ -168,8 +170,7 @@ class ArrowDisk(Disk):
     # One by one and not through `__getattr__`: each is there in `Disk`, and would be found.
     allocate = truncate = flush = map = rename = remove = remove_directory = write_some
     remove_tree = identity = status = usage = lock = write_some
-    is_locked = lock_holder = lock_owner = write_some
-    make_one_directory = make_directory = flush_directory = replace = write_some
+    lock_owner = make_one_directory = make_directory = flush_directory = replace = write_some
     finish_replacing = write_some
 
 

@@ -93,7 +93,9 @@ class _BothDisks(Disk):
             is_a = os.path.commonpath([path, self.b.root]) != self.b.root
         return (self.a if is_a else self.b).disk
 
-    def open(self, path: str, *, write: bool = False, create: bool = False) -> int:
+    def open(
+        self, path: str, *, write: bool = False, create: bool = False, fresh: bool = False
+    ) -> int:
         """See `Disk.open`; nothing is opened for writing."""
         if write or create:
             raise ValueError(f"{path}: compared files are only read")

@@ -330,9 +330,11 @@ class PlacedDisk(Disk):
         paths = zip(self._entries, layout.parts, strict=True)
         self._paths = {entry.path: part.path for entry, part in paths}
 
-    def open(self, path: str, *, write: bool = False, create: bool = False) -> int:
+    def open(
+        self, path: str, *, write: bool = False, create: bool = False, fresh: bool = False
+    ) -> int:
         """See `Disk.open`."""
-        return super().open(self._paths.get(path, path), write=write, create=create)
+        return super().open(self._paths.get(path, path), write=write, create=create, fresh=fresh)
 
     def list(self, path: str) -> list[Entry]:
         """See `Disk.list`."""

@@ -184,12 +184,14 @@ class KillPoints(QuickDisk):
 
     # ------------------------------------------------------------------ operations
 
-    def open(self, path: str, *, write: bool = False, create: bool = False) -> int:
+    def open(
+        self, path: str, *, write: bool = False, create: bool = False, fresh: bool = False
+    ) -> int:
         """Open a file; creating one is an operation."""
         if not create or os.path.lexists(path):
-            return super().open(path, write=write, create=create)
+            return super().open(path, write=write, create=create, fresh=fresh)
         with self._operation("create", path):
-            return super().open(path, write=write, create=create)
+            return super().open(path, write=write, create=create, fresh=fresh)
 
     def write_some(self, descriptor: int, data: Buffer, position: int) -> int:
         """Write; a write over the end of a page is two operations."""

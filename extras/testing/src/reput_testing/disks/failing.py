@@ -75,10 +75,12 @@ class _WatchedDisk(QuickDisk):
     def _before(self, operation: str, path: str) -> None:
         raise NotImplementedError
 
-    def open(self, path: str, *, write: bool = False, create: bool = False) -> int:
+    def open(
+        self, path: str, *, write: bool = False, create: bool = False, fresh: bool = False
+    ) -> int:
         if write or create:
             self._before("create", path)
-        return super().open(path, write=write, create=create)
+        return super().open(path, write=write, create=create, fresh=fresh)
 
     def write(self, descriptor: int, data: Buffer, position: int) -> None:
         self._before("write", _path_of(descriptor))

@@ -54,11 +54,13 @@ class MortalDisk(QuickDisk):
         if self.is_last():
             die()
 
-    def open(self, path: str, *, write: bool = False, create: bool = False) -> int:
+    def open(
+        self, path: str, *, write: bool = False, create: bool = False, fresh: bool = False
+    ) -> int:
         """Create a file, or open it."""
         if create:
             self._pass()
-        return super().open(path, write=write, create=create)
+        return super().open(path, write=write, create=create, fresh=fresh)
 
     def write_some(self, descriptor: int, data: Buffer, position: int) -> int:
         """Write; the last write ends at a page's end, where the system is interrupted."""

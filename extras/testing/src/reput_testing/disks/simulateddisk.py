@@ -128,12 +128,14 @@ class SimulatedDisk(QuickDisk):
 
     # ------------------------------------------------------------------ files
 
-    def open(self, path: str, *, write: bool = False, create: bool = False) -> int:
+    def open(
+        self, path: str, *, write: bool = False, create: bool = False, fresh: bool = False
+    ) -> int:
         """See `Disk.open`."""
         if not create or self._node(path) is not None:
-            return self._opened(super().open(path, write=write, create=create), path)
+            return self._opened(super().open(path, write=write, create=create, fresh=fresh), path)
         with self._operation(f"create {self._short(path)}"):
-            descriptor = super().open(path, write=write, create=create)
+            descriptor = super().open(path, write=write, create=create, fresh=fresh)
             place = self._place(path)
             if place is not None:
                 node = self._new_node()
