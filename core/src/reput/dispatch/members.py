@@ -115,6 +115,14 @@ class Members:
             logger.info("plugin added plugin=%s from=%d", name, opened.position)
             return name
 
+    def promote(self, start_puts: Callable[[], None]) -> None:
+        """Record that the store is no replica any more; then call ``start_puts``."""
+        with self._lock:  # no other manifest is written in between
+            # The manifest first: a put must not be in a log that the next opening takes for a
+            # replica's.
+            self._save_role(self.plugins, self.sections, None)
+            start_puts()
+
     def remove(self, name: str) -> None:
         """Remove a plugin; its files and its progress stay for a later `add`.
 
@@ -311,12 +319,18 @@ class Members:
         self.workers.use()
 
     def _save_manifest(self, plugins: PluginSet, sections: Mapping[str, Mapping[str, Any]]) -> None:
+        self._save_role(plugins, sections, self.opener.log.master)
+
+    def _save_role(
+        self, plugins: PluginSet, sections: Mapping[str, Mapping[str, Any]], master: str | None
+    ) -> None:
         kept = {
             name: section
             for name, section in sections.items()
             if name in plugins.plugins or name in CORE_SECTIONS
         }
-        Manifest(tuple(sorted(plugins.plugins)), kept).save(self.root, self.disk)
+        names = tuple(sorted(plugins.plugins))
+        Manifest(names, kept, master).save(self.root, self.disk)
 
     def _progress_path(self, name: str) -> str:
         return os.path.join(self.root, OWN_DIRECTORY, "progress", name)

@@ -169,6 +169,7 @@ class PluginOpener:
             log=self.log,
             disk=self.disk,
             clock=self.clock or system_clock,
+            replica=self.log.master is not None,
             recovery="reput" if self.log.keeps_records_after_damage else "rocketmq",
             light_queues=self.log.config.max_light_queues > 0,
             recorded=lambda: self._progress_file(name).recorded(),

@@ -38,6 +38,7 @@ import attrs
 from reput.errors import ReputError
 from reput.files.names import OWN_DIRECTORY
 from reput.locks import new_lock
+from reput.log.writing.queueoffsets import count_queue_offsets
 from reput.plugin.access import Hold, TrimReport
 
 if TYPE_CHECKING:
@@ -174,8 +175,10 @@ class Trimming:
                 raise
             logger.warning("progress not written error=%s", error)
 
-    def _write_down(self, offsets: Mapping[tuple[str, int], int], end: int) -> None:
+    def _write_down(self, offsets: Mapping[tuple[str, int], int] | None, end: int) -> None:
         self.head.note(end)  # first: it needs no space
+        if offsets is None:  # a replica's: its messages have them
+            offsets = count_queue_offsets(self.log, end)
         self.floors.keep(offsets)
         self.disk.replace(self._mark_path, b"%d\n" % end)
 

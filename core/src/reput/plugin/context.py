@@ -42,6 +42,10 @@ class StoreContext:
     recovery: str = "reput"
     """The store's option of that name. With ``"rocketmq"`` a plugin trusts what its files hold
     beyond ``progress``, up to the end of the log, as RocketMQ does."""
+    replica: bool = False
+    """Whether the store is a replica, whose messages all come from its master: put nothing, as
+    `store.put_many` would raise `reput.errors.ReplicaError`, and do no work that leads to puts. A
+    store that is promoted opens its plugins without this flag the next time."""
     light_queues: bool = False
     """Whether the store has light queues (its option ``max_light_queues``), so that a plugin that
     keeps queues lists messages in those that they name."""

@@ -10,13 +10,14 @@ from reput.dispatch.trimming import preview
 from reput.errors import ReadOnlyStoreError, ServiceNotAvailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from reput.dispatch.holds import LiveHolds, RecordedHolds
     from reput.dispatch.threads.workers import Workers
     from reput.dispatch.trimming import Trimming
     from reput.files.system.disk import Disk
     from reput.log.writing.commitlog import CommitLog
+    from reput.log.writing.feeding import Feeding
     from reput.log.writing.receipts import BatchReceipt
     from reput.plugin.access import TrimReport
     from reput.plugin.answers import QueueInfo, ReadResult
@@ -46,6 +47,8 @@ class OpenParts:
     """Which parts of the log are needed: by running plugins, or by the last writer's records."""
     trimming: Trimming | None
     """Removes files of the log; None in a read-only store."""
+    promote: Callable[[Feeding], None] | None = None
+    """Ends the role of a replica; None in a read-only store."""
 
     def trim_log(
         self, physical_offset: int, unseen: str, *, dry_run: bool, asker: str = ""

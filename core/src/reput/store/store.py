@@ -11,7 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar, overload
 
-from reput.errors import OffsetOutOfRangeError, PluginFlushError, ReadOnlyStoreError
+from reput.errors import (
+    NotReplicaError,
+    OffsetOutOfRangeError,
+    PluginFlushError,
+    ReadOnlyStoreError,
+)
 from reput.plugin.access import DROP, KEEP
 from reput.plugin.base import Plugin
 from reput.record.ids import parse_message_id
@@ -150,6 +155,88 @@ class Store:
             TypeError: ``messages`` are neither messages nor columns.
         """
         return self._writes.put_many(messages, whole=whole, wait=wait)
+
+    # ------------------------------------------------------------------ being a replica
+
+    @property
+    def role(self) -> Literal["primary", "replica"]:
+        """``"replica"`` for a store that takes a master's bytes; ``"primary"`` if it takes puts."""
+        return "primary" if self._parts.log.master is None else "replica"
+
+    @property
+    def master(self) -> str | None:
+        """Name of a replica's master, as `reput.open` was given it; None in a primary."""
+        return self._parts.log.master
+
+    @property
+    def fed_offset(self) -> int:
+        """Physical offset of the next byte that `feed` wants: the end of what was fed.
+
+        In a store that is not fed, the end of the log. 0 in an empty replica, whose first bytes may
+        be those at the start of any file of the master.
+        """
+        feeding = self._parts.log.feeding
+        return self.log.max_physical_offset if feeding is None else feeding.fed_offset
+
+    @property
+    def flushed_offset(self) -> int:
+        """Physical offset below which the log is on disk."""
+        return self._parts.log.flushed_offset
+
+    def feed(self, physical_offset: int, data: bytes | bytearray | memoryview) -> None:
+        """Append bytes of the master's log to that of a replica.
+
+        The bytes may begin and end anywhere. Records that are whole and valid are in the log when
+        this returns, and are flushed as puts are with ``flush="async"``; the part of a record at
+        the end is kept in memory until its other bytes are fed, or until the store is closed.
+        Thread-safe, and most useful from one thread.
+
+        Args:
+            physical_offset: where ``data`` stands in the master's log: at `fed_offset`, or before
+                it. Bytes that were fed before are compared with those that are here, and skipped.
+            data: any number of bytes, also of several files.
+
+        Raises:
+            NotReplicaError: the store is a primary.
+            FeedGapError: the bytes begin after `fed_offset`, or before the log does; or they are an
+                empty log's first ones, and begin inside of a file.
+            CorruptFeedError: no valid record begins where one should. The records before it are in
+                the log; `fed_offset` is where they end.
+            DivergedError: the master has other bytes at an offset than this store. The master's are
+                copied to ``reput/lost+found``, and every later call raises this error, too.
+            CreateMappedFileError: no room for another file; feed again from `fed_offset` on.
+            ServiceNotAvailableError: the store is closed (`StoreClosedError`) or read-only
+                (`ReadOnlyStoreError`), or its disk failed.
+        """
+        self._writing()
+        feeding = self._parts.log.feeding
+        if feeding is None:
+            raise NotReplicaError(
+                self.root, "it is not a replica; open a new directory with master= to feed it"
+            )
+        feeding.feed(whole_number("physical_offset", physical_offset), data)
+
+    def promote(self) -> None:
+        """Make a replica a primary, durably: puts work when this returns, and `feed` does not.
+
+        What is in the log stays, brought to disk; the part of a record that has not come whole is
+        dropped. Waits until the plugins that keep queue offsets have seen all messages, as the next
+        message of a queue continues its offsets. Plugins that put by themselves, such as delayed
+        deliveries, begin at the next opening.
+
+        Raises:
+            NotReplicaError: the store is a primary.
+            ReadOnlyStoreError: the store was opened with ``mode="r"``.
+            ServiceNotAvailableError: the log cannot be flushed; the store stays a replica.
+            OSError: the role cannot be recorded; the store stays a replica.
+        """
+        self._writing()
+        feeding = self._parts.log.feeding
+        if feeding is None or self._parts.promote is None:
+            raise NotReplicaError(self.root, "it is not a replica, and takes puts already")
+        self._parts.promote(feeding)
+
+    # ------------------------------------------------------------------ flushing
 
     def flush(self) -> None:
         """Bring everything to disk: log, plugins' files, their progress, the checkpoint.

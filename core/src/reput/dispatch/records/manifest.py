@@ -1,4 +1,4 @@
-"""The manifest, ``<store>/reput/manifest.json``: a store's plugins and its configuration."""
+"""The manifest, ``<store>/reput/manifest.json``: a store's plugins, configuration and role."""
 
 from __future__ import annotations
 
@@ -30,6 +30,8 @@ class Manifest:
     """Names, sorted."""
     config: Mapping[str, Mapping[str, Any]]
     """Sections by name, with the options that were given."""
+    master: str | None = None
+    """Name of the master of a replica; None for a store that takes puts."""
 
     @staticmethod
     def path(root: str) -> str:
@@ -50,6 +52,7 @@ class Manifest:
         try:
             data = object_of(text)
             version, plugins, config = data["format"], data["plugins"], data["config"]
+            master = data.get("master")
         except (ValueError, KeyError) as error:
             raise CorruptFileError(
                 path, 0, f"no manifest: {error}; remove it to name the plugins again"
@@ -67,10 +70,14 @@ class Manifest:
             raise CorruptFileError(
                 path, 0, "plugins must be a list of names, config a table of tables"
             )
-        return cls(tuple(plugins), config)
+        if master is not None and not isinstance(master, str):
+            raise CorruptFileError(path, 0, "master must be a name")
+        return cls(tuple(plugins), config, master)
 
     def save(self, root: str, disk: Disk) -> None:
         """Replace the file atomically and durably."""
         data = {"format": _FORMAT, "plugins": sorted(self.plugins), "config": self.config}
+        if self.master is not None:
+            data["master"] = self.master
         text = json.dumps(data, indent=2, sort_keys=True) + "\n"
         disk.replace(self.path(root), text.encode())

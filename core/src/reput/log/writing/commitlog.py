@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from reput.log.reading.beside import LogEnd
     from reput.log.reading.tail import Tail
     from reput.log.writing.appender import PutAtOnce, QueueKey
+    from reput.log.writing.feeding import Feeding
     from reput.record.encoding.many import PreparedMany
 
 logger = logging.getLogger(__name__)
@@ -79,6 +80,7 @@ class CommitLog(LogReader):
         tail: Tail | None = None,
         threads: bool = True,
         checked: CheckedRanges | None = None,
+        master: str | None = None,
     ) -> None:
         """Open a log whose end is known, and below which everything counts as on disk.
 
@@ -95,6 +97,7 @@ class CommitLog(LogReader):
             tail: judges the last record meanwhile.
             threads: whether the log may start threads.
             checked: ranges in which each record has a checksum of its own.
+            master: whose bytes the log is fed with; None if it takes puts.
         """
         encoder = encoder_of(config)
         self._appender = Appender(encoder, end.offset, end.last_record_offset, clock)
@@ -111,6 +114,10 @@ class CommitLog(LogReader):
             checked=checked,
         )
         self.config = config
+        self.master = master
+        """Name of the master of a replica; None in a store that takes puts."""
+        self.feeding: Feeding | None = None
+        """Takes the master's bytes, in a replica that is open for writing."""
         self.encoder = encoder
         self.store_host = encoder.store_host
         self.flusher = GroupCommit(self, end.offset)
@@ -137,16 +144,20 @@ class CommitLog(LogReader):
 
     # ------------------------------------------------------------------ life cycle
 
-    def start_writing(self, queue_offsets: Mapping[tuple[str, int], int]) -> None:
+    def start_writing(
+        self, queue_offsets: Mapping[tuple[str, int], int], feeding: Feeding | None = None
+    ) -> None:
         """Accept appends from now on.
 
         Args:
             queue_offsets: next queue offset of every (topic, queue id).
+            feeding: appends a master's bytes, in a replica, which accepts no puts.
         """
         appender = self._appender
         end_offset = appender.end_offset
         appender.start_queues(queue_offsets)
         appender.allow()
+        self.feeding = feeding
         self._refusal = None
         base = self.files.base_of(end_offset)
         if base is not None:
@@ -157,6 +168,15 @@ class CommitLog(LogReader):
             self._prefaulter.start()
         if self._allocator is not None:
             self._allocator.start()
+
+    def start_puts(self, queue_offsets: Mapping[tuple[str, int], int]) -> None:
+        """Accept puts, and no more bytes of a master; see `start_writing`."""
+        with self.appending():
+            self.raise_refusal()
+            if self.feeding is not None:
+                self.feeding.drop_rest()
+            self._appender.start_queues(queue_offsets)
+            self.master = self.feeding = None
 
     def refuse(self, refusal: PutError) -> None:
         """Refuse all appends from now on; each raises ``refusal``."""
@@ -202,9 +222,14 @@ class CommitLog(LogReader):
         return self._appender.last_record_offset
 
     @property
-    def queue_offsets(self) -> dict[QueueKey, int]:
-        """The next queue offset of every queue: a copy."""
-        return self._appender.queue_offsets()
+    def queue_offsets(self) -> dict[QueueKey, int] | None:
+        """The next queue offset of every queue: a copy. None in a replica, which gives none."""
+        return self._appender.queue_offsets() if self.master is None else None
+
+    @property
+    def file_end(self) -> int:
+        """Physical offset at which the active file ends."""
+        return self._appender.base_offset + self.file_size
 
     def ask_to_wake(self, wake: Callable[[], None]) -> None:
         """Have ``wake`` called by the next append, once."""
@@ -248,7 +273,7 @@ class CommitLog(LogReader):
         counts = transaction == 0 or transaction == TRANSACTION_COMMIT
         word = size.to_bytes(4, "big")
         appender = self._appender
-        # Not by `_appending`, which takes a fifth of the time of a put.
+        # Not by `appending`, which takes a fifth of the time of a put.
         with self._lock:
             if appender.is_appending:
                 raise _inside_of_put()
@@ -264,7 +289,7 @@ class CommitLog(LogReader):
                 appender.publish(offset, word, rest, offset, following)
                 appender.call_wake()
             except (AttributeError, TypeError, ValueError):
-                self._raise_refusal()
+                self.raise_refusal()
                 raise
             finally:
                 appender.is_appending = False
@@ -292,7 +317,7 @@ class CommitLog(LogReader):
     def _append_each(
         self, prepared: Sequence[Prepared], receipts: list[Receipt], whole: bool
     ) -> None:
-        with self._appending():
+        with self.appending():
             ahead = ChainMap({}, self._appender.queue_offsets())
             light_max = self.config.max_light_queues or None
             placed = [in_queues(each, ahead, self.encoder, light_max) for each in prepared]
@@ -311,7 +336,7 @@ class CommitLog(LogReader):
         prepared, queue_offset, following = placed
         message, size = prepared[4], prepared[0]
         if has_room:
-            self._raise_refusal()  # a signal handler may have closed the log
+            self.raise_refusal()  # a signal handler may have closed the log
         offset = self._appender.end_offset if has_room else self._make_room(size, size)
         timestamp = self._now() // 1_000_000
         rest = self.encoder.finish(prepared, queue_offset, offset, timestamp)
@@ -355,7 +380,7 @@ class CommitLog(LogReader):
         return receipt
 
     def _append_all(self, prepared: PreparedMany, receipt: BatchReceipt, whole: bool) -> None:
-        with self._appending():
+        with self.appending():
             timestamp = self._now() // 1_000_000
             receipt.store_timestamps[:] = timestamp
             receipt.queue_offsets = queue_offsets_of_rows(self._appender, prepared)
@@ -367,7 +392,7 @@ class CommitLog(LogReader):
             )
             while done < count:
                 if has_room:
-                    self._raise_refusal()  # a signal handler may have closed the log
+                    self.raise_refusal()  # a signal handler may have closed the log
                 else:
                     size = int(prepared.size[done])
                     left = int(ends[-1] - ends[done]) + size
@@ -387,10 +412,22 @@ class CommitLog(LogReader):
                 raise
             raise self._no_space(file, error) from error
 
+    # ------------------------------------------------------------------ bytes of a master
+
+    def publish(self, offset: int, word: bytes, rest: memoryview, last_record_offset: int) -> None:
+        """Append whole records for `Feeding`, which holds the lock; see `Appender.publish`."""
+        self._appender.publish(offset, word, rest, last_record_offset, {})
+        self._appender.call_wake()
+
+    def store(self, offset: int, data: bytes | memoryview) -> None:
+        """Write bytes of the active file after the log's end, for `Feeding`."""
+        position = offset - self._appender.base_offset
+        self._appender.file.map[position : position + len(data)] = data  # type: ignore[union-attr]
+
     # ------------------------------------------------------------------ under the lock
 
     @contextlib.contextmanager
-    def _appending(self) -> Iterator[None]:
+    def appending(self) -> Iterator[None]:
         """Hold the lock for an append; refuse if this thread is inside of another append."""
         appender = self._appender
         with self._lock:
@@ -400,12 +437,13 @@ class CommitLog(LogReader):
                 appender.is_appending = True
                 yield
             except (AttributeError, TypeError, ValueError):
-                self._raise_refusal()
+                self.raise_refusal()
                 raise
             finally:
                 appender.is_appending = False
 
-    def _raise_refusal(self) -> None:
+    def raise_refusal(self) -> None:
+        """Raise why the log refuses appends; do nothing while it accepts them."""
         # A new error each time: one object raised by many threads would mix their tracebacks.
         refusal = self._refusal
         if refusal is not None:
@@ -421,11 +459,12 @@ class CommitLog(LogReader):
             left: bytes of this record and of others that will be written right after it.
         """
         appender = self._appender
+        self._raise_if_replica()
         offset = appender.end_offset
         if offset + size > appender.file_limit:
             offset = self._roll(size)
         if offset + mapped_size > appender.record_limit:
-            self._look_ahead(offset, mapped_size)
+            appender.move_record_limit(self.look_ahead(offset, mapped_size))
         if left > size:
             self._reserve(offset + left)
         return offset
@@ -439,28 +478,38 @@ class CommitLog(LogReader):
         """
         if size > self.file_size - BLANK_MIN_SIZE:
             return False
+        self._raise_if_replica()
         appender = self._appender
         if appender.end_offset + size > appender.file_limit:
             self._roll(size)
         self._reserve(appender.end_offset + size)
         if appender.end_offset + mapped_size > appender.record_limit:
-            self._look_ahead(appender.end_offset, mapped_size)
+            appender.move_record_limit(self.look_ahead(appender.end_offset, mapped_size))
         return True
 
-    def _look_ahead(self, offset: int, size: int) -> None:
-        """Have space and pages after the log's end, and the next file where it is near."""
+    def _raise_if_replica(self) -> None:
+        # Every put of a replica comes here, as its appender has no room that was made before.
+        if self.feeding is not None:
+            raise self.feeding.refusal()
+
+    def look_ahead(self, offset: int, size: int) -> int:
+        """Have space and pages for bytes at ``offset`` and after, and the next file if it is near.
+
+        Returns:
+            Up to where there is space.
+        """
         # Two steps of pages are kept present; the next is requested when the first is used up. A
         # log with little in it takes small steps.
         appender, file = self._appender, self._appender.file
         position = offset - appender.base_offset
         step = min(max(position, _LEAST_STEP), PREFAULT_STEP)
         limit = min(offset + size + step, appender.file_limit)
-        self._reserve(limit)
-        appender.move_record_limit(limit)
+        self._reserve(max(limit, offset + size))
         if self.prefaults and file is not None:
             end = min(position + size + 2 * step, file.size)
             self._prefaulter.ask(file, position, end)
         self._prepare_next_file()
+        return limit
 
     def _reserve(self, end_offset: int) -> None:
         """Give the active file space for records that end up to ``end_offset`` and for a blank."""
@@ -486,21 +535,28 @@ class CommitLog(LogReader):
 
     def _roll(self, size: int) -> int:
         """End the active file with a blank and begin the next; return the offset to write at."""
-        self._raise_refusal()
+        self.raise_refusal()
         self._require_fits(size)
-        active, base = self._appender.file, self._appender.end_offset
+        end_offset = self._appender.end_offset
+        return self.begin_next_file(end_offset - end_offset % self.file_size)
+
+    def begin_next_file(self, base: int) -> int:
+        """Begin the next file, or the first one at ``base``; end the active file with a blank.
+
+        For whoever holds the lock; returns the new file's base.
+        """
+        self.raise_refusal()
+        active = self._appender.file
         if active is not None:
             base = active.base_offset + active.size
             self._prefaulter.forget(active)
-        elif base % self.file_size:
-            base -= base % self.file_size
         try:
             # The new file first: if there is no room for it, the old file stays active, and smaller
             # messages may still fit there.
             fresh = self._new_file(base)
         except OSError as error:
             if self._appender.file is not active:
-                self._raise_refusal()  # a signal handler closed the log
+                self.raise_refusal()  # a signal handler closed the log
             raise CreateMappedFileError(
                 "commit log", self.files.path(base), None, f"no next file: {error}"
             ) from error

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 __all__ = ["after_lost_ones", "count_queue_offsets"]
 
 
-def count_queue_offsets(log: LogReader) -> dict[tuple[str, int], int]:
-    """Read the whole log; return the next queue offset by (topic, queue id)."""
+def count_queue_offsets(log: LogReader, end: int | None = None) -> dict[tuple[str, int], int]:
+    """Read the log, up to ``end`` if given; return the next queue offset by (topic, queue id)."""
     found: dict[tuple[str, int], int] = {}
-    for batch in log.scan():
+    for batch in log.scan(end=end):
         if len(batch):
             _count(batch, found)
     return found

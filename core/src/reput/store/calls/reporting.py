@@ -23,6 +23,8 @@ def log_facts(log: CommitLog) -> dict[str, Any]:
         "max_physical_offset": log.max_physical_offset,
         "file_size": log.file_size,
         "file_count": log.file_count,
+        "role": "primary" if log.master is None else "replica",
+        "master": log.master,
     }
 
 

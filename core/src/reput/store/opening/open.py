@@ -37,6 +37,7 @@ from reput.store.calls.arguments import (
     listed,
     names_argument,
     path_argument,
+    text_argument,
 )
 from reput.store.config import read_sections
 from reput.store.marks.problems import Problems
@@ -74,6 +75,7 @@ def open_store(
     progress: Callable[[int, int], None] | None = None,
     threads: bool = True,
     follow_links: bool = False,
+    master: str | None = None,
 ) -> Store:
     """Open a store that reput or RocketMQ has written, or make a new one.
 
@@ -100,12 +102,17 @@ def open_store(
         follow_links: whether symbolic links below the store's directory are followed, wherever they
             lead. Only for links that you made yourself: in a store from a stranger, a link makes a
             writer change the file that it leads to. ``path`` itself may always be a link.
+        master: makes a new or empty store a replica, which takes no puts but the bytes of a
+            master's log (`Store.feed`); the text names the master in errors, for instance
+            ``"broker-a at 10.0.0.7:10911"``. The store stays a replica, also when it is opened
+            without this argument, until `Store.promote`. A replica may be given another name.
 
     Raises:
         TypeError: an argument of a wrong type.
         UnsafePathError: a link below the store's directory, a pipe or a device.
         StoreNotFoundError: there is no store, and ``mode`` is ``"r"`` or the directory holds other
             files.
+        NotReplicaError: ``master`` is given, and the store has messages of its own.
         StoreLockedError: another writer has the store open.
         ConfigError: an unknown section or option, or a wrong value.
         PluginError: a plugin that is missing, broken, or left out though the store uses it.
@@ -115,6 +122,8 @@ def open_store(
         raise ValueError(f'mode must be "w" or "r", not {mode!r}')
     if disk is not None and not isinstance(disk, Disk):
         raise TypeError(f"disk: a reput.files.Disk expected, found {shown(disk)}")
+    if master is not None and (not text_argument("master", master).strip() or mode != "w"):
+        raise ValueError('master: a name is expected, and mode="w", as the store records it')
     given = read_sections(config)
     root, outer = os.path.abspath(path_argument("path", path)), disk or Disk()
     asked = Asked(
@@ -128,6 +137,7 @@ def open_store(
         threads=flag_argument("threads", threads),
         disk=outer.at(root, follow_links=flag_argument("follow_links", follow_links)),
         outer=outer,
+        master=None if master is None else text_argument("master", master),
     )
     undoing = Undoing()
     try:

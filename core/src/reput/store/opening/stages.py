@@ -18,7 +18,7 @@ from reput.dispatch.config import DispatchConfig
 from reput.dispatch.records.manifest import Manifest
 from reput.dispatch.records.states import PluginRecords
 from reput.dispatch.running.calls import PluginCalls, texts_of
-from reput.errors import EXPECTED, StoreNotFoundError
+from reput.errors import EXPECTED, NotReplicaError, StoreNotFoundError
 from reput.files.mapping.allocate import FileAllocator
 from reput.files.mapping.mapped import MappedFileQueue
 from reput.files.names import OWN_DIRECTORY
@@ -97,6 +97,8 @@ class Asked:
     threads: bool
     disk: Disk
     """Bound to the store's directory."""
+    master: str | None
+    """Whose replica the store is to be; None for what the manifest says."""
     outer: Disk
     """Only for the directories above the store."""
 
@@ -138,6 +140,8 @@ class Settings:
     """As they are in the manifest."""
     log: CommitLogConfig
     dispatch: DispatchConfig
+    master: str | None
+    """Name of the master of a replica; None for a store that takes puts."""
     installed: Mapping[str, InstalledPlugin]
     """The installed plugins by name, those that the store does not use included."""
 
@@ -262,7 +266,10 @@ def configure(asked: Asked, manifest: Manifest | None, problems: Problems) -> Se
     kinds |= {name: plugin.config_type for name, plugin in plugins.plugins.items()}
     # An option that is ignored is not recorded again, so a writer warns of it once.
     recorded = {name: without_removed(kinds[name], sections[name]) for name in sections}
-    return Settings(plugins, recorded, log, dispatch, by_name)
+    master = asked.master
+    if master is None and manifest is not None:
+        master = manifest.master
+    return Settings(plugins, recorded, log, dispatch, master, by_name)
 
 
 def find_files(
@@ -276,6 +283,7 @@ def find_files(
     Raises:
         ConfigError: the option ``file_size`` contradicts the files.
         CorruptFileError: the files are no log's.
+        NotReplicaError: the log is to be a replica's, and holds messages that are not a master's.
     """
     pool = FilePool(asked.disk, _LOG_FILES_OPEN)
     undoing.in_any_case(pool.close)
@@ -285,11 +293,22 @@ def find_files(
     files.load(writable=asked.writable, damaged=held.problems.told)
     if not files.bases:
         files = MappedFileQueue(directory, settings.log.file_size, asked.disk, pool)
+    if asked.master is not None and (held.manifest is None or held.manifest.master is None):
+        _require_empty(asked, files)
     config = with_file_size(settings.log, files, asked.sections)
     LogReader(files, config.window_size).check_names()
     remembered = {**settings.sections.get(LOG_SECTION, {}), "file_size": config.file_size}
     sections = {**settings.sections, LOG_SECTION: remembered}
     return files, attrs.evolve(settings, log=config, sections=sections)
+
+
+def _require_empty(asked: Asked, files: MappedFileQueue) -> None:
+    if any(files.last_used(base, base + files.file_size) > base for base in files.bases):
+        raise NotReplicaError(
+            asked.root,
+            f"the store has messages of its own, so it cannot become a replica of {asked.master}; "
+            "name a new or an empty directory, or open this one without master=",
+        )
 
 
 # --------------------------------------------------------------------------- a writer's first steps
@@ -329,7 +348,8 @@ def begin_changes(
             disk.flush_directory(directory)
         with contextlib.suppress(PermissionError):  # another user's directory, which existed before
             asked.outer.flush_directory(os.path.dirname(asked.root))
-    fresh = Manifest(tuple(sorted(settings.plugins.plugins)), settings.sections)
+    names = tuple(sorted(settings.plugins.plugins))
+    fresh = Manifest(names, settings.sections, settings.master)
     if fresh != held.manifest:
         undoing.keep(take_back)  # if this fails, its name may not be on disk: no proper close
         fresh.save(asked.root, disk)
@@ -428,7 +448,7 @@ def note_log(
         Ranges in which each record has a checksum, also those that are put from now on.
     """
     checked = found.checked.until(found.report.end_offset)
-    if settings.log.record_crc:
+    if settings.log.record_crc and settings.master is None:
         checked = checked.from_on(found.report.end_offset)
     is_sound = is_checked_note_sound(asked.root, asked.disk)
     if not is_sound or not held.lock.is_signed or checked != found.checked:
@@ -487,6 +507,7 @@ def open_log(
         threads=asked.threads,
         # What another process appends from now on may be without checksums.
         checked=found.checked if asked.writable else found.checked.until(report.end_offset),
+        master=settings.master,
     )
     undoing.in_any_case(log.close)
     if not asked.writable and held.lock.writer() is Writer.OTHER:

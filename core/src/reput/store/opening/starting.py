@@ -19,7 +19,9 @@ from reput.dispatch.threads.flusher import PluginFlusher
 from reput.dispatch.threads.loop import ReputLoop
 from reput.dispatch.threads.workers import Workers
 from reput.dispatch.trimming import Trimming
+from reput.files.names import OWN_DIRECTORY
 from reput.log.recovery.loghead import LogHead
+from reput.log.writing.feeding import Feeding
 from reput.log.writing.queuefloors import QueueFloors
 from reput.log.writing.queueoffsets import after_lost_ones, count_queue_offsets
 from reput.store.access import OpenParts, StoreDoor
@@ -112,10 +114,18 @@ def start_writing(
     plugin_flusher = PluginFlusher(
         log, board, found.places, found.checkpoint, asked.path("checkpoint"), held.note, asked.disk
     )
-    queue_offsets = _queue_offsets(asked, plugins, log, loop, plugin_flusher, floors)
-    # Before the first put: a file that counts too many messages must not hide the next ones.
-    _make_ready(opener, plugins, queue_offsets)
-    log.start_writing(queue_offsets)
+
+    def ready(plugins: PluginSet) -> Mapping[tuple[str, int], int]:
+        queue_offsets = _queue_offsets(asked, plugins, log, loop, plugin_flusher, floors)
+        # Before the first put: a file that counts too many messages must not hide the next ones.
+        _make_ready(opener, plugins, queue_offsets)
+        return queue_offsets
+
+    if settings.master is None:
+        log.start_writing(ready(plugins))
+    else:
+        head, kept = LogHead.of(asked.root, asked.disk), asked.path(OWN_DIRECTORY, "lost+found")
+        log.start_writing({}, Feeding(log, head.note, kept, asked.disk))
     active = ActivePlugins(
         plugins,
         board,
@@ -162,7 +172,16 @@ def start_writing(
         trimming,
         settings.dispatch.close_timeout_ms,
     )
-    parts = OpenParts(asked.disk, log, reads, writes, active, closer, workers, holds, trimming)
+
+    def promote(feeding: Feeding) -> None:
+        with feeding.ending():
+            log.flusher.flush()
+            queue_offsets = ready(active.set)
+            members.promote(lambda: log.start_puts(queue_offsets))
+
+    parts = OpenParts(
+        asked.disk, log, reads, writes, active, closer, workers, holds, trimming, promote
+    )
     store = Store(parts, members, recovery=found.report, clean=held.clean, problems=())
     _let_in(store, parts, door)
     trimming.finish()

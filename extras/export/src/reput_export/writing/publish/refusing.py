@@ -44,7 +44,16 @@ def refuse_open(root: str, disk: Disk) -> None:
 
 
 def refuse_damaged(store: reput.Store) -> None:
-    """Refuse a store that an opening would have to repair, which loses what is damaged."""
+    """Refuse a store that an opening would have to repair, which loses what is damaged.
+
+    Also refuse a replica, whose messages come from its master.
+    """
+    if store.master is not None:
+        raise CodedError(
+            "OPTION",
+            f"{store.root}: the store is a replica of {store.master}; write to another store, or "
+            "end this with reput promote",
+        )
     found = store.recovery.finding
     if store.recovery.damages:
         found = store.recovery.damages[0].finding

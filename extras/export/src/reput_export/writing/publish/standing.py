@@ -105,7 +105,7 @@ def _brought_to_end(
         follow_links = disk.follows_links
         with reput.open(root, "w", config=given, disk=outer, follow_links=follow_links) as store:
             found = store.config.file_size
-            end, offsets = store.log.max_physical_offset, dict(store.log.queue_offsets)
+            end, offsets = store.log.max_physical_offset, dict(store.log.queue_offsets or {})
     except (CodedError, UnsafePathError):
         raise
     except StoreLockedError as error:

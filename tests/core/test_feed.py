@@ -1,0 +1,243 @@
+"""A replica: a store whose log is fed with the bytes of another one."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from pathlib import Path
+
+import pytest
+
+import reput
+from reput.errors import (
+    CorruptFeedError,
+    DivergedError,
+    FeedGapError,
+    NotReplicaError,
+    ReadOnlyStoreError,
+    ReplicaError,
+    StoreClosedError,
+)
+
+FILE_SIZE = 4096
+CONFIG = {"commitlog": {"file_size": FILE_SIZE}}
+MASTER = "broker-a at 10.0.0.7:10911"
+
+
+def message(number, size=40):
+    body = bytes([number % 251]) * size
+    return reput.Message("orders", body, queue_id=number % 3, tags="a")
+
+
+@pytest.fixture
+def master(tmp_path):
+    """A closed store of several files."""
+    with reput.open(tmp_path / "master", plugins=(), config=CONFIG) as store:
+        for number in range(60):
+            store.put(message(number, 20 + 37 * number % 600))
+    return tmp_path / "master"
+
+
+def log_of(path, start=0):
+    """The bytes of a closed store's log, from its first file up to its last record."""
+    with reput.open(path, "r", plugins=()) as store:
+        end = store.log.max_physical_offset
+    names = sorted(os.listdir(path / "commitlog"))
+    data = b"".join((path / "commitlog" / name).read_bytes() for name in names)
+    return data[start : end - int(names[0])]
+
+
+def files_of(path):
+    return {each.name: each.read_bytes() for each in sorted((Path(path) / "commitlog").iterdir())}
+
+
+def open_replica(path, **options):
+    return reput.open(path, plugins=(), config=CONFIG, master=MASTER, **options)
+
+
+def test_a_fed_log_is_the_masters_byte_for_byte(tmp_path, master):
+    data = log_of(master)
+    with open_replica(tmp_path / "replica") as store:
+        for start in range(0, len(data), 1000):
+            store.feed(start, data[start : start + 1000])
+            assert store.fed_offset == min(start + 1000, len(data))
+        assert store.log.max_physical_offset == len(data)
+    assert files_of(tmp_path / "replica") == files_of(master)
+
+
+def test_bytes_of_several_files_are_taken_at_once(tmp_path, master):
+    data = log_of(master)
+    with open_replica(tmp_path / "replica") as store:
+        store.feed(0, data)
+        found = sum(len(batch) for batch in store.scan(check_crc=True))
+    assert found == 60
+    assert files_of(tmp_path / "replica") == files_of(master)
+
+
+def test_a_replica_stays_one_until_it_is_promoted(tmp_path, master):
+    path = tmp_path / "replica"
+    with open_replica(path) as store:
+        store.feed(0, log_of(master))
+    with reput.open(path, plugins=()) as store:
+        assert (store.role, store.master) == ("replica", MASTER)
+        store.promote()
+        assert (store.role, store.master) == ("primary", None)
+    with reput.open(path, plugins=()) as store:
+        assert (store.role, store.master) == ("primary", None)
+
+
+def test_a_reader_knows_the_role(tmp_path):
+    open_replica(tmp_path).close()
+    with reput.open(tmp_path, "r", plugins=()) as store:
+        assert (store.role, store.master, store.fed_offset) == ("replica", MASTER, 0)
+        with pytest.raises(ReadOnlyStoreError):
+            store.feed(0, b"")
+        with pytest.raises(ReadOnlyStoreError):
+            store.promote()
+
+
+@pytest.mark.parametrize(
+    "put",
+    [
+        lambda store: store.put(message(1)),
+        lambda store: store.put_many([message(1), message(2)]),
+        lambda store: store.put_many([message(1), message(2)], whole=True),
+        lambda store: store.put(
+            reput.Message("t", b"x", born_host=("::1", 1))
+        ),  # is appended one by one
+    ],
+)
+def test_a_replica_refuses_puts_and_names_its_master(tmp_path, master, put):
+    data = log_of(master)
+    with open_replica(tmp_path / "replica") as store:
+        store.feed(0, data[:2000])
+        end = store.log.max_physical_offset
+        with pytest.raises(ReplicaError, match=r"10\.0\.0\.7.*reput promote"):
+            put(store)
+        assert store.log.max_physical_offset == end
+        store.feed(2000, data[2000:])
+        with pytest.raises(ReplicaError):
+            put(store)
+    assert files_of(tmp_path / "replica") == files_of(master)
+
+
+def test_a_promoted_store_continues_the_queues(tmp_path, master):
+    data = log_of(master)
+    with open_replica(tmp_path / "replica") as store:
+        store.feed(0, data[:-10])  # the last message stays behind
+        store.promote()
+        receipts = [store.put(message(number)) for number in range(3)]
+    assert [each.queue_offset for each in receipts] == [20, 20, 19]
+    with reput.open(tmp_path / "replica", plugins=()) as store:
+        assert store.clean
+        offsets = [offset for batch in store.scan() for offset in batch.queue_offset.tolist()]
+    assert offsets[-3:] == [20, 20, 19]
+    assert len(offsets) == 62
+
+
+def test_a_primary_takes_no_bytes(tmp_path):
+    with reput.open(tmp_path, plugins=(), config=CONFIG) as store:
+        with pytest.raises(NotReplicaError, match="master="):
+            store.feed(0, b"x")
+        with pytest.raises(NotReplicaError):
+            store.promote()
+        assert store.fed_offset == 0
+
+
+def test_a_store_with_messages_of_its_own_becomes_no_replica(tmp_path, master):
+    before = files_of(master)
+    with pytest.raises(NotReplicaError, match="messages of its own"):
+        open_replica(master)
+    assert files_of(master) == before
+    with reput.open(master, plugins=()) as store:
+        assert store.role == "primary"
+
+
+def test_an_empty_store_becomes_a_replica(tmp_path, master):
+    reput.open(tmp_path / "replica", plugins=(), config=CONFIG).close()
+    with open_replica(tmp_path / "replica") as store:
+        store.feed(0, log_of(master))
+    with reput.open(tmp_path / "replica", plugins=()) as store:
+        assert store.losses() == []
+        assert store.role == "replica"
+
+
+@pytest.mark.parametrize("name", ["", " "])
+def test_a_master_without_a_name_is_refused(tmp_path, name):
+    with pytest.raises(ValueError, match="master"):
+        reput.open(tmp_path, plugins=(), master=name)
+
+
+def test_a_gap_is_refused(tmp_path, master):
+    data = log_of(master)
+    with open_replica(tmp_path / "replica") as store:
+        store.feed(0, data[:100])
+        with pytest.raises(FeedGapError, match="from 100 on") as caught:
+            store.feed(101, data[101:200])
+        assert (caught.value.physical_offset, caught.value.fed_offset) == (101, 100)
+        store.feed(100, data[100:])
+        assert store.log.max_physical_offset == len(data)
+
+
+def test_an_empty_log_begins_at_the_start_of_any_file(tmp_path, master):
+    data = log_of(master)
+    with open_replica(tmp_path / "replica") as store:
+        with pytest.raises(FeedGapError, match="4096"):
+            store.feed(FILE_SIZE + 1, data[FILE_SIZE + 1 :])
+        store.feed(2 * FILE_SIZE, data[2 * FILE_SIZE :])
+        assert store.log.min_physical_offset == 2 * FILE_SIZE
+    expected = dict(itertools.islice(files_of(master).items(), 2, None))
+    assert files_of(tmp_path / "replica") == expected
+    with reput.open(tmp_path / "replica", plugins=()) as store:
+        assert store.clean
+        assert store.losses() == []  # nothing before its first file was ever here
+
+
+def test_overlapping_bytes_are_compared_and_skipped(tmp_path, master):
+    data = log_of(master)
+    with open_replica(tmp_path / "replica") as store:
+        store.feed(0, data[:5000])
+        store.feed(0, data[:3000])
+        store.feed(10, data[10:9000])
+        store.feed(8000, data[8000:])
+    assert files_of(tmp_path / "replica") == files_of(master)
+
+
+@pytest.mark.parametrize("place", [0, 777, 4095, 4097, 6999])
+def test_other_bytes_are_a_divergence_and_both_are_kept(tmp_path, master, place):
+    data = log_of(master)
+    other = bytearray(data)
+    other[place] ^= 1
+    path = tmp_path / "replica"
+    with open_replica(path) as store:
+        store.feed(0, data[:7000])
+        end = store.log.max_physical_offset
+        with pytest.raises(DivergedError, match=f"offset {place}:") as caught:
+            store.feed(0, bytes(other))
+        with pytest.raises(DivergedError):
+            store.feed(7000, data[7000:])
+        assert store.log.max_physical_offset == end
+    kept = Path(caught.value.kept)
+    assert kept.parent == path / "reput" / "lost+found"
+    assert kept.read_bytes() == other[place:]
+    assert log_of(path) == data[:end]
+
+
+@pytest.mark.parametrize("place", [0, 4, 30, 90, 9000])
+def test_a_record_that_is_not_valid_ends_the_log_and_may_be_fed_again(tmp_path, master, place):
+    data = log_of(master)
+    broken = bytearray(data)
+    broken[place] ^= 0xFF
+    with open_replica(tmp_path / "replica") as store:
+        with pytest.raises(CorruptFeedError, match=MASTER) as caught:
+            store.feed(0, broken)
+        assert store.fed_offset == store.log.max_physical_offset == caught.value.physical_offset
+        store.feed(store.fed_offset, data[store.fed_offset :])
+    assert files_of(tmp_path / "replica") == files_of(master)
+
+
+def test_a_closed_replica_takes_no_bytes(tmp_path):
+    store = open_replica(tmp_path)
+    store.close()
+    with pytest.raises(StoreClosedError):
+        store.feed(0, b"")
