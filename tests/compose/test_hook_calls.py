@@ -35,7 +35,7 @@ OFFLINE = {
 KNOWN = {**STORE, **{f"reput_{name}": given for name, given in STORE.items()}, **OFFLINE}
 BY_NAME = ("having", "usable", "_having", "no_answer")  # methods that take a hook's name first
 WITH_PREFIX = ("request", "_call", "_make", "_checked")  # methods that take it second, with prefix
-OF_TABLES = ("names", "takes", "items", "values", "get", "of", "keys")  # no hooks
+OF_TABLES = ("takes", "ranks", "items", "values", "get", "of", "keys")  # no hooks
 OF_PUTS = ("interest", "names", "all", "cover", "changed", "of")  # `_Hooks`, another class
 
 

@@ -220,18 +220,6 @@ def test_a_requirement_that_is_missing_and_a_cycle_name_the_plugins(tmp_path):
         open_with(tmp_path / "other", FirstPlugin(), LastPlugin(), Behind())
 
 
-def test_the_plan_says_who_comes_when_and_who_needs_whom(tmp_path):
-    with open_with(tmp_path, OtherPlugin(), NotesPlugin(), LastPlugin()) as store:
-        plan = store.plan()
-
-    assert [step.name for step in plan] == ["last", "notes", "other"]
-    by_name = {step.name: step for step in plan}
-    assert by_name["other"].requires == ("notes",)
-    assert by_name["notes"].required_by == ("other",)
-    assert by_name["last"].runs_after == ()
-    assert by_name["notes"].hooks == ("open", "recover", "dispatch", "flush")
-
-
 # --------------------------------------------------------------------------- suspending, resuming
 
 

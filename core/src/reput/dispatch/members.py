@@ -22,7 +22,7 @@ from reput.errors import PluginError, PluginOrderError
 from reput.files.names import OWN_DIRECTORY
 from reput.locks import new_lock
 from reput.log.progress import ProgressFile
-from reput.plugin.host.discovery import load_plugin, plugin_name
+from reput.plugin.host.discovery import plugin_name, plugin_of
 from reput.plugin.host.pluginset import CORE_SECTIONS
 
 if TYPE_CHECKING:
@@ -77,7 +77,8 @@ class Members:
             OSError: the manifest cannot be written; the store is unchanged.
         """
         with self._lock:
-            name, plugin = load_plugin(item, {**self.sections.get(_name_of(item), {}), **options})
+            name = item if isinstance(item, str) else plugin_name(item)
+            name, plugin = plugin_of(item, {name: {**self.sections.get(name, {}), **options}})
             if name in self.plugins.plugins:
                 raise PluginError(name, "the store uses it already")
             wider = self.plugins.with_plugin(name, plugin)
@@ -339,7 +340,3 @@ class Members:
 def _is_asked(each: PluginRunner) -> bool:
     """Whether a plugin was stopped on request, and not by a failure."""
     return each.stopped in (Stopped.BY_USER, Stopped.FOR_REMOVAL)
-
-
-def _name_of(item: str | Plugin) -> str:
-    return item if isinstance(item, str) else plugin_name(item)

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from reput.plugin.host.discovery import plugin_name as plugin_name
     from reput.plugin.host.hooktable import PluginHooks as PluginHooks
     from reput.plugin.host.hooktable import hooks_of as hooks_of
-    from reput.plugin.host.pluginset import PlanStep as PlanStep
     from reput.plugin.host.pluginset import PluginSet as PluginSet
     from reput.plugin.host.pluginset import default_plugins as default_plugins
     from reput.plugin.host.pluginset import dispatch_order as dispatch_order
@@ -52,7 +51,6 @@ _HOMES = {
     "MessageFilter": "filters",
     "MissingMessage": "answers",
     "NoConfig": "base",
-    "PlanStep": "host.pluginset",
     "Plugin": "base",
     "PluginHooks": "host.hooktable",
     "PluginSet": "host.pluginset",

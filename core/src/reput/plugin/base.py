@@ -104,34 +104,27 @@ def build_config(config_type: type, section: str, options: Mapping[str, Any]) ->
     known = attrs.fields_dict(config_type)
     if not isinstance(options, Mapping):
         raise ConfigError(section, "(section)", f"a table of options expected, not {options!r}")
-    removed = _removed_options(config_type)
-    for option in sorted(removed.keys() & options.keys()):
-        logger.warning(
-            "ignored option section=%s option=%s reason=%s", section, option, removed[option]
-        )
-    options = without_removed(config_type, options)
-    for option in options:
+    kept = without_removed(config_type, options)
+    for option in sorted(options.keys() - kept.keys()):
+        reason = config_type.removed_options[option]  # type: ignore[attr-defined]
+        logger.warning("ignored option section=%s option=%s reason=%s", section, option, reason)
+    for option in kept:
         if option not in known:
             raise ConfigError(section, str(option), "no such option", known_names(known))
     try:
-        return config_type(**options)
+        return config_type(**kept)
     except ConfigError:
         raise  # by a class that compares several options, and names one of them
     except (ValueError, TypeError) as error:
         reason = _reason(error)
-        option = _option_of(config_type, options, reason)
+        option = _option_of(config_type, kept, reason)
         raise ConfigError(section, option, reason.removeprefix(f"{option}: ")) from error
 
 
 def without_removed(config_type: type, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return ``options`` without those that ``config_type`` has removed."""
-    removed = _removed_options(config_type)
+    removed = getattr(config_type, "removed_options", ())
     return {option: value for option, value in options.items() if option not in removed}
-
-
-def _removed_options(config_type: type) -> Mapping[str, str]:
-    found: Mapping[str, str] = getattr(config_type, "removed_options", {})
-    return found
 
 
 def _option_of(config_type: type, options: Mapping[str, Any], reason: str) -> str:

@@ -110,7 +110,7 @@ def decide(
     for name, options in given.items():
         if not isinstance(options, Mapping):
             raise ConfigError(name, "(section)", f"a table of options expected, not {options!r}")
-        if name not in by_name and name not in active and is_own(name):
+        if name not in {*CORE_SECTIONS, *by_name, *active} and is_own(name):
             reason = f"the plugin is not installed ({how_to_install(name)})"
             raise ConfigError(name, "(section)", reason)
         sections[name] = {**sections.get(name, {}), **options}

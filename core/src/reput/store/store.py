@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from reput.plugin.access import TrimReport
     from reput.plugin.answers import QueryResult, QueueInfo, ReadColumns, ReadResult
     from reput.plugin.filters import MessageFilter
-    from reput.plugin.host.pluginset import PlanStep
     from reput.record.batch import DispatchBatch
     from reput.record.encoding.many import Columns
     from reput.record.messages.message import Message
@@ -516,10 +515,6 @@ class Store:
         A read-only store shows the values that the last writer recorded.
         """
         return self._active.states()
-
-    def plan(self) -> list[PlanStep]:
-        """Return the active plugins in dispatch order, with what each runs after and requires."""
-        return self._active.set.plan()
 
     def add_plugin(self, plugin: str | Plugin, options: Mapping[str, Any] | None = None) -> str:
         """Add a plugin to those that the store uses, now and at every later opening.

@@ -25,7 +25,6 @@ __all__ = [
     "how_to_install",
     "installed",
     "is_own",
-    "load_plugin",
     "plugin_name",
     "plugin_of",
 ]
@@ -120,24 +119,17 @@ def plugin_name(plugin: Plugin | type[Plugin]) -> str:
     return getattr(kind, "name", "") or kind.__name__.removesuffix("Plugin").lower()
 
 
-def load_plugin(item: str | Plugin, options: Mapping[str, Any]) -> tuple[str, Plugin]:
-    """Return name and object of a plugin that is given by its name or as an object.
-
-    Raises:
-        PluginNotFoundError: no plugin of that name is installed.
-        PluginError: ``item`` is no plugin, or its class cannot be imported or made.
-        ConfigError: a wrong option.
-    """
-    name = item if isinstance(item, str) else ""
-    return plugin_of(item, {name: options}, installed() if name else [])
-
-
 def plugin_of(
     item: Any,
     config: Mapping[str, Mapping[str, Any]],
-    offered: Iterable[InstalledPlugin],
+    offered: Iterable[InstalledPlugin] | None = None,
 ) -> tuple[str, Plugin]:
-    """Return name and object of a plugin; ``offered`` are the installed plugins.
+    """Return name and object of a plugin that is given by its name or as an object.
+
+    Args:
+        item: the name or the object.
+        config: options by plugin.
+        offered: the installed plugins, if the caller has looked them up already.
 
     Raises:
         PluginNotFoundError: no plugin of that name is among them.
@@ -151,7 +143,7 @@ def plugin_of(
         raise PluginError(plugin_name(item), reason)
     if not isinstance(item, str):
         raise PluginError(str(item), "a plugin's name, or a reput.Plugin object expected")
-    known = {found.name: found for found in offered}
+    known = {found.name: found for found in (installed() if offered is None else offered)}
     if item not in known:
         raise PluginNotFoundError(
             item,

@@ -13,7 +13,7 @@ and a misspelt hook is found.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -25,14 +25,18 @@ from reput.plugin import hookspecs
 if TYPE_CHECKING:
     from reput.plugin.base import Plugin
 
-__all__ = ["PREFIX", "Hook", "PluginHooks", "hook_names", "hooks_of", "rank_of"]
+__all__ = ["HOOK_NAMES", "Hook", "PluginHooks", "hooks_of"]
 
-PREFIX: Final = "reput_"
+_PREFIX: Final = "reput_"
 _WRAPPERS: Final = ("wrapper", "hookwrapper", "specname")
 _RANKS: Final = ("tryfirst", "trylast")
 
 Hook = Callable[..., Any]
 """A plugin's function; it is called by keyword, with all arguments that the hook has."""
+HOOK_NAMES: Final = tuple(
+    name.removeprefix(_PREFIX) for name in vars(hookspecs) if name.startswith(_PREFIX)
+)
+"""A store's hooks without their prefix, in life-cycle order."""
 
 
 class PluginHooks:
@@ -40,12 +44,14 @@ class PluginHooks:
 
     Attributes:
         takes: arguments that the plugin's function takes, by hook.
+        ranks: when the plugin is asked among those that implement the hook: -1 early, 0, 1 late.
     """
 
     def __init__(self, **functions: Hook) -> None:
         """Take functions as the hooks of their names; `of` takes a plugin's, and checks them."""
         self.takes: dict[str, frozenset[str]] = {}
-        vars(self).update(dict.fromkeys(hook_names()) | functions)
+        self.ranks: dict[str, int] = {}
+        vars(self).update(dict.fromkeys(HOOK_NAMES) | functions)
 
     if TYPE_CHECKING:  # the attributes are the functions of `hookspecs`
 
@@ -64,29 +70,13 @@ class PluginHooks:
                 with an option that reput ignores.
         """
         found = cls()
-        for hook, offered, implementation in _contract().implementations(name, plugin):
-            function, taken = implementation.function, _arguments_of(implementation)
-            short = hook.removeprefix(PREFIX)
-            found.takes[short] = taken
-            vars(found)[short] = function if taken == offered else _passing(function, taken)
+        for hook, taken, offered, made in _contract().implementations(name, plugin):
+            short = hook.removeprefix(_PREFIX)
+            found.takes[short], found.ranks[short] = taken, made.trylast - made.tryfirst
+            vars(found)[short] = (
+                made.function if taken == offered else _passing(made.function, taken)
+            )
         return found
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The hooks that the plugin implements, without their prefix, in life-cycle order."""
-        return tuple(name for name in hook_names() if getattr(self, name) is not None)
-
-
-@functools.cache
-def hook_names() -> tuple[str, ...]:
-    """Return the names of a store's hooks, without their prefix, in life-cycle order."""
-    return tuple(name.removeprefix(PREFIX) for name in vars(hookspecs) if name.startswith(PREFIX))
-
-
-def rank_of(hook: Hook) -> int:
-    """Return when a plugin is asked among those that implement the hook: -1 early, 0, 1 late."""
-    marked = getattr(hook, f"{hookspecs.PROJECT}_impl")
-    return bool(marked["trylast"]) - bool(marked["tryfirst"])
 
 
 def hooks_of(name: str, plugin: Plugin, specs: ModuleType) -> pluggy.HookRelay:
@@ -110,7 +100,7 @@ def hooks_of(name: str, plugin: Plugin, specs: ModuleType) -> pluggy.HookRelay:
             name.
     """
     manager = _Manager(specs)
-    _ = list(manager.implementations(name, plugin))
+    manager.implementations(name, plugin)
     manager.register(plugin, name)
     return manager.hook
 
@@ -134,13 +124,13 @@ class _Manager(pluggy.PluginManager):
 
     def implementations(
         self, name: str, plugin: Plugin
-    ) -> Iterator[tuple[str, frozenset[str], pluggy.HookImpl]]:
-        """Yield each hook that a plugin implements, its arguments, and the implementation.
+    ) -> list[tuple[str, frozenset[str], frozenset[str], pluggy.HookImpl]]:
+        """Return each hook that a plugin has, with arguments taken and offered, and the function.
 
         Raises:
             PluginError: what `PluginHooks.of` and `hooks_of` say.
         """
-        kind = type(plugin)
+        kind, found = type(plugin), []
         for hook in dir(kind):
             if not hook.startswith(f"{self.owner}_") or not callable(getattr(kind, hook)):
                 continue
@@ -160,13 +150,15 @@ class _Manager(pluggy.PluginManager):
             for option in ignored:
                 if marked.get(option):
                     raise PluginError(name, f"{hook} is marked with {option}, which reput ignores")
-            found = pluggy.HookImpl(plugin, name, getattr(plugin, hook), marked)
-            offered = frozenset(spec.argnames)
-            unknown = ", ".join(sorted(_arguments_of(found) - offered))
-            if unknown:
+            made = pluggy.HookImpl(plugin, name, getattr(plugin, hook), marked)
+            # Arguments with a default, too: the plugin has the default for calls of its own.
+            taken, offered = frozenset(made.argnames + made.kwargnames), frozenset(spec.argnames)
+            if taken - offered:
+                unknown = ", ".join(sorted(taken - offered))
                 has = ", ".join(spec.argnames) or "no arguments"
                 raise PluginError(name, f"{hook} takes {unknown}; the hook has {has}")
-            yield hook, offered, found
+            found.append((hook, taken, offered, made))
+        return found
 
 
 @functools.cache
@@ -176,11 +168,6 @@ def _contract() -> _Manager:
     An opening would show it: it checks the hooks of each of its plugins.
     """
     return _Manager(hookspecs)
-
-
-def _arguments_of(implementation: pluggy.HookImpl) -> frozenset[str]:
-    # Arguments with a default count too: the plugin has the default for calls of its own.
-    return frozenset((*implementation.argnames, *implementation.kwargnames))
 
 
 def _passing(function: Hook, taken: frozenset[str]) -> Hook:

@@ -6,38 +6,23 @@ An installed plugin is active only in stores that name it. Each store has its ow
 from __future__ import annotations
 
 import logging
+import operator
 from collections.abc import Iterable, Mapping
 from graphlib import CycleError, TopologicalSorter
 from typing import Any, Self
-
-import attrs
 
 from reput.errors import ConfigError, PluginError, PluginOrderError, known_names
 from reput.files.names import is_safe_name
 from reput.plugin.base import Plugin
 from reput.plugin.host.discovery import InstalledPlugin, installed, plugin_of
-from reput.plugin.host.hooktable import Hook, PluginHooks, rank_of
+from reput.plugin.host.hooktable import Hook, PluginHooks
 
-__all__ = ["CORE_SECTIONS", "PlanStep", "PluginSet", "default_plugins", "dispatch_order"]
+__all__ = ["CORE_SECTIONS", "PluginSet", "default_plugins", "dispatch_order"]
 
 logger = logging.getLogger(__name__)
 
 CORE_SECTIONS = ("commitlog", "dispatch")
 """Configuration sections of the core; no plugin may have such a name."""
-
-
-@attrs.frozen
-class PlanStep:
-    """One plugin's place in the dispatch order."""
-
-    name: str
-    runs_after: tuple[str, ...]
-    """Active plugins that see each batch before it, by its ``runs_after``."""
-    requires: tuple[str, ...]
-    """Active plugins that it cannot run without."""
-    required_by: tuple[str, ...]
-    hooks: tuple[str, ...]
-    """Hooks that it implements, without their prefix."""
 
 
 class PluginSet:
@@ -107,20 +92,6 @@ class PluginSet:
         """
         return self._with({key: value for key, value in self.plugins.items() if key != name})
 
-    def plan(self) -> list[PlanStep]:
-        """Return, for each plugin in dispatch order, what it runs after and requires."""
-        active = self.plugins
-        return [
-            PlanStep(
-                name,
-                tuple(sorted(set(plugin.runs_after) & active.keys())),
-                tuple(sorted(plugin.requires)),
-                tuple(sorted(key for key, other in active.items() if name in other.requires)),
-                self.hooks[name].names,
-            )
-            for name, plugin in active.items()
-        ]
-
     def having(self, hook: str) -> list[tuple[str, Hook]]:
         """Return the plugins that implement one hook, in dispatch order.
 
@@ -134,11 +105,12 @@ class PluginSet:
             Pairs of a plugin's name and its function.
         """
         found = [
-            (name, function)
+            (hooks.ranks[hook], name, function)
             for name, hooks in self.hooks.items()
             if (function := getattr(hooks, hook)) is not None
         ]
-        return sorted(found, key=lambda pair: rank_of(pair[1]))
+        found.sort(key=operator.itemgetter(0))
+        return [(name, function) for _, name, function in found]
 
 
 def default_plugins(

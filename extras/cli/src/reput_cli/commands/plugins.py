@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING, Any
 
+import attrs
 import click
 
 from reput.installing import install_command
@@ -164,7 +165,7 @@ def _show_store(path: str, *, plan: bool, as_json: bool) -> None:
     with open_to_read(path) as store:
         if as_json:
             documents = pluginstates.plugin_documents(store, pluginstates.states_of(store))
-            steps = pluginstates.plan_documents(store)
+            steps = [attrs.asdict(step) for step in pluginstates.plan_of(store)]
             problems = list(store.problems)
             print_json(
                 {
@@ -175,10 +176,10 @@ def _show_store(path: str, *, plan: bool, as_json: bool) -> None:
                     "plan": steps,
                 }
             )
-        elif not store.plan():
+        elif not store.plugin_objects:
             click.echo(f"The store at {store.root} uses no plugins.")
         elif plan:
-            pluginstates.print_plan(store.plan())
+            pluginstates.print_plan(pluginstates.plan_of(store))
         else:
             pluginstates.print_active(store)
             click.echo()

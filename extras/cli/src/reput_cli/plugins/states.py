@@ -18,15 +18,16 @@ from reput_cli.kit.output import (
     print_heading,
     print_table,
 )
+from reput_cli.plugins.docs import hooks_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from reput import PluginState, Store
-    from reput.plugin import PlanStep
 
 __all__ = [
-    "plan_documents",
+    "PlanStep",
+    "plan_of",
     "plugin_documents",
     "print_active",
     "print_plan",
@@ -57,6 +58,35 @@ _FIELDS = (
 )
 
 
+@attrs.frozen
+class PlanStep:
+    """One plugin's place in the dispatch order."""
+
+    name: str
+    runs_after: tuple[str, ...]
+    """Active plugins that see each batch before it, by its ``runs_after``."""
+    requires: tuple[str, ...]
+    """Active plugins that it cannot run without."""
+    required_by: tuple[str, ...]
+    hooks: tuple[str, ...]
+    """Hooks that it implements, without their prefix, in life-cycle order."""
+
+
+def plan_of(store: Store) -> list[PlanStep]:
+    """Return, for each plugin in dispatch order, what it runs after and requires."""
+    active = store.plugin_objects
+    return [
+        PlanStep(
+            name,
+            tuple(sorted(set(plugin.runs_after) & active.keys())),
+            tuple(sorted(plugin.requires)),
+            tuple(sorted(key for key, other in active.items() if name in other.requires)),
+            tuple(hook.removeprefix("reput_") for hook in hooks_of(type(plugin))),
+        )
+        for name, plugin in active.items()
+    ]
+
+
 def states_of(store: Store) -> list[PluginState]:
     """Return the plugins' states; for a read-only store, those in the process that writes it."""
     from reput.storefiles import READING, Phase
@@ -80,11 +110,6 @@ def plugin_documents(store: Store, states: Sequence[PluginState]) -> list[dict[s
         {name: getattr(state, name) for name in _FIELDS} | {"facts": facts.get(state.name, {})}
         for state in states
     ]
-
-
-def plan_documents(store: Store) -> list[dict[str, Any]]:
-    """Return the order of dispatching for ``--json``."""
-    return [attrs.asdict(step) for step in store.plan()]
 
 
 def plugin_facts(store: Store) -> dict[str, dict[str, Any]]:
