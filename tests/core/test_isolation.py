@@ -124,9 +124,9 @@ def test_pauses_between_retries_double_up_to_the_longest(tmp_path):
         put(store, 1)
         each = loop.board.runners["bad"]
         while loop.shared.step() and each.phase == "retrying":
-            pauses.append(round(each.retry_at - now, 6))
+            pauses.append(round(each.retries.at - now, 6))
             assert not loop.shared.step()  # not before its time
-            now = each.retry_at
+            now = each.retries.at
 
     assert pauses == [0.1, 0.2, 0.4, 0.5, 0.5]
     assert each.phase == "suspended"

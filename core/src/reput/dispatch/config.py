@@ -1,15 +1,17 @@
-"""What a store does when a plugin fails: the configuration section ``dispatch``."""
+"""What a store does when a plugin fails: the section ``dispatch``, and when calls are retried."""
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
 import attrs
 
 from reput.bounds import INT32_MAX, whole_between
+from reput.errors import CreateMappedFileError
 
-__all__ = ["HALT", "POLICIES", "SKIP", "SUSPEND", "DispatchConfig"]
+__all__ = ["HALT", "POLICIES", "SKIP", "SUSPEND", "DispatchConfig", "Retries", "is_disk_full"]
 
 SUSPEND: Final = "suspend"
 SKIP: Final = "skip"
@@ -60,13 +62,43 @@ class DispatchConfig:
     close_timeout_ms: ClassVar[int] = 10_000
     """How long closing a store waits for plugins that are behind, unless its caller says it."""
 
-    def pause_seconds(self, attempts: int) -> float:
-        """Return how long to wait after ``attempts`` failures in a row."""
-        pause_ms = self.retry_pause_ms << min(attempts - 1, 30)
-        return min(pause_ms, self.retry_max_pause_ms) / 1_000
-
     def policy_of(self, plugin: str) -> str:
         """Return the policy for one plugin."""
         if isinstance(self.on_error, str):
             return self.on_error
         return self.on_error.get(plugin) or self.on_error.get(_OTHERS, SUSPEND)
+
+
+@attrs.define(eq=False)
+class Retries:
+    """Counts failures in a row of one kind of call, and decides when it is retried."""
+
+    config: DispatchConfig
+    count: int = 0
+    """Failures since the last success."""
+    at: float = 0.0
+    """When to retry, in the seconds that the caller passes."""
+    are_over: bool = False
+    """Whether the last retry has failed; never if the disk is full."""
+
+    def failed(self, error: BaseException, now: float) -> float:
+        """Count a failure; return how many seconds to wait before the next retry."""
+        config, is_full = self.config, is_disk_full(error)
+        self.count += 1
+        self.are_over = self.count > config.retry_count and not is_full
+        pause_ms = config.retry_pause_ms << min(self.count - 1, 30)
+        if is_full or pause_ms > config.retry_max_pause_ms:
+            pause_ms = config.retry_max_pause_ms
+        if not self.are_over:
+            self.at = now + pause_ms / 1_000
+        return pause_ms / 1_000
+
+    def succeeded(self) -> None:
+        """Note a success: the next failure is the first one."""
+        self.count, self.at, self.are_over = 0, 0.0, False
+
+
+def is_disk_full(error: BaseException) -> bool:
+    """Whether ``error`` ends when there is space on the disk again."""
+    is_full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+    return is_full or isinstance(error, CreateMappedFileError)

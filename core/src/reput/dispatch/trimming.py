@@ -26,7 +26,6 @@ Source: RocketMQ ``MappedFileQueue#deleteExpiredFileByTime`` and ``CleanConsumeQ
 
 from __future__ import annotations
 
-import errno
 import logging
 import os
 import threading
@@ -35,6 +34,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
+from reput.dispatch.config import is_disk_full
 from reput.errors import ReputError
 from reput.files.names import OWN_DIRECTORY
 from reput.locks import new_lock
@@ -52,7 +52,6 @@ logger = logging.getLogger(__name__)
 
 __all__ = ["Trimming", "preview"]
 
-_NO_SPACE: Final = (errno.ENOSPC, errno.EDQUOT)
 _MARK: Final = "trimming"
 
 
@@ -147,7 +146,7 @@ class Trimming:
             try:
                 self._write_down(offsets, end)
             except OSError as error:
-                if error.errno not in _NO_SPACE:
+                if not is_disk_full(error):
                     raise
                 # No room even for these notes: removing one file makes room for them.
                 self._remove_below(start + log.file_size)
@@ -171,7 +170,7 @@ class Trimming:
             self.holds.flush()
         except OSError as error:
             # Mostly the checkpoint. A failed write on a full disk must not prevent making room.
-            if error.errno not in _NO_SPACE:
+            if not is_disk_full(error):
                 raise
             logger.warning("progress not written error=%s", error)
 

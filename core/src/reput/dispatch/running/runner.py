@@ -28,7 +28,6 @@ batch.
 
 from __future__ import annotations
 
-import errno
 import functools
 import logging
 import threading
@@ -39,7 +38,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from reput.dispatch.config import HALT, SKIP, DispatchConfig
+from reput.dispatch.config import HALT, SKIP, DispatchConfig, Retries, is_disk_full
 from reput.dispatch.running.phase import Figures, Phase, Place, Stopped
 from reput.dispatch.running.pluginthread import Call
 from reput.errors import StoreClosedError
@@ -57,7 +56,6 @@ __all__ = ["Board", "PluginRunner", "text_of"]
 
 _ACTIVE: Final = (Phase.RUNNING, Phase.RETRYING)
 _STOPPED: Final = (Phase.SUSPENDED, Phase.HALTED, Phase.BROKEN)
-_NO_SPACE: Final = (errno.ENOSPC, errno.EDQUOT)
 
 
 @attrs.define(eq=False)
@@ -78,7 +76,7 @@ class Board:
     is_stopping: bool = attrs.field(default=False, init=False)
     """Whether the store closes, so that a refused call is no failure of the plugin."""
     is_finishing: bool = attrs.field(default=False, init=False)
-    """Whether there are no more retries."""
+    """Whether the store closes: what is to be retried is due now, for the last time."""
     changed: Flag = attrs.field(factory=Flag, init=False)
     """Set when a plugin's state has changed; cleared when records are written."""
     _moved: Flag = attrs.field(factory=Flag, init=False)
@@ -101,13 +99,6 @@ class Board:
         with self.lock:
             if self.halted == name:
                 self.halted = None
-
-    def finish(self) -> None:
-        """Retry everything at once, for the last time: the store closes."""
-        with self.lock:
-            self.is_finishing = True
-            for runner in self.runners.values():
-                runner.retry_at = 0.0
 
     def look_for_stalls(self) -> None:
         """Mark every plugin that does not return from a call as stalled."""
@@ -174,13 +165,11 @@ class PluginRunner:
         self.last_error: str | None = None
         self.cut_to: int | None = None
         """After a failed flush: progress up to which its files are sound; else None."""
-        self.retry_at = 0.0
-        """When to retry, in seconds of the board's clock."""
+        self.retries = Retries(board.config)
+        """Of batches; in seconds of the board's clock."""
         self.group: Any = None
         """The `ReadGroup` that dispatches to it; set by the loop, under the board's lock."""
         self.figures = Figures(skipped_count)
-        self._attempts = 0
-        """Failures since the last batch that succeeded."""
         self._skipped_in_a_row = 0
         self._stalled_in: Call | None = None
 
@@ -231,7 +220,8 @@ class PluginRunner:
     @property
     def may_dispatch(self) -> bool:
         """Whether the plugin may be given messages now, and is not in a pause."""
-        is_due = self.phase is Phase.RUNNING or self.retry_at <= self._board.now()
+        board = self._board
+        is_due = self.phase is Phase.RUNNING or self.retries.at <= board.now() or board.is_finishing
         return is_due and self.hooks.dispatch is not None and self.may_run
 
     @property
@@ -372,7 +362,9 @@ class PluginRunner:
         with self._board.lock:
             count = len(batch)
             self.figures.count(count, seconds, processor_seconds)
-            self._attempts = self._skipped_in_a_row = 0
+            self._skipped_in_a_row = 0
+            if self.retries.count:
+                self.retries.succeeded()
             place = Place(batch.end_offset, self.place.record_offset, self.place.store_timestamp)
             if count:
                 last_offset = batch.base_offset + int(batch.start[-1])
@@ -418,31 +410,26 @@ class PluginRunner:
         Returns:
             Whether the batch must be skipped.
         """
-        config, no_space = self._board.config, _is_no_space(error)
         with self._board.lock:
             self.last_error = text_of(error)
             if self.phase in _STOPPED:
                 # While the call was under way, the user stopped the plugin, or a flush of its files
                 # failed. A retry would let it go on regardless.
                 return False
-            self._attempts += 1
-            again = no_space or self._attempts <= config.retry_count
-            if again and not self._board.is_finishing:
+            pause = self.retries.failed(error, self._board.now())
+            if not self.retries.are_over and not self._board.is_finishing:
                 self.figures.failure_count += 1
-                pause = config.pause_seconds(self._attempts)
-                if no_space:
-                    pause = config.retry_max_pause_ms / 1_000
-                self.phase, self.retry_at = Phase.RETRYING, self._board.now() + pause
+                self.phase = Phase.RETRYING
                 logger.warning(
                     "plugin failed, tried again plugin=%s attempt=%d pause_s=%g error=%s",
                     self.name,
-                    self._attempts,
+                    self.retries.count,
                     pause,
                     self.last_error,
                 )
                 self._board.changed.set()
                 return False
-        if config.policy_of(self.name) == SKIP and not no_space:
+        if self._board.config.policy_of(self.name) == SKIP and not is_disk_full(error):
             self.figures.failure_count += 1
             return True
         self.fail(error)
@@ -510,7 +497,8 @@ class PluginRunner:
         """Give the plugin, which was opened again, messages from ``position`` on."""
         with self._board.lock:
             self.place = Place(position)
-            self._attempts = self._skipped_in_a_row = 0
+            self.retries.succeeded()
+            self._skipped_in_a_row = 0
             self.last_error = self.cut_to = self._stalled_in = self.stopped = None
             self.figures.forget_times()
             self._board.go_on(self.name)
@@ -521,7 +509,3 @@ class PluginRunner:
 def text_of(error: BaseException) -> str:
     """Return type and text of an error."""
     return "".join(traceback.format_exception_only(error)).strip()
-
-
-def _is_no_space(error: BaseException) -> bool:
-    return isinstance(error, OSError) and error.errno in _NO_SPACE

@@ -25,6 +25,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from reput.dispatch.config import Retries
 from reput.dispatch.running.phase import Phase
 from reput.flags import Flag
 from reput.locks import new_lock
@@ -68,8 +69,7 @@ class ReadGroup:
         self._is_stepping = False
         self.read_error: Exception | None = None
         """Why the log could not be read the last time; None if it could."""
-        self._read_failures = 0
-        """Failed reads in a row."""
+        self._read_retries = Retries(self._board.config)
         self._reader = feed.log.read_ahead()
         self._window_size = feed.log.config.window_size
         self._short_size = self._window_size
@@ -95,7 +95,9 @@ class ReadGroup:
                 is_done = self._round()
             finally:
                 self._is_stepping = False
-        self._read_failures, self.read_error = 0, None
+        if self.read_error is not None:
+            self._read_retries.succeeded()
+            self.read_error = None
         if is_done:
             self._board.notify_moved()
         return is_done
@@ -287,7 +289,7 @@ class ReadGroup:
 
     def seconds_to_retry(self) -> float | None:
         """Return how long until the first retry; None if no member is to be retried."""
-        times = [each.retry_at for each in self.runners if each.phase is Phase.RETRYING]
+        times = [each.retries.at for each in self.runners if each.phase is Phase.RETRYING]
         return max(min(times) - self._board.now(), 0.001) if times else None
 
     def rest(self, used: float) -> None:
@@ -306,16 +308,15 @@ class ReadGroup:
     @property
     def unreadable(self) -> Exception | None:
         """Why the log cannot be read, if retries have failed, too; else None."""
-        return self.read_error if self._read_failures > self._board.config.retry_count else None
+        return self.read_error if self._read_retries.are_over else None
 
     def reading_failed(self, error: Exception) -> None:
         """Note that the log cannot be read, and rest until a caller begins to wait."""
         self.read_error = error
-        self._read_failures += 1
-        pause = self._board.config.pause_seconds(self._read_failures)
+        pause = self._read_retries.failed(error, self._board.now())
         logger.error(
             "log not read, tried again attempt=%d pause_s=%g",
-            self._read_failures,
+            self._read_retries.count,
             pause,
             exc_info=error,
         )

@@ -210,7 +210,7 @@ class ReputLoop:
 
     def finish(self, timeout: float) -> bool:
         """Bring all plugins to the log's end for the last time, without later retries."""
-        self.board.finish()
+        self.board.is_finishing = True
         self.wake()
         try:
             return self.wait(self.feed.log.max_physical_offset, timeout)

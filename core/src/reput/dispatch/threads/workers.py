@@ -9,7 +9,6 @@ The store's clock may jump either way, so a thread that waits for a time sleeps 
 
 from __future__ import annotations
 
-import errno
 import logging
 import math
 import time
@@ -18,20 +17,19 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
+from reput.dispatch.config import Retries
 from reput.dispatch.running.calls import is_users_interrupt
-from reput.errors import CreateMappedFileError, StoreClosedError
+from reput.errors import StoreClosedError
 
 if TYPE_CHECKING:
     from reput.dispatch.running.pluginthread import Call
     from reput.dispatch.running.runner import Board, PluginRunner
-    from reput.plugin.host.hooktable import Hook
 
 logger = logging.getLogger(__name__)
 
 __all__ = ["Work", "Workers"]
 
 _HOOK: Final = "reput_work"
-_NO_SPACE: Final = (errno.ENOSPC, errno.EDQUOT)
 _LONGEST_SLEEP: Final = 1.0  # seconds until a jump of the clock is noticed
 _AT_ONCE: Final = -1  # a time before any clock's
 
@@ -40,24 +38,14 @@ _AT_ONCE: Final = -1  # a time before any clock's
 class Work:
     """The work of one plugin, and when it is due."""
 
-    function: Hook
-    """Takes ``now``; returns when to be called again, ms, or None."""
     runner: PluginRunner
     board: Board
     clock: Callable[[], int]
+    retries: Retries
     due: int | None = _AT_ONCE
     is_woken: bool = False
     is_over: bool = False
     """Whether it is not called any more, as the store closes or the plugin was removed."""
-    attempts: int = 0
-    """Failures since the last call that succeeded."""
-    retry_at: float = 0.0
-    """When to retry, in seconds of `time.monotonic`."""
-
-    @property
-    def name(self) -> str:
-        """The plugin's name."""
-        return self.runner.name
 
     @property
     def may_run(self) -> bool:
@@ -71,39 +59,32 @@ class Work:
             return None
         return self.clock() if self.is_woken or self.due == _AT_ONCE else self.due
 
-    @property
-    def is_due(self) -> bool:
-        """Whether it must be called now."""
-        if self.attempts:
-            return self.retry_at <= time.monotonic()
-        return self.is_woken or (self.due is not None and self.due <= self.clock())
-
     def work(self) -> float | None:
         """Request a call if one is due; return how long the thread may sleep, None for any time."""
-        if self.is_due:
+        if self.retries.count:
+            is_due = self.retries.at <= self.board.now()
+        else:
+            is_due = self.is_woken or (self.due is not None and self.due <= self.clock())
+        if is_due:
             self.request()
         if not self.may_run:
             return _LONGEST_SLEEP if self.due is not None else None
-        if self.attempts:
-            return max(self.retry_at - time.monotonic(), 0.001)
+        if self.retries.count:
+            return max(self.retries.at - self.board.now(), 0.001)
         if self.due is None:
             return None
         return min(max((self.due - self.clock()) / 1_000, 0.0), _LONGEST_SLEEP)
 
     def request(self) -> Call | None:
         """Request a call from the plugin's thread; None if it may not run."""
+        hook = self.runner.hooks.work
+        assert hook is not None
         with self.board.lock:  # so that a plugin that is suspended meanwhile is waited for
             if not self.may_run:
                 return None
             self.is_woken = False  # before the call: a wake from here on is seen after it
             try:
-                return self.board.calls.request(
-                    self.name,
-                    _HOOK,
-                    lambda: self.function(now=self.clock()),
-                    then=self._done,
-                    after=self.runner.ended,
-                )
+                return self.runner.request(_HOOK, lambda: hook(now=self.clock()), self._done)
             except StoreClosedError:
                 return None
 
@@ -115,26 +96,22 @@ class Work:
         if error is None and not is_time:
             error = TypeError(f"reput_work returned {due!r}; a time in ms or None expected")
         if error is None:
-            self.due, self.attempts, self.retry_at = due, 0, 0.0
+            self.due = due
+            self.retries.succeeded()
         elif not self.is_over:
             self._failed(error)
 
     def _failed(self, error: BaseException) -> None:
-        config = self.board.config
-        self.attempts += 1
         self.due = _AT_ONCE
-        number = error.errno if isinstance(error, OSError) else None
-        no_space = number in _NO_SPACE or isinstance(error, CreateMappedFileError)
-        if not no_space and self.attempts > config.retry_count:
-            self.attempts = 0
+        pause = self.retries.failed(error, self.board.now())
+        if self.retries.are_over:
+            self.retries.succeeded()  # once it is resumed
             self.runner.fail(error)
             return
-        pause = config.pause_seconds(self.attempts)
-        self.retry_at = time.monotonic() + pause
         logger.warning(
             "work failed, tried again name=%s attempt=%d pause_s=%g error=%r",
-            self.name,
-            self.attempts,
+            self.runner.name,
+            self.retries.count,
             pause,
             error,
         )
@@ -156,21 +133,17 @@ class Workers:
         self._is_running = False
         board.listen(self.wake_all)
 
-    # ------------------------------------------------------------------ adding and removing
-
     def use(self) -> None:
         """Run the work of the board's current plugins from now on, and of no others."""
-        runners = self._board.runners
+        board = self._board
         for name, work in list(self._works.items()):
-            if runners.get(name) is not work.runner:
+            if board.runners.get(name) is not work.runner:
                 work.is_over = True
                 del self._works[name]
-        for name, each in runners.items():
+        for name, each in board.runners.items():
             if each.hooks.work is not None and name not in self._works:
-                work = Work(each.hooks.work, each, self._board, self._clock)
-                self._works[name] = work
-                if self._is_running:
-                    self._board.calls.line_of(name).do(work.work)
+                self._works[name] = Work(each, board, self._clock, Retries(board.config))
+        self.look_after()
 
     # ------------------------------------------------------------------ being called
 
@@ -205,16 +178,14 @@ class Workers:
 
     def start(self) -> None:
         """Run each on its plugin's thread until `stop`."""
-        if self._board.calls.threads:
-            self._is_running = True
-            for name, work in list(self._works.items()):
-                self._board.calls.line_of(name).do(work.work)
+        self._is_running = self._board.calls.threads
+        self.look_after()
 
     def look_after(self) -> None:
-        """Start the threads that could not be started before."""
+        """Give each its plugin's thread, also if that could not be started before."""
         if self._is_running:
-            for name in list(self._works):
-                self._board.calls.line_of(name).wake()
+            for name, work in list(self._works.items()):
+                self._board.calls.line_of(name).do(work.work)
 
     def stop(self) -> None:
         """Call nothing any more, and wait for the slices under way; abandon one that hangs."""
@@ -224,7 +195,9 @@ class Workers:
             work.is_over = True
         deadline = time.monotonic() + self._board.stall_seconds
         for work in works:
-            for call in self._board.calls.running(work.name):
+            for call in work.runner.calls:
                 left = max(deadline - time.monotonic(), 0)
                 if call.hook == _HOOK and not (call.is_made_here or call.wait(left)):
-                    logger.error("plugin hangs and is left plugin=%s hook=reput_work", work.name)
+                    logger.error(
+                        "plugin hangs and is left plugin=%s hook=reput_work", work.runner.name
+                    )
