@@ -45,23 +45,22 @@ _PATIENCE = 0.2  # seconds that a round waits for the plugins' flushes
 class _Flushes:
     """The flushes of one plugin since it was opened."""
 
-    wanted: Place
-    """What the next one has to cover: all that the plugin had when it was requested."""
+    call: Call | None = None
+    """The last one requested."""
+    wanted: Place | None = None
+    """What it has to cover; None once it has begun, and then that is in ``inside``."""
+    inside: Place | None = None
+    """What the one covers that has begun and whose result is not known."""
     covered: Place | None = None
     """What the last one covers that succeeded and whose progress is written."""
-    begun_count: int = 0
-    is_inside: bool = False
-    """Whether one has begun whose result is not known."""
     has_failed: bool = False
     """Whether one failed: none is made any more until the plugin is opened again."""
     unsaved: OSError | None = None
     """Why the progress of the last one could not be written, though its files are on disk."""
 
-    def lack(self, place: Place, again: bool) -> bool:
-        """Whether a flush for ``place`` is needed and may be made."""
-        if self.has_failed:
-            return False  # it is derived again when the plugin is opened again
-        return again or self.covered is None or self.covered.position < place.position
+    def covers(self, place: Place) -> bool:
+        """Whether the plugin's files are on disk up to ``place``."""
+        return self.covered is not None and self.covered.position >= place.position
 
 
 class PluginFlusher:
@@ -91,22 +90,18 @@ class PluginFlusher:
         # signal handler that closes the store.
         self._lock = new_lock()
         self._flushes: dict[str, _Flushes] = {}
-        self._vouched: dict[str, int] = {}  # fields of the checkpoint that `reput_flush` returned
+        self._index_timestamp = 0  # for the checkpoint, as an index's `reput_flush` returned it
         self._is_over = False
         self._stop = Flag()
         self._threads: list[threading.Thread] = []
 
     @property
-    def keeps_queues(self) -> bool:
-        """Whether a plugin keeps queues.
+    def queue_plugins(self) -> list[str]:
+        """Names of the plugins that keep queues.
 
         RocketMQ looks for missing units only after the checkpoint's time of queues, which stays
         unchanged without such a plugin.
         """
-        return bool(self._queue_plugins)
-
-    @property
-    def _queue_plugins(self) -> list[str]:
         runners = self._board.runners.values()
         return [each.name for each in runners if each.hooks.queue_offsets is not None]
 
@@ -176,9 +171,8 @@ class PluginFlusher:
         """Whether a plugin's files are on disk up to its place."""
         with self._lock:
             flushes = self._of(each)
-            if each.hooks.dispatch is None or flushes.is_inside:
-                return not flushes.is_inside
-            return flushes.covered is not None and flushes.covered.position == each.position
+            is_derived = each.hooks.dispatch is None or flushes.covers(each.place)
+            return flushes.inside is None and is_derived
 
     def forget(self, name: str) -> None:
         """Forget the flushes of a plugin that was removed, or is opened again."""
@@ -190,7 +184,7 @@ class PluginFlusher:
             raise StoreClosedError(self._root)
 
     def _of(self, each: PluginRunner) -> _Flushes:
-        return self._flushes.setdefault(each.name, _Flushes(each.place))
+        return self._flushes.setdefault(each.name, _Flushes())
 
     # ------------------------------------------------------------------ plugins
 
@@ -201,56 +195,55 @@ class PluginFlusher:
         with self._lock:
             self._check_open()
             flushes = self._of(each)
-            if not flushes.lack(place, again):
+            if flushes.has_failed:  # it is derived again when the plugin is opened again
+                return None
+            if flushes.covers(place) and not again:
                 return None
             if each.hooks.flush is None:
                 self._record(each, flushes, place)
                 return None
-            flushes.wanted = max(flushes.wanted, place, key=_position)
-            flush = functools.partial(
-                self._flush, each.hooks.flush, flushes, place, again, flushes.begun_count
-            )
-        return each.request("reput_flush", flush, functools.partial(self._settle, each, flushes))
+            call, wanted, inside = flushes.call, flushes.wanted, flushes.inside
+            if call is not None and not call.is_done:
+                if wanted is not None:
+                    if place.position > wanted.position:
+                        flushes.wanted = place
+                    return call
+                if inside is not None and inside.position >= place.position and not again:
+                    return call
+            flushes.wanted = place
+            flush = functools.partial(self._flush, each.hooks.flush, flushes)
+            settle = functools.partial(self._settle, each, flushes)
+            flushes.call = call = each.request("reput_flush", flush, settle)
+            return call
 
-    def _flush(
-        self,
-        hook: Callable[[], Any],
-        flushes: _Flushes,
-        place: Place,
-        again: bool,
-        begun_count: int,
-    ) -> tuple[Place, Any] | None:
-        """Flush a plugin, on its thread; return what that covers, and the hook's answer.
-
-        None if the flush for an earlier request, which has begun since, is enough.
-        """
+    def _flush(self, hook: Callable[[], Any], flushes: _Flushes) -> tuple[Place, Any] | None:
+        """Flush a plugin, on its thread; return what that covers, and the hook's answer."""
         with self._lock:
-            if flushes.begun_count > begun_count or not flushes.lack(place, again):
-                return None
-            if flushes.is_inside:
+            if flushes.inside is not None:
                 raise InterruptedError("an earlier flush was interrupted: its result is not known")
-            flushes.is_inside = True
-            flushes.begun_count += 1
-            covered = flushes.wanted
+            covered, flushes.wanted = flushes.wanted, None
+            if covered is None:  # requested twice, as a signal handler came between
+                return None
+            flushes.inside = covered
         return covered, hook()
 
     def _settle(self, each: PluginRunner, flushes: _Flushes, call: Call) -> None:
         """Record the result of a flush."""
         if call.error is not None:
             with self._lock:
-                flushes.has_failed, flushes.is_inside = True, False
+                flushes.has_failed, flushes.inside = True, None
             self._flush_failed(each, call.error)
         elif call.result is not None:
             with self._lock:
                 if not self._is_over:
                     self._record(each, flushes, *call.result)
-                flushes.is_inside = False
+                flushes.inside = None
 
     def _record(
         self, each: PluginRunner, flushes: _Flushes, covered: Place, answer: object = None
     ) -> None:
         """Note that a plugin's files are on disk up to a place."""
-        self._vouched.update(_times(answer))
+        self._index_timestamp = _index_timestamp(answer) or self._index_timestamp
         file = self._progress_files.get(each.name)
         is_old = self._flushes.get(each.name) is not flushes  # opened again, or removed, meanwhile
         try:
@@ -300,21 +293,18 @@ class PluginFlusher:
     # ------------------------------------------------------------------ the checkpoint
 
     def _save_checkpoint(self) -> None:
-        kept = min(self._kept_timestamps(), default=0)
+        old, flushes = self.checkpoint, [self._flushes.get(name) for name in self.queue_plugins]
+        # Up to this store time, all messages are in flushed queues.
+        kept = [each.covered.store_timestamp if each and each.covered else 0 for each in flushes]
         changed = attrs.evolve(
-            self.checkpoint,
-            log_timestamp=self.log_note.last.store_timestamp or self.checkpoint.log_timestamp,
-            queues_timestamp=kept or self.checkpoint.queues_timestamp,
-            **self._vouched,
+            old,
+            log_timestamp=self.log_note.last.store_timestamp or old.log_timestamp,
+            queues_timestamp=min(kept, default=0) or old.queues_timestamp,
+            index_timestamp=self._index_timestamp or old.index_timestamp,
         )
         if changed != self.checkpoint:
             changed.save(self._checkpoint_path, self._disk)
             self.checkpoint = changed
-
-    def _kept_timestamps(self) -> list[int]:
-        """Return, by plugin, up to which store time all messages are in flushed queues."""
-        flushes = [self._flushes.get(name) for name in self._queue_plugins]
-        return [each.covered.store_timestamp if each and each.covered else 0 for each in flushes]
 
     # ------------------------------------------------------------------ running
 
@@ -381,11 +371,7 @@ class PluginFlusher:
                 logger.exception("requests not heard, tried again")
 
 
-def _position(place: Place) -> int:
-    return place.position
-
-
-def _times(answer: object) -> dict[str, int]:
-    """Return the checkpoint's fields in the answer of `reput_flush`; none if it has no such."""
+def _index_timestamp(answer: object) -> int:
+    """Return the time in the answer of `reput_flush`, ms; 0 if it has none."""
     value = answer.get("index_timestamp") if isinstance(answer, Mapping) else None
-    return {"index_timestamp": value} if isinstance(value, int) and value > 0 else {}
+    return value if isinstance(value, int) and value > 0 else 0

@@ -174,7 +174,7 @@ class Closer:
             plugin_flusher.log_note.close(self.log, self.log.last_record_offset)
             # `abort` may be removed only if a plugin wrote all queues, as RocketMQ then looks for
             # no missing units. For reput the log's note says that the store was closed.
-            if plugin_flusher.keeps_queues and members.queues_reach(self.log.max_physical_offset):
+            if plugin_flusher.queue_plugins and members.queues_reach(self.log.max_physical_offset):
                 self.abort.remove()
             else:
                 self.abort.leave()
