@@ -14,13 +14,13 @@ from pathlib import Path
 # The calls that each trip may take, with the Python engine, one plugin and no threads.
 CEILINGS = {
     "put": 9,
-    "put sync": 36,
-    "dispatch": 140,
-    "flush": 227,
+    "put sync": 28,
+    "dispatch": 135,
+    "flush": 217,
     "read": 44,
-    "close": 257,
-    "open": 902,
-    "open after a kill": 1_270,
+    "close": 240,
+    "open": 841,
+    "open after a kill": 1_200,
 }
 SCRIPT = Path(__file__).parents[1] / "support/hops.py"
 

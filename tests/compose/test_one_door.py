@@ -104,7 +104,7 @@ def test_files_are_opened_changed_and_looked_at_through_the_disk(path):
 
 BOUND_LATER = {
     "core/src/reput/store/opening/open.py": "makes and flushes the directories above a store",
-    "core/src/reput/log/writing/queuefloors.py": "for floors that are kept in no file",
+    "core/src/reput/log/writing/queueoffsets.py": "for floors that are kept in no file",
     "spark/src/reput_spark/source/writer.py": "`stage_segment` binds it",
     "spark/src/reput_spark/source/streamwriter.py": "it makes what is above a new store",
     "extras/export/src/reput_export/importing/job.py": "`write_task` binds it",

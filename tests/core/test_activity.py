@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import reput
-from reput.log.writing.waits import BOUNDS, WaitCounts
+from reput.log.writing.flusher import WAIT_BOUNDS, WaitCounts
 from reput.plugin import Plugin, ReadResult
 
 pytestmark = pytest.mark.sizes(dispatch={"retry_pause_ms": 1})
@@ -28,7 +28,7 @@ def test_waits_are_counted_by_the_bound_that_they_keep():
         [0.5, 1],
         [None, 1],
     ]
-    assert [pair[0] for pair in facts["by_seconds"]] == [*BOUNDS, None]
+    assert [pair[0] for pair in facts["by_seconds"]] == [*WAIT_BOUNDS, None]
 
 
 def test_a_put_that_waits_for_the_disk_is_counted(tmp_path):

@@ -7,9 +7,8 @@ import pytest
 import reput
 from reput.files.system.disk import Disk
 from reput.log.progress import Progress, ProgressFile
-from reput.log.recovery.abort import AbortFile
-from reput.log.recovery.checkpoint import Checkpoint
-from reput.log.recovery.lognote import LogNote
+from reput.log.recovery.brokernotes import AbortFile, Checkpoint
+from reput.log.recovery.notes import LogNote
 from reput_testing import QuickDisk
 
 VECTOR = bytes.fromhex(

@@ -153,15 +153,14 @@ def test_a_flush_that_failed_says_what_was_stored(opened, disk):
 
 @pytest.mark.parametrize("many", [False, True])
 def test_a_late_flush_says_where_the_messages_are(opened, many):
-    with opened(flush="sync") as store:
-        store._writes._log.wait_flushed = lambda physical_offset, timeout: False
+    with opened(flush="sync") as store, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(store.log, "wait_flushed", lambda physical_offset, timeout: False)
 
         with pytest.raises(FlushDiskTimeoutError) as caught:
             store.put_many(messages(3)) if many else store.put(messages(1)[0])
 
         assert caught.value.stored_count == (3 if many else 1)
         assert caught.value.stored.end_offset == store.log.max_physical_offset
-        del store._writes._log.wait_flushed
 
 
 def test_puts_that_do_not_wait_share_one_flush(opened):

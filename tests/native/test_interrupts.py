@@ -17,7 +17,7 @@ import os, sys, threading, traceback
 import numpy as np
 import reput
 from reput.errors import CorruptFileError
-from reput.log.writing.rows import rows_of_columns, rows_of_messages
+from reput.log.writing.appender import rows_of_columns, rows_of_messages
 from reput.log.writing.turns import FlushTurns
 from reput.record import Decoder, Encoder, Message
 from reput.record.text.hashing import java_string_hash_column

@@ -14,7 +14,7 @@ import reput_native
 from reput.engine import ENGINE, INTERFACE
 from reput.errors import KernelError, ReputError
 from reput.files.system.pieces import read_pieces
-from reput.log.writing.rows import (
+from reput.log.writing.appender import (
     append_rows,
     queue_offsets_of_rows,
     rows_of_columns,

@@ -18,7 +18,6 @@ from plainmemory import plain_memory
 
 import reput
 from reput.log.writing import appender as appender_module
-from reput.log.writing import rows as rows_module
 from reput.record.encoding.one import Encoder
 
 ENGINES = pytest.mark.parametrize("engine", [python_engine, contextlib.nullcontext])
@@ -46,10 +45,10 @@ def appender_in(file):
 
 
 def append(appender, messages, physical_offsets, queue_offsets=None):
-    rows = rows_module.rows_of_messages(messages, Encoder())
+    rows = appender_module.rows_of_messages(messages, Encoder())
     if queue_offsets is None:
-        queue_offsets = rows_module.queue_offsets_of_rows(appender, rows)
-    return rows_module.append_rows(appender, rows, 0, queue_offsets, physical_offsets, 5)
+        queue_offsets = appender_module.queue_offsets_of_rows(appender, rows)
+    return appender_module.append_rows(appender, rows, 0, queue_offsets, physical_offsets, 5)
 
 
 def state_of(appender):
@@ -266,7 +265,7 @@ LITTLE_MEMORY = """
 import resource, sys
 import numpy as np
 import reput
-from reput.log.writing.rows import rows_of_columns, rows_of_messages
+from reput.log.writing.appender import rows_of_columns, rows_of_messages
 from reput.record.encoding.one import Encoder
 
 with open("/proc/self/statm") as file:

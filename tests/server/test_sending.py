@@ -343,10 +343,9 @@ def test_with_sync_flush_a_message_that_is_acknowledged_is_on_disk(serve):
 def test_a_message_that_is_late_on_disk_is_answered_with_its_place(served):
     sends = served.server.broker.sends
     sends.is_flushed = True
-    served.store.log.wait_flushed = lambda physical_offset, timeout: False
-    answer = served.peer().ask(SEND, message("orders"), body=b"x")
-
-    del served.store.log.wait_flushed
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(served.store.log, "wait_flushed", lambda physical_offset, timeout: False)
+        answer = served.peer().ask(SEND, message("orders"), body=b"x")
 
     assert answer.code == ResponseCode.FLUSH_DISK_TIMEOUT
     assert answer.fields["queueOffset"] == "0"

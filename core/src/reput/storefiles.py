@@ -17,7 +17,7 @@ from reput.dispatch.records.states import PluginRecords as PluginRecords
 from reput.dispatch.running.phase import READING as READING
 from reput.dispatch.running.phase import WAITING as WAITING
 from reput.dispatch.running.phase import Phase as Phase
-from reput.log.recovery.abort import AbortFile as AbortFile
+from reput.log.recovery.brokernotes import AbortFile as AbortFile
 from reput.store.calls.arguments import path_argument as path_argument
 from reput.store.config import decide as decide
 from reput.store.marks.directory import UNFINISHED as UNFINISHED

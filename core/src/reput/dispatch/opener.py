@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from reput.files.system.disk import Disk
     from reput.log.damage import Loss
     from reput.log.writing.commitlog import CommitLog
-    from reput.log.writing.queuefloors import QueueFloors
+    from reput.log.writing.queueoffsets import QueueFloors
     from reput.plugin.access import StoreAccess
     from reput.plugin.host.hooktable import PluginHooks
     from reput.plugin.host.pluginset import PluginSet

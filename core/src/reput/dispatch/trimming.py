@@ -44,9 +44,9 @@ from reput.plugin.access import Hold, TrimReport
 if TYPE_CHECKING:
     from reput.dispatch.holds import LiveHolds, RecordedHolds
     from reput.files.system.disk import Disk
-    from reput.log.recovery.loghead import LogHead
+    from reput.log.recovery.notes import LogHead
     from reput.log.writing.commitlog import CommitLog
-    from reput.log.writing.queuefloors import QueueFloors
+    from reput.log.writing.queueoffsets import QueueFloors
 
 logger = logging.getLogger(__name__)
 

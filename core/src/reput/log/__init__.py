@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from reput.doors import door
 
 if TYPE_CHECKING:
-    from reput.log.checked import CheckedRanges as CheckedRanges
     from reput.log.config import LOG_SECTION as LOG_SECTION
     from reput.log.config import CommitLogConfig as CommitLogConfig
     from reput.log.damage import CUT as CUT
@@ -25,36 +24,37 @@ if TYPE_CHECKING:
     from reput.log.progress import ProgressFile as ProgressFile
     from reput.log.progress import fingerprint_of as fingerprint_of
     from reput.log.reading.beside import LogEnd as LogEnd
+    from reput.log.reading.beside import Tail as Tail
+    from reput.log.reading.beside import Writer as Writer
     from reput.log.reading.reader import LogReader as LogReader
-    from reput.log.reading.tail import Tail as Tail
-    from reput.log.reading.tail import Writer as Writer
     from reput.log.reading.view import LogView as LogView
     from reput.log.reading.walk import Onward as Onward
     from reput.log.reading.walk import Walk as Walk
-    from reput.log.recovery.checkednote import is_checked_note_sound as is_checked_note_sound
-    from reput.log.recovery.checkednote import load_checked as load_checked
-    from reput.log.recovery.checkednote import save_checked as save_checked
-    from reput.log.recovery.checkpoint import Checkpoint as Checkpoint
-    from reput.log.recovery.loghead import LogHead as LogHead
-    from reput.log.recovery.lognote import LogNote as LogNote
-    from reput.log.recovery.padding import fill as fill
-    from reput.log.writing.queuefloors import QueueFloors as QueueFloors
+    from reput.log.reading.windows import CheckedRanges as CheckedRanges
+    from reput.log.recovery.brokernotes import Checkpoint as Checkpoint
+    from reput.log.recovery.notes import LogHead as LogHead
+    from reput.log.recovery.notes import LogNote as LogNote
+    from reput.log.recovery.notes import is_checked_note_sound as is_checked_note_sound
+    from reput.log.recovery.notes import load_checked as load_checked
+    from reput.log.recovery.notes import save_checked as save_checked
+    from reput.log.recovery.repair import fill as fill
+    from reput.log.writing.queueoffsets import QueueFloors as QueueFloors
     from reput.log.writing.receipts import BatchReceipt as BatchReceipt
     from reput.log.writing.receipts import Receipt as Receipt
 
 _HOMES = {
     "BatchReceipt": "writing.receipts",
     "CUT": "damage",
-    "CheckedRanges": "checked",
-    "Checkpoint": "recovery.checkpoint",
+    "CheckedRanges": "reading.windows",
+    "Checkpoint": "recovery.brokernotes",
     "CommitLogConfig": "config",
     "Damage": "damage",
     "FILLED": "damage",
     "GONE": "damage",
     "LOG_SECTION": "config",
     "LogEnd": "reading.beside",
-    "LogHead": "recovery.loghead",
-    "LogNote": "recovery.lognote",
+    "LogHead": "recovery.notes",
+    "LogNote": "recovery.notes",
     "LogReader": "reading.reader",
     "LogView": "reading.view",
     "Loss": "damage",
@@ -62,17 +62,17 @@ _HOMES = {
     "Onward": "reading.walk",
     "Progress": "progress",
     "ProgressFile": "progress",
-    "QueueFloors": "writing.queuefloors",
+    "QueueFloors": "writing.queueoffsets",
     "Receipt": "writing.receipts",
     "SKIPPED": "damage",
-    "Tail": "reading.tail",
+    "Tail": "reading.beside",
     "Walk": "reading.walk",
-    "Writer": "reading.tail",
-    "fill": "recovery.padding",
-    "is_checked_note_sound": "recovery.checkednote",
-    "load_checked": "recovery.checkednote",
+    "Writer": "reading.beside",
+    "fill": "recovery.repair",
+    "is_checked_note_sound": "recovery.notes",
+    "load_checked": "recovery.notes",
     "fingerprint_of": "progress",
-    "save_checked": "recovery.checkednote",
+    "save_checked": "recovery.notes",
 }
 
 __all__ = [*_HOMES]

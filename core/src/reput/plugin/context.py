@@ -11,7 +11,7 @@ from reput.errors import ConfigError
 from reput.files.names import is_safe_name
 from reput.files.system.disk import Disk
 from reput.log.reading.view import LogView
-from reput.log.writing.queuefloors import QueueFloors
+from reput.log.writing.queueoffsets import QueueFloors
 from reput.plugin.access import NoStore, StoreAccess
 
 if TYPE_CHECKING:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import functools
 import logging
-import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -29,9 +28,7 @@ if TYPE_CHECKING:
     from reput.dispatch.running.phase import Place
     from reput.dispatch.running.pluginthread import Call
     from reput.dispatch.running.runner import Board, PluginRunner
-    from reput.files.system.disk import Disk
-    from reput.log.recovery.checkpoint import Checkpoint
-    from reput.log.recovery.lognote import LogNote
+    from reput.log.recovery.notes import LogNote
     from reput.log.writing.commitlog import CommitLog
 
 logger = logging.getLogger(__name__)
@@ -71,20 +68,13 @@ class PluginFlusher:
         log: CommitLog,
         board: Board,
         progress_files: dict[str, ProgressFile],
-        checkpoint: Checkpoint,
-        checkpoint_path: str,
         log_note: LogNote,
-        disk: Disk,
     ) -> None:
         self._log = log
         self._board = board
         self._progress_files = progress_files
-        self.checkpoint = checkpoint
-        self._checkpoint_path = checkpoint_path
-        self._disk = disk
-        self._root = os.path.dirname(checkpoint_path)
         self.log_note = log_note
-        """How far the log is on disk."""
+        """How far the log is on disk, and the checkpoint."""
         # Held while places are read and the store's own files are written, but never while waiting
         # for a plugin, so that a slow plugin does not hide that others are done. Reentrant, for a
         # signal handler that closes the store.
@@ -181,7 +171,7 @@ class PluginFlusher:
 
     def _check_open(self) -> None:
         if self._is_over:
-            raise StoreClosedError(self._root)
+            raise StoreClosedError(self.log_note.root)
 
     def _of(self, each: PluginRunner) -> _Flushes:
         return self._flushes.setdefault(each.name, _Flushes())
@@ -293,18 +283,17 @@ class PluginFlusher:
     # ------------------------------------------------------------------ the checkpoint
 
     def _save_checkpoint(self) -> None:
-        old, flushes = self.checkpoint, [self._flushes.get(name) for name in self.queue_plugins]
+        flushes = [self._flushes.get(name) for name in self.queue_plugins]
         # Up to this store time, all messages are in flushed queues.
         kept = [each.covered.store_timestamp if each and each.covered else 0 for each in flushes]
-        changed = attrs.evolve(
+        note = self.log_note
+        old = note.checkpoint
+        note.checkpoint = attrs.evolve(
             old,
-            log_timestamp=self.log_note.last.store_timestamp or old.log_timestamp,
+            log_timestamp=note.last.store_timestamp or old.log_timestamp,
             queues_timestamp=min(kept, default=0) or old.queues_timestamp,
             index_timestamp=self._index_timestamp or old.index_timestamp,
         )
-        if changed != self.checkpoint:
-            changed.save(self._checkpoint_path, self._disk)
-            self.checkpoint = changed
 
     # ------------------------------------------------------------------ running
 

@@ -36,7 +36,7 @@ from reput.record.text.gather import words_at
 
 if TYPE_CHECKING:
     from reput.files.mapping.mapped import MappedFileQueue
-    from reput.log.checked import CheckedRanges
+    from reput.log.reading.windows import CheckedRanges
 
 __all__ = ["SoundRecordFinder"]
 

@@ -14,12 +14,11 @@ import attrs
 from reput.errors import CorruptFileError
 from reput.files.mapping.mapped import MappedFileQueue
 from reput.files.names import file_name
-from reput.log.checked import CheckedRanges
 from reput.log.damage import Damage, Loss
 from reput.log.reading.beside import EndBeside, Extent, LogEnd, OwnExtent
 from reput.log.reading.finder import SoundRecordFinder
 from reput.log.reading.walk import Onward, Walk
-from reput.log.reading.windows import BatchReader, PrefetchingReader
+from reput.log.reading.windows import BatchReader, CheckedRanges, PrefetchingReader
 from reput.record.batch import Corruption, CorruptionKind, DispatchBatch
 from reput.record.decode import RECORD_SIZE_MAX, Decoder
 from reput.record.layout import (
@@ -37,7 +36,7 @@ from reput.record.view import MessageView, message_at
 
 if TYPE_CHECKING:
     from reput.log.losses import LossLedger
-    from reput.log.reading.tail import Tail
+    from reput.log.reading.beside import Tail
 
 __all__ = ["LogReader"]
 

@@ -21,20 +21,22 @@ import numpy as np
 
 from reput.log.damage import Damage
 from reput.log.reading.walk import Onward, Walk
-from reput.log.recovery.torn import torn_rows
 from reput.record.batch import Corruption, CorruptionKind
 from reput.record.decode import End
 from reput.record.layout import BLANK_MAGIC, MAGIC_V1, MAGIC_V2, SIZE_AND_MAGIC
+from reput.record.messages.torn import SECTOR_SIZE
 from reput.record.view import message_at
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from reput.log.progress import Progress
     from reput.log.reading.reader import LogReader
     from reput.log.reading.windows import BatchReader
-    from reput.log.recovery.checkpoint import Checkpoint
+    from reput.log.recovery.brokernotes import Checkpoint
     from reput.record.batch import DispatchBatch
 
-__all__ = ["RecoveryReport", "find_end"]
+__all__ = ["RecoveryReport", "find_end", "torn_rows"]
 
 
 @attrs.frozen
@@ -306,3 +308,35 @@ def _start_file(log: LogReader, bases: tuple[int, ...], until: int | None) -> in
         if until is None or 0 < log.store_timestamp_in_files(base) <= until:
             return base
     return bases[0]
+
+
+def torn_rows(batch: DispatchBatch, file_offset: int) -> npt.NDArray[np.int64]:
+    """Return the rows of ``batch`` whose topic or properties lack a sector, ascending.
+
+    A topic that lacks a sector ends in a zero byte, as topics are shorter than a sector; no writer
+    puts such a topic.
+
+    Args:
+        batch: records of one file.
+        file_offset: physical offset at which that file begins.
+    """
+    if len(batch) == 0:
+        return np.zeros(0, np.int64)
+    window = batch.window
+    first = (file_offset - batch.base_offset) % SECTOR_SIZE
+    whole = max(len(window) - first, 0) // SECTOR_SIZE
+    rest = first + whole * SECTOR_SIZE
+    sectors = window[first:rest].view(np.uint64).reshape(whole, SECTOR_SIZE // 8)
+    borders = first + SECTOR_SIZE * np.flatnonzero(~sectors.any(axis=1))
+    if rest < len(window) and not window[rest:].any():
+        borders = np.append(borders, rest)  # a sector that was read in part
+    rows = np.searchsorted(batch.start, borders, side="right") - 1
+    borders, rows = borders[rows >= 0], rows[rows >= 0]
+    texts = batch.properties_text
+    inside = texts.starts[rows] <= borders
+    inside &= borders < texts.starts[rows] + texts.sizes[rows]
+    torn_topics = [
+        code for code in np.unique(batch.topic_code) if batch.topics[code].endswith("\0")
+    ]
+    torn = np.flatnonzero(np.isin(batch.topic_code, torn_topics))
+    return np.union1d(torn, rows[inside])

@@ -29,10 +29,9 @@ from reput.files.mapping.mapped import MappedFile
 from reput.files.mapping.prefault import PREFAULT_STEP, Prefaulter
 from reput.locks import new_lock
 from reput.log.reading.reader import LogReader
-from reput.log.writing.appender import Appender
+from reput.log.writing.appender import Appender, append_rows, queue_offsets_of_rows
 from reput.log.writing.flusher import GroupCommit
 from reput.log.writing.receipts import BatchReceipt, Receipt
-from reput.log.writing.rows import append_rows, queue_offsets_of_rows
 from reput.record.encoding.lightqueues import InQueues, in_queues
 from reput.record.encoding.one import Encoder, Prepared
 from reput.record.ids import pack_host
@@ -44,12 +43,11 @@ if TYPE_CHECKING:
     from reput.files.mapping.allocate import FileAllocator
     from reput.files.mapping.mapped import MappedFileQueue
     from reput.files.system.disk import Disk
-    from reput.log.checked import CheckedRanges
     from reput.log.config import CommitLogConfig
     from reput.log.damage import Damage
     from reput.log.losses import LossLedger
-    from reput.log.reading.beside import LogEnd
-    from reput.log.reading.tail import Tail
+    from reput.log.reading.beside import LogEnd, Tail
+    from reput.log.reading.windows import CheckedRanges
     from reput.log.writing.appender import PutAtOnce, QueueKey
     from reput.log.writing.feeding import Feeding
     from reput.record.encoding.many import PreparedMany
@@ -120,8 +118,10 @@ class CommitLog(LogReader):
         """Takes the master's bytes, in a replica that is open for writing."""
         self.encoder = encoder
         self.store_host = encoder.store_host
-        self.flusher = GroupCommit(self, end.offset)
+        self.flusher = GroupCommit(self, self._appender)
         """Flushes appended bytes."""
+        self.wait_flushed = self.flusher.wait
+        """See `reput.log.writing.receipts.FlushProgress`."""
         self._disk = disk
         self._allocator = allocator
         # Taken by `with` only: between `acquire` and `try` a signal handler may run and raise.
@@ -234,10 +234,6 @@ class CommitLog(LogReader):
     def ask_to_wake(self, wake: Callable[[], None]) -> None:
         """Have ``wake`` called by the next append, once."""
         self._appender.ask_to_wake(wake)
-
-    def wait_flushed(self, physical_offset: int, timeout: float | None) -> bool:
-        """See `reput.log.writing.receipts.FlushProgress`."""
-        return self.flusher.wait(physical_offset, timeout)
 
     def release_flushed(self, flushed_offset: int) -> None:
         """Close files that end at or below ``flushed_offset``, which are no longer written."""

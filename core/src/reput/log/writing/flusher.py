@@ -16,21 +16,28 @@ from __future__ import annotations
 import logging
 import os
 import time
-from typing import TYPE_CHECKING, Protocol
+from bisect import bisect_left
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from reput.errors import PutError, ServiceNotAvailableError
 from reput.files.system.heartbeat import heart
 from reput.log.writing.turns import FlushTurns
-from reput.log.writing.waits import WaitCounts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from reput.files.mapping.mapped import MappedFile, MappedFileQueue
+    from reput.log.writing.appender import Appender
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["GroupCommit"]
+__all__ = ["WAIT_BOUNDS", "GroupCommit", "WaitCounts"]
+
+WAIT_BOUNDS: Final = (
+    *(0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05),
+    *(0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0),
+)
+"""Seconds: a wait is counted at the first bound that is not below it."""
 
 
 class FlushedLog(Protocol):
@@ -38,11 +45,6 @@ class FlushedLog(Protocol):
 
     files: MappedFileQueue
     unflushed: list[MappedFile]
-
-    @property
-    def max_physical_offset(self) -> int:
-        """Physical offset at which the log ends."""
-        ...
 
     def release_flushed(self, flushed_offset: int) -> None:
         """Close files that end at or below ``flushed_offset``."""
@@ -56,15 +58,16 @@ class FlushedLog(Protocol):
 class GroupCommit:
     """Flushes one log. Thread-safe."""
 
-    def __init__(self, log: FlushedLog, flushed_offset: int) -> None:
+    def __init__(self, log: FlushedLog, appender: Appender) -> None:
         self.waits = WaitCounts()
         """How long callers of `wait` waited for bytes that were not on disk."""
+        self.failure: OSError | None = None
+        """The error of the flush that failed; None if none has."""
         self._after_flush: Callable[[], None] | None = None
         self._log = log
-        self._turns = FlushTurns(flushed_offset)
-        self._failure: OSError | None = None
-        """Why `_turns` ended."""
-        self._told_offset = flushed_offset
+        self._appender = appender
+        self._turns = FlushTurns(appender.end_offset)
+        self._told_offset = appender.end_offset
         """Flushed offset of the last call of `_after_flush`."""
 
     @property
@@ -87,18 +90,13 @@ class GroupCommit:
         else:
             self._turns.use_calls()
 
-    @property
-    def failure(self) -> OSError | None:
-        """The error of the flush that failed; None if none has."""
-        return self._failure
-
     def flush(self) -> None:
         """Bring everything appended so far to disk.
 
         Raises:
             ServiceNotAvailableError: this or an earlier flush failed.
         """
-        self.wait(self._log.max_physical_offset, None)
+        self.wait(self._appender.end_offset, None)
 
     def wait(self, physical_offset: int, timeout: float | None) -> bool:
         """Wait until the log is on disk below ``physical_offset``, flushing if necessary.
@@ -109,16 +107,23 @@ class GroupCommit:
         Raises:
             ServiceNotAvailableError: a flush failed before these bytes were on disk.
         """
-        started = time.perf_counter() if physical_offset > self._turns.flushed_offset else 0.0
-        is_flushed = self._turns.wait(physical_offset, timeout, self._flush_now)
+        turns = self._turns
+        started = time.perf_counter() if physical_offset > turns.flushed_offset else 0.0
+        try:
+            is_flushed = turns.wait(physical_offset, timeout, self._flush_now)
+        finally:
+            # Also after a flush that was not made here, and if a signal handler's exception ended
+            # this one.
+            heart.beat()
+            flushed_offset = turns.flushed_offset
+            if flushed_offset > self._told_offset and self._after_flush is not None:
+                self._told_offset = flushed_offset
+                self._after_flush()
         if started:
             self.waits.add(time.perf_counter() - started)
-        if is_flushed:
-            self._tell()
-            return True
-        if self._failure is not None:
-            raise self._refusal() from self._failure
-        return False
+        if not is_flushed and self.failure is not None:
+            raise self._refusal()
+        return is_flushed
 
     def _flush_now(self, error: int = 0) -> None:
         """Flush for all threads that wait; called on the thread whose turn it is.
@@ -126,56 +131,72 @@ class GroupCommit:
         Args:
             error: number of the system's error, if flushing has failed.
         """
-        if error and self._failure is None:
-            self._fail(OSError(error, os.strerror(error)))
-        if self._failure is None:
-            self._flush_files()
-        if self._failure is not None:  # perhaps of a turn that a signal handler ended before this
-            self._log.refuse(self._refusal_with_cause())
+        if self.failure is None:
+            try:
+                if error:
+                    raise OSError(error, os.strerror(error))
+                self._flush_files()
+            except OSError as failure:
+                self.failure = failure
+                logger.error("flush failed, the store takes no more puts error=%s", failure)
+        if self.failure is not None:  # perhaps of a turn that a signal handler ended before this
+            self._log.refuse(self._refusal())
             self._turns.fail()
 
     def _flush_files(self) -> None:
         # Read the end first: the flush may not cover bytes appended while it runs.
-        log, turns = self._log, self._turns
-        target = log.max_physical_offset
+        log, turns, target = self._log, self._turns, self._appender.end_offset
         files = log.unflushed
         for file in files:
             try:
                 file.flush()
-                if file.base_offset >= log.files.min_offset:  # else it was trimmed
-                    file.require_there()
-            except OSError as error:
-                if file.base_offset + file.size <= turns.flushed_offset:
-                    continue  # a signal handler came in between, flushed the file and closed it
-                self._fail(error)
-                return
+                file.require_there()
+            except OSError:
+                end = file.base_offset + file.size
+                # Else a signal handler came in between, flushed the file and closed it; or the file
+                # was trimmed.
+                if end > turns.flushed_offset and file.base_offset >= log.files.min_offset:
+                    raise
         turns.reached(target)
         if files and files[0].base_offset + files[0].size <= target:
             log.release_flushed(target)
-        self._tell()
-
-    def _fail(self, error: OSError) -> None:
-        self._failure = error
-        logger.error("flush failed, the store takes no more puts error=%s", error)
-
-    def _tell(self) -> None:
-        """Say that more is on disk, once; also after a flush that was not made here."""
-        heart.beat()
-        flushed_offset = self._turns.flushed_offset
-        if flushed_offset > self._told_offset and self._after_flush is not None:
-            self._told_offset = flushed_offset
-            self._after_flush()
 
     def _refusal(self) -> PutError:
-        return ServiceNotAvailableError(
+        refusal = ServiceNotAvailableError(
             "store",
             None,
             None,
-            f"flushing the commit log failed: {self._failure}; what was put since offset "
+            f"flushing the commit log failed: {self.failure}; what was put since offset "
             f"{self.flushed_offset} may be lost. Close the store, look after the disk, and open it",
         )
-
-    def _refusal_with_cause(self) -> PutError:
-        refusal = self._refusal()
-        refusal.__cause__ = self._failure
+        refusal.__cause__ = self.failure
         return refusal
+
+
+class WaitCounts:
+    """Counts how long waits for the disk took, since a store was opened.
+
+    Any thread may call it. Counting takes half a microsecond, without a lock, as that would cost as
+    much as the rest: of two waits that end in the same moment, one may not be counted.
+    """
+
+    def __init__(self) -> None:
+        self._counts = [0] * (len(WAIT_BOUNDS) + 1)
+        self._seconds = 0.0
+
+    def add(self, seconds: float) -> None:
+        """Count one wait."""
+        self._counts[bisect_left(WAIT_BOUNDS, seconds)] += 1
+        self._seconds += seconds
+
+    def facts(self) -> dict[str, Any]:
+        """Return the number of waits, their seconds in all, and the number by bound.
+
+        Returns:
+            ``count``, ``seconds`` and ``by_seconds``: pairs of a bound and the number of waits that
+            took no longer than this bound, and longer than the one before it. The last bound is
+            None, for all other waits.
+        """
+        counts, seconds = list(self._counts), self._seconds
+        by_seconds = [list(pair) for pair in zip((*WAIT_BOUNDS, None), counts, strict=True)]
+        return {"count": sum(counts), "seconds": seconds, "by_seconds": by_seconds}

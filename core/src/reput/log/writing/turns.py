@@ -28,17 +28,15 @@ class FlushTurns:
     compiled class does the same, and its threads sleep and wake without the interpreter lock.
     """
 
+    __slots__ = ("_has_failed", "_lock", "_turn", "flushed_offset")
+
     def __init__(self, flushed_offset: int) -> None:
-        self._flushed_offset = flushed_offset
+        self.flushed_offset = flushed_offset
+        """Physical offset below which everything is on disk."""
         self._has_failed = False
         self._lock = new_lock()
         self._turn: tuple[int, Flag] | None = None
         """The thread that flushes now, and the flag that it sets at the end."""
-
-    @property
-    def flushed_offset(self) -> int:
-        """Physical offset below which everything is on disk."""
-        return self._flushed_offset
 
     def use_file(self, descriptor: int, base_offset: int, size: int) -> None:
         """Allow that this file is flushed here; the Python class always calls its caller's flush.
@@ -58,8 +56,8 @@ class FlushTurns:
         Does nothing if a signal handler has flushed further meanwhile. Called by the thread whose
         turn it is, and by no other.
         """
-        if flushed_offset > self._flushed_offset:
-            self._flushed_offset = flushed_offset
+        if flushed_offset > self.flushed_offset:
+            self.flushed_offset = flushed_offset
 
     def fail(self) -> None:
         """Let all threads go on, now and from now on: there are no more turns."""
@@ -82,11 +80,11 @@ class FlushTurns:
             False after ``timeout`` seconds, or if a flush failed before these bytes were on disk.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
-        while self._flushed_offset < physical_offset:
+        while self.flushed_offset < physical_offset:
             if self._has_failed:
                 return False
             turn = self._flush_in_turn(flush)
-            if self._flushed_offset >= physical_offset or self._has_failed:
+            if self.flushed_offset >= physical_offset or self._has_failed:
                 continue
             left = _LONGEST_WAIT if deadline is None else deadline - time.monotonic()
             if left <= 0:

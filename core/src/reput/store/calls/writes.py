@@ -10,8 +10,8 @@ import attrs
 
 from reput.errors import FlushDiskTimeoutError, MessageTooLargeError, PluginError, PutError
 from reput.locks import new_lock
+from reput.log.writing.appender import rows_of_columns, rows_of_messages
 from reput.log.writing.receipts import BatchReceipt, Receipt
-from reput.log.writing.rows import rows_of_columns, rows_of_messages
 from reput.plugin.interest import PutInterest, concerns_any, united
 from reput.record.encoding.many import Columns
 from reput.record.layout import BLANK_MIN_SIZE

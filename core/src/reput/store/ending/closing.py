@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from reput.dispatch.members import Members
     from reput.dispatch.running.calls import PluginCalls
     from reput.dispatch.trimming import Trimming
-    from reput.log.recovery.abort import AbortFile
+    from reput.log.recovery.brokernotes import AbortFile
     from reput.log.writing.commitlog import CommitLog
     from reput.store.calls.active import ActivePlugins
 

@@ -30,7 +30,7 @@ import attrs
 from reput.errors import StoreLockedError
 from reput.files.system.locking import OPEN_FILE
 from reput.locks import new_lock
-from reput.log.reading.tail import Writer
+from reput.log.reading.beside import Writer
 
 if TYPE_CHECKING:
     from reput.files.system.disk import Disk

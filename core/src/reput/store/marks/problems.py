@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, TypeVar
 from reput.dispatch.records.manifest import Manifest
 from reput.errors import CorruptFileError, UnsafePathError
 from reput.files.names import OWN_DIRECTORY
-from reput.log.recovery.checkednote import is_checked_note_sound, path_of_checked
-from reput.log.recovery.checkpoint import Checkpoint
-from reput.log.recovery.loghead import LogHead
+from reput.log.recovery.brokernotes import Checkpoint
+from reput.log.recovery.notes import LogHead, is_checked_note_sound, path_of_checked
 
 if TYPE_CHECKING:
     from reput.dispatch.records.states import PluginRecords

@@ -24,20 +24,21 @@ from reput.files.mapping.mapped import MappedFileQueue
 from reput.files.names import OWN_DIRECTORY
 from reput.files.pool import FilePool
 from reput.files.system.disk import system_clock
-from reput.log.checked import CheckedRanges
 from reput.log.config import LOG_SECTION, CommitLogConfig
 from reput.log.damage import Loss
 from reput.log.losses import LossLedger
 from reput.log.progress import Progress, ProgressFile
-from reput.log.reading.beside import LogEnd
+from reput.log.reading.beside import LogEnd, Tail, Writer
 from reput.log.reading.reader import LogReader
-from reput.log.reading.tail import Tail, Writer
-from reput.log.recovery.abort import AbortFile
-from reput.log.recovery.checkednote import is_checked_note_sound, load_checked, save_checked
-from reput.log.recovery.checkpoint import Checkpoint
+from reput.log.reading.windows import CheckedRanges
+from reput.log.recovery.brokernotes import Checkpoint
 from reput.log.recovery.end import RecoveryReport, find_end
-from reput.log.recovery.loghead import LogHead
-from reput.log.recovery.lognote import LogNote
+from reput.log.recovery.notes import (
+    LogHead,
+    LogNote,
+    load_checked,
+    save_checked,
+)
 from reput.log.recovery.repair import reflush, repair
 from reput.log.writing.commitlog import CommitLog
 from reput.plugin.base import Plugin, build_config, without_removed
@@ -116,7 +117,6 @@ class Asked:
 class Held:
     """A store that is locked if it is to be written, and what its last writer left."""
 
-    abort: AbortFile
     lock: StoreLock
     calls: PluginCalls
     records: PluginRecords
@@ -125,6 +125,7 @@ class Held:
     manifest: Manifest | None
     """Plugins and options of the last writer; None unless that was reput."""
     note: LogNote
+    """Of the log, with the file ``abort`` and the checkpoint."""
     closed: Progress | None
     """Where the log ended when the last writer closed it; None if it did not."""
     clean: bool
@@ -162,7 +163,6 @@ class Examined:
     log: LogReader
     """Reads the log while its end is not set."""
     report: RecoveryReport
-    checkpoint: Checkpoint
     ledger: LossLedger
     places: dict[str, ProgressFile]
     """Progress file of each plugin that dispatches."""
@@ -190,7 +190,6 @@ def hold(asked: Asked, undoing: Undoing) -> Held:
         root, threads=asked.threads, now=disk.monotonic, keeps_threads=asked.writable
     )
     lock = StoreLock(asked.path("lock"), root, disk)
-    abort = AbortFile(asked.path("abort"), disk)
     undoing.in_any_case(disk.let_go)
     if asked.writable:
         asked.outer.make_directory(root, durable=True)
@@ -201,10 +200,10 @@ def hold(asked: Asked, undoing: Undoing) -> Held:
         raise StoreNotFoundError(root, EXPECTED)
     note = LogNote.of(root, disk, problems.pass_over)
     closed = problems.noted(note.closed, None)
-    clean = closed is not None or not abort.present
+    clean = closed is not None or not note.abort.present
     manifest = problems.manifest(root, disk)
     records = PluginRecords(root, disk, problems.pass_over)
-    return Held(abort, lock, calls, records, problems, manifest, note, closed, clean)
+    return Held(lock, calls, records, problems, manifest, note, closed, clean)
 
 
 def _held_directories(asked: Asked) -> list[str]:
@@ -318,7 +317,7 @@ def begin_changes(
     asked: Asked, held: Held, settings: Settings, files: MappedFileQueue, undoing: Undoing
 ) -> Begun:
     """Write ``abort`` and the manifest, and make the store's directories."""
-    disk, abort, own = asked.disk, held.abort, asked.path(OWN_DIRECTORY)
+    disk, abort, own = asked.disk, held.note.abort, asked.path(OWN_DIRECTORY)
     is_new = not abort.present
     flush = not (held.clean and is_new)
     disk.finish_replacing(asked.root, "abort", "checkpoint", flush=flush)
@@ -368,9 +367,7 @@ def begin_changes(
 def examine(asked: Asked, held: Held, settings: Settings, files: MappedFileQueue) -> Examined:
     """Find the log's end, and what it has lost, by reading only."""
     root, disk, problems = asked.root, asked.disk, held.problems
-    checkpoint = problems.noted(
-        lambda: Checkpoint.load(asked.path("checkpoint"), disk), Checkpoint()
-    )
+    checkpoint = problems.noted(lambda: held.note.checkpoint, Checkpoint())
     places = {
         name: ProgressFile(asked.path(OWN_DIRECTORY, "progress", name), disk, problems.pass_over)
         for name, hooks in settings.plugins.hooks.items()
@@ -412,7 +409,7 @@ def examine(asked: Asked, held: Held, settings: Settings, files: MappedFileQueue
         being_written=not asked.writable and not held.clean and held.lock.is_taken(),
         was_cut_at=ledger.cut_was_begun_at,
     )
-    return Examined(log, report, checkpoint, ledger, places, checked)
+    return Examined(log, report, ledger, places, checked)
 
 
 def repair_log(asked: Asked, held: Held, settings: Settings, found: Examined) -> RecoveryReport:
@@ -450,9 +447,7 @@ def note_log(
     checked = found.checked.until(found.report.end_offset)
     if settings.log.record_crc and settings.master is None:
         checked = checked.from_on(found.report.end_offset)
-    is_sound = is_checked_note_sound(asked.root, asked.disk)
-    if not is_sound or not held.lock.is_signed or checked != found.checked:
-        save_checked(checked, asked.root, asked.disk)
+    save_checked(checked, asked.root, asked.disk)
     head = LogHead.of(asked.root, asked.disk)
     lost = _lost_head(head, held, files)
     if lost is not None:

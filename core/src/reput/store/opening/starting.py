@@ -20,10 +20,9 @@ from reput.dispatch.threads.loop import ReputLoop
 from reput.dispatch.threads.workers import Workers
 from reput.dispatch.trimming import Trimming
 from reput.files.names import OWN_DIRECTORY
-from reput.log.recovery.loghead import LogHead
+from reput.log.recovery.notes import LogHead
 from reput.log.writing.feeding import Feeding
-from reput.log.writing.queuefloors import QueueFloors
-from reput.log.writing.queueoffsets import after_lost_ones, count_queue_offsets
+from reput.log.writing.queueoffsets import QueueFloors, count_queue_offsets, skip_lost_offsets
 from reput.store.access import OpenParts, StoreDoor
 from reput.store.calls.active import ActivePlugins
 from reput.store.calls.reads import Reads
@@ -72,7 +71,7 @@ def start_reading(
         log,
         active,
         held.calls,
-        held.abort,
+        held.note.abort,
         undoing.release,
         None,
         None,
@@ -111,9 +110,7 @@ def start_writing(
     loop.start()
     workers = Workers(board, asked.now)
     workers.use()
-    plugin_flusher = PluginFlusher(
-        log, board, found.places, found.checkpoint, asked.path("checkpoint"), held.note, asked.disk
-    )
+    plugin_flusher = PluginFlusher(log, board, found.places, held.note)
 
     def ready(plugins: PluginSet) -> Mapping[tuple[str, int], int]:
         queue_offsets = _queue_offsets(asked, plugins, log, loop, plugin_flusher, floors)
@@ -166,7 +163,7 @@ def start_writing(
         log,
         active,
         held.calls,
-        held.abort,
+        held.note.abort,
         undoing.release,
         members,
         trimming,
@@ -299,4 +296,4 @@ def _queue_offsets(
         offsets = count_queue_offsets(log)
     # Files that were rebuilt know no more than the log: raise to the floors, and past lost
     # messages.
-    return after_lost_ones(floors.above(offsets), log)
+    return skip_lost_offsets(floors.above(offsets), log)

@@ -62,7 +62,7 @@ class Job:
     follow_links: bool = False
     """As for `reput.open`."""
     queue_floors: Mapping[tuple[str, int], int] = attrs.field(factory=dict)
-    """Lowest next queue offsets (`reput.log.writing.queuefloors`); the log may not show them."""
+    """Lowest next queue offsets (`reput.log.writing.queueoffsets`); the log may not show them."""
     damaged: tuple[tuple[int, int], ...] = ()
     """Ranges of physical offsets whose records are passed over though no loss is recorded; for a
     comparison only."""

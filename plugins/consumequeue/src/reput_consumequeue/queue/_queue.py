@@ -7,7 +7,7 @@ written wherever the queue stands. Different on purpose: where the log is known 
 in between, later units keep their place. The units of the lost messages are *hole units*, which
 repeat the unit after them; a reader that does not know hole units gets that message more than once,
 and no message at a wrong place. The same holds below the queue's floor
-(`reput.log.writing.queuefloors`): queue offsets missing there were given once, and the files were
+(`reput.log.writing.queueoffsets`): queue offsets missing there were given once, and the files were
 rebuilt from a log that no longer has the messages.
 """
 

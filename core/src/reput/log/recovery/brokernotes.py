@@ -1,0 +1,99 @@
+"""The two small files that RocketMQ keeps of a store, too: ``abort`` and ``checkpoint``.
+
+The file ``checkpoint`` has 4096 bytes, of which 40 are used, integers big-endian:
+
+    0          8          16        24              32               40
+    +----------+----------+---------+---------------+----------------+---- zeros
+    | log ms   | queues ms| index ms| replica offset| confirm offset |
+    +----------+----------+---------+---------------+----------------+----
+
+Source: RocketMQ ``DefaultMessageStore#createTempFile``, ``StoreCheckpoint``.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import zlib
+from typing import TYPE_CHECKING, ClassVar, Final
+
+import attrs
+
+if TYPE_CHECKING:
+    from reput.files.system.disk import Disk
+
+__all__ = ["AbortFile", "Checkpoint"]
+
+_LEFT_ON_PURPOSE: Final = b"closed by reput; queues not kept"
+CHECKPOINT_SIZE: Final = 4096
+_FIELDS: Final = struct.Struct(">qqqqq")
+_MARGIN_MS: Final = 3_000  # a flush may lack messages stored up to this long before it
+
+
+@attrs.frozen
+class AbortFile:
+    """The file ``abort``: made when a writer opens the store, removed when it closes the store."""
+
+    path: str
+    disk: Disk
+
+    @property
+    def present(self) -> bool:
+        """Whether the file exists: the store is being written, or was not (fully) closed."""
+        return self.disk.exists(self.path)
+
+    @property
+    def left_on_purpose(self) -> bool:
+        """Whether the last writer closed the store, but left the file for RocketMQ to see."""
+        return self.disk.read_if_exists(self.path, 64) == _LEFT_ON_PURPOSE
+
+    def create(self) -> None:
+        """Write the file with this process's id, as the store is being written."""
+        self.disk.replace(self.path, str(os.getpid()).encode())
+
+    def leave(self) -> None:
+        """Note that the store is closed, but that RocketMQ must recover, as queues are missing."""
+        self.disk.replace(self.path, _LEFT_ON_PURPOSE)
+
+    def remove(self) -> None:
+        """Remove the file durably; only after everything was flushed and dispatched."""
+        self.disk.remove(self.path)
+        self.disk.flush_directory(os.path.dirname(self.path))
+
+
+@attrs.frozen
+class Checkpoint:
+    """Times until which files were flushed, ms; 0 if unknown."""
+
+    SIZE_MIN: ClassVar[int] = 24
+    """Least bytes of a usable file; RocketMQ 4.8 wrote three values."""
+    log_timestamp: int = 0
+    """Store time of the last message known to be flushed in the log."""
+    queues_timestamp: int = 0
+    """Store time of the last message whose queue entry is flushed."""
+    index_timestamp: int = 0
+    """End of the last full, flushed index file."""
+    replica_offset: int = 0
+    confirm_offset: int = 0
+    crc: int = attrs.field(default=0, eq=False)
+    """CRC-32 of the file; 0 without a file."""
+
+    @classmethod
+    def load(cls, path: str, disk: Disk) -> Checkpoint:
+        """Read the file; all values are 0 if it is missing or too short."""
+        data = disk.read_if_exists(path, CHECKPOINT_SIZE) or b""
+        values = _FIELDS.unpack(data[: _FIELDS.size].ljust(_FIELDS.size, b"\0"))
+        crc = zlib.crc32(data)
+        return cls(crc=crc) if len(data) < cls.SIZE_MIN else cls(*values, crc)
+
+    def save(self, path: str, disk: Disk) -> Checkpoint:
+        """Replace the file atomically and durably; return these values with its checksum."""
+        values = attrs.astuple(self, filter=attrs.filters.exclude("crc"))
+        data = _FIELDS.pack(*values).ljust(CHECKPOINT_SIZE, b"\0")
+        disk.replace(path, data)
+        return attrs.evolve(self, crc=zlib.crc32(data))
+
+    @property
+    def replay_timestamp(self) -> int:
+        """Store time, ms, after which messages may be missing from derived files."""
+        return max(0, min(self.log_timestamp, self.queues_timestamp) - _MARGIN_MS)
