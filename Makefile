@@ -83,7 +83,7 @@ format: $(BIN)/tox ## let ruff mend what it can
 
 dev: $(BIN)/tox ## editable installs and all tools in .venv, for work on the sources
 	@$(INSTALL) --group test --group lint --group types --group docs \
-	  --editable './core[arrow,cli,client,compression,doctor,export,metrics,remoting,server,table,testing]' $(EXTRAS:%=--editable ./extras/%) $(PLUGINS:%=--editable ./plugins/%) --editable ./client --editable ./server
+	  --editable './core[arrow,cli,client,compression,doctor,export,follow,metrics,remoting,server,table,testing]' $(EXTRAS:%=--editable ./extras/%) $(PLUGINS:%=--editable ./plugins/%) --editable ./client --editable ./follow --editable ./server
 	@$(MAKE) --no-print-directory native-installed
 	@echo 'ready: $(BIN)/pytest tests/core, $(BIN)/mypy, $(BIN)/ruff check'
 
@@ -103,7 +103,7 @@ bench: $(BIN)/tox ## measure put, dispatch and read beside SQLite, LMDB and othe
 
 # With zig the kernels run on a glibc as old as that of 2012, without it on this one or a newer one.
 wheels: $(BIN)/tox ## build a wheel of every distribution in dist/; that of the kernels where cargo is
-	@for directory in core $(EXTRAS:%=extras/%) $(PLUGINS:%=plugins/%) client server spark; do \
+	@for directory in core $(EXTRAS:%=extras/%) $(PLUGINS:%=plugins/%) client follow server spark; do \
 	  $(UV) build --quiet --wheel --no-sources --build-constraints constraints.txt --out-dir dist "$$directory" || exit; \
 	done
 	@if ! $(HAS_CARGO); then echo 'reput-native: no wheel, as there is no cargo' >&2; \

@@ -16,6 +16,7 @@ from reput.plugin import build_config, installed
 from reput_client import ClientOptions
 from reput_consumer.group.settings import MemberSettings
 from reput_consumer.processing.processqueue import Limits as FetchLimits
+from reput_follow import FollowConfig
 from reput_server.broker.options import Options as BrokerOptions  # of what users gave
 from reput_server.config import Limits, ServerConfig
 
@@ -30,7 +31,7 @@ PLUGINS: Final = {
     and found.load().config_type.__name__[0] != "_"
 }
 SECTIONS: Final = {**CORE, **PLUGINS}
-OTHERS: Final = [ClientOptions, FetchLimits, Limits, ServerConfig]
+OTHERS: Final = [ClientOptions, FetchLimits, FollowConfig, Limits, ServerConfig]
 SMALL: Final[dict[str, dict[str, Any]]] = {
     "commitlog": {"file_size": 1 << 16},
     "consumequeue": {"units_per_file": 20},
@@ -112,7 +113,10 @@ def test_no_class_of_options_is_forgotten():
     looked_at = {*SECTIONS.values(), *OTHERS, MemberSettings, BrokerOptions}
     found = {
         value
-        for name in ("reput", *(f"reput_{each}" for each in (*PLUGINS, "server", "client")))
+        for name in (
+            "reput",
+            *(f"reput_{each}" for each in (*PLUGINS, "server", "client", "follow")),
+        )
         for module in pkgutil.walk_packages(importlib.import_module(name).__path__, f"{name}.")
         if "testing" not in module.name and "__main__" not in module.name
         for value in vars(importlib.import_module(module.name)).values()

@@ -1,0 +1,47 @@
+"""Follows the commit log of a running broker, so that plugins work on its messages.
+
+    with reput_follow.open_replica("store", "broker-host:10911", plugins={"index"}) as store:
+        with reput_follow.following(store, "broker-host:10911") as follower:
+            follower.wait_caught_up()
+            print(follower.lag)
+
+``reput follow PATH --from HOST:PORT`` does the same from a command line.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from reput.doors import door
+
+if TYPE_CHECKING:
+    from reput_follow.asking.broker import Broker as Broker
+    from reput_follow.asking.facts import BrokerFacts as BrokerFacts
+    from reput_follow.asking.facts import LogRange as LogRange
+    from reput_follow.config import FollowConfig as FollowConfig
+    from reput_follow.errors import AddressError as AddressError
+    from reput_follow.errors import BrokerError as BrokerError
+    from reput_follow.errors import FollowError as FollowError
+    from reput_follow.errors import RefusedError as RefusedError
+    from reput_follow.errors import TransferError as TransferError
+    from reput_follow.replication.frames import Transfer as Transfer
+    from reput_follow.replication.frames import TransferReader as TransferReader
+
+_HOMES = {
+    "AddressError": "errors",
+    "Broker": "asking.broker",
+    "BrokerError": "errors",
+    "BrokerFacts": "asking.facts",
+    "FollowConfig": "config",
+    "FollowError": "errors",
+    "LogRange": "asking.facts",
+    "RefusedError": "errors",
+    "Transfer": "replication.frames",
+    "TransferError": "errors",
+    "TransferReader": "replication.frames",
+}
+
+__all__ = [*_HOMES]
+
+if not TYPE_CHECKING:  # a name that is not listed is an error for mypy, too
+    __getattr__, __dir__ = door(__name__, _HOMES)

@@ -1,0 +1,1 @@
+"""Asks brokers and name servers, over RocketMQ's remoting protocol."""

@@ -1,0 +1,47 @@
+"""Addresses of brokers and name servers."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from reput_follow.errors import AddressError
+
+__all__ = ["Address", "address_text", "parse_address", "parse_addresses"]
+
+Address = tuple[str, int]
+"""Host and port."""
+
+_PORT_MAX: Final = 65_535
+_DIGITS_MAX: Final = 5
+
+
+def parse_address(text: str) -> Address:
+    """Return host and port of ``HOST:PORT``; an IPv6 address stands in brackets.
+
+    Raises:
+        AddressError: ``text`` is not an address.
+    """
+    host, colon, port = text.strip().rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    is_number = port.isascii() and port.isdigit() and len(port) <= _DIGITS_MAX
+    if not (colon and host and is_number and 0 < int(port) <= _PORT_MAX):
+        raise AddressError(text)
+    return host, int(port)
+
+
+def parse_addresses(text: str) -> tuple[Address, ...]:
+    """Return the addresses of a text with ``;`` between them.
+
+    Raises:
+        AddressError: one of them is not an address, or there is none.
+    """
+    found = tuple(parse_address(each) for each in text.split(";") if each.strip())
+    if not found:
+        raise AddressError(text)
+    return found
+
+
+def address_text(address: Address) -> str:
+    """Return ``HOST:PORT``."""
+    host, port = address
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
