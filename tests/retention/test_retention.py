@@ -13,7 +13,7 @@ from trimmedstores import HOUR, SIZE, Notes, bases, fill, names, notes, open_wit
 import reput
 from reput.dispatch.records.manifest import Manifest
 from reput.errors import ConfigError, ReadOnlyStoreError, StoreClosedError
-from reput_retention import RetentionConfig, expire_log
+from reput_retention import RetentionConfig, RetentionPlugin, expire_log
 from reput_testing import FaultyDisk, ManualClock, QuickDisk, snapshot
 
 pytestmark = pytest.mark.usefixtures("quiet")
@@ -273,6 +273,19 @@ def test_a_store_without_the_plugin_keeps_everything_and_starts_no_thread_for_it
 
         assert not [each.name for each in threading.enumerate() if "retention" in each.name]
         assert len(bases(store)) == 4
+
+
+def test_options_that_keep_everything_keep_no_thread(tmp_path):
+    plugin = RetentionPlugin()
+    with open_with(tmp_path, Notes(), plugin, clock=ManualClock(), threads=True) as store:
+        fill(store, 4)
+        for thread in [each for each in threading.enumerate() if "retention" in each.name]:
+            thread.join(60)
+        store.flush()
+        kept = [each for each in threading.enumerate() if "retention" in each.name]
+        removed = plugin.expire_log().removed
+
+    assert (kept, list(removed)) == ([], [])
 
 
 def test_a_manifest_from_before_is_followed_and_names_the_plugin_from_then_on(tmp_path, caplog):

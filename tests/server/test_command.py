@@ -13,6 +13,7 @@ import pytest
 from wirepeer import WirePeer, message
 
 import reput
+from reput.plugin import default_plugins
 from reput.record import pack_host, parse_message_id
 from reput_remoting import Command, Pull, PullFlag, QueueOf, RequestCode, View, sign
 
@@ -76,7 +77,7 @@ def test_a_new_store_is_made_served_and_left_whole(tmp_path):
     assert answer.code == 0
     assert process.returncode == 0
     assert process.facts["broker_name"] == "broker-a"
-    assert {"consumequeue", "consumer"} <= set(process.facts["plugins"])
+    assert {"consumequeue", "consumer", *default_plugins()} <= set(process.facts["plugins"])
     with reput.open(path, mode="r") as store:
         assert [each.body for each in store.read("orders", 0, 0)] == [b"x"]
 

@@ -13,7 +13,7 @@ __all__ = ["opened"]
 
 _READER: Final = "consumequeue"
 _GROUPS: Final = "consumer"
-_OF_A_BROKER: Final = (_READER, _GROUPS, "filter", "index", "schedule", "transaction")
+_OF_A_BROKER: Final = (_READER, _GROUPS, "filter", "index", "retention", "schedule", "transaction")
 """What a new store uses, as far as it is installed."""
 
 

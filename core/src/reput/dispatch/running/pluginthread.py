@@ -2,8 +2,10 @@
 
 A request is a call at the end of the queue; a thread that needs its result waits for it. The
 plugin's thread starts with the first request. In a store that is written it stays, and between two
-requests it does the plugin's work that is due by the clock, or sleeps. Where there is no thread, as
-in a store without threads or beyond a limit on processes, the thread that waits makes the calls.
+requests it does the plugin's work that is due by the clock, or sleeps; but it ends, and starts with
+the next request, where the plugin has nothing to flush and its work waits for no time. Where there
+is no thread, as in a store without threads or beyond a limit on processes, the thread that waits
+makes the calls.
 """
 
 from __future__ import annotations
@@ -185,7 +187,7 @@ class PluginThread:
                     logger.warning("no thread plugin=%s error=%s", self._plugin, error)
                     return False
                 self._thread = thread
-        self._awake.set()
+            self._awake.set()  # under the lock: `_run` sees it before it ends
         return True
 
     def attend(self) -> None:
@@ -193,13 +195,14 @@ class PluginThread:
         if not (self._threads and self.wake()):
             self._make_all()
 
-    def do(self, work: Callable[[], float | None]) -> None:
+    def do(self, work: Callable[[], float | None], *, stays: bool) -> None:
         """Do the plugin's work between other calls.
 
         Args:
             work: requests a call if one is due; returns seconds until the next, None for never.
+            stays: whether the thread stays while nothing is requested and no work waits for a time.
         """
-        self._work = work
+        self._work, self._stays = work, self._stays and stays
         self.wake()
 
     def end(self) -> None:
@@ -250,7 +253,8 @@ class PluginThread:
             work = self._work
             seconds = None if work is None else work()
             with self._lock:
-                if not (self._queue or self._work or self._stays):
+                waits = seconds is not None or self._awake.is_set()
+                if not (self._queue or self._stays or waits):
                     self._thread = None
                     break
             self._awake.wait(seconds)

@@ -59,13 +59,16 @@ class Work:
             return None
         return self.clock() if self.is_woken or self.due == _AT_ONCE else self.due
 
+    @property
+    def is_due(self) -> bool:
+        """Whether it is to be called now, if the plugin runs."""
+        if self.retries.count:
+            return self.retries.at <= self.board.now()
+        return self.is_woken or (self.due is not None and self.due <= self.clock())
+
     def work(self) -> float | None:
         """Request a call if one is due; return how long the thread may sleep, None for any time."""
-        if self.retries.count:
-            is_due = self.retries.at <= self.board.now()
-        else:
-            is_due = self.is_woken or (self.due is not None and self.due <= self.clock())
-        if is_due:
+        if self.is_due:
             self.request()
         if not self.may_run:
             return _LONGEST_SLEEP if self.due is not None else None
@@ -153,7 +156,7 @@ class Workers:
         if work is not None:
             work.is_woken = True
             if self._is_running:
-                self._board.calls.line_of(name).wake()
+                self._attend(work)
 
     def wake_all(self) -> None:
         """Have all called soon, as the state of a plugin, or the clock, has changed."""
@@ -182,10 +185,16 @@ class Workers:
         self.look_after()
 
     def look_after(self) -> None:
-        """Give each its plugin's thread, also if that could not be started before."""
+        """Give each that is due its plugin's thread, also if that could not be started before."""
         if self._is_running:
-            for name, work in list(self._works.items()):
-                self._board.calls.line_of(name).do(work.work)
+            for work in list(self._works.values()):
+                if work.is_due:
+                    self._attend(work)
+
+    def _attend(self, work: Work) -> None:
+        # A plugin that flushes keeps its thread; another one has it while work waits for a time.
+        stays = work.runner.hooks.flush is not None
+        self._board.calls.line_of(work.runner.name).do(work.work, stays=stays)
 
     def stop(self) -> None:
         """Call nothing any more, and wait for the slices under way; abandon one that hangs."""
