@@ -72,6 +72,7 @@ def find_end(
     keeps_records_after_damage: bool = True,
     being_written: bool = False,
     was_cut_at: Callable[[int], bool] = lambda offset: False,
+    is_replica: bool = False,
 ) -> RecoveryReport:
     """Read the log from an offset that is certainly sound to the log's end.
 
@@ -88,6 +89,8 @@ def find_end(
         being_written: whether another process has the log open for writing. A writer writes a
             record's size last, so zeros before records are no damage then.
         was_cut_at: tells whether an interrupted opening was cutting the log at an offset.
+        is_replica: whether the log ends at the first damage, as its master has the records there
+            and after it.
     """
     if not log.files.bases:
         return RecoveryReport(0, 0, 0, 0, None)
@@ -96,7 +99,9 @@ def find_end(
         timestamp = log.store_timestamp_in_files(record)
         return RecoveryReport(end, end, 0, timestamp, None, record)
     known = None if clean else _last_flushed(log, flushed)
-    search = _Search(log, keeps_records_after_damage, being_written, was_cut_at, progress)
+    search = _Search(
+        log, keeps_records_after_damage, being_written, was_cut_at, progress, is_replica
+    )
     search.checks_properties = keeps_records_after_damage and not clean and not being_written
     if known is not None:
         search.begin(known.physical_offset, known.record_offset)
@@ -128,6 +133,7 @@ class _Search:
     being_written: bool
     was_cut_at: Callable[[int], bool]
     progress: Callable[[int, int], None] | None
+    is_replica: bool
     checks_properties: bool = False
     """Whether to look for sectors of topics and properties that were not written."""
     start: int = 0
@@ -155,8 +161,14 @@ class _Search:
                 self.damages.append(found)
             elif len(found):
                 self._take(found)
+            if self.is_replica and self.damages:
+                break
             if self.progress is not None:
                 self.progress(walk.position - self.start, capacity - self.start)
+        if self.is_replica and self.damages:
+            self.end, self.finding = self.damages[0].start_offset, self.damages[0].finding
+            self.damages.clear()
+            return End.BAD
         self.end, self.finding = walk.position, walk.finding
         return self._without_last_damage(walk.end)
 
@@ -164,13 +176,16 @@ class _Search:
         return self.log.window_reader(check_crc=True, check_record_crc=True)
 
     def _take(self, batch: DispatchBatch) -> None:
-        sound = batch.physical_offset
+        torn = None
         if self.checks_properties:
             torn = torn_rows(batch, self.log.files.base_of(batch.base_offset) or 0)
             self.damages += [self._torn(batch, row) for row in torn.tolist()]
-            sound = np.delete(sound, torn)
+            if self.is_replica and len(torn):  # the log ends before the first of them
+                batch, torn = batch[: int(torn[0])], None
+        sound = batch.physical_offset if torn is None else np.delete(batch.physical_offset, torn)
         self.count += len(sound)
-        self.timestamp = int(batch.store_timestamp[-1])
+        if len(batch):
+            self.timestamp = int(batch.store_timestamp[-1])
         for offset in sound[-2:].tolist():
             self.record_before, self.last_record = self.last_record, offset
 
@@ -188,6 +203,8 @@ class _Search:
         """Skip damage that sound records follow, if they were not part of an unfinished put."""
         log = self.log
         if not self.keeps_records_after_damage or self.was_cut_at(at):
+            return None
+        if self.is_replica and not self.being_written:
             return None
         if self.being_written and not log.size_at(at):
             return None

@@ -68,6 +68,7 @@ def repair(
     *,
     config: CommitLogConfig,
     clean: bool,
+    is_replica: bool = False,
 ) -> RecoveryReport:
     """Make the log end where ``recovery`` says, without damage.
 
@@ -79,6 +80,7 @@ def repair(
         disk: file operations.
         config: has what is written into fillers.
         clean: whether the last writer closed the log, and so left nothing after its end.
+        is_replica: whether a record that was not written whole is no loss, as its master has it.
 
     Returns:
         ``recovery`` with the size that was cut.
@@ -92,7 +94,7 @@ def repair(
         ledger.finish()
         return recovery
     directory = os.path.join(root, OWN_DIRECTORY, "lost+found")
-    return _Repair(log, ledger, directory, disk, config).run(recovery)
+    return _Repair(log, ledger, directory, disk, config, is_replica).run(recovery)
 
 
 @attrs.define(eq=False)
@@ -102,6 +104,7 @@ class _Repair:
     directory: str
     disk: Disk
     config: CommitLogConfig
+    is_replica: bool
 
     def run(self, recovery: RecoveryReport) -> RecoveryReport:
         log, end = self.log, recovery.end_offset
@@ -143,6 +146,8 @@ class _Repair:
         used = log.files.last_used(start, file_end)
         finding = recovery.finding
         if finding is None and (used == start or self._is_blank(start, file_end)):
+            return []
+        if self.is_replica and not log.size_at(start):
             return []
         if finding is None or not log.size_at(start):
             finding = Corruption(start, CorruptionKind.TORN, "its size was not written")

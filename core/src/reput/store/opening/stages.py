@@ -395,6 +395,7 @@ def examine(asked: Asked, held: Held, settings: Settings, files: MappedFileQueue
         keeps_records_after_damage=keeps,
         checked=checked,
     )
+    is_replica = settings.master is not None
     report = find_end(
         log,
         checkpoint,
@@ -403,11 +404,12 @@ def examine(asked: Asked, held: Held, settings: Settings, files: MappedFileQueue
         progress=asked.progress,
         # Below each of these offsets reput had flushed the log.
         flushed=[place for file in (held.note.file, *places.values()) for place in file.known()]
-        if keeps
+        if keeps or is_replica
         else (),
-        keeps_records_after_damage=keeps,
+        keeps_records_after_damage=keeps or is_replica,
         being_written=not asked.writable and not held.clean and held.lock.is_taken(),
         was_cut_at=ledger.cut_was_begun_at,
+        is_replica=is_replica,
     )
     return Examined(log, report, ledger, places, checked)
 
@@ -426,9 +428,15 @@ def repair_log(asked: Asked, held: Held, settings: Settings, found: Examined) ->
         asked.disk,
         config=settings.log,
         clean=held.clean,
+        is_replica=settings.master is not None,
     )
     if not held.clean:
         reflush(found.log, report.start_offset, report.end_offset, asked.disk)
+    files = found.log.files
+    if settings.master is not None and files.bases and report.end_offset == files.min_offset:
+        # No record was fed into the first file: the log may begin with another one.
+        files.truncate(files.min_offset - 1)
+        report = attrs.evolve(report, start_offset=0, end_offset=0)
     return report
 
 
