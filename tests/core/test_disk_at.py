@@ -54,7 +54,6 @@ OPERATIONS = {
     "rename to": lambda disk, path: disk.rename(f"{disk.home}/file", path),
     "remove directory": lambda disk, path: disk.remove_directory(path),
     "remove tree": lambda disk, path: disk.remove_tree(path),
-    "leads nowhere": lambda disk, path: disk.is_dangling_link(path),
     "status": lambda disk, path: disk.status(path),
     "identity": lambda disk, path: disk.identity(path),
     "modified_ms": lambda disk, path: disk.modified_ms(path),

@@ -15,7 +15,7 @@ from reput.dispatch.running import pluginthread
 from reput.dispatch.running.calls import PluginCalls
 from reput.dispatch.running.pluginthread import Call
 from reput.errors import StoreLockedError
-from reput.flags import start_thread
+from reput.locks import start_thread
 from reput_testing.crashes.insides import insides
 
 CONFIG = {

@@ -7,7 +7,7 @@ import errno
 import pytest
 
 from reput.files import Disk, make_aside, make_file
-from reput.files.system.heartbeat import heart
+from reput.files.system.flushing import heart
 
 
 class RecordingDisk(Disk):

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import os
-
 import pytest
 
 from reput.errors import CorruptFileError
@@ -146,18 +144,6 @@ def test_a_reader_notices_files_that_come_and_go(tmp_path):
 
     assert queue.bases == (1024, 2048)
     assert queue.read(0, 10) == b""
-
-
-def test_files_are_found_by_time(tmp_path):
-
-    _files(tmp_path, 0, 1024)
-    os.utime(tmp_path / file_name(0), (1, 1))
-    os.utime(tmp_path / file_name(1024), (2, 2))
-    queue = _queue(tmp_path)
-
-    assert queue.base_by_time(1000) == 0
-    assert queue.base_by_time(1001) == 1024
-    assert queue.base_by_time(9999) == 1024
 
 
 def test_what_is_written_through_the_map_is_read_through_the_file(tmp_path):

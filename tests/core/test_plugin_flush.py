@@ -15,8 +15,7 @@ from reput.dispatch.threads import flusher
 from reput.errors import PluginFlushError, StoreClosedError
 from reput.files.pool import FilePool
 from reput.files.system.disk import Disk
-from reput.files.system.heartbeat import heart
-from reput.files.system.sidebyside import side_by_side
+from reput.files.system.flushing import heart, side_by_side
 from reput.log.progress import ProgressFile
 from reput_testing import QuickDisk
 from reput_testing.crashes.insides import insides

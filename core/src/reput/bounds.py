@@ -18,6 +18,8 @@ INT32_MAX: Final = (1 << 31) - 1
 AGE_MAX_MS: Final = 100 * 366 * 86_400_000
 """100 years: the greatest age that an option can name, ms."""
 
+_SHOWN: Final = 80  # characters of a wrong value
+
 _Validator = Callable[[Any, "attrs.Attribute[Any]", Any], None]
 
 
@@ -26,45 +28,27 @@ def whole_between(least: int, most: int) -> _Validator:
 
     units: int = attrs.field(default=300_000, validator=whole_between(2, 100_000_000))
     """
-
-    def check(config: Any, field: attrs.Attribute[Any], value: Any) -> None:
-        expected = f"{field.name}: a whole number from {least} to {most} expected, found"
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise TypeError(f"{expected} {_shown(value)}")
-        if not least <= value <= most:
-            raise ValueError(f"{expected} {_digits(value)}")
-
-    return check
+    return _between(least, most, int, f"a whole number from {least} to {most}")
 
 
 def number_between(least: float, most: float) -> _Validator:
     """Return a validator of numbers, whole or not, from ``least`` to ``most``, both included."""
+    return _between(least, most, int | float, f"a number from {least:g} to {most:g}")
 
+
+def _between(least: float, most: float, kinds: Any, expected: str) -> _Validator:
     def check(config: Any, field: attrs.Attribute[Any], value: Any) -> None:
-        expected = f"{field.name}: a number from {least:g} to {most:g} expected, found"
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise TypeError(f"{expected} {_shown(value)}")
-        if value != value or not least <= value <= most:
-            raise ValueError(f"{expected} {_digits(value)}")
+        text = f"{field.name}: {expected} expected, found"
+        if isinstance(value, bool) or not isinstance(value, kinds):
+            raise TypeError(f"{text} {type(value).__name__} {_shown(value)}")
+        if not least <= value <= most:  # true of no range if the value is not a number (NaN)
+            raise ValueError(f"{text} {_shown(value)}")
 
     return check
 
 
-def _digits(value: float) -> str:
-    # Python refuses to write integers of more than 4,300 digits.
-    if isinstance(value, int) and value.bit_length() > _BITS_SHOWN:
-        return f"one of {value.bit_length()} bits"
-    return repr(value)
-
-
-_BITS_SHOWN: Final = 256
-
-
 def _shown(value: object) -> str:
+    if isinstance(value, int) and value.bit_length() > 256:
+        return f"one of {value.bit_length()} bits"  # Python does not write 4,300 digits or more
     text = repr(value)
-    return (
-        f"{type(value).__name__} {text if len(text) <= _TEXT_SHOWN else text[:_TEXT_SHOWN] + '…'}"
-    )
-
-
-_TEXT_SHOWN: Final = 80
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"

@@ -8,7 +8,6 @@ also is a Python error (`ValueError`, `LookupError`) is caught by existing ``exc
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterable
 from typing import Any, Final
 
 import attrs
@@ -442,8 +441,3 @@ class LightQueueCountError(PutError):
     """A put would create more light queues (``%LMQ%…``) than the configuration allows."""
 
     status = PutStatus.LMQ_CONSUME_QUEUE_NUM_EXCEEDED
-
-
-def known_names(names: Iterable[str]) -> tuple[str, ...]:
-    """Return ``names`` sorted, so that an error text is always the same."""
-    return tuple(sorted(names))

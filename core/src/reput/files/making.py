@@ -12,7 +12,7 @@ import contextlib
 import os
 from typing import TYPE_CHECKING
 
-from reput.files.system.heartbeat import heart
+from reput.files.system.flushing import heart
 
 if TYPE_CHECKING:
     from reput.files.system.disk import Disk

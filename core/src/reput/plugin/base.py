@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import attrs
 
-from reput.errors import ConfigError, PluginError, ReputError, known_names
+from reput.errors import ConfigError, PluginError, ReputError
 
 if TYPE_CHECKING:
     from reput.plugin.interest import PutInterest
@@ -110,7 +110,7 @@ def build_config(config_type: type, section: str, options: Mapping[str, Any]) ->
         logger.warning("ignored option section=%s option=%s reason=%s", section, option, reason)
     for option in kept:
         if option not in known:
-            raise ConfigError(section, str(option), "no such option", known_names(known))
+            raise ConfigError(section, str(option), "no such option", tuple(sorted(known)))
     try:
         return config_type(**kept)
     except ConfigError:

@@ -20,7 +20,7 @@ import attrs
 
 from reput.dispatch.running.pluginthread import Call, PluginThread
 from reput.errors import StoreClosedError
-from reput.files.system.heartbeat import heart
+from reput.files.system.flushing import heart
 from reput.locks import new_lock
 
 logger = logging.getLogger(__name__)
@@ -58,7 +58,7 @@ class PluginCalls:
 
     # ------------------------------------------------------------------ on this thread
 
-    # A signal handler may raise whenever a function begins or a call has returned (`reput.flags`).
+    # A signal handler may raise whenever a function begins or a call has returned (`reput.locks`).
     # So a ``try`` begins before a call is entered, and its ``finally`` begins with an assignment,
     # before which no handler can run. `_end` only cleans up.
 

@@ -20,8 +20,7 @@ from typing import Any, Final
 
 import attrs
 
-from reput.flags import Flag, start_thread
-from reput.locks import new_lock
+from reput.locks import Flag, new_lock, start_thread
 
 logger = logging.getLogger(__name__)
 

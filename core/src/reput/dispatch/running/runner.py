@@ -42,8 +42,7 @@ from reput.dispatch.config import HALT, SKIP, DispatchConfig, Retries, is_disk_f
 from reput.dispatch.running.phase import Figures, Phase, Place, Stopped
 from reput.dispatch.running.pluginthread import Call
 from reput.errors import StoreClosedError
-from reput.flags import Flag
-from reput.locks import new_lock
+from reput.locks import Flag, new_lock
 
 if TYPE_CHECKING:
     from reput.dispatch.running.calls import PluginCalls

@@ -20,8 +20,7 @@ import attrs
 
 from reput.dispatch.running.phase import Phase
 from reput.errors import ReputError, StoreClosedError
-from reput.flags import Flag
-from reput.locks import new_lock
+from reput.locks import Flag, new_lock
 from reput.log.progress import Progress, ProgressFile, fingerprint_of
 
 if TYPE_CHECKING:

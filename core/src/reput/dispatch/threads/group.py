@@ -27,8 +27,7 @@ from typing import TYPE_CHECKING, Final
 
 from reput.dispatch.config import Retries
 from reput.dispatch.running.phase import Phase
-from reput.flags import Flag
-from reput.locks import new_lock
+from reput.locks import Flag, new_lock
 from reput.log.reading.windows import BatchReader
 from reput.record.decode import Decoder, End
 

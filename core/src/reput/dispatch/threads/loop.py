@@ -22,7 +22,7 @@ from reput.dispatch.running.phase import Phase
 from reput.dispatch.running.runner import text_of
 from reput.dispatch.threads.group import LONGEST_REST, ReadGroup
 from reput.errors import ReputError
-from reput.flags import Flag
+from reput.locks import Flag
 
 if TYPE_CHECKING:
     from reput.dispatch.running.runner import PluginRunner

@@ -169,28 +169,26 @@ class MappedFileQueue:
             self._take_size_of(found, damaged)
         elif found and self.file_size <= 0:
             self.file_size = found[0][1]
-        for index, (base, size) in enumerate(found):
+        expected = found[0][0] if found else 0
+        for base, size in found:
+            faults = []
             if size != self.file_size:
-                fault = CorruptFileError(
-                    self.path(base),
-                    size,
+                reason = (
                     f"the file has {size} bytes where {self.file_size} are expected; put back the "
-                    "whole file, or move it away if it is not part of the store",
+                    "whole file, or move it away if it is not part of the store"
                 )
+                faults.append(CorruptFileError(self.path(base), size, reason))
+            if base != expected:
+                reason = (
+                    f"the file before it is missing: {file_name(expected)}; put it back, "
+                    "or move the files before the gap away"
+                )
+                faults.append(CorruptFileError(self.path(base), 0, reason))
+            for fault in faults:
                 if damaged is None:
                     raise fault
                 damaged(str(fault))
-            if index and base != found[index - 1][0] + self.file_size:
-                missing = found[index - 1][0] + self.file_size
-                fault = CorruptFileError(
-                    self.path(base),
-                    0,
-                    f"the file before it is missing: {file_name(missing)}; put it back, "
-                    "or move the files before the gap away",
-                )
-                if damaged is None:
-                    raise fault
-                damaged(str(fault))
+            expected = base + self.file_size
         self._bases = tuple(base for base, _ in found)
 
     def _take_size_of(self, found: list[tuple[int, int]], damaged: Callable[[str], None]) -> None:
@@ -253,17 +251,6 @@ class MappedFileQueue:
         bases = self._bases
         index = bisect.bisect_right(bases, offset)
         return bases[index] if index < len(bases) else None
-
-    def base_by_time(self, timestamp: int) -> int | None:
-        """Return the first file modified at ``timestamp`` (ms) or later, else the last, or None."""
-        for base in self._bases:
-            try:
-                modified = self._disk.modified_ms(self.path(base))
-            except FileNotFoundError:
-                continue
-            if modified >= timestamp:
-                return base
-        return self._bases[-1] if self._bases else None
 
     # ------------------------------------------------------------------ reading
 
@@ -472,10 +459,11 @@ def _sized_files(disk: Disk, directory: str) -> list[tuple[int, int]]:
             if entry.is_file():
                 found.append((int(name), entry.stat().st_size))
                 continue
-            if disk.is_dangling_link(entry.path):
-                reason = "a link that leads to nothing; put back what it led to, or remove it"
-                raise CorruptFileError(entry.path, 0, reason)
+            entry.stat()
         except FileNotFoundError:
+            if entry.is_symlink():
+                reason = "a link that leads to nothing; put back what it led to, or remove it"
+                raise CorruptFileError(entry.path, 0, reason) from None
             continue  # another process removed it between the listing and now
         logger.warning("passed over: no file, but named like one file=%s", entry.path)
     return found

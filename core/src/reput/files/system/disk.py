@@ -19,11 +19,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from reput.errors import UnsafePathError
-from reput.files.system.heartbeat import heart
+from reput.files.system.flushing import heart, side_by_side
 from reput.files.system.locking import lock_owner, take_lock
 from reput.files.system.pieces import pieces_by, read_pieces
 from reput.files.system.root import ALLOWED
-from reput.files.system.sidebyside import side_by_side
 from reput.files.system.tree import Tree, is_absence
 
 if TYPE_CHECKING:
@@ -90,7 +89,7 @@ class Disk(Tree):
         except OSError as error:
             if directory is not None and error.errno in (errno.ELOOP, errno.ENXIO):
                 # A link; or a pipe or a socket.
-                _require_plain(root.status(directory, name, path), path, flags)
+                _require_plain(root.status(path), path, flags)
             error.filename = path
             raise
         if directory is not None:

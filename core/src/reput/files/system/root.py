@@ -155,7 +155,7 @@ class StoreRoot:
         try:
             return Descriptor(os.open(name, _STEP, dir_fd=directory))
         except OSError as error:
-            self._refuse_link_at(error, directory, name, path)
+            self._refuse_link(error, path)
             error.filename = path
             raise
 
@@ -182,14 +182,14 @@ class StoreRoot:
         try:
             return os.open(name, flags | os.O_NOFOLLOW, dir_fd=directory)
         except OSError as error:
-            self._refuse_link_at(error, directory, name, path)
+            self._refuse_link(error, path)
             error.filename = path
             raise
 
-    def _refuse_link_at(self, error: OSError, directory: Descriptor, name: str, path: str) -> None:
+    def _refuse_link(self, error: OSError, path: str) -> None:
         """Raise if ``error`` is there because a link is where a directory is expected."""
         if error.errno in (errno.ELOOP, errno.ENOTDIR):
-            self.status(directory, name, path)
+            self.status(path)
 
     def look(self, path: str) -> os.stat_result:
         """Return size, times and the like; of a link, those of the link itself."""
@@ -216,12 +216,13 @@ class StoreRoot:
             error.filename = path
             raise
 
-    def status(self, directory: Descriptor | None, name: str, path: str) -> os.stat_result:
-        """Return size, times and the like of what `reach` has found at ``path``.
+    def status(self, path: str) -> os.stat_result:
+        """Return size, times and the like.
 
         Raises:
             UnsafePathError: it is a link, and links are not followed.
         """
+        directory, name = self.reach(path)
         if directory is None:
             return os.stat(path)
         try:

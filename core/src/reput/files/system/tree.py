@@ -14,7 +14,7 @@ import stat
 from typing import NoReturn, Protocol, Self
 
 from reput.errors import UnsafePathError
-from reput.files.system.heartbeat import heart
+from reput.files.system.flushing import heart
 from reput.files.system.root import ANYWHERE, Descriptor, StoreRoot, link_at
 
 __all__ = ["Entry", "Tree", "is_absence"]
@@ -149,8 +149,7 @@ class Tree:
 
     def status(self, path: str) -> os.stat_result:
         """Return size, times and the like of the file or directory."""
-        directory, name = self._root.reach(path)
-        return self._root.status(directory, name, path)
+        return self._root.status(path)
 
     def identity(self, path: str) -> tuple[int, int]:
         """Return device and inode: equal for all paths that lead to the same file or directory."""
@@ -188,11 +187,6 @@ class Tree:
         finally:
             os.close(descriptor)
 
-    def is_dangling_link(self, path: str) -> bool:
-        """Whether ``path`` is a symbolic link to something that does not exist."""
-        self._refuse_link(path)
-        return self._is_link(path) and not os.path.exists(path)
-
     def _refuse_link(self, path: str) -> None:
         if not self.follows_links:
             with contextlib.suppress(FileNotFoundError, NotADirectoryError):
@@ -206,7 +200,7 @@ class Tree:
 
     def _is_directory(self, path: str) -> bool:
         try:
-            return stat.S_ISDIR(self.status(path).st_mode)
+            return stat.S_ISDIR(self._root.status(path).st_mode)
         except (FileNotFoundError, NotADirectoryError):
             return False
 

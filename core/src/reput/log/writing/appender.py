@@ -125,7 +125,7 @@ class Appender:
         limit = file.base_offset + file.size - BLANK_MIN_SIZE
         if self._is_refused:
             raise ValueError("appends are refused")
-        # No call from here on, so that no signal handler runs (`reput.flags`): all of this happens,
+        # No call from here on, so that no signal handler runs (`reput.locks`): all of this happens,
         # or nothing.
         if target is not None:
             target[position + 4 : position + 8] = blank[4:]

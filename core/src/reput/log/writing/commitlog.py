@@ -25,8 +25,8 @@ from reput.errors import (
     ReadOnlyStoreError,
     ServiceNotAvailableError,
 )
+from reput.files.mapping.ahead import PREFAULT_STEP, Prefaulter
 from reput.files.mapping.mapped import MappedFile
-from reput.files.mapping.prefault import PREFAULT_STEP, Prefaulter
 from reput.locks import new_lock
 from reput.log.reading.reader import LogReader
 from reput.log.writing.appender import Appender, append_rows, queue_offsets_of_rows
@@ -40,7 +40,7 @@ from reput.record.layout import BLANK_MIN_SIZE, TRANSACTION_COMMIT, TRANSACTION_
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from reput.files.mapping.allocate import FileAllocator
+    from reput.files.mapping.ahead import FileAllocator
     from reput.files.mapping.mapped import MappedFileQueue
     from reput.files.system.disk import Disk
     from reput.log.config import CommitLogConfig

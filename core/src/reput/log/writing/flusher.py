@@ -20,7 +20,7 @@ from bisect import bisect_left
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from reput.errors import PutError, ServiceNotAvailableError
-from reput.files.system.heartbeat import heart
+from reput.files.system.flushing import heart
 from reput.log.writing.turns import FlushTurns
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ from collections.abc import Callable
 from typing import Final
 
 from reput.engine import compiled
-from reput.flags import Flag
-from reput.locks import new_lock
+from reput.locks import Flag, new_lock
 
 __all__ = ["FlushTurns"]
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from graphlib import CycleError, TopologicalSorter
 from typing import Any, Self
 
-from reput.errors import ConfigError, PluginError, PluginOrderError, known_names
+from reput.errors import ConfigError, PluginError, PluginOrderError
 from reput.files.names import is_safe_name
 from reput.plugin.base import Plugin
 from reput.plugin.host.discovery import InstalledPlugin, installed, plugin_of
@@ -54,7 +54,7 @@ class PluginSet:
         plugins = dict(plugin_of(item, config, offered) for item in wanted)
         for section in config:
             if section not in plugins and section not in CORE_SECTIONS:
-                known = known_names([*plugins, *CORE_SECTIONS])
+                known = tuple(sorted([*plugins, *CORE_SECTIONS]))
                 raise ConfigError(section, "(section)", "no such section", known)
         self._register(plugins, {})
 

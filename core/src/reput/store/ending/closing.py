@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from reput.errors import PutError, ServiceNotAvailableError, StoreClosedError
-from reput.flags import Flag
-from reput.locks import locks_released, new_lock
+from reput.locks import Flag, locks_released, new_lock
 
 if TYPE_CHECKING:
     from reput.dispatch.members import Members
@@ -27,7 +26,7 @@ __all__ = ["Closer", "Once"]
 
 
 class Once:
-    """Runs a closing function once. Thread-safe, also for signal handlers (`reput.flags`)."""
+    """Runs a closing function once. Thread-safe, also for signal handlers (`reput.locks`)."""
 
     def __init__(self) -> None:
         self._lock = new_lock()

@@ -19,7 +19,7 @@ from reput.dispatch.records.manifest import Manifest
 from reput.dispatch.records.states import PluginRecords
 from reput.dispatch.running.calls import PluginCalls, texts_of
 from reput.errors import EXPECTED, NotReplicaError, StoreNotFoundError
-from reput.files.mapping.allocate import FileAllocator
+from reput.files.mapping.ahead import FileAllocator
 from reput.files.mapping.mapped import MappedFileQueue
 from reput.files.names import OWN_DIRECTORY
 from reput.files.pool import FilePool

@@ -138,10 +138,6 @@ class ArrowDisk(Disk):
 
         return bool(self._system.get_file_info(path).type != FileType.NotFound)
 
-    def is_dangling_link(self, path: str) -> bool:
-        """See `Disk.is_dangling_link`; such file systems have no links."""
-        return False
-
     def modified_ms(self, path: str) -> int:
         """See `Disk.modified`."""
         found = self._system.get_file_info(path).mtime_ns
