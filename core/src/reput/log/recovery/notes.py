@@ -163,6 +163,12 @@ class LogHead:
         return self.file.path
 
     @property
+    def noted(self) -> int | None:
+        """Physical offset at which the log begins, or before it; None if that is not known."""
+        place = self.file.load()
+        return None if place is None else place.physical_offset
+
+    @property
     def is_whole(self) -> bool:
         """Whether both slots can be read."""
         return len(self.file.load_all()) == 2
@@ -181,11 +187,11 @@ class LogHead:
         For a store that reput was the last to write. Call it with an offset that was read before:
         trimming writes the note first, and then removes files.
         """
-        noted = self.file.load()
-        if noted is None or noted.physical_offset >= min_physical_offset:
+        noted = self.noted
+        if noted is None or noted >= min_physical_offset:
             return None
         detail = "the first files of the log are gone, and nobody has trimmed them"
-        return Loss(noted.physical_offset, min_physical_offset, GONE, detail)
+        return Loss(noted, min_physical_offset, GONE, detail)
 
 
 # --------------------------------------------------------------------------- its checksums
