@@ -84,7 +84,7 @@ class Checkpoint:
         data = disk.read_if_exists(path, CHECKPOINT_SIZE) or b""
         values = _FIELDS.unpack(data[: _FIELDS.size].ljust(_FIELDS.size, b"\0"))
         crc = zlib.crc32(data)
-        return cls(crc=crc) if len(data) < cls.SIZE_MIN else cls(*values, crc)
+        return cls(crc=crc) if len(data) < cls.SIZE_MIN else attrs.evolve(cls(*values), crc=crc)
 
     def save(self, path: str, disk: Disk) -> Checkpoint:
         """Replace the file atomically and durably; return these values with its checksum."""
