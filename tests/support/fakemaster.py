@@ -85,7 +85,12 @@ class FakeMaster:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._loop.call_soon_threadsafe(self._stop.set)
+        self.stop()
+
+    def stop(self) -> None:
+        """End it, as a crash does; a second call does nothing."""
+        with contextlib.suppress(RuntimeError):  # its loop has ended
+            self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join()
 
     @property
@@ -110,6 +115,17 @@ class FakeMaster:
         with self._changed:
             assert self._changed.wait_for(
                 lambda: len(self.reports) > connection and len(self.reports[connection]) >= count,
+                seconds,
+            ), self.reports
+            return list(self.reports[connection])
+
+    def wait_report(self, offset: int, connection: int = 0, seconds: float = 60) -> list[int]:
+        """Return the reports of a connection, once the last one is ``offset``."""
+        with self._changed:
+            assert self._changed.wait_for(
+                lambda: (
+                    len(self.reports) > connection and self.reports[connection][-1:] == [offset]
+                ),
                 seconds,
             ), self.reports
             return list(self.reports[connection])

@@ -26,6 +26,14 @@ if TYPE_CHECKING:
     from reput_follow.errors import TransferError as TransferError
     from reput_follow.replication.frames import Transfer as Transfer
     from reput_follow.replication.frames import TransferReader as TransferReader
+    from reput_follow.running.follower import Follower as Follower
+    from reput_follow.running.follower import FollowStatus as FollowStatus
+    from reput_follow.running.lag import Lag as Lag
+    from reput_follow.running.opening import following as following
+    from reput_follow.running.opening import open_replica as open_replica
+    from reput_follow.running.source import Source as Source
+    from reput_follow.running.states import FollowEndedError as FollowEndedError
+    from reput_follow.running.states import State as State
 
 _HOMES = {
     "AddressError": "errors",
@@ -33,12 +41,20 @@ _HOMES = {
     "BrokerError": "errors",
     "BrokerFacts": "asking.facts",
     "FollowConfig": "config",
+    "FollowEndedError": "running.states",
     "FollowError": "errors",
+    "FollowStatus": "running.follower",
+    "Follower": "running.follower",
+    "Lag": "running.lag",
     "LogRange": "asking.facts",
     "RefusedError": "errors",
+    "Source": "running.source",
+    "State": "running.states",
     "Transfer": "replication.frames",
     "TransferError": "errors",
     "TransferReader": "replication.frames",
+    "following": "running.opening",
+    "open_replica": "running.opening",
 }
 
 __all__ = [*_HOMES]

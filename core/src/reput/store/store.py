@@ -182,6 +182,23 @@ class Store:
         """Physical offset below which the log is on disk."""
         return self._parts.log.flushed_offset
 
+    def wait_flushed(self, physical_offset: int, timeout: float | None = None) -> bool:
+        """Wait until the log is on disk below ``physical_offset``; it is flushed if necessary.
+
+        Args:
+            physical_offset: at most the end of the log.
+            timeout: seconds; None waits as long as it takes.
+
+        Returns:
+            Whether it is on disk; False if the time is over.
+
+        Raises:
+            ServiceNotAvailableError: the store is closed, read-only, or its disk failed.
+        """
+        self._writing()
+        offset = whole_number("physical_offset", physical_offset)
+        return self._parts.log.wait_flushed(offset, timeout)
+
     def feed(self, physical_offset: int, data: bytes | bytearray | memoryview) -> None:
         """Append bytes of the master's log to that of a replica.
 

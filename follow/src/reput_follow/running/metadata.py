@@ -1,0 +1,74 @@
+"""Saves a broker's topics, groups and offsets in the store's ``config``, as a slave does.
+
+Tools that look at a store then know them: `reput groups` shows how far each group is.
+
+Source: RocketMQ ``SlaveSynchronize``. Different on purpose: the table of offsets is the master's,
+and not merged with older ones.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from typing import TYPE_CHECKING, Final
+
+from reput.files import Disk, brokerjson
+from reput_follow.errors import BrokerError
+from reput_remoting import RequestCode
+
+if TYPE_CHECKING:
+    from reput import Store
+    from reput_follow.asking.broker import Broker
+
+logger = logging.getLogger(__name__)
+
+__all__ = ["owners_of", "save_metadata"]
+
+_FILES: Final = (
+    # Offsets before topics and groups: what they are about is known then.
+    (RequestCode.GET_ALL_CONSUMER_OFFSET, "consumerOffset.json", "offsetTable"),
+    (RequestCode.GET_ALL_TOPIC_CONFIG, "topics.json", "topicConfigTable"),
+    (
+        RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG,
+        "subscriptionGroup.json",
+        "subscriptionGroupTable",
+    ),
+    (RequestCode.GET_ALL_DELAY_OFFSET, "delayOffset.json", "offsetTable"),
+)
+_OWNERS: Final = ("consumer", "schedule")
+
+
+def owners_of(store: Store) -> list[str]:
+    """Return the plugins of a store that keep these files themselves."""
+    return [name for name in _OWNERS if name in store.plugin_objects]
+
+
+def save_metadata(broker: Broker, root: str, disk: Disk | None = None) -> None:
+    """Ask a broker for its metadata, and replace the files that changed.
+
+    Args:
+        broker: who is asked.
+        root: directory of the store.
+        disk: file operations.
+
+    Raises:
+        BrokerError: it cannot be asked, or its answer is not what it should be.
+        OSError: a file cannot be written.
+    """
+    disk = disk or Disk()
+    directory = os.path.join(root, "config")
+    for code, name, table in _FILES:
+        try:
+            body = broker.ask(code)
+        except BrokerError:
+            if code != RequestCode.GET_ALL_DELAY_OFFSET:
+                raise
+            continue  # it refuses as long as it has delayed no message
+        try:
+            document = brokerjson.decode(body) if body else {}
+        except ValueError as error:
+            raise BrokerError(broker.name, f"its {name} cannot be read: {error}") from error
+        if not isinstance(document, dict) or not isinstance(document.get(table), dict):
+            raise BrokerError(broker.name, f"its {name} has no {table}")
+        disk.make_directory(directory, durable=True)
+        brokerjson.replace(disk, os.path.join(directory, name), document)

@@ -1,0 +1,373 @@
+"""A follower has its master's log byte for byte, whatever the connection does, or says why not."""
+
+from __future__ import annotations
+
+import pytest
+from fakemaster import FILE_SIZE, FakeLog, FakeMaster
+from followers import WAIT, caught_up, ended, followed
+from masterlogs import bytes_of, log_of
+
+import reput
+from reput.errors import ReplicaError, StoreLockedError
+from reput_follow import (
+    FollowConfig,
+    FollowEndedError,
+    LogRange,
+    State,
+    open_replica,
+)
+from reput_follow.running.beginning import Own, first_report
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_follower_has_the_masters_bytes_wherever_frames_are_cut(tmp_path, log, quick, seed):
+    with (
+        FakeMaster(log, seed=seed) as master,
+        followed(tmp_path / "store", master, quick()) as (store, follower),
+    ):
+        status = caught_up(follower)
+        read = store.read("topic-0", 0, 0, 32)
+
+        assert bytes_of(store) == bytes(log.data)
+        assert (status.state, status.master) == (State.FOLLOWING, "shop/broker-a")
+        assert (status.lag.size, status.lag.message_count, status.lag.seconds) == (0, 0, 0.0)
+        assert status.dispatched_offset == log.end
+        assert [message.keys for message in read][:3] == [("k0",), ("k6",), ("k12",)]
+
+
+def test_messages_are_there_as_they_are_sent(tmp_path, log_bytes, quick):
+    log = FakeLog(log_bytes[:1_000])
+    with (
+        FakeMaster(log, seed=1) as master,
+        followed(tmp_path / "store", master, quick()) as (store, follower),
+    ):
+        for end in range(1_000, len(log_bytes), 30_000):
+            master.append(log_bytes[len(log.data) : end])
+            caught_up(follower)
+        master.append(log_bytes[len(log.data) :])
+        caught_up(follower)
+
+        assert bytes_of(store) == log_bytes
+
+
+def test_connections_that_break_anywhere_cost_nothing(tmp_path, log, quick):
+    with FakeMaster(log, seed=3) as master:
+        master.closed_after = [0, 1, 5, 60, 1_000, 40_000, 5_000, 7]
+        with followed(tmp_path / "store", master, quick(overlap=500)) as (store, follower):
+            status = caught_up(follower)
+
+            assert bytes_of(store) == bytes(log.data)
+            assert status.connection_count > 8
+            assert status.received_size > len(log.data)  # some of it was compared
+            for reports in master.reports[8:]:
+                assert 1 <= reports[0] <= log.end - 500
+
+
+def test_the_next_start_goes_on_where_the_last_ended(tmp_path, log_bytes, quick):
+    log = FakeLog(log_bytes[:100_001])  # inside of a record
+    with FakeMaster(log) as master:
+        with followed(tmp_path / "store", master, quick()) as (store, follower):
+            assert follower.wait_state(State.FOLLOWING, timeout=WAIT) is State.FOLLOWING
+            follower.wait_caught_up(WAIT)
+            end = store.log.max_physical_offset
+        master.append(log_bytes[100_001:])
+        with followed(tmp_path / "store", master, quick(overlap=64)) as (store, follower):
+            caught_up(follower)
+
+            assert bytes_of(store) == log_bytes
+        assert end <= 100_001
+        assert master.reports[-1][0] == end - 64
+
+
+def test_a_follower_that_begins_at_the_latest_file_takes_that_one(tmp_path, log, quick):
+    last = log.end - log.end % FILE_SIZE
+    with (
+        FakeMaster(log) as master,
+        followed(tmp_path / "store", master, quick(begin="latest")) as (store, follower),
+    ):
+        caught_up(follower)
+
+        assert store.log.min_physical_offset == last
+        assert bytes_of(store) == bytes(log.data[last:])
+
+
+def test_a_follower_that_begins_at_an_offset_takes_the_file_that_holds_it(tmp_path, log, quick):
+    config = quick(begin=FILE_SIZE + 77)
+    with (
+        FakeMaster(log) as master,
+        followed(tmp_path / "store", master, config) as (store, follower),
+    ):
+        caught_up(follower)
+
+        assert store.log.min_physical_offset == FILE_SIZE
+
+
+def test_an_empty_master_is_followed_from_its_first_byte(tmp_path, log_bytes, quick):
+    log = FakeLog()
+    with (
+        FakeMaster(log) as master,
+        followed(tmp_path / "store", master, quick()) as (store, follower),
+    ):
+        master.wait_reports(2)
+        master.append(log_bytes[:5_000])
+        master.append(log_bytes[5_000:])
+        caught_up(follower)
+
+        assert bytes_of(store) == log_bytes
+
+
+# --------------------------------------------------------------------------- what is reported
+
+
+def test_an_observer_acknowledges_nothing(tmp_path, log, quick):
+    with (
+        FakeMaster(log) as master,
+        followed(tmp_path / "store", master, quick()) as (_, follower),
+    ):
+        caught_up(follower)
+
+        assert master.wait_reports(4)[:4] == [1, -(2**50), -(2**50), -(2**50)]
+
+
+def test_a_replica_reports_only_what_is_on_disk(tmp_path, log, quick):
+    with (
+        FakeMaster(log) as master,
+        followed(tmp_path / "store", master, quick(acknowledge=True)) as (store, follower),
+    ):
+        caught_up(follower)
+        reports = master.wait_report(log.end)
+
+        assert store.flushed_offset == log.end
+        assert reports == sorted(reports)
+        assert reports[0] == 1
+
+
+def test_a_replica_asks_for_nothing_beyond_what_is_on_disk():
+    own = Own(min_offset=0, end_offset=900, flushed_offset=500, file_size=1_000, is_empty=False)
+    found = LogRange(0, 900)
+
+    assert first_report(own, found, FollowConfig(acknowledge=True, overlap=100)) == 400
+    assert first_report(own, found, FollowConfig(overlap=100)) == 800
+
+
+@pytest.mark.parametrize("replicas", [None, 2])
+def test_an_observer_lets_time_pass_before_it_connects_to_a_master_that_waits(
+    tmp_path, log, quick, replicas
+):
+    waits = []
+    config = quick(settle_time=5.0, allow_stalls=True)
+    options = {"brokerRole": "SYNC_MASTER", "inSyncReplicas": replicas}
+    with (
+        FakeMaster(log, config=options) as master,
+        open_replica(tmp_path / "store", master.address, config, plugins=[]) as store,
+    ):
+        from reput_follow import Follower, Source
+
+        follower = Follower(store, Source.at(master.address), config)
+        follower._pause = waits.append
+        follower.start()
+        caught_up(follower)
+        follower.stop()
+
+    assert waits[0] == 5.0 or 5.0 in waits
+
+
+# --------------------------------------------------------------------------- what ends it
+
+
+def test_a_master_whose_tail_was_cut_and_grew_again_has_diverged(tmp_path, log_bytes, quick):
+    other = log_of(tmp_path / "other", 1_300, seed=5)
+    path = tmp_path / "store"
+    with FakeMaster(FakeLog(log_bytes)) as master, followed(path, master, quick()) as (_, follower):
+        caught_up(follower)
+    cut = len(log_bytes) - 300
+    grown = FakeLog(log_bytes[:cut] + other[cut : len(log_bytes) + 5_000])
+    dispatched = []
+    with FakeMaster(grown) as master, followed(path, master, quick()) as (store, follower):
+        error = ended(follower)
+        dispatched += [each.dispatched_to for each in store.plugins()]
+
+        assert error.state is State.DIVERGED
+        assert str(cut) in error.reason
+        assert bytes_of(store) == log_bytes
+    assert dispatched == [len(log_bytes)]
+    kept = list((path / "reput" / "lost+found").glob("*of-master"))
+    assert [each.read_bytes()[:200] for each in kept] == [bytes(grown.data[cut : cut + 200])]
+
+
+def test_a_master_that_restarts_with_less_has_lost_messages(tmp_path, log_bytes, quick):
+    path = tmp_path / "store"
+    with FakeMaster(FakeLog(log_bytes)) as master, followed(path, master, quick()) as (_, follower):
+        caught_up(follower)
+        master.stop()
+        with FakeMaster(FakeLog(log_bytes[:-3_113]), ports=master.ports):
+            error = ended(follower)
+
+    assert error.state is State.MASTER_LOST
+    assert "3,113 bytes" in error.reason
+
+
+def test_a_master_that_comes_back_is_followed_again(tmp_path, log_bytes, quick):
+    path = tmp_path / "store"
+    first = FakeMaster(FakeLog(log_bytes[:90_000]))
+    with first, followed(path, first, quick()) as (store, follower):
+        follower.wait_state(State.FOLLOWING, timeout=WAIT)
+        first.stop()
+        assert follower.wait_state(State.MASTER_GONE, timeout=WAIT) is State.MASTER_GONE
+        assert "the next try is in" in follower.status().text
+        with FakeMaster(FakeLog(log_bytes), ports=first.ports):
+            status = caught_up(follower)
+
+            assert bytes_of(store) == log_bytes
+            assert (status.state, status.text) == (State.FOLLOWING, "")
+
+
+@pytest.mark.parametrize("is_live", [False, True])
+def test_a_master_that_removed_what_is_missing_is_told(tmp_path, log_bytes, quick, is_live):
+    path = tmp_path / "store"
+    part = log_bytes[:70_000]
+    with FakeMaster(FakeLog(part)) as master, followed(path, master, quick()) as (_, follower):
+        follower.wait_state(State.FOLLOWING, timeout=WAIT)
+        if is_live:
+            master.is_muted = True
+            master.min_offset = 2 * FILE_SIZE
+            master.log.data = bytearray(log_bytes)
+            error = ended(follower)
+    if not is_live:
+        rest = FakeLog(log_bytes[2 * FILE_SIZE :], base=2 * FILE_SIZE)
+        with FakeMaster(rest) as master, followed(path, master, quick()) as (_, follower):
+            error = ended(follower)
+
+    assert error.state is State.FELL_BEHIND
+    assert f"begins at {2 * FILE_SIZE}" in error.reason
+    assert "new directory" in error.advice
+
+
+def test_bytes_that_are_no_records_are_fetched_again_and_then_told(tmp_path, log_bytes, quick):
+    spoilt = bytearray(log_bytes)
+    spoilt[70_000:70_400] = bytes(400)
+    with (
+        FakeMaster(FakeLog(bytes(spoilt))) as master,
+        followed(tmp_path / "store", master, quick()) as (store, follower),
+    ):
+        error = ended(follower)
+        end = store.log.max_physical_offset
+
+        assert error.state is State.CORRUPT
+        assert 68_000 < end <= 70_000
+        assert bytes_of(store) == log_bytes[:end]
+    assert len(master.reports) == 3
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"enableDLegerCommitLog": "true"}, "DLedger"),
+        ({"enableControllerMode": "true"}, "controller mode"),
+        ({"brokerRole": "SLAVE", "brokerId": 1}, "is a slave"),
+        ({"brokerRole": "SYNC_MASTER", "inSyncReplicas": None}, "SYNC_MASTER of 4.x"),
+    ],
+)
+def test_brokers_that_cannot_be_followed_are_refused_before_a_store_is_made(
+    tmp_path, log, quick, options, text
+):
+    with (
+        FakeMaster(log, config=options) as master,
+        pytest.raises(FollowEndedError, match=text) as raised,
+    ):
+        open_replica(tmp_path / "store", master.address, quick())
+
+    assert raised.value.state is State.REFUSED
+    assert not (tmp_path / "store").exists()
+
+
+@pytest.mark.parametrize("option", ["acknowledge", "allow_stalls"])
+def test_a_waiting_master_is_followed_by_who_asks_for_it(tmp_path, log, quick, option):
+    options = {"brokerRole": "SYNC_MASTER", "inSyncReplicas": None}
+    with (
+        FakeMaster(log, config=options) as master,
+        followed(tmp_path / "store", master, quick(**{option: True})) as (_, follower),
+    ):
+        caught_up(follower)
+
+
+def test_a_store_follows_one_broker(tmp_path, log, quick):
+    path = tmp_path / "store"
+    with FakeMaster(log) as master, followed(path, master, quick()) as (_, follower):
+        caught_up(follower)
+        master.config = {"brokerName": "broker-b"}
+
+        with pytest.raises(FollowEndedError, match="follows shop/broker-a, and this is shop/br"):
+            open_replica(path, master.address, quick())
+        master.drop_connections()
+        assert ended(follower).state is State.REFUSED
+
+
+def test_files_of_another_size_end_it(tmp_path, log, quick):
+    path = tmp_path / "store"
+    with FakeMaster(log) as master, followed(path, master, quick()) as (_, follower):
+        caught_up(follower)
+        master.config = {"mappedFileSizeCommitLog": FILE_SIZE * 2}
+        master.drop_connections()
+
+        assert ended(follower).state is State.FILE_SIZE_CHANGED
+        with pytest.raises(FollowEndedError, match="file size changed"):
+            open_replica(path, master.address, quick())
+
+
+def test_an_offset_that_the_master_does_not_have_is_refused(tmp_path, log, quick):
+    config = quick(begin=1 << 40)
+    with (
+        FakeMaster(log) as master,
+        followed(tmp_path / "store", master, config) as (_, follower),
+    ):
+        assert "has no offset 1099511627776" in ended(follower).reason
+
+
+def test_two_followers_do_not_share_a_directory(tmp_path, log, quick):
+    path = tmp_path / "store"
+    with (
+        FakeMaster(log) as master,
+        followed(path, master, quick()),
+        pytest.raises(StoreLockedError),
+    ):
+        open_replica(path, master.address, quick())
+
+
+def test_a_port_that_is_not_a_masters_is_tried_again(tmp_path, log, quick):
+    with FakeMaster(log) as master:
+        config = quick(ha_address=master.address)  # it waits for a frame of remoting
+        with followed(tmp_path / "store", master, config) as (_, follower):
+            assert follower.wait_state(State.MASTER_GONE, timeout=WAIT) is State.MASTER_GONE
+
+
+def test_a_store_that_follows_takes_no_puts_until_it_is_promoted(tmp_path, log, quick):
+    path = tmp_path / "store"
+    with FakeMaster(log) as master, followed(path, master, quick()) as (store, follower):
+        caught_up(follower)
+        with pytest.raises(ReplicaError, match="shop/broker-a"):
+            store.put(reput.Message("topic-0", b"mine"))
+    with reput.open(path) as store:
+        store.promote()
+        receipt = store.put(reput.Message("topic-0", b"mine", queue_id=0))
+
+        assert receipt.physical_offset >= log.end
+        assert receipt.queue_offset == 200
+
+
+def test_waiting_for_a_follower_that_ends_says_why(tmp_path, log, quick):
+    with (
+        FakeMaster(log) as master,
+        followed(tmp_path / "store", master, quick(begin=1 << 40)) as (_, follower),
+        pytest.raises(FollowEndedError, match="refused"),
+    ):
+        follower.wait_caught_up(WAIT)
+
+
+def test_a_time_that_is_over_is_no_error(tmp_path, log_bytes, quick):
+    with FakeMaster(FakeLog(log_bytes)) as master:
+        master.is_muted = True
+        with followed(tmp_path / "store", master, quick()) as (_, follower):
+            assert not follower.wait_caught_up(0.0)
+            master.wait_reports(1)
+            assert not follower.wait_caught_up(0.02)
