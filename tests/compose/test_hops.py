@@ -15,12 +15,12 @@ from pathlib import Path
 CEILINGS = {
     "put": 9,
     "put sync": 28,
-    "dispatch": 135,
-    "flush": 216,
-    "read": 44,
+    "dispatch": 134,
+    "flush": 211,
+    "read": 43,
     "close": 239,
-    "open": 841,
-    "open after a kill": 1_200,
+    "open": 808,
+    "open after a kill": 1_157,
 }
 SCRIPT = Path(__file__).parents[1] / "support/hops.py"
 

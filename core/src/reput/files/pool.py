@@ -93,8 +93,11 @@ class FilePool:
 
     def flush(self, file: str | Handle) -> None:
         """Call `Disk.flush` on a pooled file."""
-        with self.descriptor(file) as descriptor:
+        descriptor = self._pin(file)
+        try:
             self._disk.flush(descriptor)
+        finally:
+            self._unpin(file)
 
     def size(self, file: str | Handle) -> int:
         """Call `Disk.size` on a pooled file."""

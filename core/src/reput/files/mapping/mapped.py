@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from reput.errors import CorruptFileError
-from reput.files.names import file_name, is_file_name
+from reput.files.names import FILE_NAME_DIGITS, file_name, is_file_name
 from reput.files.system.disk import is_zero
 from reput.locks import new_lock
 
@@ -136,7 +136,8 @@ class MappedFileQueue:
         self.file_size = file_size
         self._disk = disk
         self._pool = pool
-        self._bases: tuple[int, ...] = ()  # replaced whole, so that readers need no lock
+        self.bases: tuple[int, ...] = ()
+        """Base offsets of all files, ascending; replaced whole, so that readers need no lock."""
         self._adding = -1
         """Base of the file that `add` renamed last."""
         self._lock = new_lock()  # reentrant, for signal handlers
@@ -189,7 +190,7 @@ class MappedFileQueue:
                     raise fault
                 damaged(str(fault))
             expected = base + self.file_size
-        self._bases = tuple(base for base, _ in found)
+        self.bases = tuple(base for base, _ in found)
 
     def _take_size_of(self, found: list[tuple[int, int]], damaged: Callable[[str], None]) -> None:
         """Take the largest file's size, unless a file has the size that is configured."""
@@ -209,38 +210,33 @@ class MappedFileQueue:
     def refresh(self) -> None:
         """List the directory again, for files that another process added or removed."""
         found = _sized_files(self._disk, self.directory)
-        known = frozenset(self._bases)
-        self._bases = tuple(base for base, size in found if size == self.file_size or base in known)
-
-    @property
-    def bases(self) -> tuple[int, ...]:
-        """Base offsets of all files, ascending."""
-        return self._bases
+        known = frozenset(self.bases)
+        self.bases = tuple(base for base, size in found if size == self.file_size or base in known)
 
     @property
     def min_offset(self) -> int:
         """Base of the first file; 0 if there is none."""
-        bases = self._bases
+        bases = self.bases
         return bases[0] if bases else 0
 
     def has_first(self) -> bool:
         """Whether the first file still exists; another process may have removed it."""
-        bases = self._bases
+        bases = self.bases
         return not bases or self._disk.exists(self.path(bases[0]))
 
     @property
     def capacity_end(self) -> int:
         """Offset at which the last file ends; 0 if there is none."""
-        bases = self._bases
+        bases = self.bases
         return bases[-1] + self.file_size if bases else 0
 
     def path(self, base_offset: int) -> str:
         """Return the path of the file with that base."""
-        return self._prefix + file_name(base_offset)
+        return f"{self._prefix}{base_offset:0{FILE_NAME_DIGITS}d}"
 
     def base_of(self, offset: int) -> int | None:
         """Return the base of the file that holds ``offset``; None if no file does."""
-        bases = self._bases
+        bases = self.bases
         index = bisect.bisect_right(bases, offset) - 1
         if index < 0 or offset >= bases[index] + self.file_size:
             return None
@@ -248,7 +244,7 @@ class MappedFileQueue:
 
     def base_after(self, offset: int) -> int | None:
         """Return the base of the first file that begins after ``offset``; None if there is none."""
-        bases = self._bases
+        bases = self.bases
         index = bisect.bisect_right(bases, offset)
         return bases[index] if index < len(bases) else None
 
@@ -355,8 +351,8 @@ class MappedFileQueue:
     def _added(self, base_offset: int) -> str:
         self._disk.flush_directory(self.directory)
         with self._lock:
-            if base_offset not in self._bases:
-                self._bases = (*self._bases, base_offset)
+            if base_offset not in self.bases:
+                self.bases = (*self.bases, base_offset)
         return self.path(base_offset)
 
     def truncate(self, offset: int, keep: Mapping[int, str] | None = None) -> int:
@@ -373,7 +369,7 @@ class MappedFileQueue:
             The number of files removed or moved.
         """
         removed = 0
-        for base in reversed(self._bases):
+        for base in reversed(self.bases):
             if base <= offset:
                 break
             if keep is not None and base in keep:
@@ -388,19 +384,17 @@ class MappedFileQueue:
             self._clear(self.path(base_holding), offset - base_holding)
         return removed
 
-    def trim(self, min_offset: int, before_remove: Callable[[str], None] | None = None) -> int:
+    def trim(self, min_offset: int) -> int:
         """Remove whole files below ``min_offset``, never the last; return their number."""
         removed = 0
-        while len(self._bases) > 1 and self._bases[0] + self.file_size <= min_offset:
-            if before_remove is not None:
-                before_remove(self.path(self._bases[0]))
-            base = self._bases[0]
+        while len(self.bases) > 1 and self.bases[0] + self.file_size <= min_offset:
+            base = self.bases[0]
             try:
                 self._remove(base)
             except OSError:
                 if self._disk.exists(self.path(base)):
                     with self._lock:  # else nobody would try again
-                        self._bases = (base, *self._bases)
+                        self.bases = (base, *self.bases)
                 raise
             removed += 1
         if removed:
@@ -410,7 +404,7 @@ class MappedFileQueue:
     def _remove(self, base: int) -> None:
         path = self.path(base)
         with self._lock:
-            self._bases = tuple(other for other in self._bases if other != base)
+            self.bases = tuple(other for other in self.bases if other != base)
         self._pool.forget(path)
         self._disk.remove(path)
         # Flushed for each file: a power cut must not leave a gap.
@@ -420,7 +414,7 @@ class MappedFileQueue:
     def _move(self, base: int, kept: str) -> None:
         path = self.path(base)
         with self._lock:
-            self._bases = tuple(other for other in self._bases if other != base)
+            self.bases = tuple(other for other in self.bases if other != base)
         self._pool.forget(path)
         self._disk.rename(path, kept)
         self._disk.flush_directory(os.path.dirname(kept))

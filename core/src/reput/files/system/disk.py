@@ -338,8 +338,10 @@ class Disk(Tree):
         """Return the bytes of a small file, at most ``limit``."""
         descriptor = self.open(path)
         try:
-            size = limit if limit <= _READ_AT_ONCE else min(self.size(descriptor), limit)
-            return self.read(descriptor, size, 0)
+            data = self.read(descriptor, min(limit, _READ_AT_ONCE), 0)
+            if len(data) == _READ_AT_ONCE < limit:
+                data = self.read(descriptor, min(limit, self.size(descriptor)), 0)
+            return data
         finally:
             self.close(descriptor)
 

@@ -81,18 +81,18 @@ class StoreRoot:
     def hold(self, paths: Sequence[str]) -> None:
         """Open directories for all that is reached through them from now on; see `Disk.hold`."""
         for path in paths:
-            self.drop(path)
+            if path in self.held:
+                self.drop(path)
             if not self.follow_links:
                 with contextlib.suppress(FileNotFoundError):
                     self.held[path] = Descriptor(self.open_directory(path))
 
     def drop(self, path: str) -> None:
         """Hold nothing at or below ``path`` any more, as the name goes to something else."""
-        if path in self.held:
-            below = path + os.sep
-            for each in list(self.held):
-                if each == path or each.startswith(below):
-                    self.held.pop(each, None)
+        below = path + os.sep
+        for each in list(self.held):
+            if each == path or each.startswith(below):
+                self.held.pop(each, None)
 
     def let_go(self) -> None:
         """Close the descriptors of the root and of directories that are held.

@@ -11,6 +11,7 @@ import errno
 import operator
 import os
 import stat
+from functools import partial
 from typing import NoReturn, Protocol, Self
 
 from reput.errors import UnsafePathError
@@ -141,6 +142,8 @@ class Tree:
         """
         try:
             self._root.look(path)
+        except FileNotFoundError:
+            return False
         except (OSError, ValueError) as error:
             if is_absence(error):
                 return False
@@ -183,7 +186,7 @@ class Tree:
             return []
         try:
             with os.scandir(descriptor) as found:
-                return sorted([_StoreEntry(root, path, each) for each in found], key=_BY_NAME)
+                return sorted(map(partial(_StoreEntry, root, path), found), key=_BY_NAME)
         finally:
             os.close(descriptor)
 
@@ -332,9 +335,7 @@ class _StoreEntry:
     def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
         if self._is_link and follow_symlinks:
             self._refuse()
-        if self._status is not None:
-            return self._status
-        return self._root.look(self.path)
+        return self._root.look(self.path) if self._status is None else self._status
 
     def _refuse(self) -> NoReturn:
         raise link_at(*self._root.reach(self.path), self.path)
