@@ -82,9 +82,11 @@ class Checkpoint:
     def load(cls, path: str, disk: Disk) -> Checkpoint:
         """Read the file; all values are 0 if it is missing or too short."""
         data = disk.read_if_exists(path, CHECKPOINT_SIZE) or b""
-        values = _FIELDS.unpack(data[: _FIELDS.size].ljust(_FIELDS.size, b"\0"))
         crc = zlib.crc32(data)
-        return cls(crc=crc) if len(data) < cls.SIZE_MIN else attrs.evolve(cls(*values), crc=crc)
+        if len(data) < cls.SIZE_MIN:
+            return cls(crc=crc)
+        values: list[int] = [*_FIELDS.unpack(data[: _FIELDS.size].ljust(_FIELDS.size, b"\0")), crc]
+        return cls(*values)
 
     def save(self, path: str, disk: Disk) -> Checkpoint:
         """Replace the file atomically and durably; return these values with its checksum."""
