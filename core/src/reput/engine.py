@@ -125,6 +125,7 @@ def kernel(reference: _F) -> _F:
     return cast("_F", call)
 
 
+_LENT: Final = ("__eq__", "__hash__", "__reduce__", "__repr__")  # beside public members
 REFERENCES: Final[dict[type, type]] = {}
 """Classes written in Python by the compiled classes that run in their place."""
 
@@ -145,7 +146,7 @@ def compiled(reference: _C) -> _C:
         return reference
     REFERENCES[native] = reference
     for name, member in vars(reference).items():
-        is_lent = name in ("__reduce__", "__repr__") or not name.startswith("_")
+        is_lent = name in _LENT or not name.startswith("_")
         if is_lent and name not in vars(native) and not isinstance(member, MemberDescriptorType):
             setattr(native, name, member)
     native.__doc__ = reference.__doc__

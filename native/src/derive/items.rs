@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 
 use crate::shared::arrays::{array, slices};
 use crate::shared::border::{guarded, unlocked};
-use crate::shared::decline::{Decline, declined_unless};
+use crate::shared::decline::{Arg, Decline, declined_unless};
 
 const ITEM_SIZE: usize = 20;
 const AHEAD: usize = 24; // items; a slot is nearly always in memory and in no cache
@@ -14,21 +14,18 @@ const AHEAD: usize = 24; // items; a slot is nearly always in memory and in no c
 #[pyfunction]
 pub fn make_items<'py>(
     py: Python<'py>,
-    slots: &Bound<'py, PyAny>,
+    slots: Arg<PyReadwriteArray1<'py, i32>>,
     hashes: &Bound<'py, PyAny>,
     physical_offsets: &Bound<'py, PyAny>,
     timestamps: &Bound<'py, PyAny>,
-    first: &Bound<'py, PyAny>,
-    begin_timestamp: &Bound<'py, PyAny>,
+    first: Arg<i32>,
+    begin_timestamp: Arg<i64>,
 ) -> PyResult<Bound<'py, PyAny>> {
     guarded(py, "make_items", || {
         slices!(hashes, physical_offsets, timestamps);
-        let declined = |_| Decline::ToPython;
-        let slots = slots.extract::<PyReadwriteArray1<'py, i32>>();
-        let mut slots = slots.map_err(|_| Decline::ToPython)?;
+        let mut slots = slots.get()?;
         let slots = slots.as_slice_mut().map_err(|_| Decline::ToPython)?;
-        let first = first.extract::<i32>().map_err(declined)?;
-        let begin_timestamp = begin_timestamp.extract().map_err(declined)?;
+        let (first, begin_timestamp) = (first.get()?, begin_timestamp.get()?);
         let keys = Keys {
             hashes,
             physical_offsets,

@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 
 use crate::derive::hash::java_hash;
-use crate::shared::arrays::{Stretches, array, slices};
+use crate::shared::arrays::{Stretches, are_equal, array, slices};
 use crate::shared::border::{guarded, unlocked};
 use crate::shared::decline::declined_unless;
 
@@ -39,7 +39,13 @@ pub fn keys_of_texts<'py>(
             physical_offsets,
             timestamps,
         };
-        declined_unless(messages.are_sound())?;
+        declined_unless(are_equal([
+            messages.unique.len(),
+            messages.words.len(),
+            seeds.len(),
+            physical_offsets.len(),
+            timestamps.len(),
+        ]))?;
         let size = 64 * messages.seeds.len();
         let (hashes, offsets, timestamps) = unlocked(py, size, || messages.keys());
         Ok((array(py, hashes), array(py, offsets), array(py, timestamps)))
@@ -55,34 +61,18 @@ struct Messages<'a> {
 }
 
 impl Messages<'_> {
-    fn are_sound(&self) -> bool {
-        let lengths = [
-            self.words.len(),
-            self.seeds.len(),
-            self.physical_offsets.len(),
-            self.timestamps.len(),
-        ];
-        lengths.iter().all(|length| *length == self.unique.len())
-    }
-
     /// Hash, physical offset and store time of each key; of a message its unique key first.
     fn keys(&self) -> (Vec<i32>, Vec<i64>, Vec<i64>) {
         let guess = 2 * self.unique.len();
         let mut hashes = Vec::with_capacity(guess);
         let (mut offsets, mut timestamps) = (Vec::with_capacity(guess), Vec::with_capacity(guess));
         for row in 0..self.unique.len() {
-            let (unique, words, seed) = (
-                self.unique.row(row),
-                self.words.row(row),
-                self.seeds[row] as u32,
-            );
+            let (unique, seed) = (self.unique.row(row), self.seeds[row] as u32);
             if !unique.is_empty() {
                 hashes.push(key_hash(unique, seed));
             }
-            for word in words
-                .split(|byte| *byte == SEPARATOR)
-                .filter(|word| !word.is_empty())
-            {
+            let words = self.words.row(row).split(|byte| *byte == SEPARATOR);
+            for word in words.filter(|word| !word.is_empty()) {
                 hashes.push(key_hash(word, seed));
             }
             offsets.resize(hashes.len(), self.physical_offsets[row]);

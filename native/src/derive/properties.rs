@@ -1,13 +1,12 @@
 //! Finds properties by name in a column of property texts; see `reput.record.text.properties`.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
 use numpy::{PyArray1, PyArrayMethods};
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 
 use crate::shared::arrays::{Stretches, array, slices};
 use crate::shared::border::{guarded, unlocked};
+use crate::shared::gil::GilCell;
 use crate::shared::layout::{NAME_END, VALUE_END};
 
 /// Number of a name that one look at the texts finds together with the other two, as most who ask
@@ -31,8 +30,8 @@ pub struct PropertyPlaces {
     window: Py<PyArray1<u8>>,
     starts: Py<PyArray1<i64>>,
     sizes: Py<PyArray1<i64>>,
-    /// Of the `common` names; each is handed out once. Nobody calls Python while it is locked.
-    found: Mutex<[Option<Places>; 3]>,
+    /// Of the `common` names; each is handed out once.
+    found: GilCell<[Option<Places>; 3]>,
 }
 
 /// See `reput.record.text.properties.property_places`.
@@ -52,7 +51,7 @@ pub fn property_places<'py>(
             window: window.cast::<PyArray1<u8>>()?.clone().unbind(),
             starts: starts.cast::<PyArray1<i64>>()?.clone().unbind(),
             sizes: sizes.cast::<PyArray1<i64>>()?.clone().unbind(),
-            found: Mutex::default(),
+            found: GilCell::default(),
         };
         Ok(places)
     })
@@ -64,17 +63,17 @@ impl PropertyPlaces {
     fn find<'py>(&self, py: Python<'py>, name: &[u8]) -> PyResult<Bound<'py, PyAny>> {
         guarded(py, "PropertyPlaces.find", || {
             let number = common(name);
-            let known = number.and_then(|number| self.found()[number].take());
+            let known = number.and_then(|number| self.found.borrow(py)[number].take());
             let (starts, sizes) = match (known, number) {
                 (Some(known), _) => known,
                 (None, Some(number)) => {
-                    let mut found = self.look(py, common)?.map(Some);
+                    let mut found = self.each(py, common)?.map(Some);
                     let wanted = found[number].take().unwrap_or_default();
-                    *self.found() = found;
+                    *self.found.borrow(py) = found;
                     wanted
                 }
                 (None, None) => {
-                    let [found] = self.look(py, |found| (found == name).then_some(0))?;
+                    let [found] = self.each(py, |found| (found == name).then_some(0))?;
                     found
                 }
             };
@@ -84,11 +83,7 @@ impl PropertyPlaces {
 }
 
 impl PropertyPlaces {
-    fn found(&self) -> MutexGuard<'_, [Option<Places>; 3]> {
-        self.found.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn look<const COUNT: usize>(
+    fn each<const COUNT: usize>(
         &self,
         py: Python<'_>,
         number_of: impl Fn(&[u8]) -> Option<usize> + Send,
@@ -101,12 +96,13 @@ impl PropertyPlaces {
         let texts = Stretches::of(window, starts.as_slice()?, sizes.as_slice()?)
             .map_err(|_| PyIndexError::new_err("a property text leaves its window"))?;
         Ok(unlocked(py, 128 * texts.len(), || {
-            look(window, texts, number_of)
+            places_of(window, texts, number_of)
         }))
     }
 }
 
-fn look<const COUNT: usize>(
+/// Starts and sizes of the values of each name that has a number.
+fn places_of<const COUNT: usize>(
     window: &[u8],
     texts: Stretches<'_>,
     number_of: impl Fn(&[u8]) -> Option<usize>,

@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 
 use crate::encode::record::takes_queue_offset;
-use crate::shared::arrays::{array, slices};
+use crate::shared::arrays::{are_equal, array, slices};
 use crate::shared::border::{guarded, unlocked};
 use crate::shared::decline::declined_unless;
 
@@ -67,8 +67,8 @@ struct ByQueue {
 
 impl Messages<'_> {
     fn are_sound(&self) -> bool {
-        let count = self.sys_flag.len();
         let lengths = [
+            self.sys_flag.len(),
             self.topic_code.len(),
             self.queue_id.len(),
             self.queue_offset.len(),
@@ -76,8 +76,8 @@ impl Messages<'_> {
             self.size.len(),
             self.tags_code.len(),
         ];
-        lengths.iter().all(|length| *length == count)
-            && u32::try_from(count).is_ok()
+        are_equal(lengths)
+            && u32::try_from(lengths[0]).is_ok()
             && self.topic_code.iter().all(|code| *code >= 0)
     }
 

@@ -7,7 +7,7 @@ use crate::encode::record::crc32;
 use crate::shared::arrays::{array, slices};
 use crate::shared::border::{guarded, unlocked};
 use crate::shared::bytes::{be_i16, be_i32, be_i64, be_u32};
-use crate::shared::decline::Decline;
+use crate::shared::decline::Arg;
 use crate::shared::layout::{
     BORN_HOST_V6, CRC_PROPERTY_SIZE, HEADER_SIZE, HOST_EXTRA_V6, MAGIC_V1, MAGIC_V2, NAME_END,
     PROPERTY_CRC, RECORD_MIN_SIZE, STORE_HOST_V6,
@@ -72,7 +72,7 @@ const PARTS: [&str; 6] = [
 pub fn cut_window<'py>(
     py: Python<'py>,
     window: &Bound<'py, PyAny>,
-    base_offset: &Bound<'py, PyAny>,
+    base_offset: Arg<i64>,
     check_offset: &Bound<'py, PyAny>,
     check_crc: &Bound<'py, PyAny>,
     check_record_crc: &Bound<'py, PyAny>,
@@ -80,7 +80,7 @@ pub fn cut_window<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     guarded(py, "cut_window", || {
         slices!(window);
-        let base_offset = base_offset.extract().map_err(|_| Decline::ToPython)?;
+        let base_offset = base_offset.get()?;
         let checks = Checks {
             offset: check_offset.is_truthy()?,
             crc: check_crc.is_truthy()?,
@@ -163,12 +163,8 @@ fn cut(window: &[u8], base_offset: i64, checks: Checks) -> Cut {
 #[inline]
 fn record_at(window: &[u8], at: usize) -> Option<&[u8]> {
     let rest = window.get(at..)?;
-    if rest.len() < RECORD_MIN_SIZE {
-        return None;
-    }
-    let size = usize::try_from(be_i32(rest, 0)).ok()?;
-    let is_record = matches!(be_u32(rest, 4), MAGIC_V1 | MAGIC_V2) && size >= RECORD_MIN_SIZE;
-    if is_record { rest.get(..size) } else { None }
+    let size = usize::try_from(be_i32(rest.get(..4)?, 0)).ok()?;
+    rest.get(..size).filter(|record| is_record(record))
 }
 
 /// Whether these are the bytes of a record, by size and magic.

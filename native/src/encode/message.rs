@@ -155,20 +155,16 @@ impl MessageClass {
         let objects = objects.collect::<PyResult<Vec<_>>>()?;
         let message = class.call1(PyTuple::new(py, &objects)?)?;
         let size: usize = class.getattr("__basicsize__")?.extract()?;
-        let word = size_of::<*mut ffi::PyObject>();
+        let (begin, word) = (
+            message.as_ptr().cast::<u8>(),
+            size_of::<*mut ffi::PyObject>(),
+        );
         let mut places = [0; FIELDS];
         for (place, field) in places.iter_mut().zip(&objects) {
             let is_field = |at: &usize| {
                 // SAFETY: an object has at least the bytes that its class states, and `at` is a
                 // multiple of a word's size below them.
-                let found = unsafe {
-                    message
-                        .as_ptr()
-                        .cast::<u8>()
-                        .add(*at)
-                        .cast::<usize>()
-                        .read()
-                };
+                let found = unsafe { begin.add(*at).cast::<usize>().read() };
                 found == field.as_ptr() as usize
             };
             let mut found = (1..size / word).map(|at| at * word).filter(is_field);

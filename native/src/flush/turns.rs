@@ -181,7 +181,7 @@ impl FlushTurns {
             if self.flushed_offset() >= physical_offset {
                 return Ok(true);
             }
-            match py.detach(|| self.pass(physical_offset, deadline, longest)) {
+            match py.detach(|| self.flush_or_sleep(physical_offset, deadline, longest)) {
                 Awake::OnDisk => return Ok(true),
                 Awake::Failed => return Ok(false),
                 Awake::ItsTurn(turn) => {
@@ -206,17 +206,16 @@ impl FlushTurns {
     }
 
     /// Wait, and flush here where that can be; needs no interpreter lock.
-    fn pass(
+    fn flush_or_sleep(
         &self,
         physical_offset: i64,
         deadline: Option<Instant>,
         longest: Duration,
     ) -> Awake<'_> {
         loop {
-            let awake = self.look(physical_offset);
-            let awake = awake.unwrap_or_else(|| self.sleep(physical_offset, deadline, longest));
-            let Awake::ItsTurn(turn) = awake else {
-                return awake;
+            let turn = match self.sleep(physical_offset, deadline, longest) {
+                Awake::ItsTurn(turn) => turn,
+                awake => return awake,
             };
             match self.flush_here(physical_offset) {
                 Ok(false) => return Awake::ItsTurn(turn),
@@ -257,14 +256,7 @@ impl FlushTurns {
     }
 
     /// What a thread finds without sleeping; `None` if it has to.
-    fn look(&self, physical_offset: i64) -> Option<Awake<'_>> {
-        if self.flushed_offset() >= physical_offset {
-            return Some(Awake::OnDisk);
-        }
-        self.found(&mut self.lock(), physical_offset)
-    }
-
-    fn found(&self, waiting: &mut Waiting, physical_offset: i64) -> Option<Awake<'_>> {
+    fn poll(&self, waiting: &mut Waiting, physical_offset: i64) -> Option<Awake<'_>> {
         if self.flushed_offset() >= physical_offset {
             return Some(Awake::OnDisk);
         }
@@ -281,20 +273,19 @@ impl FlushTurns {
         Some(Awake::ItsTurn(Turn(self)))
     }
 
-    /// Sleep until there is something to do, at most until `deadline` and no longer than `longest`.
+    /// Sleep until there is something to do, if there is nothing yet; at most until `deadline` and no longer than `longest`.
     fn sleep(
         &self,
         physical_offset: i64,
         deadline: Option<Instant>,
         longest: Duration,
     ) -> Awake<'_> {
-        let until = Instant::now() + longest;
-        let until = deadline.map_or(until, |deadline| deadline.min(until));
         let mut waiting = self.lock();
-        // Again, as it may have changed before the lock was taken.
-        if let Some(awake) = self.found(&mut waiting, physical_offset) {
+        if let Some(awake) = self.poll(&mut waiting, physical_offset) {
             return awake;
         }
+        let until = Instant::now() + longest;
+        let until = deadline.map_or(until, |deadline| deadline.min(until));
         let me = Arc::new(Sleeper {
             thread: thread::current().id(),
             physical_offset,

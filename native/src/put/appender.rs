@@ -3,11 +3,13 @@
 //! What happens is in `end`. Between what a method does to the log and to its counts no Python code
 //! runs, and the interpreter lock is held: what Python's `Appender` calls one step is one step here.
 
-use std::sync::{Arc, MutexGuard};
+use std::cell::RefMut;
+use std::sync::Arc;
 
-use pyo3::exceptions::{PyOverflowError, PyTypeError};
+use pyo3::exceptions::PyTypeError;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedStr;
 use pyo3::types::{PyBytes, PyDict, PyFrozenSet, PyString, PyTuple};
 
 use crate::encode::limits::Limits;
@@ -17,11 +19,11 @@ use crate::put::putter::Putter;
 use crate::put::queues::{ELSEWHERE, Queues};
 use crate::put::receipt::ReceiptClass;
 use crate::put::refusal::Refusal;
-use crate::put::region::{Region, SizeWord};
-use crate::put::scratch::Scratch;
-use crate::put::shared::SharedEnd;
+use crate::put::region::SizeWord;
+use crate::put::shared::{SharedEnd, call_wake};
 use crate::put::target::{call_stores, region_of};
 use crate::shared::border::shielded;
+use crate::shared::gil::GilCell;
 
 #[pyclass(module = "reput_native", frozen)]
 pub struct Appender {
@@ -31,7 +33,7 @@ pub struct Appender {
     /// What messages that are put at once are encoded with; `None` where none is.
     at_once: Option<Limits>,
     /// Memory for the bytes of a chunk.
-    pub(super) scratch: Scratch,
+    pub(super) scratch: GilCell<Vec<u8>>,
 }
 
 #[pymethods]
@@ -52,7 +54,7 @@ impl Appender {
                     Some(_) => None,
                     None => Limits::of(encoder)?,
                 },
-                scratch: Scratch::default(),
+                scratch: GilCell::default(),
             })
         })
     }
@@ -60,56 +62,65 @@ impl Appender {
     #[allow(clippy::needless_pass_by_value)] // what the collector hands over
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(&self.others)?;
-        self.end.traverse(&visit)
+        let Some(end) = self.end.visited(&visit) else {
+            return Ok(());
+        };
+        visit.call(&end.wake)?;
+        end.active
+            .as_ref()
+            .map_or(Ok(()), |active| visit.call(&active.file))
     }
 
-    fn __clear__(&self) {
-        let mut end = self.end();
-        let old = (end.let_go(), end.wake.take());
+    fn __clear__(&self, py: Python<'_>) {
+        let mut end = self.end(py);
+        let old = (end.active.take(), end.wake.take());
         drop(end);
         drop(old);
     }
 
     #[getter]
-    fn end_offset(&self) -> i64 {
-        self.end().end_offset
+    fn end_offset(&self, py: Python<'_>) -> i64 {
+        self.end(py).end_offset
     }
 
     #[getter]
-    fn last_record_offset(&self) -> i64 {
-        self.end().last_record_offset
+    fn last_record_offset(&self, py: Python<'_>) -> i64 {
+        self.end(py).last_record_offset
     }
 
     #[getter]
-    fn base_offset(&self) -> i64 {
-        self.end().base_offset()
+    fn base_offset(&self, py: Python<'_>) -> i64 {
+        self.end(py).base_offset
     }
 
     #[getter]
     fn file_limit<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let limit = self.end().file_limit();
+        let limit = self.end(py).file_limit;
         int_of_limit(py, limit)
     }
 
     #[getter]
     fn record_limit<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let limit = self.end().record_limit();
+        let limit = self.end(py).record_limit;
         int_of_limit(py, limit)
     }
 
     #[getter]
-    fn is_appending(&self) -> bool {
-        self.end().is_appending
+    fn is_appending(&self, py: Python<'_>) -> bool {
+        self.end(py).is_appending
     }
 
     #[setter]
-    fn set_is_appending(&self, is_appending: bool) {
-        self.end().is_appending = is_appending;
+    fn set_is_appending(&self, py: Python<'_>, is_appending: bool) {
+        self.end(py).is_appending = is_appending;
     }
 
     #[getter]
     fn file(&self, py: Python<'_>) -> Option<Py<PyAny>> {
-        self.end().active().map(|active| active.file.clone_ref(py))
+        self.end(py)
+            .active
+            .as_ref()
+            .map(|active| active.file.clone_ref(py))
     }
 
     // ------------------------------------------------------------------ the active file
@@ -124,53 +135,53 @@ impl Appender {
                 file: file.clone().unbind(),
             };
             let (old, (position, [a, b, c, d, magic @ ..])) = {
-                let end = self.end();
-                let called = end.active().filter(|active| active.region.is_none());
+                let end = self.end(py);
+                let called = end.active.as_ref().filter(|active| active.region.is_none());
                 (called.map(|active| active.file.clone_ref(py)), end.blank()?)
             };
             if let Some(old) = old {
                 call_stores(old.bind(py), position, [a, b, c, d], &magic, true)?;
             }
-            let old = self
-                .end()
-                .begin_file(active, base_offset, size, end_offset)?;
+            let mut end = self.end(py);
+            let old = end.begin_file(active, base_offset, size, end_offset)?;
+            drop(end);
             drop(old); // whose destructors may ask for what was locked above
             Ok(())
         })
     }
 
-    fn allow(&self) {
-        self.end().allow();
+    fn allow(&self, py: Python<'_>) {
+        self.end(py).allow();
     }
 
-    fn refuse(&self) {
-        self.end().refuse();
+    fn refuse(&self, py: Python<'_>) {
+        self.end(py).refuse();
     }
 
-    fn move_record_limit(&self, limit: i128) {
-        self.end().move_record_limit(limit);
+    fn move_record_limit(&self, py: Python<'_>, limit: i128) {
+        self.end(py).move_record_limit(limit);
     }
 
-    fn let_go(&self) {
-        let old = self.end().let_go();
+    fn let_go(&self, py: Python<'_>) {
+        let old = self.end(py).active.take();
         drop(old);
     }
 
     // ------------------------------------------------------------------ the reader
 
-    fn move_end(&self, end_offset: i64) {
-        self.end().end_offset = end_offset;
+    fn move_end(&self, py: Python<'_>, end_offset: i64) {
+        self.end(py).end_offset = end_offset;
     }
 
-    fn ask_to_wake(&self, wake: Py<PyAny>) {
-        let old = self.end().wake.replace(wake);
+    fn ask_to_wake(&self, py: Python<'_>, wake: Py<PyAny>) {
+        let old = self.end(py).wake.replace(wake);
         drop(old);
     }
 
     fn call_wake(&self, py: Python<'_>) -> PyResult<()> {
         shielded(py, "Appender.call_wake", || {
-            let wake = self.end().wake.take();
-            wake.map_or(Ok(()), |wake| self.end.call(py, wake))
+            let wake = self.end(py).wake.take();
+            wake.map_or(Ok(()), |wake| call_wake(&self.end, py, wake))
         })
     }
 
@@ -183,9 +194,9 @@ impl Appender {
             let mut entries = vec![];
             for item in queue_offsets.call_method0("items")?.try_iter()? {
                 let (key, next) = item?.extract::<(Bound<'_, PyTuple>, Bound<'_, PyAny>)>()?;
-                entries.push(Entry::of(key, next)?);
+                entries.push(Entry::of(key, next));
             }
-            let old = std::mem::replace(&mut self.end().queues, Queues::new());
+            let old = std::mem::replace(&mut self.end(py).queues, Queues::new());
             drop(old);
             others.clear();
             entries.into_iter().try_for_each(|entry| self.set(entry))
@@ -195,13 +206,9 @@ impl Appender {
     fn next_queue_offset<'py>(&self, key: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyAny>> {
         let py = key.py();
         shielded(py, "Appender.next_queue_offset", || {
-            let next = match queue_of(key)? {
-                Some((name, queue_id)) => {
-                    let name = name.to_str()?;
-                    self.end().queues.next_of(name.as_bytes(), queue_id)
-                }
-                None => ELSEWHERE,
-            };
+            let next = queue_of(key).map_or(ELSEWHERE, |(name, queue_id)| {
+                self.end(py).queues.next_of(name.as_bytes(), queue_id)
+            });
             if next != ELSEWHERE {
                 return Ok(next.into_pyobject(py)?.into_any());
             }
@@ -213,7 +220,7 @@ impl Appender {
     fn queue_offsets<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         shielded(py, "Appender.queue_offsets", || {
             let copied: Vec<_> = {
-                let end = self.end();
+                let end = self.end(py);
                 let copy = |(name, queue_id, next): (&[u8], _, _)| (name.to_vec(), queue_id, next);
                 end.queues.all().map(copy).collect()
             };
@@ -247,7 +254,7 @@ impl Appender {
                 log: log.clone().unbind(),
                 topics: topics.cast_exact::<PyFrozenSet>()?.clone().unbind(),
                 properties: properties.cast_exact::<PyFrozenSet>()?.clone().unbind(),
-                scratch: Scratch::default(),
+                scratch: GilCell::default(),
             };
             Bound::new(slf.py(), putter)?.getattr("put").map(Some)
         })
@@ -275,40 +282,40 @@ impl Appender {
             };
             let rest = rest.as_bytes();
             let end_offset = end_of(offset, word.len() + rest.len())?;
-            let following = following.iter();
-            let following = following.map(|(key, next)| Entry::of(key.cast_into()?, next));
-            let following = following.collect::<PyResult<Vec<_>>>()?;
-            let is_alone = last_record_offset == offset;
-            match self.region()? {
-                None => self.store(py, offset, word, rest, is_alone)?,
-                Some(region) => {
-                    let position = self.end().position_of(offset)?;
-                    region.write_records(position, word, rest)?;
-                }
+            let mut entries = vec![];
+            for (key, next) in following.iter() {
+                entries.push(Entry::of(key.cast_into()?, next));
             }
-            self.end().count(end_offset, last_record_offset);
-            following.into_iter().try_for_each(|entry| self.set(entry))
+            let is_alone = last_record_offset == offset;
+            let (Active { file, region }, position) = self.target(py, offset)?;
+            match region {
+                None => call_stores(file.bind(py), position, word, rest, is_alone)?,
+                Some(region) => region.write_records(position, word, rest)?,
+            }
+            self.end(py).count(end_offset, last_record_offset);
+            entries.into_iter().try_for_each(|entry| self.set(entry))
         })
     }
 }
 
 impl Appender {
-    /// The state, locked. Python objects are neither made nor dropped before it is released.
+    /// The state, borrowed. Python objects are neither made nor dropped before that ends.
     #[inline]
-    pub fn end(&self) -> MutexGuard<'_, LogEnd<Py<PyAny>>> {
-        self.end.lock()
+    pub fn end<'a>(&'a self, py: Python<'a>) -> RefMut<'a, LogEnd<Py<PyAny>>> {
+        self.end.borrow(py)
     }
 
     /// Set the next queue offset of a queue.
     fn set(&self, entry: Entry<'_>) -> PyResult<()> {
-        let others = self.others.bind(entry.key.py());
+        let py = entry.key.py();
+        let others = self.others.bind(py);
         let Some((name, queue_id)) = entry.queue else {
             return others.set_item(entry.key, entry.next);
         };
         let before = {
-            let mut end = self.end();
-            let before = end.queues.next_of(&name, queue_id);
-            end.queues.set_of(&name, queue_id, entry.number);
+            let mut end = self.end(py);
+            let before = end.queues.next_of(name.as_bytes(), queue_id);
+            end.queues.set_of(name.as_bytes(), queue_id, entry.number);
             before
         };
         if entry.number == ELSEWHERE {
@@ -320,30 +327,19 @@ impl Appender {
         }
     }
 
-    /// The bytes of the active file; `None` where `store` has to be called.
-    pub fn region(&self) -> Result<Option<Arc<Region>>, Refusal> {
-        let end = self.end();
-        let active = end.active().ok_or(Refusal::NoFile)?;
-        Ok(active.region.clone())
-    }
-
-    /// Write whole records by setting items of the map, without counting them.
-    ///
-    /// This runs Python code, so the log's lock has to be held.
-    pub fn store(
+    /// Where in the active file an offset is.
+    pub fn target(
         &self,
         py: Python<'_>,
         offset: i64,
-        word: SizeWord,
-        rest: &[u8],
-        is_alone: bool,
-    ) -> PyResult<()> {
-        let (file, position) = {
-            let end = self.end();
-            let active = end.active().ok_or(Refusal::NoFile)?;
-            (active.file.clone_ref(py), end.position_of(offset)?)
+    ) -> Result<(Active<Py<PyAny>>, usize), Refusal> {
+        let end = self.end(py);
+        let active = end.active.as_ref().ok_or(Refusal::NoFile)?;
+        let active = Active {
+            file: active.file.clone_ref(py),
+            region: active.region.clone(),
         };
-        call_stores(file.bind(py), position, word, rest, is_alone)
+        Ok((active, end.position_of(offset)?))
     }
 }
 
@@ -359,43 +355,24 @@ fn int_of_limit(py: Python<'_>, limit: i128) -> PyResult<Bound<'_, PyAny>> {
 struct Entry<'py> {
     key: Bound<'py, PyTuple>,
     next: Bound<'py, PyAny>,
-    queue: Option<(Vec<u8>, i32)>,
+    queue: Option<(PyBackedStr, i32)>,
     /// `ELSEWHERE` for what only Python can keep.
     number: u64,
 }
 
 impl<'py> Entry<'py> {
-    fn of(key: Bound<'py, PyTuple>, next: Bound<'py, PyAny>) -> PyResult<Self> {
-        let queue = match queue_of(&key)? {
-            Some((name, queue_id)) => Some((name.to_str()?.as_bytes().to_vec(), queue_id)),
-            None => None,
-        };
-        let number = narrow::<u64>(&next)?.filter(|&number| number < ELSEWHERE);
-        Ok(Self {
+    fn of(key: Bound<'py, PyTuple>, next: Bound<'py, PyAny>) -> Self {
+        let number = next.extract().ok().filter(|&number| number < ELSEWHERE);
+        Self {
+            queue: queue_of(&key),
+            number: number.unwrap_or(ELSEWHERE),
             key,
             next,
-            queue,
-            number: number.unwrap_or(ELSEWHERE),
-        })
+        }
     }
 }
 
 /// Topic and queue id of a key, if records can have them.
-fn queue_of<'py>(key: &Bound<'py, PyTuple>) -> PyResult<Option<(Bound<'py, PyString>, i32)>> {
-    let (name, queue_id) = key.extract::<(Bound<'py, PyString>, Bound<'py, PyAny>)>()?;
-    let queue_id = narrow::<i32>(&queue_id)?;
-    Ok(queue_id
-        .filter(|_| name.to_str().is_ok())
-        .map(|queue_id| (name, queue_id)))
-}
-
-/// A number; `None` where it does not fit.
-fn narrow<'py, T>(number: &Bound<'py, PyAny>) -> PyResult<Option<T>>
-where
-    for<'a> T: FromPyObject<'a, 'py, Error = PyErr>,
-{
-    match number.extract::<T>() {
-        Err(error) if !error.is_instance_of::<PyOverflowError>(number.py()) => Err(error),
-        found => Ok(found.ok()),
-    }
+fn queue_of(key: &Bound<'_, PyTuple>) -> Option<(PyBackedStr, i32)> {
+    key.extract().ok()
 }

@@ -1,6 +1,8 @@
 //! Columns of a `reput.Columns`, row by row; see `reput.record.encoding.many`. Columns of other
 //! kinds, and wrong values, are declined.
 
+use std::ops::Range;
+
 use numpy::{Element, PyReadonlyArray1};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
@@ -69,7 +71,7 @@ impl<'py> Columns<'py> {
     #[inline]
     pub fn body(&self, row: usize) -> Result<Body, Decline> {
         match &self.body {
-            Column::Pair(pair) => Body::part(&pair.data, pair.ends[row]..pair.ends[row + 1]),
+            Column::Pair(pair) => Body::part(&pair.data, pair.range(row)),
             body => Body::whole(&body.object(row)?),
         }
     }
@@ -138,15 +140,8 @@ impl<'py> Column<'py> {
         if let Ok(pair) = column.cast_exact::<PyTuple>() {
             return Ok(Self::Pair(Pair::of(pair)?));
         }
-        if let Ok(wide) = column.extract::<PyReadonlyArray1<'py, i64>>() {
-            return Ok(Self::Numbers(copied(&wide, Some)?));
-        }
-        if let Ok(narrow) = column.extract::<PyReadonlyArray1<'py, i32>>() {
-            return Ok(Self::Numbers(copied(&narrow, |number| {
-                Some(number.into())
-            })?));
-        }
-        Ok(Self::Same(column.clone()))
+        let same = || Self::Same(column.clone());
+        Ok(integers(column)?.map_or_else(same, Self::Numbers))
     }
 
     /// Likewise, if it has so many rows.
@@ -200,7 +195,7 @@ impl<'py> Column<'py> {
 /// `(offsets, data)` as Arrow has them, copied where others could change them.
 struct Pair<'py> {
     /// Where rows begin in `data`; one more than there are rows, none before another.
-    ends: Vec<usize>,
+    ends: Vec<i64>,
     data: Bound<'py, PyBytes>,
 }
 
@@ -208,28 +203,28 @@ impl<'py> Pair<'py> {
     fn of(pair: &Bound<'py, PyTuple>) -> Result<Self, Stop> {
         declined_unless(pair.len() == 2)?;
         let (offsets, data) = (pair.get_item(0)?, pair.get_item(1)?);
-        let mut ends = match offsets.extract::<PyReadonlyArray1<'py, i32>>() {
-            Ok(narrow) => copied(&narrow, |end| usize::try_from(end).ok())?,
-            Err(_) => {
-                let wide = offsets.extract::<PyReadonlyArray1<'py, i64>>();
-                let wide = wide.map_err(|_| Decline::ToPython)?;
-                copied(&wide, |end| usize::try_from(end).ok())?
-            }
-        };
+        let mut ends = integers(&offsets)?.ok_or(Decline::ToPython)?;
         declined_unless(ends.is_sorted())?;
-        let (first, last) = (ends.first().copied(), ends.last().copied());
-        let part = first.unwrap_or(0)..last.unwrap_or(0);
+        let place = |end: Option<&i64>| {
+            usize::try_from(end.copied().unwrap_or(0)).map_err(|_| Decline::ToPython)
+        };
+        let part = place(ends.first())?..place(ends.last())?;
         let (data, begin) = bytes_of_part(&data, part.clone())?;
         declined_unless(part.end - begin <= data.as_bytes().len())?;
         for end in &mut ends {
-            *end -= begin;
+            *end -= begin as i64;
         }
         Ok(Self { ends, data })
     }
 
     #[inline]
+    fn range(&self, row: usize) -> Range<usize> {
+        self.ends[row] as usize..self.ends[row + 1] as usize
+    }
+
+    #[inline]
     fn bytes(&self, row: usize) -> &[u8] {
-        &self.data.as_bytes()[self.ends[row]..self.ends[row + 1]]
+        &self.data.as_bytes()[self.range(row)]
     }
 
     #[inline]
@@ -238,15 +233,20 @@ impl<'py> Pair<'py> {
     }
 }
 
-/// The elements of an array, each changed.
-fn copied<T: Element + Copy, U>(
+/// A copy of an array of int64 or of int32; `None` for another object.
+fn integers(object: &Bound<'_, PyAny>) -> Result<Option<Vec<i64>>, Decline> {
+    if let Ok(wide) = object.extract::<PyReadonlyArray1<'_, i64>>() {
+        return copied(&wide).map(Some);
+    }
+    let narrow = object.extract::<PyReadonlyArray1<'_, i32>>();
+    narrow.ok().map(|narrow| copied(&narrow)).transpose()
+}
+
+fn copied<T: Element + Copy + Into<i64>>(
     array: &PyReadonlyArray1<'_, T>,
-    change: impl Fn(T) -> Option<U>,
-) -> Result<Vec<U>, Decline> {
+) -> Result<Vec<i64>, Decline> {
     let array = array.as_slice().map_err(|_| Decline::ToPython)?;
     let mut found = room(array.len())?;
-    for &element in array {
-        found.push(change(element).ok_or(Decline::ToPython)?);
-    }
+    found.extend(array.iter().map(|&element| element.into()));
     Ok(found)
 }

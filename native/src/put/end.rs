@@ -22,14 +22,14 @@ pub struct Active<F> {
 pub struct LogEnd<F> {
     pub end_offset: i64,
     pub last_record_offset: i64,
-    base_offset: i64,
+    pub base_offset: i64,
     file_size: i64,
     // Of a file that ends after the last offset, the limits are larger than any offset.
-    file_limit: i128,
-    record_limit: i128,
+    pub file_limit: i128,
+    pub record_limit: i128,
     pub is_appending: bool,
     is_refused: bool,
-    active: Option<Active<F>>,
+    pub active: Option<Active<F>>,
     /// What the next append calls.
     pub wake: Option<F>,
     pub queues: Queues,
@@ -59,22 +59,6 @@ impl<F> LogEnd<F> {
             wake: None,
             queues: Queues::new(),
         }
-    }
-
-    pub fn base_offset(&self) -> i64 {
-        self.base_offset
-    }
-
-    pub fn file_limit(&self) -> i128 {
-        self.file_limit
-    }
-
-    pub fn record_limit(&self) -> i128 {
-        self.record_limit
-    }
-
-    pub fn active(&self) -> Option<&Active<F>> {
-        self.active.as_ref()
     }
 
     /// The position in the active file of an offset.
@@ -135,11 +119,6 @@ impl<F> LogEnd<F> {
         if !self.is_refused {
             self.record_limit = limit;
         }
-    }
-
-    /// Return the active file, which can be closed then.
-    pub fn let_go(&mut self) -> Option<Active<F>> {
-        self.active.take()
     }
 
     /// Put a message where nothing has to be done first, in one step.

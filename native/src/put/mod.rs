@@ -12,7 +12,6 @@ mod receipt;
 mod refusal;
 mod region;
 pub mod rows;
-mod scratch;
 mod shared;
 mod table;
 mod target;

@@ -12,10 +12,10 @@ use crate::encode::propertytext::PropertyText;
 use crate::put::end::Unplaced;
 use crate::put::interest::{is_among, is_one_among};
 use crate::put::receipt::receipt;
-use crate::put::scratch::Scratch;
-use crate::put::shared::SharedEnd;
+use crate::put::shared::{SharedEnd, call_wake};
 use crate::shared::border::guarded;
 use crate::shared::decline::{Decline, Stop, declined_unless};
+use crate::shared::gil::GilCell;
 
 const BODY_MAX: usize = 64 << 10; // larger ones are copied without the interpreter lock, by rows
 const SCRATCH_MAX: usize = 64 << 10; // bytes that are kept for the next text
@@ -31,7 +31,7 @@ pub struct Putter {
     pub(super) topics: Py<PyFrozenSet>,
     pub(super) properties: Py<PyFrozenSet>,
     /// Memory for a property text.
-    pub(super) scratch: Scratch,
+    pub(super) scratch: GilCell<Vec<u8>>,
 }
 
 #[pymethods]
@@ -43,11 +43,10 @@ impl Putter {
     }
 
     fn put<'py>(&self, message: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        guarded(message.py(), "put_at_once", || {
-            let mut text = self.scratch.take(message.py());
-            let answer = self.receipt_of(message, &mut text);
-            self.scratch.keep(message.py(), text, SCRATCH_MAX);
-            answer
+        let py = message.py();
+        guarded(py, "put_at_once", || {
+            let receipt = |text: &mut _| self.receipt_of(message, text);
+            self.scratch.lend(py, SCRATCH_MAX, receipt)
         })
     }
 }
@@ -64,14 +63,14 @@ impl Putter {
         let unplaced = self.checked(py, &fields, scratch)?;
         let timestamp = now().ok_or(Decline::ToPython)?;
         let (place, size, wake) = {
-            let mut end = self.end.lock();
+            let mut end = self.end.borrow(py);
             let (place, size) = end.put(&unplaced, timestamp, self.limits.store_host)?;
             (place, size, end.wake.take())
         };
         // Held: what follows may run Python code, which may change the message.
         let (topic, queue_id) = (fields.topic.to_owned(), fields.queue_id.to_owned());
         if let Some(wake) = wake {
-            self.end.call(py, wake)?;
+            call_wake(&self.end, py, wake)?;
         }
         Ok(receipt(self.log.bind(py), topic, queue_id, &place, size)?)
     }

@@ -14,7 +14,7 @@ use crate::put::columns::Columns;
 use crate::put::table::{Table, TableBuilder};
 use crate::shared::arrays::array;
 use crate::shared::border::{guarded, unlocked};
-use crate::shared::decline::{Decline, Stop, declined_unless, room};
+use crate::shared::decline::{Arg, Decline, Stop, declined_unless, room};
 
 /// Messages that passed all checks, encoded except for their positions in the log.
 #[pyclass(module = "reput_native", frozen)]
@@ -143,14 +143,15 @@ pub fn rows_of_columns<'py>(
 #[pyfunction]
 pub fn queue_offsets_of_rows<'py>(
     py: Python<'py>,
-    appender: &Bound<'py, PyAny>,
-    prepared: &Bound<'py, PyAny>,
+    appender: &Bound<'py, Appender>,
+    prepared: Arg<Bound<'py, Rows>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     guarded(py, "queue_offsets_of_rows", || {
-        let rows = prepared.cast_exact::<Rows>();
-        let table = &rows.map_err(|_| Decline::ToPython)?.get().table;
-        let appender = appender.cast_exact::<Appender>()?.get();
-        let offsets = table.queue_offsets(&appender.end())?;
+        let prepared = prepared.get()?;
+        let offsets = prepared
+            .get()
+            .table
+            .queue_offsets(&appender.get().end(py))?;
         Ok(array(py, offsets))
     })
 }

@@ -182,7 +182,7 @@ impl Chunk {
         first: usize,
     ) -> Result<Self, Refusal> {
         let start = end.end_offset;
-        let room = usize::try_from(end.file_limit() - i128::from(start)).unwrap_or(0);
+        let room = usize::try_from(end.file_limit - i128::from(start)).unwrap_or(0);
         let left = table.rows.get(first..).unwrap_or_default();
         let (mut offsets, mut size) = (vec![], 0);
         for row in left {

@@ -6,14 +6,14 @@ use std::mem::ManuallyDrop;
 use std::ops::Range;
 use std::os::fd::FromRawFd;
 use std::os::unix::fs::FileExt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::shared::border::guarded;
 use crate::shared::bytes::{be_i32, be_i64};
-use crate::shared::decline::{Decline, declined_unless};
+use crate::shared::decline::{Arg, Decline, declined_unless};
+use crate::shared::gil::GilCell;
 
 const PLACE_SIZE: usize = 12;
 const GAP_MAX: usize = 4 << 10; // bytes between two pieces that are read rather than skipped
@@ -21,53 +21,34 @@ const STRETCH_MAX: usize = 1 << 20; // bytes of one read, more only for one piec
 const KEPT_MAX: usize = 4 << 20; // bytes of a buffer that is kept for another call
 const KEPT_COUNT: usize = 4; // buffers that are kept, however many threads there are
 
-static BUFFERS: Mutex<Vec<Vec<u8>>> = Mutex::new(vec![]);
-
-fn buffers() -> MutexGuard<'static, Vec<Vec<u8>>> {
-    BUFFERS.lock().unwrap_or_else(PoisonError::into_inner)
-}
+static BUFFERS: GilCell<Vec<Vec<u8>>> = GilCell::new(vec![]);
 
 /// See `reput.files.system.pieces.read_pieces`.
 #[pyfunction]
 #[allow(clippy::too_many_arguments)] // they are those of the Python function
 pub fn read_pieces<'py>(
     py: Python<'py>,
-    descriptor: &Bound<'py, PyAny>,
-    base: &Bound<'py, PyAny>,
-    limit: &Bound<'py, PyAny>,
-    places: &Bound<'py, PyAny>,
-    stride: &Bound<'py, PyAny>,
-    max_size: &Bound<'py, PyAny>,
-    max_count: &Bound<'py, PyAny>,
-    max_bytes: &Bound<'py, PyAny>,
+    descriptor: Arg<i32>,
+    base: Arg<i64>,
+    limit: Arg<i64>,
+    places: Arg<Bound<'py, PyBytes>>,
+    stride: Arg<usize>,
+    max_size: Arg<i64>,
+    max_count: Arg<i64>,
+    max_bytes: Arg<i64>,
 ) -> PyResult<Bound<'py, PyAny>> {
     guarded(py, "read_pieces", || {
-        let (Ok(places), Ok(descriptor), Ok(stride), Ok(max_count)) = (
-            places.cast::<PyBytes>(),
-            descriptor.extract::<i32>(),
-            stride.extract(),
-            max_count.extract::<i64>(),
-        ) else {
-            return Err(Decline::ToPython.into());
-        };
-        let (Ok(base), Ok(limit), Ok(max_size), Ok(max_bytes)) = (
-            base.extract(),
-            limit.extract(),
-            max_size.extract(),
-            max_bytes.extract(),
-        ) else {
-            return Err(Decline::ToPython.into());
-        };
+        let (descriptor, places, stride) = (descriptor.get()?, places.get()?, stride.get()?);
         declined_unless(stride >= PLACE_SIZE && descriptor >= 0)?;
         let bounds = Bounds {
-            base,
-            limit,
-            max_size,
-            max_count: usize::try_from(max_count).unwrap_or(0),
-            max_bytes,
+            base: base.get()?,
+            limit: limit.get()?,
+            max_size: max_size.get()?,
+            max_count: usize::try_from(max_count.get()?).unwrap_or(0),
+            max_bytes: max_bytes.get()?,
         };
         let mut plan = Plan::of(places.as_bytes(), stride, &bounds);
-        let mut buffer = buffers().pop().unwrap_or_default();
+        let mut buffer = BUFFERS.borrow(py).pop().unwrap_or_default();
         // Always without the interpreter lock: a disk may take its time.
         let answer = py.detach(|| plan.read(descriptor, &mut buffer)).map(|()| {
             let pieces = plan.pieces.iter();
@@ -75,7 +56,7 @@ pub fn read_pieces<'py>(
             pieces.collect::<Vec<_>>()
         });
         if buffer.capacity() <= KEPT_MAX {
-            let mut buffers = buffers();
+            let mut buffers = BUFFERS.borrow(py);
             if buffers.len() < KEPT_COUNT {
                 buffers.push(buffer);
             }

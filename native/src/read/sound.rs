@@ -7,7 +7,7 @@ use crate::derive::window::{Parts, is_record};
 use crate::read::view::MessageView;
 use crate::shared::border::{guarded, unlocked};
 use crate::shared::bytes::{be_i32, be_i64};
-use crate::shared::decline::{Decline, declined_unless};
+use crate::shared::decline::{Arg, Decline, declined_unless};
 
 const PLACE_SIZE: usize = 12;
 
@@ -16,32 +16,18 @@ const PLACE_SIZE: usize = 12;
 #[allow(clippy::too_many_arguments)] // they are those of the Python function
 pub fn sound_messages<'py>(
     py: Python<'py>,
-    records: &Bound<'py, PyAny>,
-    places: &Bound<'py, PyAny>,
-    stride: &Bound<'py, PyAny>,
-    topic: &Bound<'py, PyAny>,
-    queue_id: &Bound<'py, PyAny>,
-    queue_offset: &Bound<'py, PyAny>,
-    is_light: &Bound<'py, PyAny>,
-    after: &Bound<'py, PyAny>,
+    records: Arg<Bound<'py, PyList>>,
+    places: Arg<Bound<'py, PyBytes>>,
+    stride: Arg<usize>,
+    topic: Arg<Bound<'py, PyBytes>>,
+    queue_id: Arg<i64>,
+    queue_offset: Arg<i64>,
+    is_light: Arg<bool>,
+    after: Arg<i64>,
 ) -> PyResult<Bound<'py, PyAny>> {
     guarded(py, "sound_messages", || {
-        let (Ok(records), Ok(places), Ok(topic), Ok(stride)) = (
-            records.cast::<PyList>(),
-            places.cast::<PyBytes>(),
-            topic.cast::<PyBytes>(),
-            stride.extract::<usize>(),
-        ) else {
-            return Err(Decline::ToPython.into());
-        };
-        let (Ok(queue_id), Ok(queue_offset), Ok(is_light), Ok(after)) = (
-            queue_id.extract(),
-            queue_offset.extract(),
-            is_light.extract(),
-            after.extract(),
-        ) else {
-            return Err(Decline::ToPython.into());
-        };
+        let (records, stride, after) = (records.get()?, stride.get()?, after.get()?);
+        let (places, topic) = (places.get()?, topic.get()?);
         let (places, topic) = (places.as_bytes(), topic.as_bytes());
         declined_unless(stride >= PLACE_SIZE && records.len() <= places.len() / stride)?;
         // Held here: what a list holds, others may exchange.
@@ -53,9 +39,9 @@ pub fn sound_messages<'py>(
         let bytes: Vec<&[u8]> = held.iter().map(|record| record.as_bytes()).collect();
         let queue = Queue {
             topic,
-            queue_id,
-            queue_offset,
-            is_light,
+            queue_id: queue_id.get()?,
+            queue_offset: queue_offset.get()?,
+            is_light: is_light.get()?,
         };
         let size = bytes.iter().map(|record| record.len()).sum();
         let found = unlocked(py, size, || queue.sound(&bytes, places, stride, after));

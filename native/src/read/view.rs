@@ -4,8 +4,6 @@
 //! `reput.engine.compiled`, from the class in Python. What is wrong with a record, that class
 //! says, too: it is asked for its error.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -13,9 +11,9 @@ use pyo3::types::{PyBytes, PyString, PyTuple};
 
 use crate::derive::text::java_text;
 use crate::derive::window::{Parts, host_extra, is_record};
-use crate::shared::border::{guarded, kernel_error, shielded};
+use crate::shared::border::{kernel_error, shielded};
 use crate::shared::bytes::{be_i32, be_i64};
-use crate::shared::decline::{Decline, Stop};
+use crate::shared::gil::GilCell;
 use crate::shared::layout::{BORN_HOST_V6, HEADER_SIZE, STORE_HOST_V6};
 
 static REFERENCE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
@@ -29,8 +27,7 @@ pub struct MessageView {
     physical_offset: i64,
     /// `None` where lengths inside of the record lead out of it.
     parts: Option<Parts>,
-    /// Nobody calls Python while it is locked.
-    properties: Mutex<Option<Py<PyAny>>>,
+    properties: GilCell<Option<Py<PyAny>>>,
 }
 
 impl MessageView {
@@ -39,7 +36,7 @@ impl MessageView {
             record,
             physical_offset,
             parts,
-            properties: Mutex::default(),
+            properties: GilCell::default(),
         }
     }
 
@@ -50,12 +47,6 @@ impl MessageView {
     /// A field of the header.
     fn field<T>(&self, py: Python<'_>, read: impl FnOnce(&[u8]) -> T) -> PyResult<T> {
         shielded(py, "MessageView", || Ok(read(self.bytes(py))))
-    }
-
-    fn kept(&self) -> MutexGuard<'_, Option<Py<PyAny>>> {
-        self.properties
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Where the parts stand; the error of the class in Python where they stand nowhere.
@@ -145,11 +136,12 @@ impl MessageView {
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(&self.record)?;
-        visit.call(&*self.kept())
+        let properties = self.properties.visited(&visit);
+        properties.map_or(Ok(()), |properties| visit.call(&*properties))
     }
 
-    fn __clear__(&self) {
-        let properties = self.kept().take();
+    fn __clear__(&self, py: Python<'_>) {
+        let properties = self.properties.borrow(py).take();
         drop(properties); // whose finalizers may ask this view
     }
 
@@ -255,13 +247,17 @@ impl MessageView {
     #[getter]
     fn properties(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         shielded(py, "MessageView", || {
-            if let Some(found) = &*self.kept() {
+            if let Some(found) = &*self.properties.borrow(py) {
                 return Ok(found.clone_ref(py));
             }
             let parse = PARSE.import(py, "reput.record.text.properties", "parse_properties")?;
             let parsed = parse.call1((self.properties_text(py)?,))?.unbind();
             // Where another thread came first, this one answers with the same object.
-            Ok(self.kept().get_or_insert(parsed).clone_ref(py))
+            Ok(self
+                .properties
+                .borrow(py)
+                .get_or_insert(parsed)
+                .clone_ref(py))
         })
     }
 
@@ -269,18 +265,5 @@ impl MessageView {
         shielded(py, "MessageView", || {
             Ok(self.found(py)?.body_matches(self.bytes(py)))
         })
-    }
-
-    fn __eq__<'py>(&self, other: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        let py = other.py();
-        guarded(py, "MessageView", || {
-            let other = other.cast::<Self>().map_err(|_| Decline::ToPython)?.get();
-            let is_same = self.bytes(py) == other.bytes(py);
-            Ok::<_, Stop>(is_same && self.physical_offset == other.physical_offset)
-        })
-    }
-
-    fn __hash__(&self, py: Python<'_>) -> PyResult<isize> {
-        self.record.bind(py).hash()
     }
 }

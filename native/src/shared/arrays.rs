@@ -33,6 +33,11 @@ macro_rules! slices {
 }
 pub(crate) use slices;
 
+/// Whether there is one length only.
+pub fn are_equal<const COUNT: usize>(lengths: [usize; COUNT]) -> bool {
+    lengths.iter().all(|length| *length == lengths[0])
+}
+
 /// Where texts stand in a window, row by row. A size of 0 or less is no text.
 #[derive(Clone, Copy)]
 pub struct Stretches<'a> {
@@ -65,11 +70,8 @@ impl<'a> Stretches<'a> {
     /// Bytes of a row; none where it has no text.
     #[inline]
     pub fn row(&self, row: usize) -> &'a [u8] {
-        let (start, size) = (self.starts[row], self.sizes[row]);
-        if size <= 0 {
-            return &[];
-        }
-        &self.window[start as usize..start as usize + size as usize]
+        let (start, end) = self.place(row);
+        &self.window[start..end]
     }
 
     /// Where a row begins and ends in the window; both 0 where it has no text.

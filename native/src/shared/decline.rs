@@ -1,7 +1,9 @@
 //! Why a kernel gives no answer of its own.
 
 use std::collections::TryReserveError;
+use std::convert::Infallible;
 
+use pyo3::Borrowed;
 use pyo3::prelude::*;
 
 /// What the plain parts of a kernel end with, where they cannot go on.
@@ -24,6 +26,23 @@ impl From<TryReserveError> for Decline {
 #[inline]
 pub fn declined_unless(is_so: bool) -> Result<(), Decline> {
     is_so.then_some(()).ok_or(Decline::ToPython)
+}
+
+/// An argument of a kernel: one of another type is declined when it is asked for.
+pub struct Arg<T>(Option<T>);
+
+impl<'a, 'py, T: FromPyObject<'a, 'py>> FromPyObject<'a, 'py> for Arg<T> {
+    type Error = Infallible;
+
+    fn extract(object: Borrowed<'a, 'py, PyAny>) -> Result<Self, Infallible> {
+        Ok(Self(object.extract().ok()))
+    }
+}
+
+impl<T> Arg<T> {
+    pub fn get(self) -> Result<T, Decline> {
+        self.0.ok_or(Decline::ToPython)
+    }
 }
 
 /// What a kernel ends with, where it has no answer.

@@ -5,6 +5,7 @@ pub mod border;
 pub mod bytes;
 pub mod decline;
 pub mod folding;
+pub mod gil;
 pub mod layout;
 
 /// How many cases a test of any values tries; what fails is printed, and noted in no file.

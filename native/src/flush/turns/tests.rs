@@ -28,9 +28,7 @@ impl Log {
     fn wait(&self, turns: &FlushTurns, physical_offset: i64, longest: Duration) -> bool {
         let began = Instant::now();
         loop {
-            let awake = turns
-                .look(physical_offset)
-                .unwrap_or_else(|| turns.sleep(physical_offset, None, longest));
+            let awake = turns.sleep(physical_offset, None, longest);
             assert!(began.elapsed() < LONG, "nobody has woken this thread");
             match awake {
                 Awake::OnDisk => return true,
@@ -46,30 +44,41 @@ impl Log {
     }
 }
 
+fn poll(turns: &FlushTurns, physical_offset: i64) -> Option<Awake<'_>> {
+    let mut waiting = turns.lock();
+    turns.poll(&mut waiting, physical_offset)
+}
+
 fn turn_at(turns: &FlushTurns, physical_offset: i64) -> Turn<'_> {
-    match turns.look(physical_offset) {
+    match poll(turns, physical_offset) {
         Some(Awake::ItsTurn(turn)) => turn,
         _ => panic!("it is not this thread's turn"),
     }
 }
 
-#[test]
-fn everybody_is_woken_and_nobody_flushes_beside_another() {
+/// Four threads, of which some wake by themselves all the time, wait for a hundred flushes.
+fn wait_by_turns(longest_of: impl Fn(usize) -> Duration) -> (FlushTurns, Log) {
     let (turns, log) = (FlushTurns::new(0), Log::default());
-
     thread::scope(|scope| {
-        for _ in 0..4 {
-            scope.spawn(|| {
+        for longest in (0..4).map(longest_of) {
+            let (turns, log) = (&turns, &log);
+            scope.spawn(move || {
                 for _ in 0..25 {
                     let offset = log.end.fetch_add(1, Ordering::SeqCst) + 1;
-                    assert!(log.wait(&turns, offset, LONG));
+                    assert!(log.wait(turns, offset, longest));
                     assert!(turns.flushed_offset() >= offset);
                 }
             });
         }
     });
-
     assert_eq!(turns.flushed_offset(), 100);
+    (turns, log)
+}
+
+#[test]
+fn everybody_is_woken_and_nobody_flushes_beside_another() {
+    let (turns, log) = wait_by_turns(|_| LONG);
+
     assert!(log.flushes.load(Ordering::SeqCst) <= 100);
     let waiting = turns.lock();
     assert!(waiting.turn.is_none() && waiting.asleep.is_empty() && waiting.covered.is_empty());
@@ -77,26 +86,7 @@ fn everybody_is_woken_and_nobody_flushes_beside_another() {
 
 #[test]
 fn who_wakes_by_itself_goes_on_and_forgets_nobody() {
-    let (turns, log) = (FlushTurns::new(0), Log::default());
-
-    thread::scope(|scope| {
-        for number in 0..4 {
-            let (turns, log) = (&turns, &log);
-            scope.spawn(move || {
-                for _ in 0..25 {
-                    let offset = log.end.fetch_add(1, Ordering::SeqCst) + 1;
-                    let longest = if number % 2 == 0 {
-                        Duration::ZERO
-                    } else {
-                        LONG
-                    };
-                    assert!(log.wait(turns, offset, longest));
-                }
-            });
-        }
-    });
-
-    assert_eq!(turns.flushed_offset(), 100);
+    wait_by_turns(|number| [Duration::ZERO, LONG][number % 2]);
 }
 
 #[test]
@@ -145,7 +135,7 @@ fn a_turn_in_a_turn_of_its_thread_ends_alone() {
     let outer = turn_at(&turns, 1);
     drop(turn_at(&turns, 1));
 
-    let other = thread::scope(|scope| scope.spawn(|| turns.look(1).is_none()).join());
+    let other = thread::scope(|scope| scope.spawn(|| poll(&turns, 1).is_none()).join());
     assert!(other.is_ok_and(|sleeps| sleeps));
     drop(outer);
 
@@ -157,7 +147,7 @@ fn a_turn_ends_where_a_panic_leaves_it() {
     let turns = FlushTurns::new(0);
 
     let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        let awake = turns.look(1);
+        let awake = poll(&turns, 1);
         assert!(
             awake.is_none(),
             "before anybody has done anything with the turn"
