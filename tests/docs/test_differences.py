@@ -1,4 +1,4 @@
-"""The page's list of what differs from RocketMQ is that of the test which compares the answers."""
+"""The page lists the same differences from RocketMQ as the test that compares the answers."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "serve.md"
 
 
 def listed() -> list[str]:
-    """The entries of the page's lists under "What differs"."""
+    """The entries of the page's lists under "Differences from RocketMQ"."""
     (section,) = re.findall(
-        r"^## What differs\n(.*?)(?=^## |\Z)", PAGE.read_text("utf-8"), re.M | re.S
+        r"^## Differences from RocketMQ\n(.*?)(?=^## |\Z)", PAGE.read_text("utf-8"), re.M | re.S
     )
     entries = re.findall(r"^- (.*?)[;.]$(?=\n- |\n\n)", section, re.M | re.S)
     return [plain(entry) for entry in entries]
 
 
-def test_the_page_lists_what_may_differ_and_nothing_else():
+def test_the_page_lists_the_allowed_differences_and_no_other():
     assert listed() == [plain(rule.what) for rule in ALLOWED]
 
 

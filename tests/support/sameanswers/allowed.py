@@ -41,7 +41,7 @@ def _matches(text: str, patterns: Iterable[str]) -> bool:
 
 MEASURED = (
     Allowed(
-        "times, and what is counted or measured: message rates, versions of tables, memory, disk",
+        "times and measured values: message rates, versions of tables, memory, disk",
         parts=(
             "*imestamp",
             "*store_timestamp",
@@ -53,28 +53,29 @@ MEASURED = (
         is_told_by_both=True,
     ),
     Allowed(
-        "ports of clients, and keys that a broker makes for messages that have none",
+        "ports of clients, and keys that a broker generates for messages without one",
         parts=("*/clientAddr", "field:transactionId"),
         names=("consumers*", "producers*", "send with*"),
         is_told_by_both=True,
     ),
     Allowed("the language of the peer, `PYTHON` and not `JAVA`", parts=("language",)),
     Allowed(
-        "remarks of success that say nothing (`not set any response code`) are left out",
+        "remarks of success without content (`not set any response code`) are left out",
         names=("topic *", "members of *", "members with *", "roll back"),
         parts=("remark",),
     ),
     Allowed(
-        "the order of properties in a stored message, which in Java is that of a hash table",
+        "the order of properties in a stored message, which in Java is the order of a hash table",
         parts=("record */order of properties",),
     ),
 )
-"""What is never the same twice, or means nothing."""
+"""Values that are never the same twice, or have no meaning."""
 
 STRICTER = (
     Allowed(
-        "a request without a field or a body that RocketMQ calls mandatory is refused with code 1 "
-        "and the field's name; there some are taken, and some end in a NullPointerException",
+        "a request without a field or a body that RocketMQ calls mandatory is refused with code "
+        "1 and the field's name; there some are accepted, and some end in a "
+        "NullPointerException",
         names=(
             "route of no topic",
             "setting without a value",
@@ -110,7 +111,7 @@ STRICTER = (
         ),
     ),
     Allowed(
-        "topics without queues, and with permissions that mean nothing, are refused",
+        "topics without queues, and with permissions without a meaning, are refused",
         names=("topic without queues", "topic with odd permissions"),
     ),
     Allowed(
@@ -123,11 +124,11 @@ STRICTER = (
         ),
     ),
     Allowed(
-        "a topic that may not be written to takes no message; RocketMQ leaves that to its clients",
+        "a topic without write permission accepts no message; RocketMQ leaves that to its clients",
         names=("refused: may only be read", "refused: may do nothing"),
     ),
     Allowed(
-        "a condition that cannot be compiled, or is of no known kind, is refused with code 23; "
+        "a condition that cannot be compiled, or has an unknown kind, is refused with code 23; "
         "there the pull gets all messages",
         names=("pull by bad SQL", "pull by an odd kind"),
     ),
@@ -136,12 +137,13 @@ STRICTER = (
         names=("commit below zero", "offset below zero"),
     ),
     Allowed(
-        "a body that is no batch, and a delay that is no number, are refused with code 13, not 1",
+        "a body that is not a batch, and a delay that is not a number, are refused with code "
+        "13, not 1",
         names=("batch of nothing", "batch cut off", "send at an odd level"),
     ),
     Allowed(
-        "a header that is no JSON, or without a code, closes the connection; there some of them "
-        "are read as if they were, and others get no answer at all",
+        "a header that is not valid JSON, or has no code, closes the connection; there some of "
+        "them are read as if they were, and others get no answer at all",
         names=("raw *",),
     ),
     Allowed(
@@ -150,62 +152,63 @@ STRICTER = (
         parts=("body/*single*",),
     ),
 )
-"""What is refused here, and taken there."""
+"""Requests that are refused here, and accepted there."""
 
 RICHER = (
     Allowed(
-        "a pull gets as many messages as it asks for, and not more bytes than it asks for; there "
-        "32 at most, and the wish for bytes is not heard",
+        "a pull gets as many messages as it asks for, and not more bytes than it asks for; "
+        "there it gets at most 32 messages, and the limit of bytes is ignored",
         names=("pull many", "pull too many", "pull few bytes"),
     ),
     Allowed("a message without a body is stored", names=("send nothing",)),
     Allowed(
-        "a message of a batch that has a delay comes later; there it comes at once",
+        "a delayed message in a batch is delayed; there it is delivered at once",
         names=("batch with delays",),
     ),
-    Allowed("delays of more than three days are taken", names=("send in too long",)),
+    Allowed("delays of more than three days are accepted", names=("send in too long",)),
     Allowed(
-        "what comes after such messages is stored at other offsets",
+        "messages after such messages are stored at other offsets",
         names=("send without*", "send with odd properties", "without producerGroup"),
         parts=("field:msgId", "field:queueOffset"),
         is_told_by_both=True,
     ),
     Allowed(
-        "that a transaction has ended is noted in the log at once, there up to three seconds "
-        "later; what is sent meanwhile is stored at other offsets",
+        "the end of a transaction is recorded in the log at once, there up to three seconds "
+        "later; messages sent meanwhile are stored at other offsets",
         names=("half *", "reply *"),
         parts=("field:msgId",),
         is_told_by_both=True,
     ),
     Allowed(
-        "the order of a topic's queues is told; there only if the name server's "
+        "the order of a topic's queues is reported; there only if the name server's "
         "`orderMessageEnable` is set",
         names=("route in order",),
         parts=("body/orderTopicConf",),
     ),
     Allowed(
-        "who reads a topic: all groups that subscribe to it; there the topic's own name, by error",
+        "the consumers of a topic are all groups that subscribe to it; there the answer is the "
+        "topic's own name, by error",
         names=("readers of orders",),
         parts=("body/groupList/orders", "body/groupList/beaten"),
     ),
     Allowed(
-        "the place of the last message in the index is its end; there its beginning",
+        "the position of the last message in the index is its end; there its beginning",
         names=("query*",),
         parts=("field:indexLastUpdatePhyoffset",),
         is_told_by_both=True,
     ),
     Allowed(
-        "delays at which nothing waits are told, with 0",
+        "delay levels without waiting messages are reported, with 0",
         names=("all delay offsets in the end",),
         parts=("body/offsetTable/*",),
     ),
     Allowed(
-        "how the broker is has the names of 4.x and 5.x for what is sent, and all delays",
+        "the state of the broker has the names of 4.x and of 5.x, and all delay levels",
         names=("runtime",),
         parts=("body/table/getTransferedTps", "body/table/scheduleMessageOffset_*"),
     ),
 )
-"""What is here, and not there."""
+"""Answers that exist here, and not there."""
 
 ABSENT = (
     Allowed(
@@ -233,12 +236,12 @@ ABSENT = (
         ),
     ),
     Allowed(
-        "the setting `notifyConsumerIdsChangedEnable` of a group: members are always told",
+        "the setting `notifyConsumerIdsChangedEnable` of a group: members are always notified",
         names=("all groups*",),
         parts=("body/subscriptionGroupTable/silent/notifyConsumerIdsChangedEnable",),
     ),
     Allowed(
-        "the disk's use by directory of the log",
+        "the disk usage by directory of the log",
         names=("runtime",),
         parts=("body/table/commitLogDiskRatio_*",),
     ),
@@ -254,7 +257,7 @@ ALLOWED = (*MEASURED, *STRICTER, *RICHER, *ABSENT)
 
 
 def unexpected(found: Iterable[Difference]) -> Iterator[Difference]:
-    """What differs and may not."""
+    """Return the differences that are not allowed."""
     return (each for each in found if not any(rule.covers(each) for rule in ALLOWED))
 
 

@@ -80,7 +80,7 @@ def _access(config: ServerConfig) -> str:
         asked.append(f"signed with one of {format_count(len(config.access_keys), 'key')}")
     if config.tls is not None and config.tls.keeps_strangers_out:
         asked.append("with a certificate")
-    return ", ".join(asked) or "whoever reaches the ports"
+    return ", ".join(asked) or "open to anyone who can connect"
 
 
 def _text(address: Address) -> str:
