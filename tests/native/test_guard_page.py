@@ -9,7 +9,7 @@ READ_UP_TO_A_PAGE_THAT_NOBODY_MAY_READ = """
 import ctypes, faulthandler, mmap, random
 import numpy as np
 from reput.record import Decoder, Encoder, Message
-from reput.record.text.hashing import java_string_hash_column
+from reput.record.text.java import java_string_hash_column
 from reput.record.text.properties import property_places
 from reput.record.text.topics import topic_table
 from reput_consumequeue._runs import runs

@@ -20,7 +20,7 @@ from reput.errors import CorruptFileError
 from reput.log.writing.appender import rows_of_columns, rows_of_messages
 from reput.log.writing.turns import FlushTurns
 from reput.record import Decoder, Encoder, Message
-from reput.record.text.hashing import java_string_hash_column
+from reput.record.text.java import java_string_hash_column
 from reput.record.text.properties import property_places
 from reput.record.text.topics import topic_table
 from reput.record.view import MessageView

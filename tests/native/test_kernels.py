@@ -23,7 +23,7 @@ from reput.log.writing.appender import (
 from reput.plugin.interest import concerns_any
 from reput.record import java_string_hash, java_text
 from reput.record.decode import cut_window
-from reput.record.text.hashing import java_string_hash_column
+from reput.record.text.java import java_string_hash_column
 from reput.record.text.properties import PropertyPlaces, property_places
 from reput.record.text.topics import topic_table
 from reput_consumequeue._runs import units_by_queue

@@ -9,8 +9,7 @@ import reput_native
 from reput.engine import REFERENCES
 from reput.log.writing.appender import Appender
 from reput.log.writing.turns import FlushTurns
-from reput.record import Encoder, MessageView, layout
-from reput.record.messages import torn
+from reput.record import Encoder, MessageView, checksum, layout
 
 LENT = {
     Appender: set(),
@@ -39,7 +38,7 @@ CLASSES = pytest.mark.parametrize("native", LENT, ids=lambda each: each.__name__
 def test_the_numbers_and_texts_of_the_format_are_the_same():
     found = reput_native.layout()
 
-    expected = {name: getattr(layout, name, getattr(torn, name, None)) for name in found}
+    expected = {name: getattr(layout, name, getattr(checksum, name, None)) for name in found}
     texts = {name: text.encode() for name, text in expected.items() if name == "RETRY_PREFIX"}
     assert found == expected | texts
     assert len(found) > 20

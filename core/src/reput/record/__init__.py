@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from reput.record.batch import Corruption as Corruption
     from reput.record.batch import CorruptionKind as CorruptionKind
     from reput.record.batch import DispatchBatch as DispatchBatch
+    from reput.record.batch import queue_keys as queue_keys
+    from reput.record.batch import queue_of_key as queue_of_key
     from reput.record.checksum import crc32 as crc32
     from reput.record.decode import RECORD_SIZE_MAX as RECORD_SIZE_MAX
     from reput.record.decode import Decoder as Decoder
@@ -32,13 +34,11 @@ if TYPE_CHECKING:
     from reput.record.messages.message import Host as Host
     from reput.record.messages.message import Message as Message
     from reput.record.messages.message import encode_property_text as encode_property_text
-    from reput.record.queuekeys import queue_keys as queue_keys
-    from reput.record.queuekeys import queue_of_key as queue_of_key
     from reput.record.text.gather import fixed_rows as fixed_rows
     from reput.record.text.gather import rows_by_width as rows_by_width
     from reput.record.text.gather import words_at as words_at
-    from reput.record.text.hashing import java_string_hash as java_string_hash
-    from reput.record.text.hashing import java_string_hash_column as java_string_hash_column
+    from reput.record.text.java import java_string_hash as java_string_hash
+    from reput.record.text.java import java_string_hash_column as java_string_hash_column
     from reput.record.text.java import java_text as java_text
     from reput.record.text.properties import PropertyColumns as PropertyColumns
     from reput.record.text.properties import TextColumn as TextColumn
@@ -74,8 +74,8 @@ _HOMES = {
     "fixed_rows": "text.gather",
     "host_of": "view",
     "inner_message_count": "encoding.lightqueues",
-    "java_string_hash": "text.hashing",
-    "java_string_hash_column": "text.hashing",
+    "java_string_hash": "text.java",
+    "java_string_hash_column": "text.java",
     "java_text": "text.java",
     "light_queue_names": "encoding.lightqueues",
     "message_at": "view",
@@ -83,8 +83,8 @@ _HOMES = {
     "parse_message_id": "ids",
     "parse_properties": "text.properties",
     "prepare_columns": "encoding.many",
-    "queue_keys": "queuekeys",
-    "queue_of_key": "queuekeys",
+    "queue_keys": "batch",
+    "queue_of_key": "batch",
     "rows_by_width": "text.gather",
     "unpack_body": "unpacking",
     "words_at": "text.gather",

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from reput.record.view import MessageView
 
-__all__ = ["Corruption", "CorruptionKind", "DispatchBatch"]
+__all__ = ["Corruption", "CorruptionKind", "DispatchBatch", "queue_keys", "queue_of_key"]
 
 _TEXT = "text:"  # begins the keys of properties among what a batch has made
 _ASKED_MAX = 64
@@ -57,72 +57,43 @@ class Corruption:
         return f"physical offset {self.physical_offset}: {self.reason.value} ({self.detail})"
 
 
+@attrs.define(eq=False, kw_only=True, repr=False)
 class DispatchBatch:
-    """Columns over ``n`` records, in commit-log order; read-only.
+    """Columns over ``n`` records, in commit-log order; read-only."""
 
-    Attributes:
-        window: ``(w,)`` uint8, the bytes in which the records lie.
-        base_offset: physical offset of ``window[0]``; 0 if the records were moved together from
-            several places, so that only `physical_offset` says where each of them stands.
-        start: ``(n,)`` int64, position of each record in the window.
-        size: ``(n,)`` int64, bytes of each record.
-        end_offset: physical offset at which the next batch begins: the end of the last record, or
-            the start of the next file if a blank followed the record.
-        topic_code: ``(n,)`` int32, index of each record's topic in `topics`.
-        topics: names of topics, among them all that occur.
-        finding: the corruption at which decoding ended early, or None.
-    """
+    window: npt.NDArray[np.uint8]
+    """``(w,)``, the bytes in which the records lie."""
+    base_offset: int
+    """Physical offset of ``window[0]``; 0 if the records were moved together from several places,
+    so that only `physical_offset` says where each of them stands."""
+    start: npt.NDArray[np.int64]
+    """``(n,)``, position of each record in the window."""
+    size: npt.NDArray[np.int64]
+    """``(n,)``, bytes of each record."""
+    _header: npt.NDArray[np.void]
+    """``(n,)`` of `HEADER_DTYPE`: big-endian, as they were cut out."""
+    _parts: Mapping[str, npt.NDArray[np.int64]]
+    """Where body, topic and properties stand."""
+    topic_code: npt.NDArray[np.int32]
+    """``(n,)``, index of each record's topic in `topics`."""
+    topics: tuple[str, ...]
+    """Names of topics, among them all that occur."""
+    end_offset: int
+    """Physical offset at which the next batch begins: the end of the last record, or the start of
+    the next file if a blank followed the record."""
+    finding: Corruption | None = None
+    """The corruption at which decoding ended early, or None."""
+    _columns: dict[str, Any] = attrs.field(factory=dict)
+    """What was made or added, by name."""
+    _asked: set[str] = attrs.field(factory=set)
+    """Names of what was made; one for a batch and its parts."""
 
-    __slots__ = (
-        "_asked",
-        "_cache",
-        "_header",
-        "_parts",
-        "base_offset",
-        "end_offset",
-        "finding",
-        "size",
-        "start",
-        "topic_code",
-        "topics",
-        "window",
-    )
-
-    def __init__(
-        self,
-        *,
-        window: npt.NDArray[np.uint8],
-        base_offset: int,
-        start: npt.NDArray[np.int64],
-        size: npt.NDArray[np.int64],
-        header: npt.NDArray[np.void],
-        parts: Mapping[str, npt.NDArray[np.int64]],
-        topic_code: npt.NDArray[np.int32],
-        topics: tuple[str, ...],
-        end_offset: int,
-        finding: Corruption | None = None,
-        columns: Mapping[str, npt.NDArray[Any]] | None = None,
-        asked: set[str] | None = None,
-    ) -> None:
+    def __attrs_post_init__(self) -> None:
         # All plugins are given the same batch, so none may write into it.
-        for array in (start, size, topic_code):
+        self.window = self.window.view()
+        columns = [each for each in self._columns.values() if isinstance(each, np.ndarray)]
+        for array in (self.window, self.start, self.size, self.topic_code, *columns):
             array.flags.writeable = False
-        self.window = window.view()
-        self.window.flags.writeable = False
-        self.base_offset = base_offset
-        self.start = start
-        self.size = size
-        self.topic_code = topic_code
-        self.topics = topics
-        self.end_offset = end_offset
-        self.finding = finding
-        self._header = header  # ``(n,)`` of `HEADER_DTYPE`: big-endian, as they were cut out
-        self._parts = parts  # where body, topic and properties stand
-        self._asked: set[str] = set() if asked is None else asked  # one for a batch and its parts
-        self._cache: dict[str, Any] = dict(columns or {})
-        for column in self._cache.values():
-            if isinstance(column, np.ndarray):
-                column.flags.writeable = False
 
     def __len__(self) -> int:
         return len(self.start)
@@ -141,11 +112,9 @@ class DispatchBatch:
         Raises:
             KeyError: no such column; the message lists the columns that exist.
         """
-        try:
-            found: npt.NDArray[Any] = self._cache[name]
-            return found
-        except KeyError:
-            pass
+        value: npt.NDArray[Any] | None = self._columns.get(name)
+        if value is not None:
+            return value
         if name == "physical_offset":
             value = self.start + self.base_offset
         elif name == "tags_code":
@@ -155,14 +124,14 @@ class DispatchBatch:
         else:
             fields = self._header.dtype.names or ()
             if name not in fields:
-                known = sorted({*fields, *self._cache, "physical_offset", "tags_code"})
+                known = sorted({*fields, *self._columns, "physical_offset", "tags_code"})
                 raise KeyError(f"{name!r}; known: {', '.join(known)}")
             raw = self._header[name]
             value = raw.astype(raw.dtype.newbyteorder("="))
         if len(self._asked) < _ASKED_MAX:
             self._asked.add(name)
         value.flags.writeable = False
-        self._cache[name] = value
+        self._columns[name] = value
         return value
 
     def asked(self) -> tuple[str, ...]:
@@ -182,7 +151,7 @@ class DispatchBatch:
 
     def holds(self, name: str) -> bool:
         """Whether the column ``name`` was asked for before, or added by a plugin."""
-        return name in self._cache
+        return name in self._columns
 
     @property
     def physical_offset(self) -> npt.NDArray[np.int64]:
@@ -231,7 +200,7 @@ class DispatchBatch:
 
     def _offset_of(self, row: int) -> int:
         """Physical offset of one row, without computing those of all."""
-        known = self._cache.get("physical_offset")
+        known = self._columns.get("physical_offset")
         return self.base_offset + int(self.start[row]) if known is None else int(known[row])
 
     # ------------------------------------------------------------------ text
@@ -244,30 +213,28 @@ class DispatchBatch:
     @property
     def properties(self) -> PropertyColumns:
         """Properties of all rows, which can be looked up by name."""
-        found = self._cache.get("properties")
+        found = self._columns.get("properties")
         if found is None:
-            found = PropertyColumns(
-                self.window, self._parts["properties_start"], self._parts["properties_size"]
-            )
-            self._cache["properties"] = found
+            text = self.properties_text
+            found = PropertyColumns(text.window, text.starts, text.sizes)
+            self._columns["properties"] = found
         return found
 
     def text(self, name: str) -> TextColumn:
         """Return the values of the property ``name``, such as ``"KEYS"``."""
         key = _TEXT + name
-        found = self._cache.get(key)
+        found = self._columns.get(key)
         if found is None:
             if len(self._asked) < _ASKED_MAX:
                 self._asked.add(key)
-            found = self._cache[key] = self.properties.find(name)
+            found = self._columns[key] = self.properties.find(name)
         return found
 
     @property
     def properties_text(self) -> TextColumn:
         """The rows' encoded property texts."""
-        return TextColumn(
-            self.window, self._parts["properties_start"], self._parts["properties_size"]
-        )
+        parts = self._parts
+        return TextColumn(self.window, parts["properties_start"], parts["properties_size"])
 
     # ------------------------------------------------------------------ rows
 
@@ -291,12 +258,7 @@ class DispatchBatch:
             raise ValueError("a batch is cut in order: no step")
         stop = max(first, stop)
         whole_end = stop == len(self)
-        if whole_end:
-            end_offset = self.end_offset
-        elif stop > first:
-            end_offset = self._offset_of(stop)
-        else:
-            end_offset = self._offset_of(first)
+        end_offset = self.end_offset if whole_end else self._offset_of(stop)
         return DispatchBatch(
             window=self.window,
             base_offset=self.base_offset,
@@ -310,7 +272,7 @@ class DispatchBatch:
             finding=self.finding if whole_end else None,
             columns={
                 name: column[first:stop] if isinstance(column, np.ndarray) else column
-                for name, column in self._cache.items()
+                for name, column in self._columns.items()
                 if isinstance(column, np.ndarray) or stop - first == len(self)
             },
             asked=self._asked,
@@ -323,7 +285,7 @@ class DispatchBatch:
             physical_offset: ``(n,)`` int64; it is not copied.
         """
         physical_offset.flags.writeable = False
-        self._cache["physical_offset"] = physical_offset
+        self._columns["physical_offset"] = physical_offset
         self.end_offset = int(physical_offset[-1] + self.size[-1]) if len(self) else 0
 
     def after(self, physical_offset: int) -> DispatchBatch:
@@ -354,8 +316,31 @@ class DispatchBatch:
         for name, column in columns.items():
             kept = np.asarray(column).view()
             kept.flags.writeable = False
-            changed._cache[name] = kept
+            changed._columns[name] = kept
         return changed
 
 
 _FIXED = frozenset({"start", "size", "physical_offset", "topic_code"})
+
+
+# --------------------------------------------------------------------------- queues of a batch
+
+_LOW = 0xFFFFFFFF
+_SIGN = 0x80000000
+
+
+def queue_keys(topic_code: npt.NDArray[Any], queue_id: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """Return ``(n,)`` int64, one number for each queue, so that sorting them groups by queue.
+
+    The topic's code is in the upper 32 bits, the queue id in the lower. No checksum covers a queue
+    id, so damage can make it negative, which must not change the topic's half.
+    """
+    keys: npt.NDArray[np.int64] = topic_code.astype(np.int64) << 32
+    keys |= queue_id.astype(np.int64) & _LOW
+    return keys
+
+
+def queue_of_key(key: int) -> tuple[int, int]:
+    """Return the topic's code and the queue id, which may be negative, of one of `queue_keys`."""
+    queue_id = key & _LOW
+    return key >> 32, queue_id - ((queue_id & _SIGN) << 1)

@@ -30,8 +30,7 @@ from reput.record.layout import (
     host_size,
 )
 from reput.record.messages.message import Host, Message
-from reput.record.text.hashing import java_string_hash
-from reput.record.text.java import java_text
+from reput.record.text.java import java_string_hash, java_text
 from reput.record.text.properties import parse_properties
 from reput.record.unpacking import compression_name
 

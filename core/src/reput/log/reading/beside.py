@@ -15,7 +15,7 @@ import attrs
 from reput.locks import new_lock
 from reput.log.damage import Damage
 from reput.log.reading.walk import Onward, Walk
-from reput.record.messages.torn import looks_torn
+from reput.record.checksum import looks_torn
 from reput.record.view import message_at
 
 if TYPE_CHECKING:

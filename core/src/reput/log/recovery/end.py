@@ -22,9 +22,9 @@ import numpy as np
 from reput.log.damage import Damage
 from reput.log.reading.walk import Onward, Walk
 from reput.record.batch import Corruption, CorruptionKind
+from reput.record.checksum import SECTOR_SIZE
 from reput.record.decode import End
 from reput.record.layout import BLANK_MAGIC, MAGIC_V1, MAGIC_V2, SIZE_AND_MAGIC
-from reput.record.messages.torn import SECTOR_SIZE
 from reput.record.view import message_at
 
 if TYPE_CHECKING:

@@ -23,6 +23,7 @@ from reput.files.names import OWN_DIRECTORY
 from reput.files.system.disk import Disk
 from reput.locks import new_lock
 from reput.log.damage import FILLED
+from reput.record.batch import queue_keys, queue_of_key
 from reput.record.encoding.lightqueues import stated_count, stated_offset
 from reput.record.layout import (
     FILLER_TOPIC,
@@ -32,7 +33,6 @@ from reput.record.layout import (
     PROPERTY_LIGHT_QUEUES,
     TRANSACTION_COMMIT,
 )
-from reput.record.queuekeys import queue_keys, queue_of_key
 
 if TYPE_CHECKING:
     from typing import Self

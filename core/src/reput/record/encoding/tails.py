@@ -16,6 +16,7 @@ import attrs
 import numpy as np
 
 from reput.errors import MessageIllegalError, PropertiesSizeError
+from reput.record.checksum import SECTOR_SIZE, looks_torn
 from reput.record.layout import (
     MAGIC_V1,
     PROPERTIES_SIZE_MAX,
@@ -24,7 +25,6 @@ from reput.record.layout import (
     PROPERTY_TAGS,
     VALUE_END,
 )
-from reput.record.messages.torn import SECTOR_SIZE, looks_torn
 
 if TYPE_CHECKING:
     import numpy.typing as npt

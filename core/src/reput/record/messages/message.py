@@ -8,6 +8,7 @@ from typing import Any
 import attrs
 
 from reput.errors import MessageIllegalError
+from reput.record.checksum import SECTOR_SIZE, looks_torn
 from reput.record.layout import PROPERTY_KEYS, PROPERTY_TAGS, PROPERTY_WAIT
 from reput.record.messages.plain import (
     BYTES,
@@ -17,7 +18,6 @@ from reput.record.messages.plain import (
     refused,
     shown,
 )
-from reput.record.messages.torn import SECTOR_SIZE, looks_torn
 
 __all__ = [
     "Host",

@@ -17,7 +17,7 @@ import numpy as np
 from reput.engine import kernel
 from reput.record.layout import NAME_END, VALUE_END
 from reput.record.text.gather import rows_by_width, words_at
-from reput.record.text.java import java_text
+from reput.record.text.java import java_string_hash_column, java_text
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -93,8 +93,6 @@ class TextColumn:
 
     def java_hash(self, seeds: npt.NDArray[np.int32] | None = None) -> npt.NDArray[np.int32]:
         """Return the ``(n,)`` int32 Java string hash of every row; 0 or its seed if missing."""
-        from reput.record.text.hashing import java_string_hash_column
-
         return java_string_hash_column(self.window, self.starts, self.sizes, seeds)
 
 
@@ -141,7 +139,7 @@ class PropertyPlaces:
         starts: npt.NDArray[np.int64],
         sizes: npt.NDArray[np.int64],
     ) -> None:
-        self._window, self._starts, self._sizes = window, starts, sizes
+        self._starts = starts
         self._classes = [
             _RowsOfText(rows, matrix, sizes[rows])
             for rows, matrix in rows_by_width(window, starts, sizes)
@@ -152,50 +150,14 @@ class PropertyPlaces:
         starts = np.zeros(len(self._starts), np.int64)
         sizes = np.full(len(self._starts), -1, np.int64)
         for text in self._classes:
-            rows, columns, known_sizes = text.find(name)
-            value_starts = self._starts[rows] + columns
-            if known_sizes is None:
-                text_ends = self._starts[rows] + self._sizes[rows]
-                value_sizes = self._value_sizes(value_starts, text_ends)
-            else:
-                value_sizes = known_sizes
+            rows, columns, value_sizes = text.find(name)
             filled = value_sizes > 0
             if not filled.all():
-                rows, value_starts = rows[filled], value_starts[filled]
-                value_sizes = value_sizes[filled]
+                rows, columns, value_sizes = rows[filled], columns[filled], value_sizes[filled]
             # Of repeated indices the last assignment stays, which is the rule for equal names.
-            starts[rows] = value_starts
+            starts[rows] = self._starts[rows] + columns
             sizes[rows] = value_sizes
         return starts, sizes
-
-    def _value_sizes(
-        self, starts: npt.NDArray[np.int64], text_ends: npt.NDArray[np.int64]
-    ) -> npt.NDArray[np.int64]:
-        """Return the bytes from each start to the next `VALUE_END`, or to the end of the text."""
-        sizes = text_ends - starts
-        width, done = _VALUE_LOOK, 0
-        open_rows = np.arange(len(starts))
-        while len(open_rows):
-            # Most values are short: search a few bytes of each, then more of those still open.
-            left = np.minimum(sizes[open_rows] - done, width)
-            some = np.flatnonzero(left > 0)
-            if len(some) == 0:
-                break
-            if len(some) < len(open_rows):
-                open_rows, left = open_rows[some], left[some]
-            (_, matrix), *_ = rows_by_width(
-                self._window, starts[open_rows] + done, np.full(len(open_rows), width)
-            )
-            is_end = matrix[:, :width] == VALUE_END
-            first = is_end.argmax(axis=1)
-            found = is_end[np.arange(len(first)), first] & (first < left)
-            sizes[open_rows[found]] = first[found] + done
-            open_rows = open_rows[~found]
-            done, width = done + width, width * 4
-        return sizes
-
-
-_VALUE_LOOK = 16
 
 
 class _RowsOfText:
@@ -215,16 +177,19 @@ class _RowsOfText:
         # of the name asked for are left.
         self._ends, self._columns, ends_rows = self._places(NAME_END)
         self._last_letters = words_at(self.flat, np.maximum(self._ends - 4, 0), _WORD)
-        # Where each value ends, in the same order; None if names and values do not alternate.
+        # Where the value after each of them ends. Mostly names and values alternate.
         value_ends, _, value_rows = self._places(VALUE_END)
-        self._value_ends = None
-        if (
+        if not (
             len(value_ends) == len(self._ends)
             and (value_ends > self._ends).all()
             and (value_ends[:-1] < self._ends[1:]).all()
             and (value_rows == ends_rows).all()
         ):
-            self._value_ends = value_ends
+            # The last value of a text may have no end of its own.
+            text_ends = ends_rows * self.width + sizes[ends_rows]
+            following = np.searchsorted(value_ends, self._ends)
+            value_ends = np.minimum(np.append(value_ends, len(self.flat))[following], text_ends)
+        self._value_ends = value_ends
 
     def _places(
         self, byte: int
@@ -240,8 +205,8 @@ class _RowsOfText:
 
     def find(
         self, name: bytes
-    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64] | None]:
-        """Return rows that have ``name``, ascending, where its value begins, and sizes if known."""
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Return rows that have ``name``, ascending, where its value begins, and its size."""
         flat, ends, columns, value_ends = self.flat, self._ends, self._columns, self._value_ends
         name_left = name
         if len(name) >= 4:  # four letters at once
@@ -259,8 +224,7 @@ class _RowsOfText:
         keep |= columns == len(name)
         if not keep.all():
             found, ends, columns = found[keep], ends[keep], columns[keep]
-        sizes = None if value_ends is None else value_ends[found] - ends - 1
-        return self.rows[ends // self.width], columns + 1, sizes
+        return self.rows[ends // self.width], columns + 1, value_ends[found] - ends - 1
 
 
 _WORD = np.dtype("u4")
