@@ -7,9 +7,8 @@ bad one, with a `Corruption` that describes the bad one.
 How record borders are found. Every position with a record's magic number is a candidate; the
 records are the chain of candidates in which each record's size leads to the next, beginning at the
 window's first byte. If no body contains the magic, all candidates are the chain, which one
-comparison of two columns proves. Otherwise the chain is walked through the candidates, or, if these
-are more than records could be, through the bytes. Large records, and the few of a small window, are
-always walked through the bytes, from one to the next.
+comparison of two columns proves. Otherwise the chain is walked, from one record to the next, as it
+always is for large records, and for the few of a small window.
 
 Source: RocketMQ ``CommitLog#checkMessageAndReturnSize``. Different on purpose: a record must say
 its own physical offset (switch ``check_offset``), as RocketMQ accepts stale records that line up.
@@ -241,18 +240,18 @@ def cut_window(
             if not record_crc_matches(record, properties_size[row]):
                 count, reason = row, _RECORD_CRC
                 break
-    if not reason:
-        bytes_of_headers = header.view(np.uint8)
-        return borders.start, borders.size, bytes_of_headers, {}, parts, borders.end_position, 0, 0
+    position, stated = borders.end_position, 0
+    if reason:
+        position, stated = int(borders.start[count]), int(header["physical_offset"][count])
     return (
         borders.start[:count],
         borders.size[:count],
         header[:count].view(np.uint8),
         {},
         {name: column[:count] for name, column in parts.items()},
-        int(borders.start[count]),
+        position,
         reason,
-        int(header["physical_offset"][count]),
+        stated,
     )
 
 
@@ -260,26 +259,15 @@ def cut_window(
 
 
 def _find_borders(window: npt.NDArray[np.uint8]) -> _Borders:
-    if len(window) < RECORD_MIN_SIZE:
-        return _no_borders()
-    candidates = magic_places(window)
-    if len(candidates) * RECORD_MIN_SIZE > len(window):
-        return _walk_bytes(window)  # more magic than records could be
-    if len(candidates) == 0 or candidates[0] != 0:
-        return _no_borders()
-    sizes = words_at(window, candidates, np.dtype(">i4")).astype(np.int64)
-    following = candidates + sizes
-    if not np.array_equal(following[:-1], candidates[1:]) or int(sizes.min()) < RECORD_MIN_SIZE:
-        return _walk_candidates(window, candidates, sizes)
-    if following[-1] > len(window):  # the last one is cut by the window's end
-        candidates, sizes = candidates[:-1], sizes[:-1]
-    end = int(following[len(candidates) - 1]) if len(candidates) else 0
-    return _Borders(candidates, sizes, end)
-
-
-def _no_borders() -> _Borders:
-    none = np.zeros(0, np.int64)
-    return _Borders(none, none, 0)
+    starts = magic_places(window)
+    sizes = words_at(window, starts, np.dtype(">i4")).astype(np.int64)
+    ends = starts + sizes
+    is_chain = len(starts) > 0 and starts[0] == 0 and int(sizes.min()) >= RECORD_MIN_SIZE
+    if not is_chain or not np.array_equal(ends[:-1], starts[1:]):
+        return _walk_bytes(window)  # a body holds the magic, or the first bytes are no record
+    if ends[-1] > len(window):  # the last one is cut by the window's end
+        starts, sizes = starts[:-1], sizes[:-1]
+    return _Borders(starts, sizes, int(ends[len(starts) - 1]) if len(starts) else 0)
 
 
 def magic_places(window: npt.NDArray[np.uint8]) -> npt.NDArray[np.int64]:
@@ -300,28 +288,6 @@ def _few_places(mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
     inside = np.flatnonzero(words[hit].view(np.bool_))
     places = (hit << 3)[inside >> 3] + (inside & 7)
     return np.concatenate([places, np.flatnonzero(mask[whole:]) + whole])
-
-
-def _walk_candidates(
-    window: npt.NDArray[np.uint8],
-    candidates: npt.NDArray[np.int64],
-    sizes: npt.NDArray[np.int64],
-) -> _Borders:
-    following = candidates + sizes
-    place = np.searchsorted(candidates, following)
-    leads = np.append(candidates, -1)[place] == following
-    next_of = np.where(leads & (sizes >= RECORD_MIN_SIZE), place, -1).tolist()
-    chain = []
-    at = 0
-    while at >= 0:  # ends: sizes are positive, so each step goes up
-        chain.append(at)
-        at = next_of[at]
-    last = chain[-1]
-    if sizes[last] < RECORD_MIN_SIZE or following[last] > len(window):
-        chain.pop()
-    rows = np.array(chain, np.int64)
-    end = int(following[rows[-1]]) if len(rows) else 0
-    return _Borders(candidates[rows], sizes[rows], end)
 
 
 def _walk_bytes(window: npt.NDArray[np.uint8]) -> _Borders:
