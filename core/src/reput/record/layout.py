@@ -63,8 +63,6 @@ HOST_SIZE_V6: Final = 20
 HOST_EXTRA_V6: Final = HOST_SIZE_V6 - HOST_SIZE
 RECORD_MIN_SIZE: Final = HEADER_SIZE + 1 + 2  # no body, no topic, no properties, v1
 
-HEADER: Final = struct.Struct(">iIiiiqqiq8sq8siqi")
-"""`HEADER_DTYPE` for one record."""
 SIZE_AND_MAGIC: Final = struct.Struct(">iI")
 
 # sysFlag bits
@@ -79,6 +77,8 @@ STORE_HOST_V6: Final = 0x20
 NEED_UNWRAP: Final = 0x40
 INNER_BATCH: Final = 0x80
 COMPRESSION_MASK: Final = 0x700
+
+HOSTS_V6: Final = BORN_HOST_V6 | STORE_HOST_V6
 
 # property text: name NAME_END value VALUE_END, and so on
 NAME_END: Final = 1
@@ -111,3 +111,14 @@ RECORD_OVERHEAD_MAX: Final = 65_536  # a record may exceed the body limit by thi
 def host_size(sys_flag: int, bit: int) -> int:
     """Return the bytes of the host that ``bit`` (`BORN_HOST_V6`, `STORE_HOST_V6`) describes."""
     return HOST_SIZE_V6 if sys_flag & bit else HOST_SIZE
+
+
+HEADERS: Final = {
+    flag: struct.Struct(
+        f">iIiiiqqiq{host_size(flag, BORN_HOST_V6)}sq{host_size(flag, STORE_HOST_V6)}siqi"
+    )
+    for flag in (0, BORN_HOST_V6, STORE_HOST_V6, HOSTS_V6)
+}
+"""The fields of `HEADER_DTYPE` for one record, by the bits of `HOSTS_V6` in its system flag."""
+HEADER: Final = HEADERS[0]
+"""Of a record whose hosts are both IPv4; the fields up to the system flag are those of any."""

@@ -14,10 +14,9 @@ from reput.errors import CorruptFileError
 from reput.record.checksum import crc32, has_record_crc, record_crc_matches
 from reput.record.ids import offset_message_id
 from reput.record.layout import (
-    BORN_HOST_POSITION,
-    BORN_HOST_V6,
     HEADER,
-    HEADER_SIZE,
+    HEADERS,
+    HOSTS_V6,
     KEY_SEPARATOR,
     MAGIC_V1,
     MAGIC_V2,
@@ -25,9 +24,7 @@ from reput.record.layout import (
     PROPERTY_TAGS,
     PROPERTY_UNIQ_KEY,
     RECORD_MIN_SIZE,
-    STORE_HOST_V6,
     TRANSACTION_MASK,
-    host_size,
 )
 from reput.record.messages.message import Host, Message
 from reput.record.text.java import java_string_hash, java_text
@@ -38,8 +35,12 @@ __all__ = ["MessageView", "host_of", "message_at"]
 
 _from_bytes = int.from_bytes
 _new = object.__new__
-_COPIED_SIZE = 4096
 _MAGIC_V1_END = MAGIC_V1 & 0xFF  # the byte in which the two magic numbers differ
+
+
+def _head_of(record: bytes) -> tuple[Any, ...]:
+    head = HEADER.unpack_from(record)
+    return HEADERS[head[7] & HOSTS_V6].unpack_from(record) if head[7] & HOSTS_V6 else head
 
 
 def host_of(packed: bytes) -> Host:
@@ -79,8 +80,10 @@ class MessageView:
         self._places = None
         if head[0] != len(record) or (head[1] != MAGIC_V1 and head[1] != MAGIC_V2):
             raise _corrupt(self.physical_offset, "size or magic of a record expected")
-        if head[7] & (BORN_HOST_V6 | STORE_HOST_V6) and self._body_size_at + 4 > len(record):
-            raise _corrupt(self.physical_offset, "the record ends inside its header")
+        if head[7] & HOSTS_V6:
+            if HEADERS[head[7] & HOSTS_V6].size > len(record):
+                raise _corrupt(self.physical_offset, "the record ends inside its header")
+            self._head = _head_of(record)
 
     @classmethod
     def checked(
@@ -97,7 +100,7 @@ class MessageView:
         # Called for a slot that is not filled yet: what most readers do not need is found late.
         value: Any
         if name == "_head":
-            value = HEADER.unpack_from(self.record)
+            value = _head_of(self.record)
         elif name == "_properties":
             value = parse_properties(self.properties_text)
         elif name == "_topic":
@@ -169,32 +172,27 @@ class MessageView:
     @property
     def store_timestamp(self) -> int:
         """When the message was appended to the log, ms since the epoch."""
-        at = BORN_HOST_POSITION + host_size(self.sys_flag, BORN_HOST_V6)
-        return _from_bytes(self.record[at : at + 8], "big", signed=True)
+        return self._head[10]  # type: ignore[no-any-return]
 
     @property
     def born_host(self) -> Host:
         """The producer's address and port."""
-        at = BORN_HOST_POSITION
-        return host_of(self.record[at : at + host_size(self.sys_flag, BORN_HOST_V6)])
+        return host_of(_head_of(self.record)[9])
 
     @property
     def store_host(self) -> Host:
         """The store's address and port."""
-        at = BORN_HOST_POSITION + host_size(self.sys_flag, BORN_HOST_V6) + 8
-        return host_of(self.record[at : at + host_size(self.sys_flag, STORE_HOST_V6)])
+        return host_of(_head_of(self.record)[11])
 
     @property
     def reconsume_times(self) -> int:
         """How often consumers have sent the message back."""
-        at = self._body_size_at - 12
-        return _from_bytes(self.record[at : at + 4], "big", signed=True)
+        return self._head[12]  # type: ignore[no-any-return]
 
     @property
     def prepared_transaction_offset(self) -> int:
         """Physical offset of the half message that a commit or rollback belongs to."""
-        at = self._body_size_at - 8
-        return _from_bytes(self.record[at : at + 8], "big", signed=True)
+        return self._head[13]  # type: ignore[no-any-return]
 
     @property
     def transaction(self) -> int:
@@ -213,16 +211,9 @@ class MessageView:
     @property
     def msg_id(self) -> str:
         """Offset message id: store host and physical offset in upper-case hex."""
-        at = BORN_HOST_POSITION + host_size(self.sys_flag, BORN_HOST_V6) + 8
-        host = self.record[at : at + host_size(self.sys_flag, STORE_HOST_V6)]
-        return offset_message_id(host, self.physical_offset)
+        return offset_message_id(_head_of(self.record)[11], self.physical_offset)
 
     # ------------------------------------------------------------------ parts
-
-    @property
-    def _body_size_at(self) -> int:
-        hosts = host_size(self.sys_flag, BORN_HOST_V6) + host_size(self.sys_flag, STORE_HOST_V6)
-        return HEADER_SIZE - 4 - 16 + hosts
 
     def places(self) -> tuple[int, int, int, int]:
         """Return the positions of body, topic name (start and end) and properties in the record.
@@ -230,19 +221,10 @@ class MessageView:
         Raises:
             CorruptFileError: a length inside the record leads out of it.
         """
-        found = self._places
-        if found is None:
-            found = self._places = self._find_places()
-        return found
-
-    def _find_places(self) -> tuple[int, int, int, int]:
+        if self._places is not None:
+            return self._places
         record, head = self.record, self._head
-        if head[7] & (BORN_HOST_V6 | STORE_HOST_V6):
-            at = self._body_size_at
-            body_size = _from_bytes(record[at : at + 4], "big", signed=True)
-            body_start = at + 4
-        else:
-            body_size, body_start = head[14], HEADER_SIZE
+        body_start, body_size = HEADERS[head[7] & HOSTS_V6].size, head[14]
         size_at = body_start + body_size if body_size > 0 else body_start
         topic_start = size_at + (1 if head[1] == MAGIC_V1 else 2)
         if topic_start + 2 > len(record):
@@ -255,7 +237,8 @@ class MessageView:
         # A negative length counts as none, as in RocketMQ's own length check.
         if properties_start + max(properties_size, 0) != len(record):
             raise _corrupt(self.physical_offset, "the properties do not end with the record")
-        return body_start, topic_start, topic_end, properties_start
+        self._places = body_start, topic_start, topic_end, properties_start
+        return self._places
 
     @property
     def body(self) -> bytes:
@@ -309,15 +292,8 @@ class MessageView:
 
     def body_matches(self) -> bool:
         """Whether the body matches its checksum; an empty body always does."""
-        start, topic_start, _, _ = self._places or self.places()
-        record = self.record
-        end = topic_start - (1 if record[7] == _MAGIC_V1_END else 2)
-        if start == end:
-            return True
-        # To copy a small body costs less than to look at it through a view.
-        body = record[start:end] if end - start < _COPIED_SIZE else memoryview(record)[start:end]
-        crc: int = self._head[2]
-        return crc32(body) & 0x7FFFFFFF == crc
+        body, crc = self.body, self.body_crc
+        return not body or crc32(body) & 0x7FFFFFFF == crc
 
     def record_matches(self) -> bool:
         """Whether the record has a checksum of all of its bytes (`record_crc`), which matches."""
@@ -332,7 +308,7 @@ class MessageView:
             queue_id=self.queue_id,
             properties=self.properties_text,
             flag=self.flag,
-            sys_flag=self.sys_flag & ~(BORN_HOST_V6 | STORE_HOST_V6),
+            sys_flag=self.sys_flag & ~HOSTS_V6,
             born_timestamp=self.born_timestamp,
             born_host=self.born_host,
             reconsume_times=self.reconsume_times,

@@ -10,7 +10,8 @@ numpy has neither a checksum over many short texts nor a fast way to scatter the
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -19,38 +20,34 @@ import numpy as np
 from reput.errors import MessageIllegalError, MessageTooLargeError
 from reput.record.checksum import crc32
 from reput.record.encoding.one import Encoder
-from reput.record.encoding.tails import Tails, tails_at_once, tails_one_by_one, transposed
+from reput.record.encoding.tails import (
+    Tails,
+    refuse_above,
+    tails_at_once,
+    tails_one_by_one,
+    transposed,
+)
 from reput.record.ids import packed_host
 from reput.record.layout import (
     HEADER_DTYPE,
     HEADER_SIZE,
     HOST_SIZE,
+    HOSTS_V6,
     TRANSACTION_COMMIT,
     TRANSACTION_MASK,
 )
-from reput.record.messages.message import (
-    Message,
-    encode_property_text,
-    plain_message,
-    property_text,
-)
+from reput.record.messages.message import NUMBERS, Message, plain_message, property_text
 from reput.record.messages.plain import plain_bytes, plain_integer, plain_text, shown
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from reput.record.messages.message import Host
+
 __all__ = ["Columns", "PreparedMany", "prepare_columns", "prepare_messages"]
 
 _CHUNK_SIZE = 4 << 20
-_NUMBERS = (
-    "queue_id",
-    "flag",
-    "sys_flag",
-    "reconsume_times",
-    "prepared_transaction_offset",
-    "born_timestamp",
-)
-_FIELDS = ("topic", "body", "tags", "keys", "properties", *_NUMBERS)
+_FIELDS = ("topic", "body", "tags", "keys", "properties", *NUMBERS)
 _WORDS = ("keys", "tags", "properties")
 _WHOLE_HEADER = np.dtype((np.void, HEADER_SIZE))
 _SINGLE = (str, bytes, bytearray, memoryview, int, np.generic, Mapping)
@@ -90,18 +87,9 @@ class Columns:
 
     def to_messages(self) -> list[Message]:
         """Return the rows as messages; for hooks that need messages, and for rare cases."""
-        self = _without_pairs(self)
-        count = len(self)
-        columns = [
-            None if name == "body" else _spread(name, getattr(self, name), count)
-            for name in _FIELDS
-        ]
-        columns[_FIELDS.index("body")] = _bodies(self.body)
-        if isinstance(self.properties, Mapping):
-            columns[_FIELDS.index("properties")] = _rows_of(self.properties, count)
-        return [
-            Message(**dict(zip(_FIELDS, row, strict=True))) for row in zip(*columns, strict=True)
-        ]
+        plain = _without_pairs(self)
+        rows = zip(*(_rows(plain, name) for name in _FIELDS), strict=True)
+        return [Message(**dict(zip(_FIELDS, row, strict=True))) for row in rows]
 
 
 @attrs.define(eq=False)
@@ -207,140 +195,96 @@ def prepare_messages(messages: Sequence[Message], encoder: Encoder) -> PreparedM
         TypeError: an element of the list is no message.
     """
     try:
-        return _prepare_messages(messages, encoder)
+        # A loop for each field takes ten nanoseconds a message; `attrgetter` takes three times as
+        # long.
+        hosts = [each.born_host for each in messages]
+        columns = Columns(
+            topic=[each.topic for each in messages],
+            body=[each.body for each in messages],
+            queue_id=[each.queue_id for each in messages],
+            tags=[each.tags for each in messages],
+            keys=[each.keys for each in messages],
+            properties=[each.properties for each in messages],
+            flag=[each.flag for each in messages],
+            sys_flag=[each.sys_flag for each in messages],
+            born_timestamp=[each.born_timestamp for each in messages],
+            reconsume_times=[each.reconsume_times for each in messages],
+            prepared_transaction_offset=[each.prepared_transaction_offset for each in messages],
+        )
+        return _prepare(columns, encoder, hosts if any(hosts) else None)
     except AttributeError:
         for message in messages:
             plain_message(message)
         raise
 
 
-def _prepare_messages(messages: Sequence[Message], encoder: Encoder) -> PreparedMany | None:
-    # A loop for each field takes ten nanoseconds a message; `attrgetter` takes three times as long.
-    hosts = [each.born_host for each in messages]
-    packed = None
-    if any(hosts):
-        packed = [
-            encoder.store_host if host is None else packed_host("born_host", host) for host in hosts
-        ]
-        if not all(len(host) == HOST_SIZE for host in packed):
-            return None
-    topics = _plain_topics([each.topic for each in messages])
-    tails = tails_at_once(
-        encoder,
-        topics,
-        [each.keys for each in messages],
-        [each.tags for each in messages],
-        transposed([each.properties for each in messages]),
-    )
-    if tails is None:
-        tails = tails_one_by_one(encoder, topics, list(map(encode_property_text, messages)))
-    numbers = {
-        "queue_id": [each.queue_id for each in messages],
-        "flag": [each.flag for each in messages],
-        "sys_flag": [each.sys_flag for each in messages],
-        "reconsume_times": [each.reconsume_times for each in messages],
-        "prepared_transaction_offset": [each.prepared_transaction_offset for each in messages],
-        "born_timestamp": [each.born_timestamp for each in messages],
-    }
-    return _prepare(encoder, topics, [each.body for each in messages], tails, numbers, packed)
-
-
 def prepare_columns(columns: Columns, encoder: Encoder) -> PreparedMany | None:
     """Prepare columns; None if a row must be encoded as a single message."""
-    columns = _without_pairs(columns)
-    count = len(columns)
-    topics = _plain_topics(list(_spread("topic", columns.topic, count)))
-    tails = _tails(columns, encoder, topics)
-    numbers = {name: getattr(columns, name) for name in _NUMBERS}
-    return _prepare(encoder, topics, _bodies(columns.body), tails, numbers)
-
-
-def _plain_topics(topics: list[str]) -> list[str]:
-    """Return ``topics`` as objects of `str` itself: they become keys, and parts of receipts."""
-    if set(map(type, topics)) <= {str}:
-        return topics
-    return [plain_text("topic", topic) for topic in topics]
-
-
-def _tails(columns: Columns, encoder: Encoder, topics: Sequence[str]) -> Tails:
-    count, properties = len(topics), columns.properties
-    if columns.tags is None and columns.keys is None and _is_list_of(properties, bytes):
-        return tails_one_by_one(encoder, topics, list(_spread("properties", properties, count)))
-    if isinstance(properties, Mapping):
-        named: dict[str, Any] | None = {
-            name: list(_spread("properties", column, count)) for name, column in properties.items()
-        }
-    elif isinstance(properties, bytes):
-        named = None
-    else:
-        named = transposed(list(_spread("properties", properties, count)))
-    tails = tails_at_once(
-        encoder,
-        topics,
-        list(_spread("keys", columns.keys, count)),
-        list(_spread("tags", columns.tags, count)),
-        named,
-    )
-    if tails is None:
-        texts = list(map(property_text, *_words(columns, count)))
-        tails = tails_one_by_one(encoder, topics, texts)
-    return tails
+    return _prepare(_without_pairs(columns), encoder, None)
 
 
 def _prepare(
-    encoder: Encoder,
-    topics: list[str],
-    bodies: list[bytes],
-    tails: Tails,
-    numbers: dict[str, Any],
-    born_hosts: list[bytes] | None = None,
+    columns: Columns, encoder: Encoder, born_hosts: Sequence[Host | None] | None
 ) -> PreparedMany | None:
+    count = len(columns)
+    packed = None
+    if born_hosts is not None:
+        packed = [
+            encoder.store_host if host is None else packed_host("born_host", host)
+            for host in born_hosts
+        ]
+        if not all(len(host) == HOST_SIZE for host in packed):
+            return None
+    topics = list(_rows(columns, "topic"))
+    if not _are(topics, str):  # topics become keys, and parts of receipts
+        topics = [plain_text("topic", topic) for topic in topics]
+    tails = _tails(columns, encoder, topics)
     if len(encoder.store_host) != HOST_SIZE or encoder.record_crc or tails.special:
         return None
-    count = len(bodies)
-    if not _is_list_of(bodies, bytes):
+    bodies = _bodies(columns.body)
+    if not _are(bodies, bytes):
         bodies = [
             body if type(body) is bytes else plain_bytes("body", body, row)
             for row, body in enumerate(bodies)
         ]
     body_size = np.fromiter(map(len, bodies), np.int64, count)
-    _refuse_above("body", body_size, encoder.max_message_size, MessageTooLargeError)
+    refuse_above("body", body_size, encoder.max_message_size, MessageTooLargeError)
 
     distinct = list(dict.fromkeys(topics))
-    parts = {topic: encoder.encode_topic(topic) for topic in distinct}
     number_of = {topic: number for number, topic in enumerate(distinct)}
     topic_number = np.fromiter(map(number_of.__getitem__, topics), np.int64, count)
     size = body_size + tails.size + HEADER_SIZE
 
     header = np.zeros(count, HEADER_DTYPE)
     header["size"] = size
-    header["magic"] = np.array([parts[topic][0] for topic in distinct], np.uint32)[topic_number]
+    magics = np.array([encoder.encode_topic(topic)[0] for topic in distinct], np.uint32)
+    header["magic"] = magics[topic_number]
     header["body_crc"] = np.fromiter(map(crc32, bodies), np.uint32, count) & 0x7FFFFFFF
     header["born_host"] = header["store_host"] = np.void(encoder.store_host)
-    if born_hosts is not None:
-        header["born_host"] = np.frombuffer(b"".join(born_hosts), f"V{HOST_SIZE}")
+    if packed is not None:
+        header["born_host"] = np.frombuffer(b"".join(packed), f"V{HOST_SIZE}")
     header["body_size"] = body_size
-    born = numbers["born_timestamp"]
-    born_given = None
+    given: dict[str, Any] = {name: getattr(columns, name) for name in NUMBERS}
+    born, born_given = given["born_timestamp"], None
     if born is None or (isinstance(born, list) and born.count(None) == count):
-        born, born_given = 0, np.zeros(count, bool)
+        given["born_timestamp"], born_given = 0, np.zeros(count, bool)
     elif isinstance(born, list) and None in born:
         born_given = np.array([value is not None for value in born])
-        born = [0 if value is None else value for value in born]
+        given["born_timestamp"] = [0 if value is None else value for value in born]
     zeros = np.zeros(count, np.int64)
-    columns = {
+    numbers = {
         name: zeros if _is_zero(column) else _integers(name, column, count)
-        for name, column in {**numbers, "born_timestamp": born}.items()
+        for name, column in given.items()
     }
-    for name, column in columns.items():
+    for name, column in numbers.items():
         if column is not zeros:
             header[name] = column
-    queue_id = columns["queue_id"]
+    queue_id, sys_flag = numbers["queue_id"], numbers["sys_flag"]
     if count and int(queue_id.min()) < 0:
         raise MessageIllegalError("queue_id", int(queue_id.min()), None, "0 or more expected")
-    if ((columns["sys_flag"] & 0x30) != 0).any():
-        return None  # flags of IPv6 hosts: encoding singly sets these bits right
-    transaction = columns["sys_flag"] & TRANSACTION_MASK
+    if ((sys_flag & HOSTS_V6) != 0).any():
+        return None  # encoding singly sets these bits right
+    transaction = sys_flag & TRANSACTION_MASK
     group, group_keys = _groups(topic_number, queue_id, distinct)
     return PreparedMany(
         encoder=encoder,
@@ -356,6 +300,26 @@ def _prepare(
         counts=(transaction == 0) | (transaction == TRANSACTION_COMMIT),
         chunk_count=max(1, int(_CHUNK_SIZE // max(float(size.mean()), 1.0))) if count else 1,
     )
+
+
+def _tails(columns: Columns, encoder: Encoder, topics: Sequence[str]) -> Tails:
+    keys, tags = list(_rows(columns, "keys")), list(_rows(columns, "tags"))
+    properties: Any = columns.properties
+    if isinstance(properties, Mapping):
+        count = len(topics)
+        named: dict[str, Any] | None = {
+            name: list(_spread("properties", column, count)) for name, column in properties.items()
+        }
+    else:
+        rows = list(_rows(columns, "properties"))
+        if _are(rows, bytes) and _are(keys, NoneType) and _are(tags, NoneType):
+            return tails_one_by_one(encoder, topics, rows)
+        named = transposed(rows)
+    tails = tails_at_once(encoder, topics, keys, tags, named)
+    if tails is None:
+        texts = list(map(property_text, keys, tags, _rows(columns, "properties")))
+        tails = tails_one_by_one(encoder, topics, texts)
+    return tails
 
 
 def _first_offset(following: int, count: int) -> int:
@@ -388,27 +352,22 @@ def _is_zero(column: Any) -> bool:
     return type(column) is int and column == 0
 
 
-def _is_list_of(column: Any, kind: type) -> bool:
-    if isinstance(column, str | bytes) or not isinstance(column, Sequence):
-        return False
-    return set(map(type, column)) <= {kind}
+def _are(values: Sequence[Any], kind: type) -> bool:
+    """Whether all values are of exactly this class; the first one decides it mostly."""
+    return not values or (type(values[0]) is kind and set(map(type, values)) == {kind})
 
 
-def _words(columns: Columns, count: int) -> Iterator[Any]:
-    """Yield keys, tags and further properties, each as rows."""
-    for name in _WORDS:
-        column = getattr(columns, name)
-        if isinstance(column, Mapping):
-            yield _rows_of(column, count)
-        else:
-            yield _spread(name, column, count)
-
-
-def _rows_of(properties: Mapping[str, Any], count: int) -> list[dict[str, Any]]:
-    columns = [_spread("properties", column, count) for column in properties.values()]
-    if not columns:
+def _rows(columns: Columns, name: str) -> Iterable[Any]:
+    """Return the values of a column, one for each row; `columns` has no pair but the body."""
+    column, count = getattr(columns, name), len(columns)
+    if name == "body":
+        return _bodies(column)
+    if name != "properties" or not isinstance(column, Mapping):
+        return _spread(name, column, count)
+    if not column:
         return [{} for _ in range(count)]
-    return [dict(zip(properties, row, strict=True)) for row in zip(*columns, strict=True)]
+    values = (_spread(name, each, count) for each in column.values())
+    return [dict(zip(column, row, strict=True)) for row in zip(*values, strict=True)]
 
 
 def _without_pairs(columns: Columns) -> Columns:
@@ -470,9 +429,3 @@ def _integers(name: str, column: Any, count: int) -> npt.NDArray[np.int64]:
     if bits < 64 and count and (int(values.max()) > limit or int(values.min()) < ~limit):
         raise MessageIllegalError(name, int(np.abs(values).max()), limit, f"{bits} bits, signed")
     return values
-
-
-def _refuse_above(field: str, sizes: npt.NDArray[np.int64], limit: int, error: type[Any]) -> None:
-    if len(sizes) and int(sizes.max()) > limit:
-        row = int(sizes.argmax())
-        raise error(field, int(sizes[row]), limit, f"row {row}: bytes")

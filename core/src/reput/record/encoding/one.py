@@ -24,9 +24,12 @@ from reput.record.layout import (
     BORN_HOST_V6,
     CRC_PROPERTY_SIZE,
     FILLER_TOPIC,
+    HEADER_DTYPE,
     HEADER_SIZE,
+    HEADERS,
     HOST_SIZE,
     HOST_SIZE_V6,
+    HOSTS_V6,
     MAGIC_V1,
     MAGIC_V2,
     PROPERTIES_SIZE_MAX,
@@ -42,22 +45,17 @@ from reput.record.layout import (
     TOPIC_SIZE_V1_MAX,
     TRANSACTION_ROLLBACK,
 )
-from reput.record.messages.message import Message, plain_message, property_text
+from reput.record.messages.message import NUMBERS, Message, plain_message, property_text
 from reput.record.messages.plain import plain_integer, plain_text
 from reput.record.text.properties import encode_properties, parse_properties
 
-__all__ = ["Encoder", "Prepared", "check_topic", "encode_filler", "seal_record", "unpackable"]
+__all__ = ["Encoder", "Prepared", "check_topic", "encode_filler", "seal_record"]
 
 _TOPIC = re.compile(r"[%|a-zA-Z0-9_-]+")
 _TOPICS_KEPT = 1 << 16
-_HOST_BITS = BORN_HOST_V6 | STORE_HOST_V6
-
-# The header without its size, by the sizes of its hosts.
-_HEADS = {
-    (born, store): struct.Struct(f">Iiiiqqiq{born}sq{store}siqi")
-    for born in (HOST_SIZE, HOST_SIZE_V6)
-    for store in (HOST_SIZE, HOST_SIZE_V6)
-}
+# The header without its size, by the bits of its hosts.
+_HEADS = {flag: struct.Struct(f">{head.format[2:]}") for flag, head in HEADERS.items()}
+_PLAIN_HEAD = _HEADS[0]
 _SPECIAL_TEXT = b"INNER_"  # beginning of the names of the special properties
 _CRC_NAME = PROPERTY_CRC.encode() + b"\x01"
 
@@ -106,7 +104,6 @@ class Encoder:
         self.record_crc = record_crc
         self._store_flag = STORE_HOST_V6 if len(store_host) == HOST_SIZE_V6 else 0
         self._topics: dict[str, tuple[int, bytes]] = {}
-        self._plain_head = _HEADS[HOST_SIZE, len(store_host)]
         self._properties_max = PROPERTIES_SIZE_MAX - (CRC_PROPERTY_SIZE if record_crc else 0)
         # Size of a record without body, topic and properties.
         self._fixed_size = HEADER_SIZE + 2 + len(store_host) - HOST_SIZE
@@ -164,16 +161,15 @@ class Encoder:
         if len(body) > self.max_message_size:
             raise MessageTooLargeError("body", len(body), self.max_message_size, "bytes")
         size = self._fixed_size + len(body) + len(topic) + len(properties)
-        head, born_host = self._plain_head, self.store_host
-        if message.born_host is not None or self._store_flag or sys_flag & _HOST_BITS:
-            born_host = self.store_host
+        head, born_host = _PLAIN_HEAD, self.store_host
+        if message.born_host is not None or self._store_flag or sys_flag & HOSTS_V6:
             if message.born_host is not None:
                 born_host = packed_host("born_host", message.born_host)
-            sys_flag = sys_flag & ~_HOST_BITS | self._store_flag
+            sys_flag = sys_flag & ~HOSTS_V6 | self._store_flag
             if len(born_host) == HOST_SIZE_V6:
                 sys_flag |= BORN_HOST_V6
                 size += HOST_SIZE_V6 - HOST_SIZE
-            head = _HEADS[len(born_host), len(self.store_host)]
+            head = _HEADS[sys_flag & HOSTS_V6]
         if size > self._record_max:
             raise MessageTooLargeError("record", size, self._record_max, "bytes")
         if queue_id < 0:
@@ -221,7 +217,7 @@ class Encoder:
                 len(body),
             )
         except struct.error as error:
-            raise unpackable(message, str(error)) from None
+            raise _unpackable(message, str(error)) from None
         if self.record_crc:
             return _with_crc(size, packed, body, topic, properties)
         return b"".join((packed, body, topic, len(properties).to_bytes(2, "big"), properties))
@@ -302,44 +298,29 @@ def encode_filler(
     body_size = room - crc_size - len(topic)
     body = body.ljust(body_size) if len(body) <= body_size else b" " * body_size
     host = store_host if len(store_host) == HOST_SIZE else bytes(HOST_SIZE)
-    packed = _HEADS[HOST_SIZE, HOST_SIZE].pack(
+    prepared = (
+        size,
+        _PLAIN_HEAD,
         MAGIC_V1,
         crc32(body) & 0x7FFFFFFF,
-        0,
-        0,
-        0,
-        physical_offset,
+        Message(FILLER_TOPIC),
+        body,
+        len(topic).to_bytes(1, "big") + topic,
+        b"",
+        host,
         TRANSACTION_ROLLBACK,
-        store_timestamp,
-        host,
-        store_timestamp,
-        host,
-        0,
-        0,
-        body_size,
+        False,
     )
-    named = len(topic).to_bytes(1, "big") + topic
-    if crc_size:
-        return seal_record(size, _with_crc(size, packed, body, named, b""))
-    return seal_record(size, packed + body + named + bytes(2))
+    encoder = Encoder(host, record_crc=crc_size > 0)
+    return seal_record(size, encoder.finish(prepared, 0, physical_offset, store_timestamp))
 
 
-def unpackable(message: Message, reason: str) -> MessageIllegalError:
+def _unpackable(message: Message, reason: str) -> MessageIllegalError:
     """Return the error that names the number of ``message`` that does not fit its field."""
-    limits = {
-        "queue_id": 32,
-        "flag": 32,
-        "sys_flag": 32,
-        "reconsume_times": 32,
-        "born_timestamp": 64,
-        "prepared_transaction_offset": 64,
-    }
-    for field, bits in limits.items():
-        value = getattr(message, field)
-        if value is None:
-            continue
+    for field in NUMBERS:
+        value, bits = getattr(message, field), HEADER_DTYPE[field].itemsize * 8
         try:
-            value = plain_integer(field, value)
+            value = 0 if value is None else plain_integer(field, value)
         except MessageIllegalError as error:
             return error
         if not -(1 << bits - 1) <= value < 1 << bits - 1:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import numpy as np
 
-from reput.errors import MessageIllegalError, PropertiesSizeError
+from reput.errors import MessageIllegalError, MessageTooLargeError, PropertiesSizeError
 from reput.record.checksum import SECTOR_SIZE, looks_torn
 from reput.record.layout import (
     MAGIC_V1,
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from reput.record.encoding.one import Encoder
 
-__all__ = ["Tails", "tails_at_once", "tails_one_by_one", "transposed"]
+__all__ = ["Tails", "refuse_above", "tails_at_once", "tails_one_by_one", "transposed"]
 
 _SPECIAL = "INNER_"
 _PLACES_OF_SIZES = 3  # one byte of the topic's size, two of the properties'
@@ -152,11 +152,7 @@ def tails_one_by_one(encoder: Encoder, topics: Sequence[str], properties: Sequen
     """
     count = len(topics)
     properties_size = np.fromiter(map(len, properties), np.int64, count)
-    if count and int(properties_size.max()) > PROPERTIES_SIZE_MAX:
-        row = int(properties_size.argmax())
-        raise PropertiesSizeError(
-            "properties", int(properties_size[row]), PROPERTIES_SIZE_MAX, f"row {row}: bytes"
-        )
+    refuse_above("properties", properties_size, PROPERTIES_SIZE_MAX, PropertiesSizeError)
     suspects = (text for text in properties if text[-1:] == b"\0" or len(text) >= SECTOR_SIZE)
     for reason in map(looks_torn, suspects):
         if reason is not None:
@@ -168,6 +164,18 @@ def tails_one_by_one(encoder: Encoder, topics: Sequence[str], properties: Sequen
     size = np.fromiter(map(len, texts), np.int64, count)
     joined = b"".join(properties)
     return Tails(texts, size, _SPECIAL.encode() in joined or PROPERTY_CRC.encode() in joined)
+
+
+def refuse_above(
+    field: str,
+    sizes: npt.NDArray[np.int64],
+    limit: int,
+    error: type[MessageTooLargeError | PropertiesSizeError],
+) -> None:
+    """Raise ``error`` for the largest of ``sizes``, which are of rows, if it is over the limit."""
+    if len(sizes) and int(sizes.max()) > limit:
+        row = int(sizes.argmax())
+        raise error(field, int(sizes[row]), limit, f"row {row}: bytes")
 
 
 def transposed(rows: Sequence[Any]) -> dict[str, list[Any]] | None:

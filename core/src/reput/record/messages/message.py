@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import attrs
 
@@ -18,8 +18,10 @@ from reput.record.messages.plain import (
     refused,
     shown,
 )
+from reput.record.text.properties import parse_properties
 
 __all__ = [
+    "NUMBERS",
     "Host",
     "Message",
     "encode_property_text",
@@ -65,6 +67,17 @@ class Message:
     """The store's own host when left out."""
     reconsume_times: int = 0
     prepared_transaction_offset: int = 0
+
+
+NUMBERS: Final = (
+    "queue_id",
+    "flag",
+    "sys_flag",
+    "reconsume_times",
+    "prepared_transaction_offset",
+    "born_timestamp",
+)
+"""Fields of a message that are fields of the same names in a record's header."""
 
 
 def encode_property_text(message: Message) -> bytes:
@@ -199,16 +212,11 @@ def waits_for_disk(properties: bytes) -> bool:
     """
     if _NO_WAIT not in properties:  # the usual case; only a hit is worth parsing the text
         return True
-    from reput.record.text.properties import (
-        parse_properties,  # brings numpy, which a message needs not
-    )
-
     return parse_properties(properties).get(PROPERTY_WAIT) != "false"
 
 
 # --------------------------------------------------------------------------- what callers give
 
-_INTEGERS = ("queue_id", "flag", "sys_flag", "reconsume_times", "prepared_transaction_offset")
 _TEXT_OR_NONE = {str, type(None)}
 
 
@@ -224,10 +232,10 @@ def plain_message(message: Any) -> Message:
     if _is_plain(message):
         return message
     changed: dict[str, Any] = {
-        name: plain_integer(name, getattr(message, name)) for name in _INTEGERS
+        name: plain_integer(name, getattr(message, name))
+        for name in NUMBERS
+        if name != "born_timestamp" or message.born_timestamp is not None
     }
-    if message.born_timestamp is not None:
-        changed["born_timestamp"] = plain_integer("born_timestamp", message.born_timestamp)
     changed["topic"] = plain_text("topic", message.topic)
     changed["body"] = plain_bytes("body", message.body)
     if message.tags is not None:
