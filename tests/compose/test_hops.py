@@ -17,7 +17,7 @@ CEILINGS = {
     "put sync": 28,
     "dispatch": 134,
     "flush": 211,
-    "read": 43,
+    "read": 42,
     "close": 239,
     "open": 808,
     "open after a kill": 1_157,

@@ -91,9 +91,9 @@ class DispatchBatch:
     def __attrs_post_init__(self) -> None:
         # All plugins are given the same batch, so none may write into it.
         self.window = self.window.view()
-        columns = [each for each in self._columns.values() if isinstance(each, np.ndarray)]
-        for array in (self.window, self.start, self.size, self.topic_code, *columns):
-            array.flags.writeable = False
+        for each in (self.window, self.start, self.size, self.topic_code, *self._columns.values()):
+            if isinstance(each, np.ndarray):
+                each.flags.writeable = False
 
     def __len__(self) -> int:
         return len(self.start)
@@ -215,8 +215,10 @@ class DispatchBatch:
         """Properties of all rows, which can be looked up by name."""
         found = self._columns.get("properties")
         if found is None:
-            text = self.properties_text
-            found = PropertyColumns(text.window, text.starts, text.sizes)
+            parts = self._parts
+            found = PropertyColumns(
+                self.window, parts["properties_start"], parts["properties_size"]
+            )
             self._columns["properties"] = found
         return found
 

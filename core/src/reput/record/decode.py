@@ -240,19 +240,12 @@ def cut_window(
             if not record_crc_matches(record, properties_size[row]):
                 count, reason = row, _RECORD_CRC
                 break
-    position, stated = borders.end_position, 0
+    start, size, position, stated = borders.start, borders.size, borders.end_position, 0
     if reason:
-        position, stated = int(borders.start[count]), int(header["physical_offset"][count])
-    return (
-        borders.start[:count],
-        borders.size[:count],
-        header[:count].view(np.uint8),
-        {},
-        {name: column[:count] for name, column in parts.items()},
-        position,
-        reason,
-        stated,
-    )
+        position, stated = int(start[count]), int(header["physical_offset"][count])
+        start, size, header = start[:count], size[:count], header[:count]
+        parts = {name: column[:count] for name, column in parts.items()}
+    return start, size, header.view(np.uint8), {}, parts, position, reason, stated
 
 
 # --------------------------------------------------------------------------- borders

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 import attrs
@@ -366,12 +367,10 @@ class ConsumeQueuePlugin(reput.Plugin):
         if queue is None:
             return self._follower.read_none(queue_offset, lambda: self._known(topic, queue_id))
 
-        def ask() -> ReadResult:
-            scout = None
-            if filter is not None:
-                scout = Scout(queue, self.context, self.extend_file_size, filter)
-            return read(queue, self.context.log, queue_offset, max_count, max_bytes, scout)
-
+        make_scout = None
+        if filter is not None:
+            make_scout = partial(Scout, queue, self.context, self.extend_file_size, filter)
+        ask = partial(read, queue, self.context.log, queue_offset, max_count, max_bytes, make_scout)
         if self.context.writable:
             return ask()
         if queue_offset + max_count > queue.max_offset:

@@ -10,6 +10,7 @@ where RocketMQ continues with the next commit-log file. The loss is a typed hole
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -40,24 +41,9 @@ def read(
     queue_offset: int,
     max_count: int,
     max_bytes: int,
-    scout: Scout | None = None,
+    make_scout: Callable[[], Scout] | None,
 ) -> ReadResult:
-    """Answer `reput_read` for one queue; ``scout`` applies the filter, if any."""
-    result = _read(queue, log, queue_offset, max_count, max_bytes, scout)
-    if result.status is ReadStatus.MESSAGE_WAS_REMOVING and not queue.files.shared.writable:
-        # The unit may have been half-written when it was read.
-        result = _read(queue, log, queue_offset, max_count, max_bytes, scout)
-    return result
-
-
-def _read(
-    queue: ConsumeQueue,
-    log: LogView,
-    queue_offset: int,
-    max_count: int,
-    max_bytes: int,
-    scout: Scout | None,
-) -> ReadResult:
+    """Answer `reput_read` for one queue; ``make_scout`` is for a read with a filter."""
     low, high = queue.min_offset, queue.max_offset
     if high == 0:
         return ReadResult(ReadStatus.NO_MESSAGE_IN_QUEUE, 0, low, high)
@@ -70,6 +56,7 @@ def _read(
     max_bytes = min(max(max_bytes, _MAX_BYTES_LOWEST), _MAX_BYTES_HIGHEST)
 
     files, at = queue.files, queue_offset
+    scout = None if make_scout is None else make_scout()
     found = Collector(queue, log, max_count, max_bytes, scout)
     stop = min(high, queue_offset + max(_SCAN_SIZE // UNIT_SIZE, max_count))
     file_end = _end_of_file(files, at)
