@@ -264,6 +264,20 @@ def test_what_is_no_message_is_refused_as_such(tmp_path, wrong):
         assert store.log.max_physical_offset == 0
 
 
+@pytest.mark.parametrize("first", [None, "one", ["one"]])
+def test_keys_may_be_an_array_in_some_rows(tmp_path, first):
+    keys = [first, np.array(["a", "b"])]
+    with _opened(tmp_path) as store:
+        receipts = [
+            *store.put_many([reput.Message("t", keys=each) for each in keys]),
+            *store.put_many(reput.Columns(topic="t", body=[b""] * 2, keys=keys)),
+        ]
+
+        found = [store.get(each.physical_offset).keys for each in receipts]
+
+    assert found == [() if first is None else ("one",), ("a", "b")] * 2
+
+
 def test_messages_that_come_one_by_one_are_all_stored(tmp_path):
     with _opened(tmp_path) as store:
         receipt = store.put_many(reput.Message("t", b"%d" % number) for number in range(5))

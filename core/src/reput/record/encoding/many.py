@@ -22,6 +22,7 @@ from reput.record.checksum import crc32
 from reput.record.encoding.one import Encoder
 from reput.record.encoding.tails import (
     Tails,
+    are,
     refuse_above,
     tails_at_once,
     tails_one_by_one,
@@ -236,13 +237,13 @@ def _prepare(
         if not all(len(host) == HOST_SIZE for host in packed):
             return None
     topics = list(_rows(columns, "topic"))
-    if not _are(topics, str):  # topics become keys, and parts of receipts
+    if not are(topics, str):  # topics become keys, and parts of receipts
         topics = [plain_text("topic", topic) for topic in topics]
     tails = _tails(columns, encoder, topics)
     if len(encoder.store_host) != HOST_SIZE or encoder.record_crc or tails.special:
         return None
     bodies = _bodies(columns.body)
-    if not _are(bodies, bytes):
+    if not are(bodies, bytes):
         bodies = [
             body if type(body) is bytes else plain_bytes("body", body, row)
             for row, body in enumerate(bodies)
@@ -312,7 +313,7 @@ def _tails(columns: Columns, encoder: Encoder, topics: Sequence[str]) -> Tails:
         }
     else:
         rows = list(_rows(columns, "properties"))
-        if _are(rows, bytes) and _are(keys, NoneType) and _are(tags, NoneType):
+        if are(rows, bytes) and are(keys, NoneType) and are(tags, NoneType):
             return tails_one_by_one(encoder, topics, rows)
         named = transposed(rows)
     tails = tails_at_once(encoder, topics, keys, tags, named)
@@ -350,11 +351,6 @@ def _is_zero(column: Any) -> bool:
     if type(column) is list:
         return column.count(0) == len(column)
     return type(column) is int and column == 0
-
-
-def _are(values: Sequence[Any], kind: type) -> bool:
-    """Whether all values are of exactly this class; the first one decides it mostly."""
-    return not values or (type(values[0]) is kind and set(map(type, values)) == {kind})
 
 
 def _rows(columns: Columns, name: str) -> Iterable[Any]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
+from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
     from reput.record.encoding.one import Encoder
 
-__all__ = ["Tails", "refuse_above", "tails_at_once", "tails_one_by_one", "transposed"]
+__all__ = ["Tails", "are", "refuse_above", "tails_at_once", "tails_one_by_one", "transposed"]
 
 _SPECIAL = "INNER_"
 _PLACES_OF_SIZES = 3  # one byte of the topic's size, two of the properties'
@@ -64,17 +65,18 @@ def tails_at_once(
         tags: ``(n,)`` texts, or all None.
         properties: ``(n,)`` texts for each further name; None if rows have different names.
     """
-    count = len(topics)
-    if properties is None or count == 0:
+    if properties is None or not topics:
         return None
     fields: dict[str, Any] = {}
     for name, column in ((PROPERTY_KEYS, keys), (PROPERTY_TAGS, tags)):
         if column[0] is not None:
             fields[name] = column
-        elif column.count(None) != count:
+        elif not are(column, NoneType):
             return None
     # Exact `str` names, as f-strings use them below; the values are joined as they are.
-    named = {str.__str__(name): column for name, column in properties.items() if _is_text(name)}
+    named = {
+        str.__str__(name): column for name, column in properties.items() if isinstance(name, str)
+    }
     # An empty key would be left out of its row, and a name given twice would appear twice.
     if len(named) < len(properties) or not fields.keys().isdisjoint(named):
         return None
@@ -96,10 +98,6 @@ def tails_at_once(
     if not text.isascii() or PROPERTY_CRC in text:
         return None
     return _cut(np.frombuffer(text.encode(), np.uint8), topics, fields)
-
-
-def _is_text(name: object) -> bool:
-    return isinstance(name, str)
 
 
 def _pieces(
@@ -166,6 +164,11 @@ def tails_one_by_one(encoder: Encoder, topics: Sequence[str], properties: Sequen
     return Tails(texts, size, _SPECIAL.encode() in joined or PROPERTY_CRC.encode() in joined)
 
 
+def are(values: Sequence[Any], kind: type) -> bool:
+    """Whether all values are of exactly this class; the first one decides it mostly."""
+    return not values or (type(values[0]) is kind and set(map(type, values)) == {kind})
+
+
 def refuse_above(
     field: str,
     sizes: npt.NDArray[np.int64],
@@ -180,9 +183,9 @@ def refuse_above(
 
 def transposed(rows: Sequence[Any]) -> dict[str, list[Any]] | None:
     """Return values by name if all rows are dicts of the same names in the same order, or None."""
-    if not rows or (rows[0] is None and rows.count(None) == len(rows)):
+    if are(rows, NoneType):
         return {}
-    if set(map(type, rows)) != {dict}:
+    if not are(rows, dict):
         return None
     names = list(rows[0])
     if list(itertools.chain.from_iterable(rows)) != names * len(rows):
