@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from reput.record.layout import CRC_PROPERTY_SIZE, PROPERTY_CRC
+from reput.record.layout import CRC_PROPERTY_NAME, CRC_PROPERTY_SIZE
 
 if TYPE_CHECKING:
     from zlib import crc32
@@ -18,34 +18,25 @@ else:
     except ImportError:
         from zlib import crc32
 
-__all__ = ["SECTOR_SIZE", "crc32", "has_record_crc", "looks_torn", "record_crc_matches"]
+__all__ = ["SECTOR_SIZE", "crc32", "looks_torn", "record_crc_matches"]
 
 SECTOR_SIZE: Final = 512
 """Bytes; no disk writes fewer."""
 _UNWRITTEN: Final = bytes(SECTOR_SIZE)
 
 
-def has_record_crc(record: bytes, properties_size: int) -> bool:
-    """Whether a record ends in the property that is the checksum of all of its bytes."""
-    name = PROPERTY_CRC.encode() + b"\x01"
-    reserved = record[-CRC_PROPERTY_SIZE:]
-    is_whole = reserved.startswith(name) and reserved.endswith(b"\x02")
-    return properties_size >= CRC_PROPERTY_SIZE and is_whole
-
-
-def record_crc_matches(record: bytes, properties_size: int) -> bool:
-    """Whether the whole-record checksum of ``record`` is absent or right.
+def record_crc_matches(record: bytes, properties_size: int, *, required: bool = False) -> bool:
+    """Whether the whole-record checksum of ``record`` is right; or absent, if not ``required``.
 
     Source: RocketMQ ``MessageDecoder`` (``enabledAppendPropCRC``): the last 20 bytes of the
     properties are the name, 0x01, ten digits with the lowest first, 0x02; the checksum covers all
     bytes before these.
     """
     reserved = record[-CRC_PROPERTY_SIZE:]
-    name = PROPERTY_CRC.encode() + b"\x01"
-    if properties_size < len(reserved) or not reserved.startswith(name):
-        return True
-    digits = reserved[len(name) : -1]
-    if not digits.isdigit():
+    if properties_size < len(reserved) or not reserved.startswith(CRC_PROPERTY_NAME):
+        return not required
+    digits = reserved[len(CRC_PROPERTY_NAME) : -1]
+    if not digits.isdigit() or (required and reserved[-1:] != b"\x02"):
         return False
     return int(digits[::-1]) == crc32(record[:-CRC_PROPERTY_SIZE]) & 0x7FFFFFFF
 

@@ -30,6 +30,7 @@ from reput.record.layout import (
     BLANK_MIN_SIZE,
     BORN_HOST_POSITION,
     BORN_HOST_V6,
+    CRC_PROPERTY_NAME,
     CRC_PROPERTY_SIZE,
     HEADER_DTYPE,
     HEADER_SIZE,
@@ -37,7 +38,6 @@ from reput.record.layout import (
     HOST_SIZE,
     MAGIC_V1,
     MAGIC_V2,
-    PROPERTY_CRC,
     RECORD_MIN_SIZE,
     SIZE_AND_MAGIC,
     STORE_HOST_V6,
@@ -235,8 +235,8 @@ def cut_window(
         for row in range(count):
             if properties_size[row] < CRC_PROPERTY_SIZE:
                 continue  # too short for a checksum property: the bytes belong to the body
-            start = int(borders.start[row])
-            record = window[start : start + int(borders.size[row])].tobytes()
+            at = int(borders.start[row])
+            record = window[at : at + int(borders.size[row])].tobytes()
             if not record_crc_matches(record, properties_size[row]):
                 count, reason = row, _RECORD_CRC
                 break
@@ -438,7 +438,7 @@ def _first_without_crc(
 
     A record that is too small for a topic and the property is a filler, which replaces lost bytes.
     """
-    name = np.frombuffer(PROPERTY_CRC.encode() + b"\x01", np.uint8)
+    name = np.frombuffer(CRC_PROPERTY_NAME, np.uint8)
     lacks = size >= RECORD_MIN_SIZE + CRC_PROPERTY_SIZE
     rows = np.flatnonzero(parts["properties_size"] >= CRC_PROPERTY_SIZE)
     end = (start + size)[rows]

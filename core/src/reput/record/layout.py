@@ -99,7 +99,9 @@ RETRY_PREFIX: Final = "%RETRY%"
 FILLER_TOPIC: Final = "RMQ_SYS_REPUT_HOLE"
 """Topic of the filler records that replace lost ones; small fillers have only its beginning."""
 
-CRC_PROPERTY_SIZE: Final = len(PROPERTY_CRC) + 1 + 10 + 1
+CRC_PROPERTY_NAME: Final = PROPERTY_CRC.encode() + b"\x01"
+"""How the property with the whole-record checksum begins."""
+CRC_PROPERTY_SIZE: Final = len(CRC_PROPERTY_NAME) + 10 + 1
 """Bytes that the whole-record checksum takes at the end of the properties."""
 
 TOPIC_SIZE_V1_MAX: Final = 127

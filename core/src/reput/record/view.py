@@ -11,7 +11,7 @@ from typing import Any
 
 from reput.engine import compiled
 from reput.errors import CorruptFileError
-from reput.record.checksum import crc32, has_record_crc, record_crc_matches
+from reput.record.checksum import crc32, record_crc_matches
 from reput.record.ids import offset_message_id
 from reput.record.layout import (
     HEADER,
@@ -298,7 +298,7 @@ class MessageView:
     def record_matches(self) -> bool:
         """Whether the record has a checksum of all of its bytes (`record_crc`), which matches."""
         size = self.size - self.places()[3]
-        return has_record_crc(self.record, size) and record_crc_matches(self.record, size)
+        return record_crc_matches(self.record, size, required=True)
 
     def to_message(self) -> Message:
         """Return a message to put again; a new put sets position, store time and store host."""

@@ -319,7 +319,7 @@ class CommitLog(LogReader):
             placed = [in_queues(each, ahead, self.encoder, light_max) for each in prepared]
             if len(placed) > 1:
                 for each in placed:
-                    self.encoder.require_fields_fit(each.prepared)
+                    self.encoder.finish(each.prepared, 0, 0, 0)  # refuses what does not fit
                     self._require_fits(each.prepared[0])
             size = sum(each.prepared[0] for each in placed)
             has_room = whole and self._make_room_for_all(size, size)

@@ -24,7 +24,7 @@ from reput.files.system.disk import Disk
 from reput.locks import new_lock
 from reput.log.damage import FILLED
 from reput.record.batch import queue_keys, queue_of_key
-from reput.record.encoding.lightqueues import stated_count, stated_offset
+from reput.record.encoding.lightqueues import stated_number
 from reput.record.layout import (
     FILLER_TOPIC,
     LIGHT_QUEUE_PREFIX,
@@ -45,6 +45,8 @@ logger = logging.getLogger(__name__)
 __all__ = ["QueueFloors", "count_queue_offsets", "skip_lost_offsets"]
 
 _NAME: Final = "queue-offsets.json"
+_INT32_MAX: Final = (1 << 31) - 1
+_INT64_MAX: Final = (1 << 63) - 1
 _OFFSET_MAX: Final = 1 << 57  # positions of units in files, in bytes, are 64-bit numbers
 
 Offsets = Mapping[tuple[str, int], int]
@@ -211,7 +213,8 @@ def _count(batch: DispatchBatch, found: dict[tuple[str, int], int]) -> None:
     for row in np.flatnonzero(listed.present).tolist():  # light queues, which few stores have
         names = (batch.text(PROPERTY_LIGHT_QUEUES)[row] or "").split(",")
         for name, text in zip(names, (listed[row] or "").split(","), strict=False):
-            stated = stated_offset(text) if name.startswith(LIGHT_QUEUE_PREFIX) else None
+            is_light = name.startswith(LIGHT_QUEUE_PREFIX)
+            stated = stated_number(text, _INT64_MAX) if is_light else None
             if stated is not None:
                 found[name, 0] = max(found.get((name, 0), 0), stated + 1)
 
@@ -220,5 +223,5 @@ def _inner_counts(batch: DispatchBatch) -> np.ndarray[tuple[int], np.dtype[np.in
     counts = np.ones(len(batch), np.int64)
     stated = batch.text(PROPERTY_INNER_NUM)
     for row in np.flatnonzero(stated.present).tolist():
-        counts[row] = max(stated_count(stated[row]) or 1, 1)
+        counts[row] = max(stated_number(stated[row], _INT32_MAX) or 1, 1)
     return counts

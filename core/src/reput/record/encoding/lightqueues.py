@@ -17,6 +17,7 @@ from reput.errors import LightQueueCountError, MessageIllegalError
 from reput.record.layout import (
     INNER_BATCH,
     LIGHT_QUEUE_PREFIX,
+    PROPERTY_INNER_BASE,
     PROPERTY_INNER_NUM,
     PROPERTY_LIGHT_QUEUE_OFFSETS,
     PROPERTY_LIGHT_QUEUES,
@@ -35,8 +36,7 @@ __all__ = [
     "in_queues",
     "inner_message_count",
     "light_queue_names",
-    "stated_count",
-    "stated_offset",
+    "stated_number",
     "with_light_queue_offsets",
 ]
 
@@ -44,7 +44,6 @@ _SYSTEM_PREFIX = "rmq_sys_"
 _SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
 _NUMBER = re.compile(r"[0-9]{1,19}")  # `str.isdigit` is true of digits that `int` does not take
 _COUNT_MAX = (1 << 31) - 1
-_OFFSET_MAX = (1 << 63) - 1
 
 
 def light_queue_names(topic: str, properties: Mapping[str, str]) -> list[str]:
@@ -88,9 +87,15 @@ def with_light_queue_offsets(
             raise LightQueueCountError(
                 PROPERTY_LIGHT_QUEUES, known + fresh, max_count, "light queues"
             )
-    properties[PROPERTY_LIGHT_QUEUE_OFFSETS] = ",".join(texts)
-    text = encode_properties(properties).encode()
-    return attrs.evolve(message, keys=None, tags=None, properties=text), offsets
+    return _with_property(
+        message, properties, PROPERTY_LIGHT_QUEUE_OFFSETS, ",".join(texts)
+    ), offsets
+
+
+def _with_property(message: Message, properties: dict[str, str], name: str, value: str) -> Message:
+    """Return ``message`` with these properties, and the property ``name`` as their last."""
+    text = encode_properties({**properties, name: value}).encode()
+    return attrs.evolve(message, keys=None, tags=None, properties=text)
 
 
 def inner_message_count(prepared: Prepared) -> int:
@@ -106,23 +111,14 @@ def inner_message_count(prepared: Prepared) -> int:
                 PROPERTY_INNER_NUM, count, None, "only inner batches (sys_flag 0x80) have it"
             )
         return 1
-    stated = stated_count(count)
+    stated = stated_number(count, _COUNT_MAX)
     if stated is None:
         raise MessageIllegalError(PROPERTY_INNER_NUM, count, _COUNT_MAX, "a number expected")
     return max(stated, 1)
 
 
-def stated_count(text: str | None) -> int | None:
-    """Return the number of messages that a property states; None if it states no such number."""
-    return _stated(text, _COUNT_MAX)
-
-
-def stated_offset(text: str | None) -> int | None:
-    """Return the queue offset that a property states; None if it states none that a queue has."""
-    return _stated(text, _OFFSET_MAX)
-
-
-def _stated(text: str | None, largest: int) -> int | None:
+def stated_number(text: str | None, largest: int) -> int | None:
+    """Return the number that a property states; None if it states none up to ``largest``."""
     # Bounded before it is converted, as a property is anybody's text.
     if text is None or _NUMBER.fullmatch(text) is None or int(text) > largest:
         return None
@@ -166,7 +162,10 @@ def in_queues(
     counts = prepared[9] & TRANSACTION_MASK in (0, TRANSACTION_COMMIT)
     queue_offset = next_offsets.get(key, 0) if counts else 0
     if prepared[9] & INNER_BATCH:
-        prepared = encoder.with_inner_base(prepared, queue_offset)
+        properties = parse_properties(prepared[7])
+        prepared = encoder.prepare(
+            _with_property(prepared[4], properties, PROPERTY_INNER_BASE, str(queue_offset))
+        )
     following = {light_key: light_offset + 1 for light_key, light_offset in light.items()}
     if counts:
         following[key] = queue_offset + count

@@ -10,7 +10,7 @@ numpy has neither a checksum over many short texts nor a fast way to scatter the
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import NoneType
 from typing import TYPE_CHECKING, Any
 
@@ -49,7 +49,6 @@ __all__ = ["Columns", "PreparedMany", "prepare_columns", "prepare_messages"]
 
 _CHUNK_SIZE = 4 << 20
 _FIELDS = ("topic", "body", "tags", "keys", "properties", *NUMBERS)
-_WORDS = ("keys", "tags", "properties")
 _WHOLE_HEADER = np.dtype((np.void, HEADER_SIZE))
 _SINGLE = (str, bytes, bytearray, memoryview, int, np.generic, Mapping)
 _INT64_MAX = (1 << 63) - 1
@@ -76,7 +75,7 @@ class Columns:
     mapping or an encoded property text."""
     flag: int | Sequence[int] | npt.NDArray[np.integer[Any]] = 0
     sys_flag: int | Sequence[int] | npt.NDArray[np.integer[Any]] = 0
-    born_timestamp: int | Sequence[int] | npt.NDArray[np.integer[Any]] | None = None
+    born_timestamp: int | Sequence[int | None] | npt.NDArray[np.integer[Any]] | None = None
     """ms; the store timestamp when left out."""
     reconsume_times: int | Sequence[int] | npt.NDArray[np.integer[Any]] = 0
     prepared_transaction_offset: int | Sequence[int] | npt.NDArray[np.integer[Any]] = 0
@@ -353,7 +352,7 @@ def _is_zero(column: Any) -> bool:
     return type(column) is int and column == 0
 
 
-def _rows(columns: Columns, name: str) -> Iterable[Any]:
+def _rows(columns: Columns, name: str) -> Any:
     """Return the values of a column, one for each row; `columns` has no pair but the body."""
     column, count = getattr(columns, name), len(columns)
     if name == "body":
@@ -369,7 +368,7 @@ def _rows(columns: Columns, name: str) -> Iterable[Any]:
 def _without_pairs(columns: Columns) -> Columns:
     """Return ``columns`` with lists instead of ``(offsets, data)`` pairs, except for the body."""
     changed: dict[str, Any] = {}
-    for name in ("topic", *_WORDS):
+    for name in ("topic", "keys", "tags", "properties"):
         column = getattr(columns, name)
         if not (isinstance(column, tuple) and column and isinstance(column[0], np.ndarray)):
             continue

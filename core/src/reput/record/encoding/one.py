@@ -15,13 +15,12 @@ from __future__ import annotations
 import re
 import struct
 
-import attrs
-
 from reput.errors import MessageIllegalError, MessageTooLargeError, PropertiesSizeError
 from reput.record.checksum import crc32
 from reput.record.ids import pack_host, packed_host
 from reput.record.layout import (
     BORN_HOST_V6,
+    CRC_PROPERTY_NAME,
     CRC_PROPERTY_SIZE,
     FILLER_TOPIC,
     HEADER_DTYPE,
@@ -33,8 +32,6 @@ from reput.record.layout import (
     MAGIC_V1,
     MAGIC_V2,
     PROPERTIES_SIZE_MAX,
-    PROPERTY_CRC,
-    PROPERTY_INNER_BASE,
     PROPERTY_INNER_NUM,
     PROPERTY_LIGHT_QUEUES,
     RECORD_MIN_SIZE,
@@ -47,9 +44,8 @@ from reput.record.layout import (
 )
 from reput.record.messages.message import NUMBERS, Message, plain_message, property_text
 from reput.record.messages.plain import plain_integer, plain_text
-from reput.record.text.properties import encode_properties, parse_properties
 
-__all__ = ["Encoder", "Prepared", "check_topic", "encode_filler", "seal_record"]
+__all__ = ["Encoder", "Prepared", "check_topic", "encode_filler"]
 
 _TOPIC = re.compile(r"[%|a-zA-Z0-9_-]+")
 _TOPICS_KEPT = 1 << 16
@@ -57,7 +53,6 @@ _TOPICS_KEPT = 1 << 16
 _HEADS = {flag: struct.Struct(f">{head.format[2:]}") for flag, head in HEADERS.items()}
 _PLAIN_HEAD = _HEADS[0]
 _SPECIAL_TEXT = b"INNER_"  # beginning of the names of the special properties
-_CRC_NAME = PROPERTY_CRC.encode() + b"\x01"
 
 
 def check_topic(topic: str) -> None:
@@ -147,10 +142,10 @@ class Encoder:
         properties = property_text(message.keys, message.tags, given)
         if self.record_crc:
             properties, special = _without_crc(properties), True
-        elif properties[-CRC_PROPERTY_SIZE:].startswith(_CRC_NAME):
+        elif properties[-CRC_PROPERTY_SIZE:].startswith(CRC_PROPERTY_NAME):
             # The checksum of a record in another store: here it would make the record look corrupt.
             properties = _without_crc(properties)
-            if properties[-CRC_PROPERTY_SIZE:].startswith(_CRC_NAME):
+            if properties[-CRC_PROPERTY_SIZE:].startswith(CRC_PROPERTY_NAME):
                 raise MessageIllegalError(
                     "properties", None, None, "the last value ends like the checksum of a record"
                 )
@@ -222,23 +217,13 @@ class Encoder:
             return _with_crc(size, packed, body, topic, properties)
         return b"".join((packed, body, topic, len(properties).to_bytes(2, "big"), properties))
 
-    def require_fields_fit(self, prepared: Prepared) -> None:
-        """Check that the numbers of ``prepared`` fit their fields, before any append.
-
-        A put of several messages checks all of them before it appends the first.
-
-        Raises:
-            MessageIllegalError: a number does not fit its field.
-        """
-        self.finish(prepared, 0, 0, 0)
-
     def encode(
         self, message: Message, queue_offset: int, physical_offset: int, store_timestamp: int
     ) -> bytes:
         """Return the whole record of ``message`` at that position; errors as in `prepare`."""
         prepared = self.prepare(message)
         rest = self.finish(prepared, queue_offset, physical_offset, store_timestamp)
-        return seal_record(prepared[0], rest)
+        return prepared[0].to_bytes(4, "big") + rest
 
     def encode_topic(self, topic: str) -> tuple[int, bytes]:
         """Return the magic that ``topic`` needs, and its name prefixed with the name's length."""
@@ -255,19 +240,6 @@ class Encoder:
                 self._topics.clear()
             self._topics[topic] = known
         return known
-
-    def with_inner_base(self, prepared: Prepared, queue_offset: int) -> Prepared:
-        """Return an inner batch with its first queue offset as a property (``INNER_BASE``)."""
-        properties = parse_properties(prepared[7])
-        properties[PROPERTY_INNER_BASE] = str(queue_offset)
-        text = encode_properties(properties).encode()
-        message = attrs.evolve(prepared[4], keys=None, tags=None, properties=text)
-        return self.prepare(message)
-
-
-def seal_record(size: int, rest: bytes) -> bytes:
-    """Return the whole record: ``size`` and ``rest``, the result of `Encoder.finish`."""
-    return size.to_bytes(4, "big") + rest
 
 
 def encode_filler(
@@ -312,7 +284,8 @@ def encode_filler(
         False,
     )
     encoder = Encoder(host, record_crc=crc_size > 0)
-    return seal_record(size, encoder.finish(prepared, 0, physical_offset, store_timestamp))
+    rest = encoder.finish(prepared, 0, physical_offset, store_timestamp)
+    return size.to_bytes(4, "big") + rest
 
 
 def _unpackable(message: Message, reason: str) -> MessageIllegalError:
@@ -333,9 +306,11 @@ def _unpackable(message: Message, reason: str) -> MessageIllegalError:
 
 def _without_crc(properties: bytes) -> bytes:
     """Return a property text without a checksum property, ended so that one can follow."""
-    if _CRC_NAME in properties:
+    if CRC_PROPERTY_NAME in properties:
         entries = properties.split(b"\x02")
-        properties = b"\x02".join(entry for entry in entries if not entry.startswith(_CRC_NAME))
+        properties = b"\x02".join(
+            entry for entry in entries if not entry.startswith(CRC_PROPERTY_NAME)
+        )
     if properties and not properties.endswith(b"\x02"):
         properties += b"\x02"
     return properties
@@ -347,4 +322,4 @@ def _with_crc(size: int, packed: bytes, body: bytes, topic: bytes, properties: b
     crc = crc32(rest, crc32(size.to_bytes(4, "big"))) & 0x7FFFFFFF
     # Ten digits, the lowest first, as RocketMQ writes them.
     digits = str(crc)[::-1].ljust(10, "0")
-    return rest + _CRC_NAME + digits.encode() + b"\x02"
+    return rest + CRC_PROPERTY_NAME + digits.encode() + b"\x02"

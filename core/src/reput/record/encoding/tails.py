@@ -54,7 +54,7 @@ def tails_at_once(
     topics: Sequence[str],
     keys: Any,
     tags: Any,
-    properties: Mapping[str, Any] | None,
+    properties: Mapping[Any, Any] | None,
 ) -> Tails | None:
     """Return the tails of rows with properties of the same names; None if `tails_one_by_one` must.
 

@@ -31,8 +31,6 @@ __all__ = [
     "waits_for_disk",
 ]
 
-_NO_PROPERTIES = "a mapping, or an encoded property text as bytes expected"
-
 Host = tuple[str, int]
 """Address (IPv4 or IPv6, as text) and port."""
 
@@ -96,13 +94,12 @@ def property_text(
 ) -> bytes:
     """Return the property text of a message with these fields; see `encode_property_text`."""
     if properties is not None and type(properties) is not dict:
-        if isinstance(properties, BYTES):
+        properties = _plain_properties(properties)
+        if isinstance(properties, bytes):
             if keys is not None or tags is not None:
                 reason = "encoded properties hold keys and tags; give no others"
                 raise MessageIllegalError("properties", None, None, reason)
-            return _written_whole(bytes(properties))
-        if not isinstance(properties, Mapping):
-            raise refused("properties", properties, _NO_PROPERTIES)
+            return _written_whole(properties)
     text, count = "", 0
     if keys is not None:
         if type(keys) is not str:
@@ -160,10 +157,9 @@ def _without_fields(
 
 def _written_whole(text: bytes) -> bytes:
     """Return ``text``; refuse a text that recovery would take for one torn by a power cut."""
-    if text[-1:] == b"\0" or len(text) >= SECTOR_SIZE:
-        reason = looks_torn(text)
-        if reason is not None:
-            raise MessageIllegalError("properties", None, None, reason)
+    reason = looks_torn(text)
+    if reason is not None:
+        raise MessageIllegalError("properties", None, None, reason)
     return text
 
 
@@ -231,28 +227,35 @@ def plain_message(message: Any) -> Message:
         raise TypeError(f"message: a reput.Message expected, found {shown(message)}")
     if _is_plain(message):
         return message
-    changed: dict[str, Any] = {
+    numbers: dict[str, Any] = {
         name: plain_integer(name, getattr(message, name))
         for name in NUMBERS
         if name != "born_timestamp" or message.born_timestamp is not None
     }
-    changed["topic"] = plain_text("topic", message.topic)
-    changed["body"] = plain_bytes("body", message.body)
-    if message.tags is not None:
-        changed["tags"] = plain_text("tags", message.tags)
-    properties = message.properties
+    return attrs.evolve(
+        message,
+        topic=plain_text("topic", message.topic),
+        body=plain_bytes("body", message.body),
+        tags=None if message.tags is None else plain_text("tags", message.tags),
+        properties=_plain_properties(message.properties),
+        **numbers,
+    )
+
+
+def _plain_properties(properties: object) -> dict[str, str | None] | bytes | None:
+    if properties is None:
+        return None
     if isinstance(properties, BYTES):
-        changed["properties"] = bytes(properties)
-    elif properties is not None:
-        if not isinstance(properties, Mapping):
-            raise refused("properties", properties, _NO_PROPERTIES)
-        changed["properties"] = {
-            plain_text("properties", name): None
-            if value is None
-            else plain_text(f"property {name!r}", value)
-            for name, value in properties.items()
-        }
-    return attrs.evolve(message, **changed)
+        return bytes(properties)
+    if not isinstance(properties, Mapping):
+        reason = "a mapping, or an encoded property text as bytes expected"
+        raise refused("properties", properties, reason)
+    return {
+        plain_text("properties", name): None
+        if value is None
+        else plain_text(f"property {name!r}", value)
+        for name, value in properties.items()
+    }
 
 
 def listed_messages(messages: Any) -> Sequence[Message]:
