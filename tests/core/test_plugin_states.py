@@ -102,7 +102,7 @@ def test_a_plugin_that_is_resumed_beside_damage_is_moved_past_nothing(tmp_path, 
         def resumed_meanwhile(*arguments):
             note(*arguments)
             monkeypatch.setattr(store.log, "note_loss", note)
-            loop.resume("witness", 0)
+            loop.board.runners["witness"].resume(0)
 
         monkeypatch.setattr(store.log, "note_loss", resumed_meanwhile)
         store.wait_dispatched()

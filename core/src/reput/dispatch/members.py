@@ -7,7 +7,6 @@ the loop dispatches to them, the plugin flusher flushes them, the records rememb
 from __future__ import annotations
 
 import logging
-import os
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -19,9 +18,7 @@ from reput.dispatch.records.manifest import Manifest
 from reput.dispatch.records.states import RESUME, SUSPEND, PluginRecord
 from reput.dispatch.running.phase import Phase, Stopped
 from reput.errors import PluginError, PluginOrderError
-from reput.files.names import OWN_DIRECTORY
 from reput.locks import new_lock
-from reput.log.progress import ProgressFile
 from reput.plugin.host.discovery import plugin_name, plugin_of
 from reput.plugin.host.pluginset import CORE_SECTIONS
 
@@ -33,6 +30,7 @@ if TYPE_CHECKING:
     from reput.dispatch.threads.loop import ReputLoop
     from reput.dispatch.threads.workers import Workers
     from reput.files.system.disk import Disk
+    from reput.log.progress import ProgressFile
     from reput.plugin.base import Plugin
     from reput.plugin.host.pluginset import PluginSet
 
@@ -82,38 +80,22 @@ class Members:
             if name in self.plugins.plugins:
                 raise PluginError(name, "the store uses it already")
             wider = self.plugins.with_plugin(name, plugin)
-            file = None
-            if wider.hooks[name].dispatch is not None:
-                file = ProgressFile(self._progress_path(name), self.disk)
             record = attrs.evolve(self.records.load(name), asked=False)
-            position = file.believable(self.opener.log) if file is not None else None
-            if position is None:
-                position = self.opener.log.min_physical_offset
-            opened = self.opener.open(
-                wider,
-                name,
-                file,
-                position,
-                clean=False,
-                record=record,
-                queue_offsets=self.opener.log.queue_offsets,
-            )
-            if opened.error is not None:
-                self._close(wider, name)
-                raise PluginError(name, f"it cannot be opened: {opened.error}")
-            sections = {**self.sections, name: dict(options)} if options else self.sections
+            each = self.opener.runner(wider, name, record)
+            file = None if each.hooks.dispatch is None else self.opener.progress_file(name)
             try:
+                self._open(each, file, record)
+                sections = {**self.sections, name: dict(options)} if options else self.sections
                 # The manifest before the first message, as the plugin now belongs to the store.
                 self._save_manifest(wider, sections)
             except BaseException:
-                self._close(wider, name)
+                self._close(each)
                 raise
             self.sections = sections
             if file is not None:
                 self.progress_files[name] = file
-            self.plugin_flusher.forget(name)
-            self._use(wider, self.opener.runner(wider, name, opened, record))
-            logger.info("plugin added plugin=%s from=%d", name, opened.position)
+            self._use(wider, each)
+            logger.info("plugin added plugin=%s from=%d", name, each.position)
             return name
 
     def promote(self, start_puts: Callable[[], None]) -> None:
@@ -151,18 +133,18 @@ class Members:
                 raise
             if was_running:
                 self.plugin_flusher.flush_plugin(each)
-            wider, narrower = self.plugins, self.plugins.without(name)
+            narrower = self.plugins.without(name)
             try:
                 self._save_manifest(narrower, self.sections)
             except BaseException:
                 if was_running and each.cut_to is None:
-                    self.loop.resume(name, each.position)
+                    each.resume(each.position)
                 elif was_running:
                     each.suspend(Stopped.BY_USER)  # its flush failed just now
                 raise
             self._use(narrower)
             self.plugin_flusher.forget(name)
-            self._close(wider, name)
+            self._close(each)
             self.board.calls.end_thread(name)
             self._save_record(each)
             logger.info("plugin removed plugin=%s", name)
@@ -195,31 +177,13 @@ class Members:
             if each.is_active:
                 return
             self._wait_outside(each)
-            record = self._record(each)
-            file = self.progress_files.get(name)
-            self._close(self.plugins, name)
-            position = file.believable(self.opener.log) if file is not None else None
-            if position is None:
-                position = self.opener.log.min_physical_offset
-            opened = self.opener.open(
-                self.plugins,
-                name,
-                file,
-                position,
-                clean=False,
-                record=record,
-                queue_offsets=self.opener.log.queue_offsets,
-            )
-            if opened.error is not None:
-                text = f"it cannot be opened: {opened.error}"
-                each.not_opened(text, each.cut_to)
+            self._close(each)
+            try:
+                self._open(each, self.progress_files.get(name), self._record(each))
+            finally:
                 self._save_record(each)
-                raise PluginError(name, text)
-            self.plugin_flusher.forget(name)
-            self.loop.resume(name, opened.position)
-            self._save_record(each)
             self.after_change(self.plugins)
-            logger.info("plugin resumed plugin=%s from=%d", name, opened.position)
+            logger.info("plugin resumed plugin=%s from=%d", name, each.position)
 
     # ------------------------------------------------------------------ what is kept on disk
 
@@ -308,9 +272,20 @@ class Members:
         if not each.wait_outside():
             raise PluginError(each.name, "it has not returned from a call yet")
 
-    def _close(self, plugins: PluginSet, name: str) -> None:
-        hook, seconds = plugins.hooks[name].close, self.board.stall_seconds
-        self.board.calls.close_plugin(name, hook, seconds)
+    def _open(self, each: PluginRunner, file: ProgressFile | None, record: PluginRecord) -> None:
+        log = self.opener.log
+        progress = None if file is None else file.believable(log)
+        if progress is None:
+            progress = log.min_physical_offset
+        self.plugin_flusher.forget(each.name)
+        error = self.opener.open(
+            each, file, progress, clean=False, record=record, queue_offsets=log.queue_offsets
+        )
+        if error is not None:
+            raise PluginError(each.name, f"it cannot be opened: {error}")
+
+    def _close(self, each: PluginRunner) -> None:
+        self.board.calls.close_plugin(each.name, each.hooks.close, self.board.stall_seconds)
 
     def _use(self, plugins: PluginSet, *added: PluginRunner) -> None:
         known = {**self.board.runners, **{each.name: each for each in added}}
@@ -332,9 +307,6 @@ class Members:
         }
         names = tuple(sorted(plugins.plugins))
         Manifest(names, kept, master).save(self.root, self.disk)
-
-    def _progress_path(self, name: str) -> str:
-        return os.path.join(self.root, OWN_DIRECTORY, "progress", name)
 
 
 def _is_asked(each: PluginRunner) -> bool:

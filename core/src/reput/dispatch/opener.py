@@ -1,6 +1,8 @@
 """Opens and recovers one plugin: when a store is opened, or when the plugin is added or resumed.
 
 An exception, or a call that does not return, stops only this plugin: the store goes on without it.
+What its files, and the plugin, say about progress and queue offsets counts only as far as the log
+confirms it.
 """
 
 from __future__ import annotations
@@ -12,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from reput.dispatch.running.phase import Stopped
 from reput.dispatch.running.runner import Board, PluginRunner
 from reput.files.names import OWN_DIRECTORY
 from reput.files.system.disk import system_clock
@@ -20,9 +21,11 @@ from reput.log.progress import Progress, ProgressFile
 from reput.plugin.context import StoreContext
 
 if TYPE_CHECKING:
+    from reput.dispatch.records.manifest import Manifest
     from reput.dispatch.records.states import PluginRecord, PluginRecords
     from reput.files.system.disk import Disk
     from reput.log.damage import Loss
+    from reput.log.recovery.end import RecoveryReport
     from reput.log.writing.commitlog import CommitLog
     from reput.log.writing.queueoffsets import QueueFloors
     from reput.plugin.access import StoreAccess
@@ -31,20 +34,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["OPEN_SECONDS", "Opened", "PluginOpener"]
+__all__ = ["OPEN_SECONDS", "PluginOpener", "checked_offsets", "known_progress"]
 
 OPEN_SECONDS = 120.0
 """How long a plugin may take to open and recover, which may read much of its files."""
-
-
-@attrs.frozen
-class Opened:
-    """Result of opening a plugin."""
-
-    position: int
-    """Physical offset from which on it needs messages."""
-    error: BaseException | str | None = None
-    """Why the plugin cannot be used; None if it can."""
 
 
 @attrs.define(eq=False)
@@ -68,65 +61,81 @@ class PluginOpener:
     note_problem: Callable[[str], None] = lambda text: None
     """Adds to the problems of a read-only store."""
 
+    def runner(self, plugins: PluginSet, name: str, record: PluginRecord) -> PluginRunner:
+        """Return the runner of a plugin of ``plugins`` that is to be opened."""
+        return PluginRunner(
+            self.board,
+            name,
+            plugins.hooks[name],
+            self.log.min_physical_offset,
+            frozenset(plugins.plugins[name].requires),
+            record.skipped_count,
+        )
+
     def open(
         self,
-        plugins: PluginSet,
-        name: str,
+        each: PluginRunner,
         file: ProgressFile | None,
         progress: int,
         *,
         clean: bool,
         record: PluginRecord,
         queue_offsets: Mapping[tuple[str, int], int] | None = None,
-    ) -> Opened:
-        """Call `reput_open` and `reput_recover`, and in a store that takes puts `reput_ready`.
+    ) -> BaseException | str | None:
+        """Call `reput_open` and `reput_recover`; then the plugin runs, or is broken.
 
         Args:
-            plugins: the set that contains the plugin.
-            name: the plugin's name.
+            each: the plugin.
             file: its progress file; None if it dispatches nothing.
             progress: physical offset below which its files are known to be complete.
             clean: whether the store was closed by its last writer.
             record: the plugin's record.
-            queue_offsets: next queue offsets; None while a store is being opened, which calls
-                `make_ready` when it knows them.
+            queue_offsets: next queue offsets, with which `reput_ready` is called, too; None while a
+                store is being opened, which calls `make_ready` when it knows them.
+
+        Returns:
+            Why the plugin cannot be used; None if it can.
         """
-        context = self._context(name, clean=clean and record.is_clean)
-        end = self.log.max_physical_offset
+        context = self._context(each.name, clean=clean and record.is_clean)
+        low, end = self.log.min_physical_offset, self.log.max_physical_offset
         if record.cut_to is not None and self.writable:
             # After a failed flush the system may have dropped pages that it could not write, but
             # shows them until the next start. For this plugin the log ends where its files are
-            # sound.
-            progress = max(min(progress, record.cut_to), self.log.min_physical_offset)
+            # valid.
+            progress = max(min(progress, record.cut_to), low)
             end = min(end, progress)
-        hooks, position = plugins.hooks[name], None
+        hooks, position = each.hooks, None
+        error: BaseException | str | None = None
         if hooks.open is not None or hooks.recover is not None:
             position, error = self._call(
-                name, "reput_open", lambda: _open(hooks, context, end, progress)
+                each.name, "reput_open", lambda: _open(hooks, context, end, progress)
             )
-            if error is not None:
-                return Opened(progress, error)
         if position is None:
             position = progress
-        if not isinstance(position, int) or isinstance(position, bool):
-            return Opened(progress, f"reput_recover returned {position!r}, not an offset")
-        position = max(min(progress, position), self.log.min_physical_offset)
-        if self.writable and file is not None and position < progress:
-            # Before the first message comes again: after a crash the old progress must not stand
-            # over files that were being built again.
-            file.save(Progress(position))
-        error = None if queue_offsets is None else self.make_ready(plugins, name, queue_offsets)
-        return Opened(position, error)
+        elif not isinstance(position, int) or isinstance(position, bool):
+            error = f"reput_recover returned {position!r}, not an offset"
+        if error is None:
+            position = max(min(progress, position), low)
+            if self.writable and file is not None and position < progress:
+                # Before the first message comes again: after a crash the old progress must not
+                # stand over files that were being built again.
+                file.save(Progress(position))
+            if queue_offsets is not None:
+                error = self.make_ready(each, queue_offsets)
+        if error is None:
+            each.resume(position)
+        else:
+            each.not_opened(error, record.cut_to)
+        return error
 
     def make_ready(
-        self, plugins: PluginSet, name: str, queue_offsets: Mapping[tuple[str, int], int]
+        self, each: PluginRunner, queue_offsets: Mapping[tuple[str, int], int]
     ) -> BaseException | None:
         """Call `reput_ready` of a plugin that was opened; return why it cannot be used, or None."""
-        hook = plugins.hooks[name].ready
+        hook = each.hooks.ready
         if hook is None:
             return None
-        _, error = self._call(name, "reput_ready", lambda: hook(queue_offsets=queue_offsets))
-        return error
+        return self._call(each.name, "reput_ready", lambda: hook(queue_offsets=queue_offsets))[1]
 
     def _call(
         self, name: str, hook: str, function: Callable[[], Any]
@@ -138,25 +147,8 @@ class PluginOpener:
             return None, TimeoutError(f"{hook} has not returned after {OPEN_SECONDS:g} s")
         return call.result, call.error
 
-    def runner(
-        self, plugins: PluginSet, name: str, opened: Opened, record: PluginRecord
-    ) -> PluginRunner:
-        """Return the runner of a plugin that was opened, or could not be."""
-        runner = PluginRunner(
-            self.board,
-            name,
-            plugins.hooks[name],
-            opened.position,
-            frozenset(plugins.plugins[name].requires),
-            record.skipped_count,
-        )
-        if opened.error is not None:
-            runner.not_opened(opened.error, record.cut_to)
-        elif record.asked:
-            runner.suspend(Stopped.BY_USER)
-        return runner
-
-    def _progress_file(self, name: str) -> ProgressFile:
+    def progress_file(self, name: str) -> ProgressFile:
+        """Return the progress file of a plugin."""
         path = os.path.join(self.root, OWN_DIRECTORY, "progress", name)
         return ProgressFile(path, self.disk, self.records.unreadable)
 
@@ -172,7 +164,7 @@ class PluginOpener:
             replica=self.log.master is not None,
             recovery="reput" if self.log.keeps_records_after_damage else "rocketmq",
             light_queues=self.log.config.max_light_queues > 0,
-            recorded=lambda: self._progress_file(name).recorded(),
+            recorded=lambda: self.progress_file(name).recorded(),
             queue_floors=self.floors,
             note_loss=self._note_loss,
             note_problem=self.note_problem,
@@ -193,3 +185,53 @@ def _open(hooks: PluginHooks, context: StoreContext, end: int, progress: int) ->
     if hooks.recover is None:
         return None
     return hooks.recover(max_physical_offset=end, progress=progress)
+
+
+def known_progress(
+    log: CommitLog,
+    file: ProgressFile,
+    clean: bool,
+    recovery: RecoveryReport,
+    manifest: Manifest | None,
+) -> int:
+    """Return the physical offset below which a plugin's files are complete and flushed."""
+    recorded = file.known()  # as the search for the log's end has read it
+    if not recorded:
+        if manifest is not None:
+            return log.min_physical_offset  # new in this store: from the beginning
+        # RocketMQ wrote the store: after a close everything is dispatched; after a crash all is
+        # dispatched again from the file that recovery began to read at.
+        return recovery.end_offset if clean else recovery.start_offset
+    believable = file.believable_of(recorded, log)
+    if believable is not None:
+        if log.follows or not recovery.damages:
+            return believable
+        # The records of the damaged range are lost: what was derived from them must go, too.
+        return min(believable, recovery.damages[0].start_offset)
+    if recorded[0].physical_offset > recovery.end_offset:
+        return min(recovery.start_offset, recovery.end_offset)
+    return log.min_physical_offset
+
+
+def checked_offsets(plugins: PluginSet) -> dict[tuple[str, int], int] | None:
+    """Return the queue offsets of the first plugin that has them; None if none, or not valid."""
+    try:
+        asked = (hook() for _, hook in plugins.having("queue_offsets"))
+        answer = next((answer for answer in asked if answer is not None), None)
+    except (Exception, SystemExit) as error:  # a plugin may raise anything
+        logger.error("queue offsets not known, counted instead error=%r", error)
+        return None
+    if answer is None:
+        return None
+    if not isinstance(answer, Mapping) or not all(
+        isinstance(key, tuple)
+        and len(key) == 2
+        and isinstance(key[0], str)
+        and isinstance(key[1], int)
+        and isinstance(value, int)
+        and value >= 0
+        for key, value in answer.items()
+    ):
+        logger.error("queue offsets are nonsense, counted instead answer=%.200r", answer)
+        return None
+    return dict(answer)

@@ -32,16 +32,19 @@ class Feed:
 
     log: CommitLog
     board: Board
-    end: Callable[[], int]
-    """Returns the physical offset up to which may be dispatched now."""
     write_dead_letter: Callable[[str, DispatchBatch, BaseException], None]
     """Notes the first message of a batch durably."""
     enrichers: list[tuple[PluginRunner, Hook]] = attrs.field(factory=list, init=False)
     arrivers: list[tuple[PluginRunner, Hook]] = attrs.field(factory=list, init=False)
     awaited: tuple[set[str] | None, ...] = attrs.field(default=(), init=False)
     """For each waiting caller, the plugins it waits for, None for all; replaced as a whole."""
+    _is_durable: bool = attrs.field(init=False)
+    """Whether only what is on disk is dispatched."""
     _seen_limit: int = attrs.field(default=-1, init=False)
     _grew_at: float = attrs.field(default=-_BUSY_SECONDS, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._is_durable = self.log.config.reads_durable
 
     def use(self) -> None:
         """From the next batch on, call the hooks of the board's plugins, in their order."""
@@ -52,8 +55,10 @@ class Feed:
     # ------------------------------------------------------------------ how far, how fast
 
     def limit(self) -> int:
-        """Return the physical offset up to which may be dispatched now."""
-        limit = self.end()
+        """Return the physical offset up to which may be dispatched now: appended, or on disk."""
+        limit = self.log.max_physical_offset
+        if self._is_durable:
+            limit = min(self.log.flushed_offset, limit)
         if limit != self._seen_limit:
             if self._seen_limit >= 0:
                 self._grew_at = time.monotonic()

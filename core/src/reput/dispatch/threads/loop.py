@@ -81,19 +81,6 @@ class ReputLoop:
             self.wake()
             self._leave_empty()
 
-    def resume(self, name: str, position: int) -> None:
-        """Give a plugin messages again, from ``position`` on."""
-        with self.board.lock:
-            each = self.board.runners[name]
-            self._share(each)
-            each.resume(position)
-
-    def _share(self, each: PluginRunner) -> None:
-        """Move a plugin to the shared group."""
-        each.group = self.shared
-        self.wake()
-        self._leave_empty()
-
     def _leave_empty(self) -> None:
         """Forget the groups without a plugin, whose threads end."""
         self.own = [group for group in self.own if group.runners]
@@ -105,7 +92,9 @@ class ReputLoop:
             for each in group.runners:
                 is_quick = each.phase is Phase.RUNNING and each.figures.is_quick
                 if is_quick and each.position >= limit:
-                    self._share(each)
+                    each.group = self.shared
+            self.wake()
+            self._leave_empty()
             return not group.runners
 
     def _watch(self) -> None:

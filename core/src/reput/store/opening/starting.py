@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Final
 
 from reput.dispatch.holds import LiveHolds, RecordedHolds
 from reput.dispatch.members import Members
-from reput.dispatch.opener import PluginOpener
+from reput.dispatch.opener import PluginOpener, checked_offsets, known_progress
 from reput.dispatch.records.deadletters import DeadLetterFile
+from reput.dispatch.running.phase import Stopped
 from reput.dispatch.running.runner import Board
-from reput.dispatch.startplaces import checked_offsets, dispatch_limit, known_progress
 from reput.dispatch.status import live_state, recorded_state
 from reput.dispatch.threads.feed import Feed
 from reput.dispatch.threads.flusher import PluginFlusher
@@ -102,8 +102,7 @@ def start_writing(
     board = Board(settings.dispatch, held.calls)
     opener = _opener(asked, held, log, board, floors, door)
     _open_plugins(opener, held, settings, found)
-    feed = Feed(log, board, dispatch_limit(log, config), _dead_letters(asked))
-    loop = ReputLoop(feed, threads=asked.threads)
+    loop = ReputLoop(Feed(log, board, _dead_letters(asked)), threads=asked.threads)
     undoing.when_failed(loop.stop)
     loop.use(board.runners)
     log.flusher.call_after_flush(loop.wake)
@@ -115,7 +114,7 @@ def start_writing(
     def ready(plugins: PluginSet) -> Mapping[tuple[str, int], int]:
         queue_offsets = _queue_offsets(asked, plugins, log, loop, plugin_flusher, floors)
         # Before the first put: a file that counts too many messages must not hide the next ones.
-        _make_ready(opener, plugins, queue_offsets)
+        _make_ready(opener, queue_offsets)
         return queue_offsets
 
     if settings.master is None:
@@ -233,18 +232,17 @@ def _open_plugins(opener: PluginOpener, held: Held, settings: Settings, found: E
         progress = opener.log.min_physical_offset
         if file is not None:
             progress = known_progress(opener.log, file, held.clean, found.report, held.manifest)
-        opened = opener.open(plugins, name, file, progress, clean=held.clean, record=record)
-        opener.board.runners[name] = opener.runner(plugins, name, opened, record)
+        each = opener.runner(plugins, name, record)
+        error = opener.open(each, file, progress, clean=held.clean, record=record)
+        if record.asked and error is None:
+            each.suspend(Stopped.BY_USER)
+        opener.board.runners[name] = each
 
 
-def _make_ready(
-    opener: PluginOpener, plugins: PluginSet, queue_offsets: Mapping[tuple[str, int], int]
-) -> None:
-    for name, runner in opener.board.runners.items():
-        if runner.is_active:
-            error = opener.make_ready(plugins, name, queue_offsets)
-            if error is not None:
-                runner.fail(error)
+def _make_ready(opener: PluginOpener, queue_offsets: Mapping[tuple[str, int], int]) -> None:
+    for each in opener.board.runners.values():
+        if each.is_active and (error := opener.make_ready(each, queue_offsets)) is not None:
+            each.fail(error)
 
 
 def close_plugins(held: Held, plugins: PluginSet) -> None:
