@@ -397,7 +397,7 @@ def test_a_call_hangs_when_it_has_not_advanced_for_so_long():
     now[0] += 1.1
 
     assert call.idle_seconds > 1
-    assert not call.wait_while_advancing(1)
+    assert not call.wait(idle=1)
 
 
 # --------------------------------------------------------------------------- side by side

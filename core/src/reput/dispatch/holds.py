@@ -56,11 +56,11 @@ class LiveHolds:
 
     def still(self, asker: str) -> AbstractContextManager[Any]:
         """Return a lock; while held, no plugin is added, removed, suspended or resumed."""
-        return self._still_for(asker) if asker else self.live.still()
+        return self._still_for(asker) if asker else self.live.membership_lock()
 
     @contextlib.contextmanager
     def _still_for(self, asker: str) -> Iterator[None]:
-        lock = self.live.still()
+        lock = self.live.membership_lock()
         while not lock.acquire(timeout=_LOOK_SECONDS):
             runner = self.live.board.runners.get(asker)
             if runner is None or not runner.is_active:
@@ -193,7 +193,7 @@ class LiveHolds:
             if not each.may_run:
                 return None
             call = each.request(hook_name, hook)
-        if not call.wait_while_advancing(self.live.board.stall_seconds):
+        if not call.wait(idle=self.live.board.stall_seconds):
             each.is_stuck(call)
         return call
 

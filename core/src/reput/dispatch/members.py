@@ -191,7 +191,7 @@ class Members:
         """Follow requests of other processes and write changed records; never raises."""
         try:
             self.workers.look_after()
-            self.hear()
+            self.handle_requests()
             due = time.monotonic() - self._figures_at >= _FIGURES_SECONDS
             if due or self.board.changed.is_set():
                 self.board.changed.clear()
@@ -200,7 +200,7 @@ class Members:
         except OSError as error:
             logger.warning("records of plugins not written error=%s", error)
 
-    def hear(self) -> None:
+    def handle_requests(self) -> None:
         """Follow the requests of other processes."""
         for name, request in self.records.requests():
             try:
@@ -230,13 +230,16 @@ class Members:
             self.records.save(each.name, attrs.evolve(self._record(each), is_clean=sound))
 
     def queues_reach(self, physical_offset: int) -> bool:
-        """Whether every plugin that keeps queues has flushed everything below an offset."""
+        """Whether a plugin keeps queues, and all that do have flushed everything below an offset.
+
+        Without such a plugin RocketMQ must look for missing units.
+        """
         with self._lock:  # the set of plugins must not change meanwhile
             keepers = [each for each in self.board.runners.values() if each.hooks.queue_offsets]
-            return all(
+            return bool(keepers) and all(
                 each.position >= physical_offset
                 and self.plugin_flusher.is_flushed(each)
-                and each.failure is None
+                and each.is_active
                 for each in keepers
             )
 
@@ -258,7 +261,7 @@ class Members:
 
     # ------------------------------------------------------------------ parts
 
-    def still(self) -> threading.RLock:
+    def membership_lock(self) -> threading.RLock:
         """Return a lock; while held, no plugin is added, removed, suspended or resumed."""
         return self._lock
 

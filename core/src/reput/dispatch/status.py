@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from reput.dispatch.running.phase import READING, WAITING, Phase, PluginState
+from reput.dispatch.running.phase import READING, WAITING, Phase, PluginFigures, PluginState
 from reput.errors import CorruptFileError
 
 if TYPE_CHECKING:
@@ -23,8 +23,6 @@ def live_state(
     each: PluginRunner, loop: ReputLoop, log: CommitLog, config: DispatchConfig, version: str
 ) -> PluginState:
     """Return the state of a plugin of a writable store."""
-    end = log.max_physical_offset
-    position = end if each.hooks.dispatch is None else each.position
     state, error, halted = each.phase.shown, each.last_error, loop.board.halted
     if state == Phase.RUNNING:
         error = loop.unread(each)
@@ -32,6 +30,36 @@ def live_state(
         state, error = Phase.HALTED.value, f"plugin {halted!r} halted all dispatching"
     elif state == Phase.RUNNING and each.is_waiting:
         state, error = WAITING, f"it requires {', '.join(sorted(each.requires))}"
+    return _state(each, log, config, version, state, error, each.figures.shown)
+
+
+def recorded_state(
+    each: PluginRunner,
+    record: PluginRecord,
+    log: CommitLog,
+    config: DispatchConfig,
+    version: str,
+) -> PluginState:
+    """Return the state of a plugin of a read-only store, as the last writer recorded it."""
+    state, error = READING, each.last_error
+    if error:
+        state = Phase.SUSPENDED.value
+    elif record.state in (Phase.SUSPENDED, Phase.STALLED, Phase.RETRYING, Phase.HALTED):
+        state, error = record.state, record.last_error
+    return _state(each, log, config, version, state, error, record)
+
+
+def _state(
+    each: PluginRunner,
+    log: CommitLog,
+    config: DispatchConfig,
+    version: str,
+    state: str,
+    error: str | None,
+    figures: PluginFigures,
+) -> PluginState:
+    end = log.max_physical_offset
+    position = end if each.hooks.dispatch is None else each.position
     count, exact = _lag(log, position, end)
     return PluginState(
         name=each.name,
@@ -43,34 +71,7 @@ def live_state(
         lag_count=count,
         lag_is_exact=exact,
         policy=config.policy_of(each.name),
-        **each.figures.shown.figures(),
-    )
-
-
-def recorded_state(
-    each: PluginRunner,
-    record: PluginRecord,
-    log: CommitLog,
-    config: DispatchConfig,
-    version: str,
-) -> PluginState:
-    """Return the state of a plugin of a read-only store, as the last writer recorded it."""
-    end = log.max_physical_offset
-    position = end if each.hooks.dispatch is None else each.position
-    error = each.last_error
-    count, exact = _lag(log, position, end)
-    stopped = record.state in (Phase.SUSPENDED, Phase.STALLED, Phase.RETRYING, Phase.HALTED)
-    return PluginState(
-        name=each.name,
-        version=version,
-        state=Phase.SUSPENDED.value if error else record.state if stopped else READING,
-        dispatched_to=position,
-        lag_size=max(end - position, 0),
-        last_error=error or (record.last_error if stopped else None),
-        lag_count=count,
-        lag_is_exact=exact,
-        policy=config.policy_of(each.name),
-        **record.figures(),
+        **figures.figures(),
     )
 
 

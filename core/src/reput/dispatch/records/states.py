@@ -29,7 +29,6 @@ __all__ = ["RESUME", "SUSPEND", "PluginRecord", "PluginRecords"]
 SUSPEND: Final = "suspend"
 RESUME: Final = "resume"
 _READ_SIZE = 1 << 20
-_SUFFIX = ".json"
 
 
 @attrs.frozen(kw_only=True)
@@ -42,7 +41,7 @@ class PluginRecord(PluginFigures):
     is_clean: bool = True
     """Whether the plugin was closed with everything flushed, or is still active."""
     cut_to: int | None = None
-    """After a failed flush: progress up to which the plugin's files are sound; else None."""
+    """After a failed flush: progress up to which the plugin's files are valid; else None."""
     last_error: str | None = None
     timestamp: int = 0
     """When the record was written, ms."""
@@ -73,7 +72,7 @@ class PluginRecords:
     def names(self) -> list[str]:
         """Return the names of plugins that have a record, sorted."""
         entries = self.disk.list(self._path("plugins"))
-        found = (each.name.removesuffix(_SUFFIX) for each in entries if each.name.endswith(_SUFFIX))
+        found = (each.name.removesuffix(".json") for each in entries if each.name.endswith(".json"))
         return sorted(name for name in found if is_safe_name(name))
 
     def is_sound(self, plugin: str) -> bool:
@@ -82,7 +81,7 @@ class PluginRecords:
 
     def path(self, plugin: str) -> str:
         """Return the path of a plugin's record."""
-        return self._path("plugins", f"{plugin}{_SUFFIX}")
+        return self._path("plugins", f"{plugin}.json")
 
     def _read(self, plugin: str) -> PluginRecord | None:
         text = self.disk.read_if_exists(self.path(plugin), _READ_SIZE)
@@ -105,15 +104,6 @@ class PluginRecords:
             self.disk.make_directory(os.path.dirname(path))
             self.disk.replace(path, json.dumps(attrs.asdict(record), indent=2).encode() + b"\n")
             self._saved[plugin] = attrs.evolve(record, timestamp=0)
-
-    def forget(self, plugin: str) -> None:
-        """Remove a plugin's record."""
-        with self._lock:
-            self._saved.pop(plugin, None)
-            path = self.path(plugin)
-            if self.disk.exists(path):
-                self.disk.remove(path)
-                self.disk.flush_directory(os.path.dirname(path))
 
     # ------------------------------------------------------------------ requests
 

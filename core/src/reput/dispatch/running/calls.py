@@ -27,6 +27,7 @@ logger = logging.getLogger(__name__)
 
 __all__ = ["PluginCalls", "is_users_interrupt", "texts_of"]
 
+_CLOSE: Final = "reput_close"
 _EXIT_CODE: Final = 70
 
 
@@ -100,7 +101,7 @@ class PluginCalls:
             plugin is inside of the same hook on another thread.
         """
         with self.lock:
-            if call.thread or call.is_done or (self._is_refusing and not call.is_last):
+            if call.thread or call.is_done or (self._is_refusing and call.hook != _CLOSE):
                 return False
             if call.line is None:  # else the plugin's thread makes its calls one by one
                 for other in self._entered.copy():
@@ -134,7 +135,6 @@ class PluginCalls:
         *,
         then: Callable[[Call], None] | None = None,
         after: Callable[[Call], None] | None = None,
-        is_last: bool = False,
     ) -> Call:
         """Have a plugin's thread make a call, after those requested earlier; return the call.
 
@@ -144,17 +144,16 @@ class PluginCalls:
             function: makes the call.
             then: see `Call`.
             after: see `Call`.
-            is_last: make the call even after `refuse`.
 
         Raises:
             StoreClosedError: no more calls are made.
         """
         with self.lock:
-            if self._is_refusing and not is_last:
+            if self._is_refusing and hook != _CLOSE:
                 raise StoreClosedError(self.root)
             line = self.line_of(plugin)
             call = Call(plugin, hook, self.now, self.lock, function, then, after)
-            call.is_last, call.line, call.advanced = is_last, line, self.now()
+            call.line, call.advanced = line, self.now()
             self._entered[call] = None
             line.post(call)
         return call
@@ -176,16 +175,13 @@ class PluginCalls:
         if line is not None:
             line.end()
 
-    def close_plugin(
-        self, plugin: str, hook: Callable[[], Any] | None, seconds: float, *, is_last: bool = False
-    ) -> None:
+    def close_plugin(self, plugin: str, hook: Callable[[], Any] | None, seconds: float) -> None:
         """Have a plugin close its files, unless it is inside of another call.
 
         Args:
             plugin: the plugin's name.
             hook: its `reput_close`; None if it has none.
             seconds: how long to wait while the call does not advance.
-            is_last: make the call even after `refuse`.
         """
         if hook is None:
             return
@@ -193,8 +189,8 @@ class PluginCalls:
         if hanging:
             logger.error("plugin hangs and is left plugin=%s hook=%s", plugin, hanging[0].hook)
             return
-        call = self.request(plugin, "reput_close", hook, is_last=is_last)
-        if not call.wait_while_advancing(seconds):
+        call = self.request(plugin, _CLOSE, hook)
+        if not call.wait(idle=seconds):
             logger.error("plugin does not return from closing plugin=%s", plugin)
         elif call.error is not None:
             logger.error("plugin failed while closing plugin=%s error=%r", plugin, call.error)
@@ -203,8 +199,11 @@ class PluginCalls:
 
     def running(self, plugin: str | None = None) -> list[Call]:
         """Return the calls of a plugin, or of all, that have not returned, oldest first."""
-        calls = [call for call in self._entered.copy() if not call.is_done]
-        return calls if plugin is None else [call for call in calls if call.plugin == plugin]
+        return [
+            call
+            for call in self._entered.copy()
+            if not call.is_done and (plugin is None or call.plugin == plugin)
+        ]
 
     def wait_outside(self, plugin: str, seconds: float) -> bool:
         """Wait until no call of a plugin is requested or under way.
@@ -212,16 +211,16 @@ class PluginCalls:
         Returns:
             False if a call of it is still running and has not advanced for ``seconds``.
         """
-        return all(call.wait_while_advancing(seconds) for call in self.running(plugin))
+        return all(call.wait(idle=seconds) for call in self.running(plugin))
 
     # ------------------------------------------------------------------ the end
 
     def refuse(self) -> None:
-        """Begin no more calls, also of those requested: plugins are about to be closed."""
+        """Begin no more calls, also of those requested, but those that close a plugin."""
         with self.lock:
             self._is_refusing = True
         for call in self.running():
-            if not call.is_last and call.give_up():
+            if call.hook != _CLOSE and call.give_up():
                 self._end(call)
 
     def after_last(self, callback: Callable[[], None]) -> list[Call]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import threading
 import time
 from collections import deque
@@ -48,8 +49,6 @@ class Call:
     ends_child: bool = False
     """Whether a child that the hook forks ends when the hook returns in it: the call is made on one
     of the store's own threads, and the child must not go on as if the store were its own."""
-    is_last: bool = False
-    """Whether the call is made even after `PluginCalls.refuse`."""
     line: PluginThread | None = None
     """The thread that the call was requested from; None if the caller makes the call itself."""
     result: Any = None
@@ -82,23 +81,30 @@ class Call:
         """Seconds since the call last advanced."""
         return self.now() - self.advanced
 
-    def wait(self, seconds: float | None) -> bool:
-        """Wait until the call is done, at most ``seconds``; return whether it is.
+    def wait(self, seconds: float = math.inf, *, idle: float = math.inf) -> bool:
+        """Wait until the call is done; return whether it is.
 
         If the plugin has no thread, this thread makes the call.
+
+        Args:
+            seconds: return after this time in any case.
+            idle: return when the call has not advanced for so long.
         """
-        deadline = None if seconds is None else time.monotonic() + seconds
+        deadline = time.monotonic() + seconds
+        if self.line is not None:
+            self.line.attend()
         while not self.is_done:
-            if self.line is not None:
-                self.line.attend()
             with self.lock:
                 self.ended = ended = self.ended or Flag()
+            call = self.under_way
+            left = min(deadline - time.monotonic(), idle - call.idle_seconds, _LONGEST_WAIT)
             # The ending thread sets `is_done` and then looks for the flag; this one the reverse.
-            left = _LONGEST_WAIT if deadline is None else deadline - time.monotonic()
-            if left <= 0 or self.is_done:
-                return self.is_done
-            ended.wait(min(left, _LONGEST_WAIT))
-        return True
+            if call.is_made_here or left <= 0 or self.is_done:
+                break
+            ended.wait(left)
+            if self.line is not None:  # its thread could perhaps not be started before
+                self.line.attend()
+        return self.is_done
 
     def give_up(self) -> bool:
         """Do not make the call if it has not begun; return whether it will not be made."""
@@ -107,54 +113,28 @@ class Call:
                 self.is_done = True
         return not self.thread
 
-    def wait_while_advancing(self, seconds: float, deadline: float | None = None) -> bool:
-        """Wait until the call is done; return whether it is.
 
-        Args:
-            seconds: return when the call has not advanced for so long.
-            deadline: return at this time of `time.monotonic` in any case; None for no limit.
-        """
-        if self.line is not None:
-            self.line.attend()
-        while not self.is_done:
-            call = self.under_way
-            left = seconds - call.idle_seconds
-            if deadline is not None:
-                left = min(left, deadline - time.monotonic())
-            if call.is_made_here or left <= 0:
-                return False
-            self.wait(left)
-        return True
-
-
+@attrs.define(eq=False)
 class PluginThread:
     """The queue of one plugin's calls, and the thread that makes them."""
 
-    def __init__(
-        self, plugin: str, make: Callable[[Call], object], *, threads: bool, stays: bool
-    ) -> None:
-        """Make the queue, which is empty.
-
-        Args:
-            plugin: the plugin's name.
-            make: makes a call on the thread that it is called on.
-            threads: whether there may be a thread.
-            stays: whether the thread stays while nothing is requested.
-        """
-        self._plugin = plugin
-        self._make = make
-        self._threads = threads
-        self._stays = stays
-        self._lock = new_lock()
-        self._queue: deque[Call] = deque()
-        """The first may be under way, or done."""
-        self._awake = Flag()
-        self._thread: threading.Thread | None = None
-        self._gone = Flag()
-        """Set when `_thread` has ended."""
-        self._maker = 0
-        """The thread that makes the calls now; 0 if none does."""
-        self._work: Callable[[], float | None] | None = None
+    plugin: str
+    make: Callable[[Call], object]
+    """Makes a call on the thread that it is called on."""
+    threads: bool
+    """Whether there may be a thread."""
+    stays: bool
+    """Whether the thread stays while nothing is requested."""
+    _lock: threading.RLock = attrs.field(factory=new_lock)
+    _queue: deque[Call] = attrs.field(factory=deque)
+    """The first may be under way, or done."""
+    _awake: Flag = attrs.field(factory=Flag)
+    _thread: threading.Thread | None = None
+    _gone: Flag = attrs.field(factory=Flag)
+    """Set when `_thread` has ended."""
+    _maker: int = 0
+    """The thread that makes the calls now; 0 if none does."""
+    _work: Callable[[], float | None] | None = None
 
     @property
     def under_way(self) -> Call | None:
@@ -165,16 +145,16 @@ class PluginThread:
         """Add a call to the queue."""
         with self._lock:
             self._queue.append(call)
-        if self._threads:
+        if self.threads:
             self.wake()
 
     def wake(self) -> bool:
         """Have the thread look for requests and work; False if there is no thread."""
-        if not self._threads:
+        if not self.threads:
             return False
         with self._lock:
             if self._thread is None:
-                name, self._gone = f"reput-{self._plugin}", Flag()
+                name, self._gone = f"reput-{self.plugin}", Flag()
                 thread = threading.Thread(target=self._run, args=(self._gone,), name=name)
                 thread.daemon = True
                 try:
@@ -183,7 +163,7 @@ class PluginThread:
                     # A limit on processes, or the interpreter is ending. On the caller's thread a
                     # call that hangs holds up the caller; but without the call its work would be
                     # lost.
-                    logger.warning("no thread plugin=%s error=%s", self._plugin, error)
+                    logger.warning("no thread plugin=%s error=%s", self.plugin, error)
                     return False
                 self._thread = thread
             self._awake.set()  # under the lock: `_run` sees it before it ends
@@ -191,7 +171,7 @@ class PluginThread:
 
     def attend(self) -> None:
         """Have the queue's calls made: by the thread, or on this one if there is none."""
-        if not (self._threads and self.wake()):
+        if not (self.threads and self.wake()):
             self._make_all()
 
     def do(self, work: Callable[[], float | None], *, stays: bool) -> None:
@@ -201,12 +181,12 @@ class PluginThread:
             work: requests a call if one is due; returns seconds until the next, None for never.
             stays: whether the thread stays while nothing is requested and no work waits for a time.
         """
-        self._work, self._stays = work, self._stays and stays
+        self._work, self.stays = work, self.stays and stays
         self.wake()
 
     def end(self) -> None:
         """Let the thread end when the queue is empty; wait for it unless a call is under way."""
-        self._stays, self._work = False, None
+        self.stays, self._work = False, None
         thread, gone = self._thread, self._gone
         self._awake.set()
         if thread is not None and self.under_way is None and gone.wait(_LONGEST_WAIT):
@@ -226,7 +206,7 @@ class PluginThread:
         try:
             while (call := self._next(outer)) is not None:
                 call.ends_child = on_own_thread
-                self._make(call)
+                self.make(call)
         finally:
             if self._maker == me:
                 self._maker = outer
@@ -253,7 +233,7 @@ class PluginThread:
             seconds = None if work is None else work()
             with self._lock:
                 waits = seconds is not None or self._awake.is_set()
-                if not (self._queue or self._stays or waits):
+                if not (self._queue or self.stays or waits):
                     self._thread = None
                     break
             self._awake.wait(seconds)

@@ -112,7 +112,7 @@ class Board:
         """Have ``listener`` called whenever a plugin's state has changed."""
         self._listeners.append(listener)
 
-    def tell(self) -> None:
+    def notify_changed(self) -> None:
         """Notify all that a plugin's state has changed."""
         self.changed.set()
         self.notify_moved()
@@ -212,11 +212,6 @@ class PluginRunner:
         return is_usable and (not self.requires or not self.is_waiting)
 
     @property
-    def wants_messages(self) -> bool:
-        """Whether the plugin dispatches and may run, so that a caller may wait for it."""
-        return self.hooks.dispatch is not None and self.may_run
-
-    @property
     def may_dispatch(self) -> bool:
         """Whether the plugin may be given messages now, and is not in a pause."""
         board = self._board
@@ -312,7 +307,7 @@ class PluginRunner:
             seconds = self._board.stall_seconds
             self.last_error = f"{call.hook} has not returned after {seconds:g} s"
         logger.error("plugin stalled plugin=%s hook=%s", self.name, call.hook)
-        self._board.tell()
+        self._board.notify_changed()
         return True
 
     @property
@@ -336,7 +331,7 @@ class PluginRunner:
                 return
             self.phase, self._stalled_in, self.last_error = Phase.RUNNING, None, None
         logger.warning("plugin came back plugin=%s", self.name)
-        self._board.tell()
+        self._board.notify_changed()
 
     def _fail_if_it_failed(self, call: Call) -> None:
         if call.error is not None:
@@ -450,7 +445,7 @@ class PluginRunner:
                 self._board.halt(self.name)
         happened = "dispatching halted" if is_halting else "plugin suspended"
         logger.error("%s plugin=%s", happened, self.name, exc_info=error)
-        self._board.tell()
+        self._board.notify_changed()
 
     def flush_failed(self, error: BaseException, cut_to: int | None) -> None:
         """Note that a flush failed.
@@ -477,7 +472,7 @@ class PluginRunner:
             self.phase, self.stopped = Phase.BROKEN, Stopped.BY_FAILURE
             self.last_error, self.cut_to = text, cut_to
         logger.error("plugin not usable plugin=%s error=%s", self.name, text)
-        self._board.tell()
+        self._board.notify_changed()
 
     # ------------------------------------------------------------------ suspending and resuming
 
@@ -490,7 +485,7 @@ class PluginRunner:
             if self.phase is not Phase.BROKEN:
                 self.phase = Phase.SUSPENDED
         logger.info("plugin suspended plugin=%s reason=asked for", self.name)
-        self._board.tell()
+        self._board.notify_changed()
 
     def resume(self, position: int) -> None:
         """Give the plugin, which was opened again, messages from ``position`` on."""
@@ -502,7 +497,7 @@ class PluginRunner:
             self.figures.forget_times()
             self._board.go_on(self.name)
             self.phase = Phase.RUNNING
-        self._board.tell()
+        self._board.notify_changed()
 
 
 def text_of(error: BaseException) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -83,16 +84,6 @@ class PluginFlusher:
         self._is_over = False
         self._stop = Flag()
         self._threads: list[threading.Thread] = []
-
-    @property
-    def queue_plugins(self) -> list[str]:
-        """Names of the plugins that keep queues.
-
-        RocketMQ looks for missing units only after the checkpoint's time of queues, which stays
-        unchanged without such a plugin.
-        """
-        runners = self._board.runners.values()
-        return [each.name for each in runners if each.hooks.queue_offsets is not None]
 
     # ------------------------------------------------------------------ one round
 
@@ -249,10 +240,10 @@ class PluginFlusher:
         self, requested: Sequence[tuple[PluginRunner, Call]], patience: float | None
     ) -> dict[str, str]:
         """Wait for flushes; return why plugins were not flushed."""
-        deadline = None if patience is None else time.monotonic() + patience
+        deadline = math.inf if patience is None else time.monotonic() + patience
         missed = {}
         for each, call in requested:
-            if call.wait_while_advancing(self._board.stall_seconds, deadline):
+            if call.wait(deadline - time.monotonic(), idle=self._board.stall_seconds):
                 continue
             earlier = call.under_way
             if earlier.is_made_here:
@@ -282,14 +273,16 @@ class PluginFlusher:
     # ------------------------------------------------------------------ the checkpoint
 
     def _save_checkpoint(self) -> None:
-        flushes = [self._flushes.get(name) for name in self.queue_plugins]
-        # Up to this store time, all messages are in flushed queues.
-        kept = [each.covered.store_timestamp if each and each.covered else 0 for each in flushes]
-        note = self.log_note
+        note, kept = self.log_note, []
+        for each in self._board.runners.values():
+            if each.hooks.queue_offsets is not None:
+                covered = self._of(each).covered
+                kept.append(0 if covered is None else covered.store_timestamp)
         old = note.checkpoint
         note.checkpoint = attrs.evolve(
             old,
             log_timestamp=note.last.store_timestamp or old.log_timestamp,
+            # Up to this time, all messages are in flushed queues.
             queues_timestamp=min(kept, default=0) or old.queues_timestamp,
             index_timestamp=self._index_timestamp or old.index_timestamp,
         )
@@ -356,7 +349,7 @@ class PluginFlusher:
             try:
                 each_round()
             except Exception:
-                logger.exception("requests not heard, tried again")
+                logger.exception("requests not handled, tried again")
 
 
 def _index_timestamp(answer: object) -> int:

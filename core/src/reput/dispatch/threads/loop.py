@@ -116,7 +116,7 @@ class ReputLoop:
     def _split_slow(self) -> None:
         """Split plugins that hold up others into groups with threads of their own."""
         members, call = self.shared.runners, self.shared.call
-        if len([each for each in members if each.wants_messages]) < 2:
+        if len([each for each in members if each.hooks.dispatch and each.may_run]) < 2:
             return
         for each in members:
             inside = call is not None and call.plugin == each.name
@@ -233,12 +233,15 @@ class ReputLoop:
         deadline = None if timeout is None else time.monotonic() + timeout
 
         def is_awaited(each: PluginRunner) -> bool:
-            return (names is None or each.name in names) and each.wants_messages
+            is_named = names is None or each.name in names
+            return is_named and each.hooks.dispatch is not None and each.may_run
 
         def reached() -> int:
-            runners = self.board.runners.values()
-            places = [each.place.position for each in runners if is_awaited(each)]
-            return min(places, default=physical_offset)
+            low = physical_offset
+            for each in self.board.runners.values():
+                if is_awaited(each) and each.place.position < low:
+                    low = each.place.position
+            return low
 
         try:
             self.feed.begin_waiting(names)
@@ -247,7 +250,7 @@ class ReputLoop:
                 left = None if deadline is None else deadline - time.monotonic()
                 if left is not None and left <= 0:
                     return False
-                for group in self.groups:
+                for group in (self.shared, *self.own):
                     error = group.unreadable
                     if error is not None and any(is_awaited(each) for each in group.runners):
                         raise error

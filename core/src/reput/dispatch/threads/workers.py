@@ -10,7 +10,6 @@ The store's clock may jump either way, so a thread that waits for a time sleeps 
 from __future__ import annotations
 
 import logging
-import math
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
@@ -168,7 +167,7 @@ class Workers:
         for work in list(self._works.values()):
             call = work.request()
             if call is not None:
-                call.wait_while_advancing(math.inf)
+                call.wait()
         return self.next_due
 
     @property
@@ -206,7 +205,7 @@ class Workers:
         for work in works:
             for call in work.runner.calls:
                 left = max(deadline - time.monotonic(), 0)
-                if call.hook == _HOOK and not (call.is_made_here or call.wait(left)):
+                if call.hook == _HOOK and not call.wait(left) and not call.is_made_here:
                     logger.error(
                         "plugin hangs and is left plugin=%s hook=reput_work", work.runner.name
                     )

@@ -132,7 +132,7 @@ class Closer:
         if self.is_closed:  # an exception ended an earlier call before the files were released
             # A flush that was under way ends by itself; until then the lock is kept.
             for call in self.calls.running():
-                call.wait_while_advancing(self.timeout_ms / 1_000)
+                call.wait(idle=self.timeout_ms / 1_000)
             self.release()
             return
         if self.members is not None:
@@ -173,7 +173,7 @@ class Closer:
             plugin_flusher.log_note.close(self.log, self.log.last_record_offset)
             # `abort` may be removed only if a plugin wrote all queues, as RocketMQ then looks for
             # no missing units. For reput the log's note says that the store was closed.
-            if plugin_flusher.queue_plugins and members.queues_reach(self.log.max_physical_offset):
+            if members.queues_reach(self.log.max_physical_offset):
                 self.abort.remove()
             else:
                 self.abort.leave()
@@ -187,4 +187,4 @@ class Closer:
 
     def _close_plugins(self) -> None:
         for name, hooks in self.active.set.hooks.items():
-            self.calls.close_plugin(name, hooks.close, self.timeout_ms / 1_000, is_last=True)
+            self.calls.close_plugin(name, hooks.close, self.timeout_ms / 1_000)

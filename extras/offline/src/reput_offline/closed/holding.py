@@ -32,7 +32,7 @@ from reput.log import (
     save_checked,
 )
 from reput.record.layout import BLANK_MAGIC, SIZE_AND_MAGIC
-from reput.storefiles import Manifest, Phase, path_argument, refuse_unfinished
+from reput.storefiles import Phase, path_argument, refuse_unfinished
 from reput_offline.closed.looking import Traces
 
 if TYPE_CHECKING:
@@ -158,9 +158,10 @@ class ClosedStore(Traces):
             raise PluginNotFoundError(plugin, f"the store at {self.root} does not use it; {known}")
         self._forgotten(plugin)
         config = {name: options for name, options in manifest.config.items() if name != plugin}
-        Manifest(tuple(name for name in used if name != plugin), config).save(self.root, self.disk)
+        rest = tuple(name for name in used if name != plugin)
+        attrs.evolve(manifest, plugins=rest, config=config).save(self.root, self.disk)
         self.records.withdraw(plugin)
-        self.records.forget(plugin)
+        self._forget_record(plugin)
 
     def replace_directories(
         self, plugin: str, built: str, names: Sequence[str], *, aside: str
@@ -195,9 +196,15 @@ class ClosedStore(Traces):
                 disk.rename(os.path.join(built, name), self._path(name))
         disk.flush_directory(self.root)
         # The record of the old files, of a failed flush say, is void for the new ones.
-        self.records.forget(plugin)
+        self._forget_record(plugin)
         fingerprint = fingerprint_of(log, last) if last >= 0 else 0
         file.save(Progress(log.max_physical_offset, last, fingerprint))
+
+    def _forget_record(self, plugin: str) -> None:
+        path = self.records.path(plugin)
+        if self.disk.exists(path):
+            self.disk.remove(path)
+            self.disk.flush_directory(os.path.dirname(path))
 
     # ------------------------------------------------------------------ more of its log
 
