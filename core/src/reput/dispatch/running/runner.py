@@ -488,13 +488,15 @@ class PluginRunner:
         self._board.notify_changed()
 
     def resume(self, position: int) -> None:
-        """Give the plugin, which was opened again, messages from ``position`` on."""
+        """Give the plugin, which was opened just now, messages from ``position`` on."""
         with self._board.lock:
             self.place = Place(position)
             self.retries.succeeded()
             self._skipped_in_a_row = 0
             self.last_error = self.cut_to = self._stalled_in = self.stopped = None
             self.figures.forget_times()
+            if self.phase is Phase.RUNNING:
+                return
             self._board.go_on(self.name)
             self.phase = Phase.RUNNING
         self._board.notify_changed()
