@@ -147,3 +147,23 @@ def test_a_closed_log_is_marked_until_it_is_flushed_again(tmp_path):
     assert beside is None
     assert flushed is None
     assert noted().physical_offset == 2 * receipt.end_offset
+
+
+def test_a_mark_does_not_count_if_a_later_writer_went_on_in_the_next_file(tmp_path):
+    config = {"commitlog": {"file_size": 4096}}
+    notes = [tmp_path / "reput" / "flushed", tmp_path / "checkpoint"]
+    with reput.open(tmp_path, plugins=[], threads=False, config=config) as store:
+        first = store.put(reput.Message("t", bytes(2_000)))
+    marked = [note.read_bytes() for note in notes]
+    with reput.open(tmp_path, plugins=[], threads=False) as store:
+        second = store.put(reput.Message("t", bytes(2_000)))  # after a blank
+    for note, data in zip(notes, marked, strict=True):
+        note.write_bytes(data)  # as a copy that was made before has them
+    at_mark = LogNote.of(str(tmp_path), Disk()).closed()
+
+    with reput.open(tmp_path, plugins=[], threads=False) as store:
+        end = store.log.max_physical_offset
+
+    assert at_mark.physical_offset == first.end_offset
+    assert second.physical_offset == 4096
+    assert end == second.end_offset

@@ -33,7 +33,6 @@ CANNOT_PANIC = {
     "Appender.is_appending",
     "Appender.last_record_offset",
     "Appender.let_go",
-    "Appender.move_end",
     "Appender.move_record_limit",
     "Appender.record_limit",
     "Appender.refuse",

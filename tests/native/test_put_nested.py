@@ -87,7 +87,6 @@ def test_every_method_is_called_while_the_queue_offsets_are_read(tmp_path, engin
         calls = [
             lambda: store.log.ask_to_wake(lambda: None),
             appender.call_wake,
-            lambda: appender.move_end(appender.end_offset),
             lambda: appender.move_record_limit(appender.record_limit),
             appender.allow,
             lambda: appender.next_queue_offset(("T", 1)),

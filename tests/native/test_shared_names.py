@@ -88,7 +88,6 @@ APPENDER_CALLS = [
     lambda made: made.start_queues([]),
     lambda made: made.put_at_once(None, [], ()),
     lambda made: made.move_record_limit(1.5),
-    lambda made: made.move_end(1 << 63),
 ]
 
 

@@ -169,10 +169,6 @@ impl Appender {
 
     // ------------------------------------------------------------------ the reader
 
-    fn move_end(&self, py: Python<'_>, end_offset: i64) {
-        self.end(py).end_offset = end_offset;
-    }
-
     fn ask_to_wake(&self, py: Python<'_>, wake: Py<PyAny>) {
         let old = self.end(py).wake.replace(wake);
         drop(old);

@@ -44,18 +44,10 @@ class LossLedger:
         self._disk = disk
         self._clock = clock
         self._lock = new_lock()  # reentrant, for signal handlers
-        self._entries: tuple[Loss, ...] = ()  # replaced whole, so that readers need no lock
-        self._pending: frozenset[Loss] = frozenset()
-
-    @property
-    def entries(self) -> tuple[Loss, ...]:
-        """All losses, oldest first."""
-        return self._entries
-
-    @property
-    def pending(self) -> frozenset[Loss]:
+        self.entries: tuple[Loss, ...] = ()
+        """All losses, oldest first; replaced whole, so that readers need no lock."""
+        self.pending: frozenset[Loss] = frozenset()
         """Losses for which the change of the log's bytes may not have been completed."""
-        return self._pending
 
     def load(self, *, writable: bool) -> None:
         """Read the file and skip damaged lines; a writer keeps a copy of a damaged file."""
@@ -76,7 +68,7 @@ class LossLedger:
             entries.append(loss)
             if is_pending:
                 pending.add(loss)
-        self._entries, self._pending = tuple(entries), frozenset(pending)
+        self.entries, self.pending = tuple(entries), frozenset(pending)
         self.damaged_count = damaged
         if damaged:
             self._set_aside(damaged)
@@ -93,15 +85,12 @@ class LossLedger:
         # First the copy, then the replacement: a crash in between leaves the ledger as it was.
         kept = unused_path(self._disk, directory, f"{_NAME}.damaged")
         self._disk.replace(kept, self._disk.read_file(self.path))
-        self._save(self._entries, self._pending)
+        self._save(self.entries, self.pending)
 
     def between(self, start: int, end: int) -> tuple[Loss, ...]:
         """Return the losses that overlap ``[start, end)``."""
-        entries = self._entries
-        if not entries:
-            return ()
         return tuple(
-            loss for loss in entries if loss.start_offset < end and start < loss.end_offset
+            loss for loss in self.entries if loss.start_offset < end and start < loss.end_offset
         )
 
     def begin(self, losses: Sequence[Loss]) -> list[Loss]:
@@ -113,41 +102,41 @@ class LossLedger:
         """
         with self._lock:
             known = [self.interrupted(loss) or self._dated(loss) for loss in losses]
-            fresh = [loss for loss in dict.fromkeys(known) if loss not in self._pending]
+            fresh = [loss for loss in dict.fromkeys(known) if loss not in self.pending]
             if fresh:
                 # Entries of skipped bytes that are now filled or cut are replaced.
                 kept = [
                     other
-                    for other in self._entries
+                    for other in self.entries
                     if other.action != SKIPPED or not any(_covers(loss, other) for loss in fresh)
                 ]
-                self._save((*kept, *fresh), self._pending.union(fresh))
+                self._save((*kept, *fresh), self.pending.union(fresh))
         return known
 
     def finish(self) -> None:
         """Note that all pending changes are on disk."""
         with self._lock:
-            if self._pending:
-                self._save(self._entries, frozenset())
+            if self.pending:
+                self._save(self.entries, frozenset())
 
     def note(self, loss: Loss) -> bool:
         """Note a loss whose bytes are skipped and not changed; False if it is known already."""
         with self._lock:
-            known = (other for other in self._entries if other.action != CUT)
+            known = (other for other in self.entries if other.action != CUT)
             if loss.reason != GONE and any(_covers(other, loss) for other in known):
                 return False
-            if any(_tells(other, loss) for other in self._entries):
+            if any(_is_recorded(other, loss) for other in self.entries):
                 return False
-            self._save((*self._entries, self._dated(loss)), self._pending)
+            self._save((*self.entries, self._dated(loss)), self.pending)
             return True
 
     def cut_was_begun_at(self, offset: int) -> bool:
         """Whether an interrupted opening was cutting the log at ``offset``."""
-        return any(loss.action == CUT and loss.start_offset == offset for loss in self._pending)
+        return any(loss.action == CUT and loss.start_offset == offset for loss in self.pending)
 
     def interrupted(self, loss: Loss) -> Loss | None:
         """Return the pending entry that covers ``loss``; an interrupted opening began it."""
-        for other in self._pending:
+        for other in self.pending:
             if other.action == loss.action and _covers(other, loss):
                 return other
         return None
@@ -162,10 +151,10 @@ class LossLedger:
         elif self.writable:
             self._disk.remove(self.path)
             self._disk.flush_directory(os.path.dirname(self.path))
-        self._entries, self._pending = entries, pending
+        self.entries, self.pending = entries, pending
 
 
-def _tells(loss: Loss, other: Loss) -> bool:
+def _is_recorded(loss: Loss, other: Loss) -> bool:
     """Whether the entry ``loss`` already says all that ``other`` would."""
     if attrs.evolve(loss, timestamp=0) == other:
         return True  # an opening was interrupted before it cut
@@ -194,7 +183,7 @@ def _parse(line: bytes) -> tuple[Loss, bool] | None:
         loss = note_of(Loss, facts)
     except ValueError:
         return None
-    is_sound = 0 <= loss.start_offset <= loss.end_offset
+    is_valid = 0 <= loss.start_offset <= loss.end_offset
     # The name becomes a path, which must not leave the directory of copies.
-    is_sound = is_sound and (not loss.kept or is_safe_name(loss.kept))
-    return (loss, bool(facts.get(_PENDING))) if is_sound else None
+    is_valid = is_valid and (not loss.kept or is_safe_name(loss.kept))
+    return (loss, bool(facts.get(_PENDING))) if is_valid else None

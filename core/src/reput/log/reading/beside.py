@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from reput.log.reading.windows import BatchReader
     from reput.record.batch import Corruption
 
-__all__ = ["EndBeside", "Extent", "LogEnd", "Tail", "Writer"]
+__all__ = ["EndBeside", "LogEnd", "Tail", "Writer"]
 
 _DAMAGE_SIZE: Final = 65_536
 _QUIET_SECONDS: Final = 1.0
@@ -48,28 +48,6 @@ class LogEnd:
     """Whether bytes at the end must not be taken for a record."""
 
 
-class Extent(Protocol):
-    """What knows where the log ends; the appender in a log that this process writes."""
-
-    end_offset: int
-    """Physical offset after the last whole record."""
-
-    def move_end(self, end_offset: int) -> None:
-        """Make ``end_offset`` the log's end."""
-        ...
-
-
-class OwnExtent:
-    """The end of a log that this process only reads."""
-
-    def __init__(self) -> None:
-        self.end_offset = 0
-
-    def move_end(self, end_offset: int) -> None:
-        """Make ``end_offset`` the log's end."""
-        self.end_offset = end_offset
-
-
 class _Log(Protocol):
     """What is asked of the log; a `LogReader` is one."""
 
@@ -86,24 +64,15 @@ class _Log(Protocol):
 class EndBeside:
     """Looks for the end of a log beside the process that writes it. Thread-safe."""
 
-    def __init__(
-        self, log: _Log, extent: Extent, tail: Tail | None, damages: Sequence[Damage]
-    ) -> None:
-        """Look for the end of ``log``.
-
-        Args:
-            log: the log.
-            extent: owns the end.
-            damages: damage before the end.
-            tail: judges the last record; None if every record is whole as soon as its size is
-                there.
-        """
+    def __init__(self, log: _Log, tail: Tail | None, damages: Sequence[Damage]) -> None:
+        """Look for the end of ``log``; the other arguments are those of `LogReader`."""
+        self.end_offset = 0
+        """Physical offset after the last whole record."""
         self.damages = tuple(damages)
         """Damage before the end, in the log's order."""
         self.last_store_timestamp = 0
         """Store time of the last record before the end, ms; 0 if not known."""
         self._log = log
-        self._extent = extent
         self._tail = tail
         self._damage = b""
         """Bytes at the end when it was set, if damaged: no record as long as they stay the same."""
@@ -114,19 +83,18 @@ class EndBeside:
 
     def set(self, end: LogEnd) -> None:
         """Begin to look at ``end``."""
-        self._extent.move_end(end.offset)
-        self._found_end = self._damage_at = end.offset
+        self.end_offset = self._found_end = self._damage_at = end.offset
         self.last_store_timestamp = end.last_store_timestamp
         self._damage = self._log.files.read(end.offset, _DAMAGE_SIZE) if end.is_damaged else b""
 
     def look(self) -> None:
         """Look for records that another process wrote after the known end."""
-        end = self._extent.end_offset
+        end = self.end_offset
         if not self._anything_at(end) or (end == self._damage_at and self._is_damage()):
             return
         with self._lock:
             reader = self._log.window_reader(check_crc=True)
-            walk = Walk(reader, self._extent.end_offset, self, follows=True)
+            walk = Walk(reader, self.end_offset, self, follows=True)
             last = -1  # where the last record begins, unless something that follows proves it whole
             for found in walk:
                 if isinstance(found, Damage):
@@ -137,14 +105,14 @@ class EndBeside:
                     last = int(found.physical_offset[-1])
                     if last + int(found.size[-1]) < found.end_offset:
                         last = -1  # a blank follows
-                self._extent.move_end(walk.position if last < 0 else last)
+                self.end_offset = walk.position if last < 0 else last
             end = self._found_end = walk.position
             if last >= 0 and (self._tail is None or self._tail.is_whole(last, end)):
-                self._extent.move_end(end)
+                self.end_offset = end
 
     def holds_back(self, physical_offset: int) -> bool:
         """Whether the log has a record there that is not known to be whole yet."""
-        return self._extent.end_offset <= physical_offset < self._found_end
+        return self.end_offset <= physical_offset < self._found_end
 
     def settle(self, last_record_offset: int = -1) -> None:
         """Wait until the record that is the last one now is known to be whole, or for a second.
@@ -153,15 +121,15 @@ class EndBeside:
             last_record_offset: where the last record before the end begins, to hold it back until
                 then; -1 to hold back no more than now.
         """
-        if 0 <= last_record_offset < self._extent.end_offset:
-            self._extent.move_end(last_record_offset)
+        if 0 <= last_record_offset < self.end_offset:
+            self.end_offset = last_record_offset
         self.look()
         found_end = self._found_end
-        if self._tail is None or self._extent.end_offset >= found_end:
+        if self._tail is None or self.end_offset >= found_end:
             return
         for _ in self._tail.moments():
             self.look()
-            if self._extent.end_offset >= found_end:
+            if self.end_offset >= found_end:
                 return
 
     def _is_damage(self) -> bool:

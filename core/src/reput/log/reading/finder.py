@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from reput.files.mapping.mapped import MappedFileQueue
     from reput.log.reading.windows import CheckedRanges
 
-__all__ = ["SoundRecordFinder"]
+__all__ = ["SoundRecordFinder", "head_at", "is_blank"]
 
 _OWN_OFFSET_POSITION: Final = 28  # of a record's own physical offset
 _SEARCH_SIZE: Final = 1 << 20
@@ -48,6 +48,21 @@ _TRUSTED_SIZE: Final = frozenset(
 """Kinds of corruption of records whose lengths add up to their size."""
 _CLOCK_STEP_MS: Final = 1_000
 _TOPIC = re.compile(rb"[%|a-zA-Z0-9_-]+")
+
+
+def head_at(files: MappedFileQueue, offset: int) -> tuple[int, int]:
+    """Return the size and the magic at ``offset``; zeros if the files do not hold both."""
+    head = files.read(offset, SIZE_AND_MAGIC.size)
+    return SIZE_AND_MAGIC.unpack(head) if len(head) == SIZE_AND_MAGIC.size else (0, 0)
+
+
+def is_blank(files: MappedFileQueue, offset: int) -> bool:
+    """Whether a blank begins at ``offset``, which ends with its file."""
+    base = files.base_of(offset)
+    return base is not None and head_at(files, offset) == (
+        base + files.file_size - offset,
+        BLANK_MAGIC,
+    )
 
 
 class SoundRecordFinder:
@@ -116,16 +131,12 @@ class SoundRecordFinder:
     def _stated_end(self, start: int, last: int, stop: int | None, since: int) -> int | None:
         """Return the damaged record's end by its stated size, if the log continues there."""
         file_end = self._file_end(start)
-        head = self._files.read(start, SIZE_AND_MAGIC.size)
-        if len(head) < SIZE_AND_MAGIC.size:
-            return None
-        size: int = SIZE_AND_MAGIC.unpack(head)[0]
+        size, _ = head_at(self._files, start)
         end = start + size
         if not RECORD_MIN_SIZE <= size <= RECORD_SIZE_MAX or end > min(file_end, last):
             return None
-        if end == stop or self._sound_size(end, last, since) or self._is_blank(end, file_end):
-            return end
-        return None
+        closes = end < file_end and is_blank(self._files, end)
+        return end if closes or end == stop or self._sound_size(end, last, since) else None
 
     def _chain_leads(self, start: int, end: int) -> bool:
         """Whether sound records lie end to end from ``start`` to ``end``.
@@ -138,12 +149,6 @@ class SoundRecordFinder:
                 return False
             start += size
         return start == end
-
-    def _is_blank(self, offset: int, file_end: int) -> bool:
-        head = self._files.read(offset, SIZE_AND_MAGIC.size)
-        if len(head) < SIZE_AND_MAGIC.size:
-            return False
-        return head == SIZE_AND_MAGIC.pack(file_end - offset, BLANK_MAGIC)
 
     def _file_end(self, offset: int) -> int:
         base = self._files.base_of(offset)
@@ -204,10 +209,7 @@ class SoundRecordFinder:
 
     def _sound_size(self, offset: int, end: int, since: int) -> int:
         """Return the size of the sound record at ``offset`` that ends by ``end``; 0 without one."""
-        head = self._files.read(offset, SIZE_AND_MAGIC.size)
-        if len(head) < SIZE_AND_MAGIC.size:
-            return 0
-        size, magic = SIZE_AND_MAGIC.unpack(head)
+        size, magic = head_at(self._files, offset)
         if magic not in (MAGIC_V1, MAGIC_V2) or not RECORD_MIN_SIZE <= size <= RECORD_SIZE_MAX:
             return 0
         if offset + size > end:

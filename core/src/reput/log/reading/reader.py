@@ -6,8 +6,8 @@ It serves a store that this process writes, and a store that another process wri
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Protocol
 
 import attrs
 
@@ -15,7 +15,7 @@ from reput.errors import CorruptFileError
 from reput.files.mapping.mapped import MappedFileQueue
 from reput.files.names import file_name
 from reput.log.damage import Damage, Loss
-from reput.log.reading.beside import EndBeside, Extent, LogEnd, OwnExtent
+from reput.log.reading.beside import EndBeside, LogEnd
 from reput.log.reading.finder import SoundRecordFinder
 from reput.log.reading.walk import Onward, Walk
 from reput.log.reading.windows import BatchReader, CheckedRanges, PrefetchingReader
@@ -38,12 +38,19 @@ if TYPE_CHECKING:
     from reput.log.losses import LossLedger
     from reput.log.reading.beside import Tail
 
-__all__ = ["LogReader"]
+__all__ = ["LogReader", "check_names", "store_timestamp_of"]
 
 _PLACE = struct.Struct(">qi")
 _FIRST_READ_SIZE = 4096  # bytes: most records are shorter
 _LARGE_SIZE = 1 << 20  # bytes of a record; more only where its own size word states them
 _HEAD_READ_SIZE = 80  # reaches the store timestamp of any record
+
+
+class Ending(Protocol):
+    """Knows where a log ends."""
+
+    end_offset: int
+    """Physical offset after the last whole record."""
 
 
 class LogReader:
@@ -59,7 +66,7 @@ class LogReader:
         damages: Sequence[Damage] = (),
         keeps_records_after_damage: bool = True,
         follows: bool = False,
-        extent: Extent | None = None,
+        appender: Ending | None = None,
         tail: Tail | None = None,
         checked: CheckedRanges | None = None,
     ) -> None:
@@ -74,7 +81,7 @@ class LogReader:
             keeps_records_after_damage: whether sound records after damage are kept. If false, the
                 log ends at the damage.
             follows: whether another process may be writing, so that the end must be searched for.
-            extent: owns the end, for whoever appends; None for an own one.
+            appender: knows where the log ends that this process writes; None for another log.
             tail: judges the last record while another process may be writing; None if every record
                 is whole as soon as its size is there.
             checked: ranges in which each record has a checksum of its own; None for none.
@@ -85,8 +92,8 @@ class LogReader:
         self.keeps_records_after_damage = keeps_records_after_damage
         self.checked = CheckedRanges() if checked is None else checked
         self._window_size = window_size
-        self._extent: Extent = OwnExtent() if extent is None else extent
-        self._beside = EndBeside(self, self._extent, tail, damages)
+        self._beside = EndBeside(self, tail, damages)
+        self._ending: Ending = self._beside if appender is None else appender
         if end is not None:
             self._beside.set(end)
 
@@ -119,7 +126,7 @@ class LogReader:
         """Physical offset at which the log ends: after its last whole record."""
         if self.follows:
             self._beside.look()
-        return self._extent.end_offset
+        return self._ending.end_offset
 
     @property
     def last_store_timestamp(self) -> int:
@@ -156,7 +163,7 @@ class LogReader:
 
         A read never crosses the end of a file, as no record does.
         """
-        left = self._extent.end_offset - physical_offset
+        left = self._ending.end_offset - physical_offset
         if left < size:
             left = self.max_physical_offset - physical_offset
         return self.files.read(physical_offset, min(size, left)) if left > 0 else b""
@@ -169,7 +176,7 @@ class LogReader:
         if not whole:
             return []
         offset, size = _PLACE.unpack_from(places, min(whole, max_count * stride) - stride)
-        limit = self._extent.end_offset
+        limit = self._ending.end_offset
         if offset + size > limit:
             limit = self.max_physical_offset
         found = self.files.read_many(limit, places, stride, _LARGE_SIZE, max_count, max_bytes)
@@ -248,38 +255,6 @@ class LogReader:
         checked = self.checked if check_record_crc else None
         return BatchReader(self.files, decoder, self._window_size, checked)
 
-    def check_names(self) -> None:
-        """Check that the first file and the last two have the names that their records state.
-
-        Raises:
-            CorruptFileError: the first two records of a file agree on another offset.
-        """
-        bases = self.files.bases
-        for base in dict.fromkeys((*bases[:1], *bases[-2:])):
-            stated = self._stated_base(base)
-            if stated != base:
-                raise CorruptFileError(
-                    self.files.path(base),
-                    0,
-                    f"its records say that it is {file_name(stated)}; give it that name back, or "
-                    "move it away if it is not part of the store",
-                )
-
-    def _stated_base(self, base: int) -> int:
-        """Return the file's base by its first two records; ``base`` if they do not agree."""
-        stated, position = [], 0
-        for _ in range(2):
-            head = self.files.read(base + position, HEADER_SIZE)
-            if len(head) < HEADER_SIZE:
-                return base
-            size, magic, _, _, _, _, own, *_ = HEADER.unpack(head)
-            if magic not in (MAGIC_V1, MAGIC_V2) or not RECORD_MIN_SIZE <= size <= self.file_size:
-                return base
-            stated.append(own - position)
-            position += size
-        first, second = stated
-        return first if first == second and first >= 0 and first % self.file_size == 0 else base
-
     # ------------------------------------------------------------------ damage
 
     def size_at(self, offset: int) -> int:
@@ -329,9 +304,6 @@ class LogReader:
         if self.ledger is not None:
             self.ledger.note(Loss.of(damage))
 
-    def ask_to_wake(self, wake: Callable[[], None]) -> None:
-        """Have ``wake`` called at the next append; does nothing here, as a reader never appends."""
-
     def read_ahead(self) -> PrefetchingReader:
         """Return a reader of decoded windows that prefetches one window, for one thread."""
         return PrefetchingReader((self.window_reader(), self.window_reader()), self._window_size)
@@ -377,3 +349,37 @@ def store_timestamp_of(head: bytes) -> int:
         return -1
     at = BORN_HOST_POSITION + host_size(int.from_bytes(head[36:40], "big"), BORN_HOST_V6)
     return int.from_bytes(head[at : at + 8], "big", signed=True)
+
+
+def check_names(files: MappedFileQueue) -> None:
+    """Check that the first file and the last two have the names that their records state.
+
+    Raises:
+        CorruptFileError: the first two records of a file agree on another offset.
+    """
+    bases = files.bases
+    for base in dict.fromkeys((*bases[:1], *bases[-2:])):
+        stated = _stated_base(files, base)
+        if stated != base:
+            raise CorruptFileError(
+                files.path(base),
+                0,
+                f"its records say that it is {file_name(stated)}; give it that name back, or "
+                "move it away if it is not part of the store",
+            )
+
+
+def _stated_base(files: MappedFileQueue, base: int) -> int:
+    """Return the file's base by its first two records; ``base`` if they do not agree."""
+    stated, position = [], 0
+    for _ in range(2):
+        head = files.read(base + position, HEADER_SIZE)
+        if len(head) < HEADER_SIZE:
+            return base
+        size, magic, _, _, _, _, own, *_ = HEADER.unpack(head)
+        if magic not in (MAGIC_V1, MAGIC_V2) or not RECORD_MIN_SIZE <= size <= files.file_size:
+            return base
+        stated.append(own - position)
+        position += size
+    first, second = stated
+    return first if first == second and first >= 0 and first % files.file_size == 0 else base

@@ -20,11 +20,12 @@ import attrs
 import numpy as np
 
 from reput.log.damage import Damage
+from reput.log.reading.finder import head_at, is_blank
 from reput.log.reading.walk import Onward, Walk
 from reput.record.batch import Corruption, CorruptionKind
 from reput.record.checksum import SECTOR_SIZE
 from reput.record.decode import End
-from reput.record.layout import BLANK_MAGIC, MAGIC_V1, MAGIC_V2, SIZE_AND_MAGIC
+from reput.record.layout import BLANK_MAGIC, MAGIC_V1, MAGIC_V2, RECORD_MIN_SIZE
 from reput.record.view import message_at
 
 if TYPE_CHECKING:
@@ -69,26 +70,21 @@ def find_end(
     clean: bool,
     progress: Callable[[int, int], None] | None = None,
     flushed: Sequence[Progress] = (),
-    keeps_records_after_damage: bool = True,
     being_written: bool = False,
-    was_cut_at: Callable[[int], bool] = lambda offset: False,
     is_replica: bool = False,
 ) -> RecoveryReport:
     """Read the log from an offset that is certainly sound to the log's end.
 
     Args:
-        log: the log, whose files are loaded; nothing is changed.
+        log: the log, with its files and its ledger loaded; nothing is changed.
         checkpoint: what the last writer flushed, for a log that was not closed.
         closed: where the log ended when it was closed, if the last writer was reput.
         clean: whether the last writer closed the log.
         progress: called with bytes done and bytes in all.
         flushed: offsets below which reput had flushed the log; ignored if the last record before
             the offset is another one now.
-        keeps_records_after_damage: whether sound records after damage are kept. If false, the log
-            ends at the damage, as with RocketMQ.
         being_written: whether another process has the log open for writing. A writer writes a
             record's size last, so zeros before records are no damage then.
-        was_cut_at: tells whether an interrupted opening was cutting the log at an offset.
         is_replica: whether the log ends at the first damage, as its master has the records there
             and after it.
     """
@@ -99,10 +95,9 @@ def find_end(
         timestamp = log.store_timestamp_in_files(record)
         return RecoveryReport(end, end, 0, timestamp, None, record)
     known = None if clean else _last_flushed(log, flushed)
-    search = _Search(
-        log, keeps_records_after_damage, being_written, was_cut_at, progress, is_replica
-    )
-    search.checks_properties = keeps_records_after_damage and not clean and not being_written
+    # Beside a writer `Tail` judges the last record: it may be whole in a moment.
+    looks_for_torn = log.keeps_records_after_damage and not clean and not being_written
+    search = _Search(log, being_written, looks_for_torn, is_replica, progress)
     if known is not None:
         search.begin(known.physical_offset, known.record_offset)
     else:
@@ -113,10 +108,9 @@ def find_end(
     if clean and closed is not None:
         return _without_changed_record(found, closed, search.record_before)
     is_new = known is None or found.last_record_offset > known.record_offset
-    # Beside a writer `Tail` judges the last record: it may be whole in a moment.
-    is_left = not clean and not being_written
-    is_torn = is_left and end_kind == End.EMPTY and keeps_records_after_damage and is_new
-    return _without_torn_record(log, found, search.record_before) if is_torn else found
+    if looks_for_torn and end_kind == End.EMPTY and is_new:
+        return _without_torn_record(log, found, search.record_before)
+    return found
 
 
 _UNFINISHED = ((0, MAGIC_V1), (0, MAGIC_V2))
@@ -129,13 +123,11 @@ class _Search:
     """One reading of the log from a sound offset to its end."""
 
     log: LogReader
-    keeps_records_after_damage: bool
     being_written: bool
-    was_cut_at: Callable[[int], bool]
-    progress: Callable[[int, int], None] | None
-    is_replica: bool
-    checks_properties: bool = False
+    looks_for_torn: bool
     """Whether to look for sectors of topics and properties that were not written."""
+    is_replica: bool
+    progress: Callable[[int, int], None] | None
     start: int = 0
     end: int = 0
     count: int = 0
@@ -177,7 +169,7 @@ class _Search:
 
     def _take(self, batch: DispatchBatch) -> None:
         torn = None
-        if self.checks_properties:
+        if self.looks_for_torn:
             torn = torn_rows(batch, self.log.files.base_of(batch.base_offset) or 0)
             self.damages += [self._torn(batch, row) for row in torn.tolist()]
             if self.is_replica and len(torn):  # the log ends before the first of them
@@ -202,14 +194,15 @@ class _Search:
     def past(self, at: int, finding: Corruption | None) -> Onward | None:
         """Skip damage that sound records follow, if they were not part of an unfinished put."""
         log = self.log
-        if not self.keeps_records_after_damage or self.was_cut_at(at):
+        if not log.keeps_records_after_damage:
             return None
         if self.is_replica and not self.being_written:
             return None
+        if log.ledger is not None and log.ledger.cut_was_begun_at(at):
+            return None  # by an opening that was interrupted
         if self.being_written and not log.size_at(at):
             return None
-        head = log.files.read(at, SIZE_AND_MAGIC.size)
-        if len(head) == SIZE_AND_MAGIC.size and SIZE_AND_MAGIC.unpack(head) in _UNFINISHED:
+        if head_at(log.files, at) in _UNFINISHED:
             return None  # a kill interrupted a put: sound records after this are part of it
         damages = log.finder().damages_at(at, finding, after=self.timestamp)
         if not damages:
@@ -240,16 +233,20 @@ class _Search:
 
 def _last_flushed(log: LogReader, flushed: Sequence[Progress]) -> Progress | None:
     """Return the furthest of ``flushed`` whose last record is still the one that was flushed."""
-    for place in sorted(flushed, key=lambda each: each.physical_offset, reverse=True):
-        record, end = place.record_offset, place.physical_offset
-        base = log.files.base_of(record)
-        if base is None or not record < end <= base + log.file_size:
-            continue
-        data = log.files.read(record, end - record)
-        data = data[: int.from_bytes(data[:4], "big")]  # a blank may stand between it and the place
-        if message_at(data, record) is not None and zlib.crc32(data) == place.fingerprint:
-            return place
-    return None
+    furthest = sorted(flushed, key=lambda each: each.physical_offset, reverse=True)
+    return next((place for place in furthest if _record_end(log, place) is not None), None)
+
+
+def _record_end(log: LogReader, place: Progress) -> int | None:
+    """Return where the last record below ``place`` ends; None if it is not the one noted there."""
+    record, end = place.record_offset, place.physical_offset
+    base = log.files.base_of(record)
+    if base is None or not record < end <= base + log.file_size:
+        return None
+    data = log.files.read(record, end - record)
+    data = data[: int.from_bytes(data[:4], "big")]  # a blank may stand between it and the place
+    is_same = len(data) >= RECORD_MIN_SIZE and zlib.crc32(data) == place.fingerprint
+    return record + len(data) if is_same else None
 
 
 def _without_torn_record(log: LogReader, found: RecoveryReport, before: int) -> RecoveryReport:
@@ -273,28 +270,16 @@ def _without_torn_record(log: LogReader, found: RecoveryReport, before: int) -> 
 
 def _is_as_closed(log: LogReader, closed: Progress) -> bool:
     """Whether the log ends with the last record of a closed log, unchanged, and nothing follows."""
-    end, record = closed.physical_offset, closed.record_offset
-    base = log.files.base_of(record)
-    if record < 0 or base is None:
-        return False
-    behind = log.files.read(end, SIZE_AND_MAGIC.size)
+    end, record_end = closed.physical_offset, _record_end(log, closed)
     # A blank there, too, is what a later writer wrote: it leads to the next file.
-    if len(behind) == SIZE_AND_MAGIC.size and SIZE_AND_MAGIC.unpack(behind)[1] in (
-        MAGIC_V1,
-        MAGIC_V2,
-        BLANK_MAGIC,
-    ):
-        return False
-    data = log.files.read(record, end - record)
-    size = int.from_bytes(data[:4], "big")
-    if zlib.crc32(data[:size]) != closed.fingerprint:
+    behind = (MAGIC_V1, MAGIC_V2, BLANK_MAGIC)
+    if record_end is None or head_at(log.files, end)[1] in behind:
         return False
     # The end must be one that the log can have: the record's end, or the file's end after a blank,
     # if the next file was begun and is empty.
-    record_end, file_end = record + size, base + log.file_size
-    blank = SIZE_AND_MAGIC.pack(file_end - record_end, BLANK_MAGIC)
+    blank = end - record_end, BLANK_MAGIC
     return end == record_end or (
-        end == file_end and log.files.read(record_end, SIZE_AND_MAGIC.size) == blank
+        is_blank(log.files, record_end) and head_at(log.files, record_end) == blank
     )
 
 
@@ -316,11 +301,7 @@ def _without_changed_record(found: RecoveryReport, closed: Progress, before: int
 def _start_file(log: LogReader, bases: tuple[int, ...], until: int | None) -> int:
     """Return the last file that begins with a record (stored no later than ``until``)."""
     for base in reversed(bases):
-        head = log.files.read(base, SIZE_AND_MAGIC.size)
-        if len(head) < SIZE_AND_MAGIC.size:
-            continue
-        _, magic = SIZE_AND_MAGIC.unpack(head)
-        if magic not in (MAGIC_V1, MAGIC_V2):
+        if head_at(log.files, base)[1] not in (MAGIC_V1, MAGIC_V2):
             continue
         if until is None or 0 < log.store_timestamp_in_files(base) <= until:
             return base

@@ -30,6 +30,7 @@ import attrs
 from reput.files.mapping.mapped import unused_path
 from reput.files.names import OWN_DIRECTORY, file_name
 from reput.log.damage import CUT, FILLED, Loss
+from reput.log.reading.finder import head_at, is_blank
 from reput.record.batch import Corruption, CorruptionKind
 from reput.record.encoding.one import encode_filler
 from reput.record.ids import pack_host
@@ -145,24 +146,16 @@ class _Repair:
         file_end = base + log.file_size
         used = log.files.last_used(start, file_end)
         finding = recovery.finding
-        if finding is None and (used == start or self._is_blank(start, file_end)):
+        if finding is None and (used == start or is_blank(log.files, start)):
             return []
         if self.is_replica and not log.size_at(start):
             return []
         if finding is None or not log.size_at(start):
             finding = Corruption(start, CorruptionKind.TORN, "its size was not written")
-        end = min(max(used, start + self._stated_size(start)), file_end)
+        size, magic = head_at(log.files, start)
+        end = used if magic == BLANK_MAGIC else min(max(used, start + size), file_end)
         loss = Loss.of(log.finder().damage(finding, end), CUT)
         return [self._with_copy(loss, used)]
-
-    def _stated_size(self, start: int) -> int:
-        head = self.log.files.read(start, SIZE_AND_MAGIC.size)
-        size, magic = SIZE_AND_MAGIC.unpack(head) if len(head) == SIZE_AND_MAGIC.size else (0, 0)
-        return size if magic != BLANK_MAGIC and size > 0 else 0
-
-    def _is_blank(self, start: int, file_end: int) -> bool:
-        head = self.log.files.read(start, SIZE_AND_MAGIC.size)
-        return head == SIZE_AND_MAGIC.pack(file_end - start, BLANK_MAGIC)
 
     def _cut_file(self, base: int, path: str) -> Loss:
         kept = os.path.basename(path)

@@ -154,10 +154,6 @@ class Appender:
 
     # ------------------------------------------------------------------ the reader
 
-    def move_end(self, end_offset: int) -> None:
-        """See `reput.log.reading.reader.Extent`."""
-        self.end_offset = end_offset
-
     def ask_to_wake(self, wake: Callable[[], None]) -> None:
         """Have ``wake`` called by the next append, once; other appends do not pay for it."""
         self._wake = wake

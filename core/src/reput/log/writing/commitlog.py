@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["CommitLog", "encoder_of"]
+__all__ = ["CommitLog"]
 
 _LEAST_STEP = 512 << 10  # bytes of pages that are kept present in a new log, at least
 _new_receipt = tuple.__new__
@@ -82,22 +82,16 @@ class CommitLog(LogReader):
     ) -> None:
         """Open a log whose end is known, and below which everything counts as on disk.
 
-        Args:
-            files: the log's files, loaded.
+        Args: those of `LogReader`, and
             config: the log's options.
             disk: file operations.
-            end: where the log ends.
-            ledger: the known losses.
-            damages: damage before the end, which scans skip.
             allocator: makes new files; None for a log that is only read.
             clock: returns now, ms; the system's when left out.
-            follows: whether another process may be writing.
-            tail: judges the last record meanwhile.
             threads: whether the log may start threads.
-            checked: ranges in which each record has a checksum of its own.
             master: whose bytes the log is fed with; None if it takes puts.
         """
-        encoder = encoder_of(config)
+        host, limit = pack_host(*config.store_host), config.max_message_size
+        encoder = Encoder(host, limit, record_crc=config.record_crc)
         self._appender = Appender(encoder, end.offset, end.last_record_offset, clock)
         super().__init__(
             files,
@@ -107,7 +101,7 @@ class CommitLog(LogReader):
             damages=damages,
             keeps_records_after_damage=config.recovery == "reput",
             follows=follows,
-            extent=self._appender,
+            appender=None if follows else self._appender,
             tail=tail,
             checked=checked,
         )
@@ -184,11 +178,6 @@ class CommitLog(LogReader):
             if self._refusal is None:
                 self._refusal = refusal
             self._appender.refuse()
-
-    @property
-    def refusal(self) -> PutError | None:
-        """Why the log refuses appends; None while it accepts them."""
-        return self._refusal
 
     def close(self) -> None:
         """Close the files, without flushing."""
@@ -304,28 +293,23 @@ class CommitLog(LogReader):
         """
         receipts: list[Receipt] = []
         try:
-            self._append_each(prepared, receipts, whole)
+            with self.appending():
+                ahead = ChainMap({}, self._appender.queue_offsets())
+                light_max = self.config.max_light_queues or None
+                placed = [in_queues(each, ahead, self.encoder, light_max) for each in prepared]
+                if len(placed) > 1:
+                    for each in placed:
+                        self.encoder.finish(each.prepared, 0, 0, 0)  # refuses what does not fit
+                        self._require_fits(each.prepared[0])
+                size = sum(each.prepared[0] for each in placed)
+                has_room = whole and self._make_room_for_all(size, size)
+                for each in placed:
+                    # One by one, so that after an error the list has those before it.
+                    receipts.append(self._append_placed(each, has_room=has_room))  # noqa: PERF401
         except PutError as error:
             BatchReceipt.of(self, receipts).note_in(error)
             raise
         return receipts
-
-    def _append_each(
-        self, prepared: Sequence[Prepared], receipts: list[Receipt], whole: bool
-    ) -> None:
-        with self.appending():
-            ahead = ChainMap({}, self._appender.queue_offsets())
-            light_max = self.config.max_light_queues or None
-            placed = [in_queues(each, ahead, self.encoder, light_max) for each in prepared]
-            if len(placed) > 1:
-                for each in placed:
-                    self.encoder.finish(each.prepared, 0, 0, 0)  # refuses what does not fit
-                    self._require_fits(each.prepared[0])
-            size = sum(each.prepared[0] for each in placed)
-            has_room = whole and self._make_room_for_all(size, size)
-            for each in placed:
-                # One by one, so that after an error the list has those before it.
-                receipts.append(self._append_placed(each, has_room=has_room))  # noqa: PERF401
 
     def _append_placed(self, placed: InQueues, *, has_room: bool) -> Receipt:
         """Append a message of any kind, light-queue messages and inner batches included."""
@@ -449,19 +433,21 @@ class CommitLog(LogReader):
         """Return where a record is to begin: at the log's end, or in the next file.
 
         Args:
-            size: of the record.
+            size: bytes of the record, or of all records that are to be in one file.
             mapped_size: bytes that will be written there through the map, for which pages are made
                 present.
-            left: bytes of this record and of others that will be written right after it.
+            left: bytes of all records that will be written there, one after the other.
         """
         appender = self._appender
-        self._raise_if_replica()
+        # Every put of a replica comes here, as its appender has no room that was made before.
+        if self.feeding is not None:
+            raise self.feeding.refusal()
         offset = appender.end_offset
         if offset + size > appender.file_limit:
             offset = self._roll(size)
         if offset + mapped_size > appender.record_limit:
             appender.move_record_limit(self.look_ahead(offset, mapped_size))
-        if left > size:
+        if left > mapped_size:
             self._reserve(offset + left)
         return offset
 
@@ -472,21 +458,10 @@ class CommitLog(LogReader):
             size: of all records.
             mapped_size: see `_make_room`.
         """
-        if size > self.file_size - BLANK_MIN_SIZE:
-            return False
-        self._raise_if_replica()
-        appender = self._appender
-        if appender.end_offset + size > appender.file_limit:
-            self._roll(size)
-        self._reserve(appender.end_offset + size)
-        if appender.end_offset + mapped_size > appender.record_limit:
-            appender.move_record_limit(self.look_ahead(appender.end_offset, mapped_size))
-        return True
-
-    def _raise_if_replica(self) -> None:
-        # Every put of a replica comes here, as its appender has no room that was made before.
-        if self.feeding is not None:
-            raise self.feeding.refusal()
+        has_room = size <= self.file_size - BLANK_MIN_SIZE
+        if has_room:
+            self._make_room(size, mapped_size, size)
+        return has_room
 
     def look_ahead(self, offset: int, size: int) -> int:
         """Have space and pages for bytes at ``offset`` and after, and the next file if it is near.
@@ -586,15 +561,6 @@ class CommitLog(LogReader):
     def _set_unflushed(self, files: list[MappedFile]) -> None:
         self.unflushed = files
         self.flusher.cover(files)
-
-
-def encoder_of(config: CommitLogConfig) -> Encoder:
-    """Return the encoder that ``config`` describes."""
-    return Encoder(
-        pack_host(*config.store_host),
-        config.max_message_size,
-        record_crc=config.record_crc,
-    )
 
 
 def _inside_of_put() -> ServiceNotAvailableError:

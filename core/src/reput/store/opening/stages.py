@@ -29,7 +29,7 @@ from reput.log.damage import Loss
 from reput.log.losses import LossLedger
 from reput.log.progress import Progress, ProgressFile
 from reput.log.reading.beside import LogEnd, Tail, Writer
-from reput.log.reading.reader import LogReader
+from reput.log.reading.reader import LogReader, check_names
 from reput.log.reading.windows import CheckedRanges
 from reput.log.recovery.brokernotes import Checkpoint
 from reput.log.recovery.end import RecoveryReport, find_end
@@ -295,7 +295,7 @@ def find_files(
     if asked.master is not None and (held.manifest is None or held.manifest.master is None):
         _require_empty(asked, files)
     config = with_file_size(settings.log, files, asked.sections)
-    LogReader(files, config.window_size).check_names()
+    check_names(files)
     remembered = {**settings.sections.get(LOG_SECTION, {}), "file_size": config.file_size}
     sections = {**settings.sections, LOG_SECTION: remembered}
     return files, attrs.evolve(settings, log=config, sections=sections)
@@ -383,7 +383,8 @@ def examine(asked: Asked, held: Held, settings: Settings, files: MappedFileQueue
             problems.tell(
                 f"the log begins at {lost.end_offset} instead of {lost.start_offset}: {lost.detail}"
             )
-    keeps = settings.log.recovery == "reput"
+    is_replica = settings.master is not None
+    keeps = settings.log.recovery == "reput" or is_replica
     checked = problems.noted(
         lambda: load_checked(root, disk, reput_wrote_last=held.lock.is_signed),
         CheckedRanges(),
@@ -395,7 +396,6 @@ def examine(asked: Asked, held: Held, settings: Settings, files: MappedFileQueue
         keeps_records_after_damage=keeps,
         checked=checked,
     )
-    is_replica = settings.master is not None
     report = find_end(
         log,
         checkpoint,
@@ -404,11 +404,9 @@ def examine(asked: Asked, held: Held, settings: Settings, files: MappedFileQueue
         progress=asked.progress,
         # Below each of these offsets reput had flushed the log.
         flushed=[place for file in (held.note.file, *places.values()) for place in file.known()]
-        if keeps or is_replica
+        if keeps
         else (),
-        keeps_records_after_damage=keeps or is_replica,
         being_written=not asked.writable and not held.clean and held.lock.is_taken(),
-        was_cut_at=ledger.cut_was_begun_at,
         is_replica=is_replica,
     )
     return Examined(log, report, ledger, places, checked)
