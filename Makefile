@@ -73,7 +73,7 @@ matrix: $(BIN)/tox ## the whole matrix: also all together, the rest of each proo
 soak: $(BIN)/tox ## kill writers and cut the power, thousands of times
 	@$(BIN)/tox run -e soak $(ARGS)
 
-lint: $(BIN)/tox ## ruff, mypy, and clippy where cargo is
+lint: $(BIN)/tox ## ruff, mypy, clippy if cargo is installed, and Vale if go is installed
 	@$(BIN)/tox run -e lint,types
 
 format: $(BIN)/tox ## let ruff mend what it can

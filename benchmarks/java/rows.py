@@ -84,7 +84,7 @@ ROWS: tuple[Row, ...] = (
     ),
     _row("put-many.100B.list", "put_many of a list, 100 B", "put-many", Target(rate=1.5e6)),
     _row("put-many.100B.columns", "put_many of columns, 100 B", "put-many", Target(rate=2e6)),
-    _row("put-many.100B.arrow", "put_many of Arrow's, 100 B", "put-many"),
+    _row("put-many.100B.arrow", "put_many of Arrow batches, 100 B", "put-many"),
     *(
         _row(
             f"index.100B.{size}",

@@ -1,0 +1,62 @@
+"""Check the prose of the pages with Vale, by the rules in `.vale/Reput`; skip it without Go.
+
+Vale is a Go program. It is built once, from its module, and kept in the cache of the user.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+VALE = "github.com/errata-ai/vale/v3/cmd/vale@v3.15.2"
+PAGES = ["README.md", "CONTRIBUTING.md", "docs", "client", "server", "follow"]
+PAGES += ["extras", "plugins", "examples", "spark", "native/README.md"]
+EXAMPLES = ROOT / ".vale" / "examples.md"
+
+
+def main() -> int:
+    """Return 0 if no rule finds a sentence, or if there is no Go."""
+    go = shutil.which("go")
+    if go is None:
+        sys.stderr.write("prose: not checked, because go is not installed\n")
+        return 0
+    vale = installed(go)
+    unseen = rules() - found(vale)
+    if unseen:
+        sys.stderr.write(f"prose: {sorted(unseen)} do not find their lines in {EXAMPLES}\n")
+        return 1
+    return subprocess.run([vale, "--glob=*.md", *PAGES], cwd=ROOT, check=False).returncode
+
+
+def installed(go: str) -> str:
+    """Build Vale if this version is not in the cache yet; return its path."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    folder = cache / "reput" / VALE.rpartition("@")[2]
+    if not (folder / "vale").exists():
+        environment = {**os.environ, "GOBIN": str(folder), "GOFLAGS": "-buildvcs=false"}
+        subprocess.run([go, "install", VALE], cwd=ROOT, env=environment, check=True)
+    return str(folder / "vale")
+
+
+def rules() -> set[str]:
+    """Names of all rules."""
+    return {path.stem for path in (ROOT / ".vale" / "Reput").glob("*.yml")}
+
+
+def found(vale: str) -> set[str]:
+    """Names of the rules that find the line of their name in the examples."""
+    command = [vale, "--output=JSON", str(EXAMPLES)]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    lines = EXAMPLES.read_text("utf-8").splitlines()
+    alerts = [alert for each in json.loads(result.stdout).values() for alert in each]
+    names = [(alert["Check"].rpartition(".")[2], lines[alert["Line"] - 1]) for alert in alerts]
+    return {name for name, line in names if line.startswith(f"- {name}:")}
+
+
+if __name__ == "__main__":
+    sys.exit(main())
