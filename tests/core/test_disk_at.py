@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from reput.errors import DiskShutError, ReputError, UnsafePathError
+from reput.errors import DiskFrozenError, ReputError, UnsafePathError
 from reput.files.pool import FilePool
 from reput.files.system.disk import Disk
 from reput_testing import FaultyDisk, QuickDisk, SimulatedDisk
@@ -285,12 +285,12 @@ def test_one_disk_serves_two_stores_and_mixes_nothing(tmp_path):
     for number in "12":
         disk.make_directory(f"{tmp_path}/{number}")
 
-    first.shut("closed")
+    first.freeze("closed")
     second.replace(f"{tmp_path}/2/file", b"2")
 
     with pytest.raises(UnsafePathError):
         second.read_file(f"{tmp_path}/1/file")
-    with pytest.raises(DiskShutError):
+    with pytest.raises(DiskFrozenError):
         first.replace(f"{tmp_path}/1/file", b"1")
     disk.replace(f"{tmp_path}/1/file", b"of the disk that is bound to nothing")
 
@@ -353,14 +353,14 @@ def test_the_roots_descriptor_is_given_back(root):
     before = set(os.listdir("/proc/self/fd"))
     disk.list(str(root))
 
-    disk.let_go()
-    disk.let_go()
+    disk.release()
+    disk.release()
 
     assert set(os.listdir("/proc/self/fd")) == before
     assert disk.read_file(f"{root}/file") == b"store's own"
 
 
-# ------------------------------------------------------------------ shut
+# ------------------------------------------------------------------ frozen
 
 
 CHANGES = {
@@ -383,19 +383,19 @@ CHANGES = {
 
 @pytest.mark.parametrize("follow_links", [False, True])
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_disk_that_was_shut_changes_nothing_and_goes_on_reading(root, change, follow_links):
+def test_a_disk_that_is_frozen_changes_nothing_and_goes_on_reading(root, change, follow_links):
     disk = bound(root, follow_links=follow_links)
     descriptor = disk.open(f"{root}/file", write=True)
     before = contents(root)
 
-    disk.shut("the store was closed")
+    disk.freeze("the store was closed")
 
-    with pytest.raises(DiskShutError, match="the store was closed") as caught:
+    with pytest.raises(DiskFrozenError, match="the store was closed") as caught:
         CHANGES[change](disk, f"{root}/file", descriptor)
     assert isinstance(caught.value, OSError)
     assert isinstance(caught.value, ReputError)
     assert contents(root) == before
-    assert disk.is_shut
+    assert disk.is_frozen
     assert disk.read(descriptor, 5, 0) == b"store"
     assert disk.read_file(f"{root}/below/file") == b"store's own"
     disk.close(descriptor)
@@ -431,7 +431,7 @@ def test_a_pool_of_a_bound_disk_refuses_links(root, outside):
 
 
 @pytest.mark.parametrize(
-    "error", [UnsafePathError("/a/link", "is a link", ""), DiskShutError("/a", "closed")]
+    "error", [UnsafePathError("/a/link", "is a link", ""), DiskFrozenError("/a", "closed")]
 )
 def test_its_errors_pickle(error):
     again = pickle.loads(pickle.dumps(error))
@@ -541,7 +541,7 @@ def test_the_descriptors_of_held_directories_are_given_back(root):
     disk.hold(f"{root}/below")
     assert len(set(os.listdir("/proc/self/fd")) - before) == 2
 
-    disk.let_go()
+    disk.release()
 
     assert set(os.listdir("/proc/self/fd")) == before
     assert disk.read_file(f"{root}/below/file") == b"store's own"

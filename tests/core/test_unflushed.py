@@ -103,7 +103,7 @@ def test_a_flush_that_failed_fails_for_ever(disk, tmp_path, where):
         notes.flush(then=fail if where == "then" else list)
     done.clear()
 
-    for again in (notes.flush, notes.require_sound):
+    for again in (notes.flush, notes.require_no_failure):
         with pytest.raises(OSError, match=r"a flush failed before.*bad sector") as raised:
             again()
         assert raised.value.errno == errno.EIO

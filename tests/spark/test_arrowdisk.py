@@ -179,8 +179,8 @@ def test_every_other_operation_is_refused_and_reaches_no_file_of_the_system(tmp_
         "monotonic",
         "sleep",
         "at",
-        "shut",
-        "let_go",
+        "freeze",
+        "release",
         "hold",
     }  # of disks of the system's own files
     names = [

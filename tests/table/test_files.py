@@ -10,7 +10,7 @@ import threading
 import pytest
 
 import reput
-from reput.errors import CorruptFileError, DiskShutError, PluginError
+from reput.errors import CorruptFileError, DiskFrozenError, PluginError
 from reput_counter import CounterPlugin
 from reput_table.connecting import connect
 from reput_testing import Driver, QuickDisk, place, sample_log, snapshot, traces
@@ -168,9 +168,9 @@ def test_a_call_that_outlives_its_store_writes_nothing(tmp_path):
     made.open()
     made.catch_up()
     before = traces(tmp_path)
-    disk.shut("the test closed it")
+    disk.freeze("the test closed it")
 
-    with pytest.raises(DiskShutError, match="closed"):
+    with pytest.raises(DiskFrozenError, match="closed"):
         made.flush()
 
     made.close()

@@ -22,8 +22,8 @@ __all__ = [
     "CorruptFeedError",
     "CorruptFileError",
     "CreateMappedFileError",
+    "DiskFrozenError",
     "DiskFullError",
-    "DiskShutError",
     "DivergedError",
     "FeedError",
     "FeedGapError",
@@ -162,7 +162,7 @@ class UnsafePathError(ReputError, OSError):
 
 
 @attrs.define(eq=False, slots=False)
-class DiskShutError(ReputError, OSError):
+class DiskFrozenError(ReputError, OSError):
     """The store's files may not be changed any more, for instance after the store was closed."""
 
     path: str

@@ -94,7 +94,7 @@ def changing() -> Iterator[None]:
     Several plugins keep their entries in one file of the broker's. Each of them reads the file,
     changes its own entries and replaces the file, all in one such block; otherwise one would undo
     what another wrote in between. A signal handler that closes the store on the same thread goes
-    ahead; after it the disk is shut, so that what was interrupted cannot write what is older.
+    ahead; after it the disk is frozen, so that what was interrupted cannot write what is older.
     """
     with _changing:
         yield

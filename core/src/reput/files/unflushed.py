@@ -66,7 +66,7 @@ class Unflushed(Generic[Item]):
         """Have every later flush fail, because of ``error``."""
         self._failure = self._failure or error
 
-    def require_sound(self) -> None:
+    def require_no_failure(self) -> None:
         """Check that no flush has failed.
 
         Raises:
@@ -88,10 +88,10 @@ class Unflushed(Generic[Item]):
             then: a last step of the flush, called when the files are on disk.
 
         Raises:
-            OSError: this or an earlier flush failed; see `require_sound`.
+            OSError: this or an earlier flush failed; see `require_no_failure`.
         """
         with self._flushing:
-            self.require_sound()
+            self.require_no_failure()
             with self._lock:
                 files, directories = self._files.all(), self._directories.all()
             try:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from reput.errors import CorruptFileError, DiskShutError
+from reput.errors import CorruptFileError, DiskFrozenError
 from reput_table.checking import Layout, check_table
 from reput_table.connecting import connect
 from reput_table.errors import error_of, is_busy
@@ -239,10 +239,10 @@ class TableFile:
         """Begin a transaction if none is open; raise what SQLite's errors mean.
 
         Raises:
-            DiskShutError: the store is closed, and another process may be its writer.
+            DiskFrozenError: the store is closed, and another process may be its writer.
         """
-        if self.disk.is_shut:
-            raise DiskShutError(self.path, "the store was closed")
+        if self.disk.is_frozen:
+            raise DiskFrozenError(self.path, "the store was closed")
         try:
             if not self.connection.in_transaction:
                 self.connection.execute("BEGIN IMMEDIATE")

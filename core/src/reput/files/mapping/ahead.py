@@ -24,7 +24,7 @@ import threading
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from reput.errors import DiskShutError
+from reput.errors import DiskFrozenError
 from reput.files.making import make_aside
 from reput.files.mapping.mapped import FIRST_SPACE
 from reput.locks import Flag, new_lock
@@ -131,8 +131,8 @@ class FileAllocator(_Ahead):
         with self._lock:
             if self._ready:
                 self._ready = False
-                # Where a close was interrupted the disk may be shut: the next opening removes it.
-                with contextlib.suppress(DiskShutError):
+                # Where a close was interrupted the disk may be frozen: the next opening removes it.
+                with contextlib.suppress(DiskFrozenError):
                     self._disk.remove(self._path)
 
     def _work(self) -> bool:

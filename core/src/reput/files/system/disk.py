@@ -74,7 +74,7 @@ class Disk(Tree):
         flags = _OPEN | (os.O_RDWR if write or create else os.O_RDONLY)
         if directory is not None:
             flags |= os.O_NOFOLLOW
-        if (write or create) and root.shut_reason is not None:
+        if (write or create) and root.frozen_reason is not None:
             root.require_open()
         try:
             if create and (fresh or directory is not None):
@@ -205,7 +205,7 @@ class Disk(Tree):
 
     def write_some(self, descriptor: int, data: Buffer, position: int) -> int:
         """Write a first part of ``data``, often all; return its size. Callers use `write`."""
-        if self._root.shut_reason is not None:
+        if self._root.frozen_reason is not None:
             self._root.require_open()
         return os.pwrite(descriptor, data, position)
 
@@ -215,7 +215,7 @@ class Disk(Tree):
         The file has at least ``size`` bytes afterwards.
         """
         has_fallocate = hasattr(os, "posix_fallocate")
-        if self._root.shut_reason is not None:
+        if self._root.frozen_reason is not None:
             self._root.require_open()
         if has_fallocate:
             os.posix_fallocate(descriptor, start, size - start)
@@ -224,7 +224,7 @@ class Disk(Tree):
 
     def truncate(self, descriptor: int, size: int) -> None:
         """Set the size of the file; added bytes read as zero and take no space yet."""
-        if self._root.shut_reason is not None:
+        if self._root.frozen_reason is not None:
             self._root.require_open()
         os.ftruncate(descriptor, size)
 
@@ -236,7 +236,7 @@ class Disk(Tree):
 
     def flush(self, descriptor: int) -> None:
         """Return when the file's bytes are on disk, those written through a map included."""
-        if self._root.shut_reason is not None:
+        if self._root.frozen_reason is not None:
             self._root.require_open()
         if hasattr(os, "fdatasync"):
             os.fdatasync(descriptor)

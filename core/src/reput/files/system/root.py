@@ -19,7 +19,7 @@ import stat
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from reput.errors import DiskShutError, UnsafePathError
+from reput.errors import DiskFrozenError, UnsafePathError
 from reput.locks import new_lock
 
 __all__ = ["ALLOWED", "ANYWHERE", "Descriptor", "StoreRoot", "link_at"]
@@ -53,7 +53,7 @@ class StoreRoot:
         outer: the root that contains this one, for a directory of a store that has its own root.
 
     Attributes:
-        shut_reason: why nothing may be changed any more; None while changes are allowed. The code
+        frozen_reason: why nothing may be changed any more; None while changes are allowed. The code
             that changes something looks at it with no call in between, as a signal handler may
             close the store at any call.
         held: by path the open directories: the root, once it was used, and those of `hold`.
@@ -62,7 +62,7 @@ class StoreRoot:
     def __init__(self, path: str, follow_links: bool, outer: StoreRoot | None = None) -> None:
         self.path = path
         self.follow_links = follow_links
-        self.shut_reason: str | None = None
+        self.frozen_reason: str | None = None
         self._outer = outer
         self._prefix = path if path.endswith(os.sep) else path + os.sep
         self.held: dict[str, Descriptor] = {}
@@ -72,9 +72,9 @@ class StoreRoot:
         return StoreRoot, (self.path, self.follow_links, self._outer)
 
     def require_open(self) -> None:
-        """Raise if the disk was shut: nothing may be changed any more."""
-        if self.shut_reason is not None:
-            raise DiskShutError(self.path, self.shut_reason)
+        """Raise if the disk was frozen: nothing may be changed any more."""
+        if self.frozen_reason is not None:
+            raise DiskFrozenError(self.path, self.frozen_reason)
 
     # ------------------------------------------------------------------ held directories
 
@@ -94,7 +94,7 @@ class StoreRoot:
             if each == path or each.startswith(below):
                 self.held.pop(each, None)
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """Close the descriptors of the root and of directories that are held.
 
         The next operation that needs the root opens it again. An operation under way keeps its
@@ -204,11 +204,11 @@ class StoreRoot:
         """Call one of the system's functions that change a name and take ``dir_fd``.
 
         Raises:
-            DiskShutError: the disk was shut.
+            DiskFrozenError: the disk was frozen.
         """
         self.require_open()
         directory, name = self.reach(path)
-        if self.shut_reason is not None:
+        if self.frozen_reason is not None:
             self.require_open()
         try:
             call(name, dir_fd=directory)

@@ -93,7 +93,7 @@ class Tree:
         """Whether symbolic links are followed: always true for a disk that is not bound."""
         return self._root.follow_links
 
-    def shut(self, reason: str) -> None:
+    def freeze(self, reason: str) -> None:
         """Refuse every change from now on; reading goes on.
 
         Concerns this disk only, and no other disk of the same store. A map that was made before can
@@ -103,13 +103,13 @@ class Tree:
             reason: for the error's text.
         """
         if self._root is ANYWHERE:
-            raise ValueError("only a disk that is bound to a store can be shut; see Disk.at")
-        self._root.shut_reason = reason
+            raise ValueError("only a disk that is bound to a store can be frozen; see Disk.at")
+        self._root.frozen_reason = reason
 
     @property
-    def is_shut(self) -> bool:
-        """Whether `shut` was called."""
-        return self._root.shut_reason is not None
+    def is_frozen(self) -> bool:
+        """Whether `freeze` was called."""
+        return self._root.frozen_reason is not None
 
     def hold(self, *paths: str) -> None:
         """Keep directories of the store open, so that files in them are reached in one step.
@@ -127,9 +127,9 @@ class Tree:
         """
         self._root.hold(paths)
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """Close the descriptors of directories; a later operation opens the root again."""
-        self._root.let_go()
+        self._root.release()
 
     # ------------------------------------------------------------------ what is there
 
@@ -212,7 +212,7 @@ class Tree:
     def rename(self, source: str, target: str) -> None:
         """Rename ``source`` to ``target``, replacing it atomically."""
         root = self._root
-        if root.shut_reason is not None:
+        if root.frozen_reason is not None:
             root.require_open()
         old, name = root.reach(source)
         new, fresh = root.reach(target)
@@ -226,7 +226,7 @@ class Tree:
                     continue
                 if stat.S_ISLNK(found.st_mode):
                     raise link_at(directory, each, path)
-        if root.shut_reason is not None:
+        if root.frozen_reason is not None:
             root.require_open()
         try:
             os.replace(name, fresh, src_dir_fd=old, dst_dir_fd=new)
@@ -289,7 +289,7 @@ class Tree:
 
     def flush_directory(self, path: str) -> None:
         """Return when the directory's names (made, renamed, removed) are on disk."""
-        if self._root.shut_reason is not None:
+        if self._root.frozen_reason is not None:
             self._root.require_open()
         descriptor = self._root.held.get(path)
         if descriptor is None or path == self._root.path:  # the root is open to pass through only

@@ -92,7 +92,7 @@ def _in_child() -> None:
         opened.__class__ = _forked_class(type(opened))
     _guarded.clear()
     for disk in list(_disks):
-        disk.shut("a parent process opened the store, and this is its forked child")
+        disk.freeze("a parent process opened the store, and this is its forked child")
     _disks.clear()
 
 

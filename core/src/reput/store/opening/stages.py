@@ -190,7 +190,7 @@ def hold(asked: Asked, undoing: Undoing) -> Held:
         root, threads=asked.threads, now=disk.monotonic, keeps_threads=asked.writable
     )
     lock = StoreLock(asked.path("lock"), root, disk)
-    undoing.in_any_case(disk.let_go)
+    undoing.in_any_case(disk.release)
     if asked.writable:
         asked.outer.make_directory(root, durable=True)
         undoing.in_any_case(lambda: _give_up(lock, disk, calls))
@@ -222,7 +222,7 @@ def _give_up(lock: StoreLock, disk: Disk, calls: PluginCalls) -> None:
         lock.keep(texts_of(hanging))
     # Code that continues after this must change nothing, as another writer may have the store: such
     # a thread, or the call on this thread that a signal handler, which closes, has interrupted.
-    disk.shut(f"the store was closed; {texts_of(hanging)}" if hanging else "it was closed")
+    disk.freeze(f"the store was closed; {texts_of(hanging)}" if hanging else "it was closed")
     hanging = calls.after_last(lock.release)
     if hanging:
         logger.error("lock kept root=%s reason=%s", lock.root, texts_of(hanging))

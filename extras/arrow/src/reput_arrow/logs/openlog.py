@@ -69,7 +69,7 @@ class OpenLog(LogReader):
         """Close the files; batches that were taken stay as they are."""
         self._open_files.close()
         if self._traces is not None:
-            self._traces.disk.let_go()
+            self._traces.disk.release()
 
     def _writer(self) -> Writer:
         """Return which program writes the log; on other file systems, none can in place."""

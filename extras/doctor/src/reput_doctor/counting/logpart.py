@@ -56,4 +56,4 @@ def open_log(part: LogPart) -> Iterator[LogReader]:
         yield LogReader(files, _WINDOW_SIZE, ledger=ledger, end=end, checked=part.checked)
     finally:
         pool.close()
-        disk.let_go()
+        disk.release()

@@ -114,7 +114,7 @@ class _Planning:
 
     def __exit__(self, *_: object) -> None:
         self.pool.close()
-        self.disk.let_go()
+        self.disk.release()
 
     def plan(self) -> Plan:
         log, found, sequences = self._search(self.layout)

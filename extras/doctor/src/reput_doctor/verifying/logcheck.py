@@ -189,4 +189,4 @@ def _open(task: LogTask) -> Iterator[LogReader]:
         yield LogReader(files, _WINDOW_SIZE, ledger=ledger, end=end, checked=task.checked)
     finally:
         pool.close()
-        disk.let_go()
+        disk.release()

@@ -79,7 +79,7 @@ def verify(
     if not disk.exists(os.path.join(root, COMMIT_LOG)):
         raise StoreNotFoundError(root, EXPECTED)
     with contextlib.ExitStack() as opened:
-        opened.callback(disk.let_go)
+        opened.callback(disk.release)
         check = _Check(root, disk, deep, progress, dict(config or {}))
         check.run(opened, jobs, scratch)
         return check.report(time.monotonic() - started)

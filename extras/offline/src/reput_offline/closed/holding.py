@@ -70,7 +70,7 @@ def hold(
     root = os.path.abspath(path_argument("path", path))
     disk = (disk or Disk()).at(root, follow_links=follow_links)
     with contextlib.ExitStack() as opened:
-        opened.callback(disk.let_go)
+        opened.callback(disk.release)
         closed = ClosedStore(root, disk, writes, opened)
         refuse_unfinished(root, disk)
         if not disk.exists(os.path.join(root, "commitlog")):

@@ -395,7 +395,7 @@ class Timer:
                 unknown then.
         """
         unflushed = self._files.log.unflushed
-        unflushed.require_sound()
+        unflushed.require_no_failure()
         if not self._is_open:
             return
         try:
