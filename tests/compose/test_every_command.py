@@ -34,6 +34,7 @@ CALLS = {
     "consume": [("g", "orders"), ("g", "orders", "--json")],
     "groups": [(), ("--json",)],
     "reset-offset": [("g", "orders", "--to", "earliest", "--yes")],
+    "promote": [("--yes",), ("--yes", "--json")],
     "repair": [("--dry-run",), ("--dry-run", "--json")],
     "report": [(), ("--json",)],
     "schedule": [(), ("--json",)],
@@ -42,7 +43,18 @@ CALLS = {
     "transactions": [(), ("--json",), ("--commit", ID, "--yes"), ("--roll-back", ID, "--yes")],
 }
 WITHOUT_STORE = {
-    *("completion", "demo", "diff", "dlq", "export", "import", "serve", "spark", "topics"),
+    *(
+        "completion",
+        "demo",
+        "diff",
+        "dlq",
+        "export",
+        "follow",
+        "import",
+        "serve",
+        "spark",
+        "topics",
+    ),
 }
 """They need none, make their own, or have tests of their own, as they take two places."""
 LOOKS = {

@@ -26,7 +26,7 @@ from reput_follow.replication.connection import HaConnection
 from reput_follow.replication.session import Session
 from reput_follow.running.beginning import Own, check_broker, check_range, first_report
 from reput_follow.running.lag import Lag, LagMeter
-from reput_follow.running.metadata import owners_of, save_metadata
+from reput_follow.running.metadata import save_metadata
 from reput_follow.running.states import FollowEndedError, State
 
 if TYPE_CHECKING:
@@ -56,8 +56,6 @@ class FollowStatus:
     """Cluster and name of the broker; empty as long as it is not known."""
     address: str
     """Of its HA port; empty without a connection."""
-    is_caught_up: bool
-    """Whether the store has all that the master had at its last answer."""
     lag: Lag
     fed_offset: int
     flushed_offset: int
@@ -97,6 +95,7 @@ class Follower:
         self._meter = LagMeter()
         self._state = State.CONNECTING
         self._text = ""
+        self._trouble = ""
         self._ended: FollowEndedError | None = None
         self._is_stopping = False
         self._facts: BrokerFacts | None = None
@@ -144,10 +143,9 @@ class Follower:
             connection = self._connection
             return FollowStatus(
                 state=self._state,
-                text=self._text,
+                text=self._shown_text(),
                 master="" if self._facts is None else self._facts.name,
                 address="" if connection is None else connection.name,
-                is_caught_up=lag.size == 0,
                 lag=lag,
                 fed_offset=fed,
                 flushed_offset=self.store.flushed_offset,
@@ -184,10 +182,14 @@ class Follower:
         if target is None:
             return False
         with self._changed:
-            if not self._wait_for(lambda: self.store.fed_offset >= target, deadline):
+            if not self._wait_for(lambda: self._has(target), deadline):
                 return False
         left_to_dispatch = None if deadline is None else max(deadline - self._clock(), 0.0)
         return self.store.wait_dispatched(left_to_dispatch)
+
+    def _has(self, offset: int) -> bool:
+        """Whether the store has the log below an offset, as a master that was compared has it."""
+        return self._state is State.FOLLOWING and self.store.fed_offset >= offset
 
     def _asked_end(self, broker: Broker, deadline: float | None) -> int | None:
         """Return where the master's log ends; None if the time is over before it answers."""
@@ -213,6 +215,16 @@ class Follower:
                     break
             return self._state
 
+    def wait_changed(self, status: FollowStatus, timeout: float) -> None:
+        """Wait until the state or the text is another than in ``status``, at most ``timeout`` s."""
+        deadline = self._clock() + timeout
+        with self._changed:
+            while (self._state, self._shown_text()) == (status.state, status.text):
+                left = deadline - self._clock()
+                if left <= 0:
+                    break
+                self._changed.wait(left)
+
     def raise_end(self) -> None:
         """Raise why the follower has ended by itself; do nothing otherwise."""
         with self._changed:
@@ -225,10 +237,12 @@ class Follower:
     def _become(self, state: State, text: str) -> None:
         """Change the state; called under the condition."""
         if (state, text) != (self._state, self._text):
-            level = logging.WARNING if text else logging.INFO
-            logger.log(level, "follower state=%s source=%s %s", state.value, self.source, text)
+            logger.info("follower state=%s source=%s %s", state.value, self.source, text)
         self._state, self._text = state, text
         self._changed.notify_all()
+
+    def _shown_text(self) -> str:
+        return self._text or self._trouble
 
     def _end(self, error: FollowEndedError) -> None:
         with self._changed:
@@ -329,7 +343,7 @@ class Follower:
                 self._connection = connection
                 self._connection_count += 1
             try:
-                self._feed_from(connection, wanted, is_empty=own.is_empty)
+                self._feed_from(connection, wanted, own)
             finally:
                 with self._changed:
                     self._connection = None
@@ -357,16 +371,15 @@ class Follower:
         )
 
     def _check_metadata(self) -> None:
-        owners = owners_of(self.store) if self.config.metadata else []
-        if owners:
+        if self.config.metadata and "consumer" in self.store.plugin_objects:
             raise FollowEndedError(
                 State.REFUSED,
-                f"the plugin {owners[0]} keeps topics, groups and offsets of the store itself",
-                f"follow without --metadata, or into a store that does not use {owners[0]}",
+                "the plugin consumer keeps topics, groups and offsets of the store itself",
+                "follow without --metadata, or into a store that does not use this plugin",
             )
 
-    def _feed_from(self, connection: HaConnection, wanted: int, *, is_empty: bool) -> None:
-        config, clock = self.config, self._clock
+    def _feed_from(self, connection: HaConnection, wanted: int, own: Own) -> None:
+        config, clock, is_empty = self.config, self._clock, own.is_empty
         session = Session(config.acknowledge, config.report_interval, config.silence)
         connection.send(session.begin(wanted, clock()))
         following = wanted
@@ -387,7 +400,7 @@ class Follower:
                     self._feed(transfer, is_empty=is_empty)
                     is_empty, following = False, transfer.end_offset
                 session.received(following, clock())
-                self._note(len(transfer.data))
+                self._note(len(transfer.data), is_compared=following >= own.end_offset)
             if config.acknowledge and transfers:
                 # A replica's report promises that a loss of power costs none of it. What comes
                 # meanwhile is one larger batch.
@@ -414,10 +427,10 @@ class Follower:
                 raise FollowEndedError(State.CORRUPT, str(error), advice) from error
             raise
 
-    def _note(self, size: int) -> None:
+    def _note(self, size: int, *, is_compared: bool) -> None:
         with self._changed:
             self._received_size += size
-            if self._state is not State.FOLLOWING:
+            if is_compared and self._state is not State.FOLLOWING:
                 self._become(State.FOLLOWING, "")
             self._changed.notify_all()
 
@@ -435,7 +448,8 @@ class Follower:
                     now = self._clock()
                     is_due = saved_at is None or now - saved_at >= self.config.metadata_interval
                     if self.config.metadata and is_due:
-                        save_metadata(broker, self.store.root)
+                        kept = "schedule" in self.store.plugin_objects
+                        save_metadata(broker, self.store.root, with_delays=not kept)
                         saved_at = now
                         with self._changed:
                             self._metadata_count += 1
@@ -443,8 +457,18 @@ class Follower:
                 except FollowEndedError as error:
                     self._end(error)
                 except (FollowError, OSError) as error:
-                    logger.warning("broker not asked source=%s error=%s", self.source, error)
+                    self._note_trouble(f"the broker was not asked: {error}; it is asked again")
+                else:
+                    self._note_trouble("")
             self._pause(self.config.ask_interval)
+
+    def _note_trouble(self, text: str) -> None:
+        """Show what is wrong beside the HA connection."""
+        with self._changed:
+            if text != self._trouble:
+                logger.info("follower trouble=%s source=%s", text or "none", self.source)
+                self._trouble = text
+                self._changed.notify_all()
 
     def _ask_range(self, broker: Broker) -> None:
         before = self._own()

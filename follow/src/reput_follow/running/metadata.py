@@ -8,7 +8,6 @@ and not merged with older ones.
 
 from __future__ import annotations
 
-import logging
 import os
 from typing import TYPE_CHECKING, Final
 
@@ -17,12 +16,9 @@ from reput_follow.errors import BrokerError
 from reput_remoting import RequestCode
 
 if TYPE_CHECKING:
-    from reput import Store
     from reput_follow.asking.broker import Broker
 
-logger = logging.getLogger(__name__)
-
-__all__ = ["owners_of", "save_metadata"]
+__all__ = ["save_metadata"]
 
 _FILES: Final = (
     # Offsets before topics and groups: what they are about is known then.
@@ -35,20 +31,18 @@ _FILES: Final = (
     ),
     (RequestCode.GET_ALL_DELAY_OFFSET, "delayOffset.json", "offsetTable"),
 )
-_OWNERS: Final = ("consumer", "schedule")
 
 
-def owners_of(store: Store) -> list[str]:
-    """Return the plugins of a store that keep these files themselves."""
-    return [name for name in _OWNERS if name in store.plugin_objects]
-
-
-def save_metadata(broker: Broker, root: str, disk: Disk | None = None) -> None:
+def save_metadata(
+    broker: Broker, root: str, *, with_delays: bool = True, disk: Disk | None = None
+) -> None:
     """Ask a broker for its metadata, and replace the files that changed.
 
     Args:
         broker: who is asked.
         root: directory of the store.
+        with_delays: whether to save how far delay levels are, too; False in a store whose plugin
+            ``schedule`` keeps that file.
         disk: file operations.
 
     Raises:
@@ -58,6 +52,8 @@ def save_metadata(broker: Broker, root: str, disk: Disk | None = None) -> None:
     disk = disk or Disk()
     directory = os.path.join(root, "config")
     for code, name, table in _FILES:
+        if code == RequestCode.GET_ALL_DELAY_OFFSET and not with_delays:
+            continue
         try:
             body = broker.ask(code)
         except BrokerError:

@@ -18,7 +18,7 @@ class State(Enum):
     CONNECTING = "connecting"
     """It asks the broker, and connects."""
     FOLLOWING = "following"
-    """It is connected, and feeds what comes."""
+    """It is connected, the last bytes of the store are the master's, and it feeds what comes."""
     MASTER_GONE = "master gone"
     """The master cannot be reached; it is tried again."""
     STOPPED = "stopped"

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from reput_cli.kit.exitcodes import ExitCode as ExitCode
     from reput_cli.kit.failures import Failure as Failure
     from reput_cli.kit.failures import warn as warn
+    from reput_cli.kit.loglines import show_log_lines as show_log_lines
     from reput_cli.kit.opening import follows_links as follows_links
     from reput_cli.kit.opening import is_written as is_written
     from reput_cli.kit.opening import open_to_read as open_to_read
@@ -82,6 +83,7 @@ _HOMES = {
     "read_duration": "quantities",
     "read_size": "quantities",
     "read_set_options": "options",
+    "show_log_lines": "loglines",
     "styled": "output",
     "used_plugins": "storeplugins",
     "warn": "failures",

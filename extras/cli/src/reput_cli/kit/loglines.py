@@ -18,8 +18,10 @@ class _LogLines(logging.Handler):
         click.echo(escape_text(text), err=True)
 
 
-def show_log_lines(*, debug: bool) -> None:
-    """Show warnings of reput and its plugins; all messages with ``debug``."""
+def show_log_lines() -> None:
+    """Show warnings of reput and its plugins; all messages where ``--debug`` was given."""
+    context = click.get_current_context(silent=True)
+    debug = context is not None and bool((context.obj or {}).get("debug"))
     # Plugins log under names of their own distributions, so the handler is at the root.
     root = logging.getLogger()
     root.setLevel(logging.DEBUG if debug else logging.WARNING)

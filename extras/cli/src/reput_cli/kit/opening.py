@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reput_cli.kit.failures import warn
+from reput_cli.kit.loglines import show_log_lines
 from reput_cli.kit.progressbar import ProgressBar
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def open_to_read(path: str, *, plugins: Iterable[str] | None = None) -> Iterator
     """
     import reput
 
-    _show_log_lines()
+    show_log_lines()
     with _opening() as progress:
         store = reput.open(
             path,
@@ -73,7 +74,7 @@ def open_to_write(
     import reput
     from reput.errors import EXPECTED, StoreNotFoundError
 
-    _show_log_lines()
+    show_log_lines()
     if not create and not holds_a_store(path):
         raise StoreNotFoundError(path, f"{EXPECTED}{_how_to_make_one()}")
     with _opening() as progress:
@@ -133,10 +134,3 @@ def is_written(root: str) -> bool:
 def _opening() -> ProgressBar:
     # Finds the end of the log; for a writer, plugins also catch up before the first put.
     return ProgressBar("opening", None, "bytes")
-
-
-def _show_log_lines() -> None:
-    from reput_cli.kit.loglines import show_log_lines
-
-    context = click.get_current_context(silent=True)
-    show_log_lines(debug=context is not None and bool((context.obj or {}).get("debug")))

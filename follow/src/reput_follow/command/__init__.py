@@ -1,0 +1,1 @@
+"""The commands ``reput follow`` and ``reput promote``."""

@@ -1,0 +1,126 @@
+"""``reput follow``: the log of a running broker, with plugins on its messages."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from reput_cli.kit import json_option, path_argument, with_debug
+from reput_follow.command.options import (
+    plugins_of,
+    read_address,
+    read_begin,
+    read_metrics_address,
+    source_of,
+)
+
+if TYPE_CHECKING:
+    from reput_follow.peers import Address
+
+__all__ = ["follow"]
+
+_EXAMPLES = """\b
+Examples:
+  reput follow STORE --from broker-host:10911
+  reput follow STORE --namesrv 10.0.0.1:9876 --broker broker-a --begin latest
+  reput follow STORE --from broker-host:10911 --plugins consumequeue,index,words
+  reput follow STORE --from broker-host:10911 --metadata --metrics 127.0.0.1:9464
+  reput follow STORE --from broker-host:10911 --once --json
+"""
+
+
+@click.command(short_help="Follow the log of a running broker.", epilog=_EXAMPLES)
+@path_argument
+@click.option(
+    "--from",
+    "address",
+    metavar="HOST:PORT",
+    callback=read_address,
+    help="The broker; the rest is asked of it.",
+)
+@click.option(
+    "--namesrv", metavar="HOST:PORT[;HOST:PORT]", help="Name servers that know the broker."
+)
+@click.option("--broker", metavar="NAME", help="The broker's name, with --namesrv.")
+@click.option(
+    "--begin",
+    metavar="oldest|latest|OFFSET",
+    default="oldest",
+    show_default=True,
+    callback=read_begin,
+    help="Where a new store begins: the master's oldest or latest file, or that of an offset.",
+)
+@click.option(
+    "--plugins",
+    metavar="NAME,NAME",
+    help="Plugins of a new store; to a store that exists they are added.",
+)
+@click.option("--metadata", is_flag=True, help="Save topics, groups and offsets of groups, too.")
+@click.option(
+    "--acknowledge",
+    is_flag=True,
+    help="Count as a slave: report what is on disk to a master that waits for it.",
+)
+@click.option(
+    "--allow-stalls",
+    is_flag=True,
+    help="Follow a SYNC_MASTER of 4.x without reporting, though its sends may wait for that.",
+)
+@click.option(
+    "--ha",
+    "ha_address",
+    metavar="HOST:PORT",
+    callback=read_address,
+    help="The HA port, where it is not at the broker's host.",
+)
+@click.option(
+    "--metrics",
+    metavar="HOST:PORT",
+    callback=read_metrics_address,
+    help="Where metrics for Prometheus are, over HTTP.",
+)
+@click.option("--once", is_flag=True, help="End when the store has all that the master has now.")
+@json_option("a line for each change of state, and one a second,")
+@with_debug
+def follow(
+    path: str,
+    address: Address | None,
+    namesrv: str | None,
+    broker: str | None,
+    begin: Any,
+    plugins: str | None,
+    metadata: bool,
+    acknowledge: bool,
+    allow_stalls: bool,
+    ha_address: Address | None,
+    metrics: Address | None,
+    once: bool,
+    as_json: bool,
+) -> None:
+    """Follow the log of a running broker into the store at PATH, until Ctrl-C.
+
+    The store is created if it does not exist; the next start goes on where the last one ended. The
+    broker is not changed: by default nothing is reported to it.
+    """
+    from reput_follow.command.running import run
+    from reput_follow.config import FollowConfig
+    from reput_follow.peers import address_text
+
+    source = source_of(address, namesrv, broker)
+    config = FollowConfig(
+        begin=begin,
+        acknowledge=acknowledge,
+        allow_stalls=allow_stalls,
+        metadata=metadata,
+        ha_address=None if ha_address is None else address_text(ha_address),
+    )
+    run(
+        path,
+        source,
+        config,
+        plugins=plugins_of(path, plugins),
+        metrics=metrics,
+        is_once=once,
+        as_json=as_json,
+    )

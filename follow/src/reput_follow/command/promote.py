@@ -1,0 +1,35 @@
+"""``reput promote``: ends the following of a store, which takes messages from then on."""
+
+from __future__ import annotations
+
+import click
+
+from reput_cli.kit import json_option, path_argument, with_debug
+
+__all__ = ["promote"]
+
+
+@click.command(short_help="End the following of a store.")
+@path_argument
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@json_option("one document")
+@with_debug
+def promote(path: str, yes: bool, as_json: bool) -> None:
+    """Make the store at PATH a store of its own, which takes messages.
+
+    It cannot follow its master afterwards. To take the master's place, end that one for good first,
+    as two brokers of one name have two logs.
+    """
+    from reput_cli.kit import check_store, confirm, open_to_write, print_facts, print_json
+
+    root = check_store(path)
+    if not yes:
+        confirm(f"{path}: promote it? It cannot follow its master afterwards.")
+    with open_to_write(root) as store:
+        master, end = store.master, store.log.max_physical_offset
+        store.promote()
+    if as_json:
+        print_json({"store": root, "master": master, "max_physical_offset": end})
+        return
+    print_facts([("store", root), ("followed", str(master)), ("ends at", str(end))], indent=0)
+    click.echo(f"It takes messages now: `reput put {path} TOPIC`, `reput serve {path}`.")

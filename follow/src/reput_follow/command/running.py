@@ -1,0 +1,110 @@
+"""Runs a follower until a signal comes, or until it cannot go on."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+from reput_cli.kit import ExitCode, Failure, follows_links, show_log_lines
+from reput_follow.command.ending import Ending
+
+if TYPE_CHECKING:
+    from reput import Store
+    from reput_follow.config import FollowConfig
+    from reput_follow.peers import Address
+    from reput_follow.running.follower import Follower
+    from reput_follow.running.source import Source
+    from reput_follow.running.states import FollowEndedError
+
+__all__ = ["run"]
+
+_ROUND_SECONDS: Final = 0.25
+"""Between two looks at signals and figures."""
+
+
+def run(
+    path: str,
+    source: Source,
+    config: FollowConfig,
+    *,
+    plugins: Sequence[str] | None,
+    metrics: Address | None,
+    is_once: bool,
+    as_json: bool,
+) -> None:
+    """Follow a broker with the store at ``path``.
+
+    Args:
+        path: the store's directory.
+        source: the broker.
+        config: how it is followed.
+        plugins: as for `reput.open`.
+        metrics: where metrics are served; None for nowhere.
+        is_once: whether to end when the store has all.
+        as_json: whether to print lines for programs.
+
+    Raises:
+        Failure: the broker cannot be followed, or not any more.
+    """
+    from reput_follow.running.opening import following, open_replica
+    from reput_follow.running.states import FollowEndedError
+
+    show_log_lines()
+    try:
+        with (
+            Ending() as ending,
+            open_replica(
+                path, source, config, plugins=plugins, follow_links=follows_links()
+            ) as store,
+            following(store, source, config) as follower,
+            _served(store, follower, metrics) as address,
+        ):
+            _watch(follower, ending, address, is_once=is_once, as_json=as_json)
+    except FollowEndedError as error:
+        raise Failure(str(error), exit_code_of(error)) from None
+
+
+def exit_code_of(error: FollowEndedError) -> ExitCode:
+    """Return the exit code of a follower that ended by itself."""
+    from reput_follow.running.states import State
+
+    return {
+        State.FELL_BEHIND: ExitCode.LOST,
+        State.MASTER_LOST: ExitCode.WARNED,
+        State.DIVERGED: ExitCode.DAMAGED,
+        State.CORRUPT: ExitCode.DAMAGED,
+        State.STORE_FAILED: ExitCode.REFUSED,
+    }.get(error.state, ExitCode.UNAVAILABLE)
+
+
+def _watch(
+    follower: Follower, ending: Ending, metrics: str, *, is_once: bool, as_json: bool
+) -> None:
+    """Show what happens until a signal comes, or all is there, or nothing more can come."""
+    import time
+
+    from reput_follow.command.showing import shown
+
+    with shown(follower.store, as_json=as_json, metrics=metrics) as show:
+        while not ending.is_asked:
+            status = follower.status()
+            show(status, follower.store.plugins(), time.monotonic())
+            follower.raise_end()
+            if is_once and follower.wait_caught_up(_ROUND_SECONDS):
+                break
+            if not is_once:
+                follower.wait_changed(status, _ROUND_SECONDS)
+        follower.stop()
+        show(follower.status(), follower.store.plugins(), time.monotonic())
+
+
+@contextlib.contextmanager
+def _served(store: Store, follower: Follower, address: Address | None) -> Iterator[str]:
+    if address is None:
+        yield ""
+        return
+    from reput_follow.command.metrics import serving
+
+    with serving(store, follower, address) as url:
+        yield url
