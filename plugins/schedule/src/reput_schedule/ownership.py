@@ -17,12 +17,14 @@ from reput_schedule.levels.offsetsfile import DIRECTORY, FILE_NAME
 from reput_schedule.timer.layout import TIMER_TOPIC
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from reput.plugin import StoreContext
     from reput_schedule.levels.state import DelayState
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["take"]
+__all__ = ["take", "take_over"]
 
 _QUEUES: Final = "consumequeue"  # RocketMQ's directory of the queues
 _ALWAYS: Final = "always"
@@ -53,6 +55,27 @@ def take(context: StoreContext, state: DelayState, deliver: str) -> bool:
         context.root,
     )
     return False
+
+
+def take_over(
+    context: StoreContext, state: DelayState, queue_offsets: Mapping[tuple[str, int], int]
+) -> None:
+    """Make the note in a replica that is being promoted; the next opening delivers.
+
+    The file may have offsets of the master, as of some moment. Where in the log that was is not
+    known, so the next opening looks for delivered messages in all of the log.
+
+    Args:
+        context: of the replica.
+        state: the file, which a follower may have replaced since the opening.
+        queue_offsets: the queue offset that the next message of each (topic, queue id) gets.
+    """
+    saved = state.load()
+    offsets = {} if saved is None else saved.offsets
+    # The master may have delivered messages that the replica has not got.
+    ends = {level: queue_offsets.get((SCHEDULE_TOPIC, level - 1), 0) for level in offsets}
+    known = {level: min(offset, ends[level]) for level, offset in offsets.items()}
+    state.save(known, context.log.min_physical_offset)
 
 
 def _nothing_can_wait(context: StoreContext) -> bool:

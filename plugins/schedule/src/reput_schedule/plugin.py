@@ -112,7 +112,10 @@ class SchedulePlugin(reput.Plugin):
             config, flush = self._context.directory(CONFIG_DIRECTORY), not self._context.clean
             names = (FILE_NAME, CHECK_FILE, METRICS_FILE)
             self._context.disk.finish_replacing(config, *names, flush=flush)
-            self.delivers = ownership.take(self._context, self._state, self.config.deliver)
+            # A replica gets the deliveries of its master, and nothing here says who makes them.
+            self.delivers = not self._context.replica and ownership.take(
+                self._context, self._state, self.config.deliver
+            )
             self.delivery = LevelDelivery(self._context, self.levels, self._state, self.delivers)
             # After a failed flush the files count up to `max_physical_offset`, but the log goes on
             # above it and holds what was delivered since.
@@ -122,9 +125,21 @@ class SchedulePlugin(reput.Plugin):
 
     @reput.hookimpl
     def reput_ready(self, queue_offsets: Mapping[tuple[str, int], int]) -> None:
-        """Lower offsets of levels that a power cut has left beyond the log."""
+        """Lower offsets of levels that a power cut has left beyond the log.
+
+        In a replica this is called when it is promoted: the next opening delivers.
+        """
         assert self.delivery is not None
-        self.delivery.lower_beyond(queue_offsets)
+        assert self._context is not None
+        assert self._state is not None
+        if self._context.replica:
+            ownership.take_over(self._context, self._state, queue_offsets)
+        else:
+            self.delivery.lower_beyond(queue_offsets)
+
+    @property
+    def _is_replica(self) -> bool:
+        return self._context is not None and self._context.replica
 
     @property
     def is_ours(self) -> bool:
@@ -199,7 +214,7 @@ class SchedulePlugin(reput.Plugin):
     @reput.hookimpl
     def reput_work(self, now: int) -> int | None:
         """Deliver what is due."""
-        if self.delivery is None or self.timer is None:
+        if self.delivery is None or self.timer is None or self._is_replica:
             return None
         times = [self.delivery.work(now)]
         if self.delivers:
@@ -279,8 +294,8 @@ class SchedulePlugin(reput.Plugin):
     @reput.hookimpl
     def reput_hold(self) -> int | None:
         """Return the physical offset of the oldest message that waits."""
-        if self.delivery is None or self.timer is None:
-            return None
+        if self.delivery is None or self.timer is None or self._is_replica:
+            return None  # the master holds its own log
         held = [self.delivery.hold(), self.timer.hold()]
         return min((each for each in held if each is not None), default=None)
 

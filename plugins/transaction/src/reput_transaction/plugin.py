@@ -80,7 +80,9 @@ class TransactionPlugin(reput.Plugin):
         with engine.lock:
             self._engine = engine
             self._keys = UniqueKeys(context.clock)
-            self._worker = Worker(engine, self.config, self.checks, self.op_batch_interval_ms)
+            self._worker = None
+            if not context.replica:  # whose transactions the master ends
+                self._worker = Worker(engine, self.config, self.checks, self.op_batch_interval_ms)
             self._work = _NO_WORK
         self._offsets = SystemOffsets(
             context.directory(CONFIG_DIRECTORY), context.disk, note_problem=context.note_problem

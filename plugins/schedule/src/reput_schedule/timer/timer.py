@@ -452,8 +452,9 @@ class Timer:
             self._agenda.recent.covered(flushed_offset)
         else:
             reached = self._agenda.recent.covered(flushed_offset) or self._base
-        if self._delivery.copies:
-            copies_to = self._copies_to  # copies found above it may be met again
+        if self._delivery.copies or self._context.replica:
+            # Copies found above it may be met again: those of a master, when a replica is promoted.
+            copies_to = self._copies_to
         elif self._agenda.step is None and reached is self._agenda.reached:
             copies_to = max(self._copies_to, reached.copies_end, flushed_offset)
         else:
