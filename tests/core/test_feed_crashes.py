@@ -212,3 +212,43 @@ def test_a_replica_without_a_record_may_begin_with_another_file(tmp_path):
     with open_replica(root, QuickDisk()) as store:
         assert store.losses() == []
         assert log_of(store) == master.data[: master.end]
+
+
+def test_closed_in_the_middle_of_a_blank_it_goes_on_before_it(tmp_path):
+    master = Master.make(tmp_path / "master", [20, 3700, 60, 30])
+    border = master.ends[2]
+    for extra in (7, 8, 9, FILE_SIZE - border - 1, FILE_SIZE - border):
+        root = tmp_path / f"replica {extra}"
+        with open_replica(root, QuickDisk()) as store:
+            store.feed(0, master.data[: border + extra])
+        with open_replica(root, QuickDisk()) as store:
+            assert store.clean
+            assert store.losses() == []
+            assert store.log.max_physical_offset in (border, FILE_SIZE)
+            name = f"{0:020d}"
+            if store.fed_offset == border:
+                assert not any((root / "commitlog" / name).read_bytes()[border:])
+            store.promote()
+            store.put(_message(3, 60))
+        with open_replica_again(root) as store:
+            assert store.recovery.finding is None
+            assert sum(len(batch) for batch in store.scan()) == 3
+
+
+def test_promoted_in_the_middle_of_a_blank_it_puts_there(tmp_path):
+    master = Master.make(tmp_path / "master", [20, 3600, 300, 30])
+    border = master.ends[2]
+    assert FILE_SIZE - border > 200
+    with open_replica(tmp_path / "replica", QuickDisk()) as store:
+        store.feed(0, master.data[:border] + master.data[border : border + 100])
+        store.promote()
+        assert store.put(_message(3, 0)).physical_offset == border
+        shutil.copytree(tmp_path / "replica", tmp_path / "killed")
+    for name in ("replica", "killed"):
+        with open_replica_again(tmp_path / name) as store:
+            assert store.losses() == []
+            assert sum(len(batch) for batch in store.scan()) == 3
+
+
+def open_replica_again(root):
+    return reput.open(root, plugins=(), disk=QuickDisk(), threads=False)

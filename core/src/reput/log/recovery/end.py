@@ -106,7 +106,7 @@ def find_end(
     end_kind = search.run()
     found = search.found()
     if clean and closed is not None:
-        return _without_changed_record(found, closed, search.record_before)
+        return _without_changed_record(log, found, closed, search.record_before)
     is_new = known is None or found.last_record_offset > known.record_offset
     if looks_for_torn and end_kind == End.EMPTY and is_new:
         return _without_torn_record(log, found, search.record_before)
@@ -283,7 +283,9 @@ def _is_as_closed(log: LogReader, closed: Progress) -> bool:
     )
 
 
-def _without_changed_record(found: RecoveryReport, closed: Progress, before: int) -> RecoveryReport:
+def _without_changed_record(
+    log: LogReader, found: RecoveryReport, closed: Progress, before: int
+) -> RecoveryReport:
     """Return ``found`` without its last record if it was changed since the log was closed.
 
     A log that ends elsewhere, restored from a copy perhaps, is left as it was found.
@@ -291,6 +293,9 @@ def _without_changed_record(found: RecoveryReport, closed: Progress, before: int
     same_place = found.last_record_offset == closed.record_offset >= 0
     if not same_place or found.end_offset != closed.physical_offset:
         return found
+    data = log.files.read(closed.record_offset, found.end_offset - closed.record_offset)
+    if zlib.crc32(data[: int.from_bytes(data[:4], "big")]) == closed.fingerprint:
+        return found  # a replica was closed in the middle of a blank
     detail = "its bytes are not those that were written"
     finding = Corruption(closed.record_offset, CorruptionKind.RECORD_CRC, detail)
     return attrs.evolve(

@@ -81,7 +81,8 @@ def repair(
         disk: file operations.
         config: has what is written into fillers.
         clean: whether the last writer closed the log, and so left nothing after its end.
-        is_replica: whether a record that was not written whole is no loss, as its master has it.
+        is_replica: whether a record that was not written whole is no loss, as its master has it;
+            and whether a part of a blank may stand after the end of a closed log.
 
     Returns:
         ``recovery`` with the size that was cut.
@@ -91,7 +92,8 @@ def repair(
             have been cut or overwritten.
     """
     is_last = log.files.base_of(recovery.end_offset) in (None, *log.files.bases[-1:])
-    if clean and recovery.finding is None and not recovery.damages and is_last:
+    is_in_blank = is_replica and log.size_at(recovery.end_offset) > 0
+    if clean and recovery.finding is None and not recovery.damages and is_last and not is_in_blank:
         ledger.finish()
         return recovery
     directory = os.path.join(root, OWN_DIRECTORY, "lost+found")
