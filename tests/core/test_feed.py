@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import os
+import shutil
+import threading
 from pathlib import Path
 
 import pytest
@@ -11,13 +13,16 @@ import pytest
 import reput
 from reput.errors import (
     CorruptFeedError,
+    CreateMappedFileError,
     DivergedError,
     FeedGapError,
     NotReplicaError,
     ReadOnlyStoreError,
     ReplicaError,
+    ServiceNotAvailableError,
     StoreClosedError,
 )
+from reput_testing import FaultyDisk
 
 FILE_SIZE = 4096
 CONFIG = {"commitlog": {"file_size": FILE_SIZE}}
@@ -241,3 +246,78 @@ def test_a_closed_replica_takes_no_bytes(tmp_path):
     store.close()
     with pytest.raises(StoreClosedError):
         store.feed(0, b"")
+
+
+@pytest.mark.parametrize("data", ["text", 5, None, [1, 2]])
+def test_what_is_fed_is_bytes(tmp_path, data):
+    with open_replica(tmp_path) as store:
+        with pytest.raises(TypeError, match="data: bytes expected"):
+            store.feed(0, data)
+        with pytest.raises(TypeError, match="physical_offset"):
+            store.feed("0", b"")
+
+
+@pytest.mark.parametrize("lasting", [False, True])
+def test_after_any_error_of_the_disk_the_rest_is_fed_again(tmp_path, master, lasting):
+    data = log_of(master)
+    disk = FaultyDisk()
+    failed = set()
+    for number in range(1, 30):
+        root = tmp_path / f"replica {number}"
+        with open_replica(root, disk=disk, threads=False) as store:
+            store.feed(0, data[:3000])
+            disk.plan(number, lasting=lasting, below="replica")
+            while (start := store.fed_offset) < len(data):
+                try:
+                    store.feed(start, data[start : start + 1700])
+                except CreateMappedFileError:
+                    failed.add(number)
+                    assert store.log.max_physical_offset <= store.fed_offset <= start + 1700
+                    disk.plan(None)
+            disk.plan(None)
+        assert files_of(root) == files_of(master)
+        shutil.rmtree(root)
+    assert len(failed) > 10
+
+
+def test_one_feeds_and_another_promotes_and_none_is_lost(tmp_path, master):
+    data = log_of(master)
+    with open_replica(tmp_path / "replica") as store:
+        refused = []
+
+        def feed():
+            try:
+                for start in range(0, len(data), 50):
+                    store.feed(start, data[start : start + 50])
+            except (NotReplicaError, ServiceNotAvailableError) as error:
+                refused.append(error)
+
+        thread = threading.Thread(target=feed)
+        thread.start()
+        store.promote()
+        end = store.log.max_physical_offset
+        thread.join()
+        assert store.log.max_physical_offset == end
+        assert store.put(message(1)).physical_offset >= end
+        assert refused or end == len(data)
+
+
+def test_an_interrupted_feed_goes_on_at_the_fed_offset(tmp_path, master, monkeypatch):
+    data = log_of(master)
+    with open_replica(tmp_path / "replica") as store:
+        publish, calls = store.log.publish, itertools.count(1)
+
+        def interrupted(*args):
+            if next(calls) % 3 == 0:
+                raise KeyboardInterrupt
+            publish(*args)
+
+        monkeypatch.setattr(store.log, "publish", interrupted)
+        interrupts = 0
+        while (start := store.fed_offset) < len(data):
+            try:
+                store.feed(start, data[start : start + 900])
+            except KeyboardInterrupt:
+                interrupts += 1
+        assert interrupts > 3
+    assert files_of(tmp_path / "replica") == files_of(master)

@@ -96,7 +96,7 @@ def reput_ready(queue_offsets: Mapping[tuple[str, int], int]) -> None:
     counts messages may count more than the log has: RocketMQ saves such files before its log is on
     disk, and then the power fails. The next messages get those queue offsets. So lower here what
     counts too much, durably. The store cannot be read through the context yet. An exception
-    suspends the plugin.
+    suspends the plugin. A replica calls this when it is promoted, and not before.
 
     Args:
         queue_offsets: the queue offset that the next message of each (topic, queue id) gets; a

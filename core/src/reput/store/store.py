@@ -223,6 +223,7 @@ class Store:
             CreateMappedFileError: no room for another file; feed again from `fed_offset` on.
             ServiceNotAvailableError: the store is closed (`StoreClosedError`) or read-only
                 (`ReadOnlyStoreError`), or its disk failed.
+            TypeError: an argument of a wrong type.
         """
         self._writing()
         feeding = self._parts.log.feeding
@@ -230,6 +231,8 @@ class Store:
             raise NotReplicaError(
                 self.root, "it is not a replica; open a new directory with master= to feed it"
             )
+        if not isinstance(data, bytes | bytearray | memoryview):
+            raise TypeError(f"data: bytes expected, found {shown(data)}")
         feeding.feed(whole_number("physical_offset", physical_offset), data)
 
     def promote(self) -> None:

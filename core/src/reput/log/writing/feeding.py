@@ -122,8 +122,8 @@ class Feeding:
         """The bytes from the log's end up to `fed_offset`: a part of one record."""
         self._needed = 0
         """Bytes that `_held` needs before it can hold a whole record."""
-        self._blank_size = 0
-        """Bytes of a blank that are in the active file after the log's end."""
+        self._blank_to = -1
+        """Up to where the active file has bytes of a blank, if that is after the log's end."""
         self._ready_to = -1
         """Up to where the active file has space and pages."""
         self._diverged: DivergedError | None = None
@@ -146,38 +146,45 @@ class Feeding:
             log.raise_refusal()
             if self._is_ending:
                 raise ServiceNotAvailableError(
-                    "store", None, None, "it is being promoted, and takes no more of these bytes"
+                    "store", None, None, "it is promoted, and takes no more bytes of its master"
                 )
             if self._diverged is not None:
                 raise DivergedError(*self._diverged.args)
             if not log.files.bases:
                 self._begin(physical_offset, len(view))
             view = self._without_known(physical_offset, view)
-            while len(view):
-                size = min(len(view), _PIECE_SIZE)
-                view = view[self._take(view[:size]) :]
+            try:
+                while len(view):
+                    view = view[self._take(view[:_PIECE_SIZE]) :]
+            except BaseException:
+                self._drop_held()
+                raise
 
     @contextlib.contextmanager
     def ending(self) -> Iterator[None]:
-        """Take no bytes in this block, which promotes the store."""
+        """Take no bytes in this block, which promotes the store, nor after it unless it raises."""
         with self._log.appending():
             self._is_ending = True
         try:
             yield
-        finally:
-            self._is_ending = False  # this object is used on only if the block failed
+        except BaseException:
+            self._is_ending = False
+            raise
 
     def drop_rest(self) -> None:
         """Forget what is not a whole record, and clear what is in the file of an unfinished blank.
 
         Called with the log's lock held.
         """
-        self.fed_offset = self._log.max_physical_offset
+        end = self._log.max_physical_offset
+        for start in range(end, self._blank_to, _PIECE_SIZE):
+            self._log.store(start, bytes(min(self._blank_to - start, _PIECE_SIZE)))
+        self._blank_to = -1
+        self._drop_held()
+
+    def _drop_held(self) -> None:
         self._held, self._needed = bytearray(), 0
-        for start in range(0, self._blank_size, _PIECE_SIZE):
-            size = min(self._blank_size - start, _PIECE_SIZE)
-            self._log.store(self.fed_offset + start, bytes(size))
-        self._blank_size = 0
+        self.fed_offset = max(self._log.max_physical_offset, self._blank_to)
 
     # ------------------------------------------------------------------ where the bytes belong
 
@@ -248,10 +255,11 @@ class Feeding:
         log = self._log
         file_end = log.file_end
         if self.fed_offset == file_end:  # there was no room for the next file
-            self._roll(file_end)
+            log.begin_next_file(file_end)
             file_end = log.file_end
         piece = piece[: file_end - self.fed_offset]
-        if self._blank_size:
+        start = log.max_physical_offset
+        if self._blank_to > start:
             self._continue_blank(piece, file_end)
             return len(piece)
         if self._held:
@@ -263,7 +271,6 @@ class Feeding:
         else:
             window = np.frombuffer(piece, np.uint8)
             self.fed_offset += len(piece)
-        start = log.max_physical_offset
         result = self._decoder.decode(window, start, file_end)
         batch = result.batch
         size = int(batch.start[-1] + batch.size[-1]) if len(batch) else 0
@@ -275,7 +282,6 @@ class Feeding:
             self.fed_offset, self._held = start + size, bytearray()
             self._continue_blank(rest, file_end)
         elif result.end != End.WINDOW:
-            self.fed_offset, self._held = start + size, bytearray()
             finding = batch.finding
             reason = "zeros, where a record should begin" if finding is None else str(finding)
             raise CorruptFeedError(start + size, f"{log.master} sent no valid record: {reason}")
@@ -292,14 +298,9 @@ class Feeding:
         """Write more bytes of the blank that ends the file; begin the next file after the last."""
         self._make_ready(self.fed_offset, len(data))
         self._log.store(self.fed_offset, data)
-        self._blank_size += len(data)
-        self.fed_offset += len(data)
-        if self.fed_offset == file_end:
-            self._roll(file_end)
-
-    def _roll(self, file_end: int) -> None:
-        self._log.begin_next_file(file_end)
-        self._blank_size = 0
+        self._blank_to = self.fed_offset = self.fed_offset + len(data)
+        if self._blank_to == file_end:
+            self._log.begin_next_file(file_end)
 
     def _make_ready(self, start: int, size: int) -> None:
         if start + size > self._ready_to:

@@ -154,6 +154,8 @@ def _document(facts: _Facts) -> dict[str, Any]:
     first, last = facts.times()
     return {
         "path": store.root,
+        "role": store.role,
+        "master": store.master,
         "written_by": traces.written_by,
         "engine": engine_document(),
         "problems": list(store.problems),
@@ -243,6 +245,8 @@ def _lines(facts: _Facts) -> Iterator[tuple[str, str]]:
     size = format_size(log.max_physical_offset - log.min_physical_offset)
     first, last = map(format_timestamp, facts.times())
     files = format_count(log.file_count, "file")
+    if facts.store.master is not None:
+        yield "role", f"replica of {facts.store.master}: takes no puts until it is promoted"
     yield "log", f"physical offsets {log.min_physical_offset} to {log.max_physical_offset}, {size}"
     yield "log files", f"{files} of {format_size(log.file_size)}"
     if facts.topics is not None:

@@ -185,7 +185,8 @@ def _write_notes(plan: Plan, root: str, disk: Disk) -> None:
         QueueFloors(root, disk, writable=True).keep(plan.queue_floors)
     usable = plan.plugins
     if usable.manifest is not None:
-        Manifest(tuple(sorted(usable.plugins)), _sections(plan)).save(root, disk)
+        names, master = tuple(sorted(usable.plugins)), usable.manifest.master
+        Manifest(names, _sections(plan), master).save(root, disk)
     pool = FilePool(disk, _FILES_OPEN)
     try:
         directory = os.path.join(root, "commitlog")

@@ -102,7 +102,7 @@ def _mirror_own(
     config = {name: each for name, each in manifest.config.items() if name not in left_out}
     from reput.files import Disk
 
-    Manifest(tuple(names), config).save(root, Disk())
+    Manifest(tuple(names), config, manifest.master).save(root, Disk())
 
 
 def _mirror_sized(surveyed: Survey, name: str, root: str, findings: Findings) -> None:
