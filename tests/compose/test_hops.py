@@ -17,7 +17,7 @@ CEILINGS = {
     "put sync": 28,
     "dispatch": 134,
     "flush": 211,
-    "read": 42,
+    "read": 41,
     "close": 239,
     "open": 801,
     "open after a kill": 1_147,

@@ -1,8 +1,8 @@
 """Records: bytes as RocketMQ lays them out, and the messages and columns that they hold.
 
-This room encodes messages to records and decodes records to messages and columns. It must not know
-where records are kept: no file, no path, no position but those that callers pass.
-`reput.record.layout` is a door of its own: its constants are the format.
+This package encodes messages to records and decodes records to messages and columns. It must not
+know where records are kept: no file, no path, no position but those that callers pass.
+`reput.record.layout` is public, too: its constants are the format.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ class DispatchBatch:
     """``(w,)``, the bytes in which the records lie."""
     base_offset: int
     """Physical offset of ``window[0]``; 0 if the records were moved together from several places,
-    so that only `physical_offset` says where each of them stands."""
+    so that only `physical_offset` says where each of them is in the log."""
     start: npt.NDArray[np.int64]
     """``(n,)``, position of each record in the window."""
     size: npt.NDArray[np.int64]
@@ -135,14 +135,14 @@ class DispatchBatch:
         return value
 
     def asked(self) -> tuple[str, ...]:
-        """Return what was made as somebody asked for it, for `make` of another batch.
+        """Return the names of what was made on request, for `make` of another batch.
 
         What its parts, and batches with further columns, were asked for is among it.
         """
         return tuple(self._asked)
 
     def make(self, asked: Iterable[str]) -> None:
-        """Make what another batch was asked for, before anybody asks."""
+        """Make what another batch was asked for, ahead of a request."""
         for key in asked:
             if key.startswith(_TEXT):
                 self.text(key.removeprefix(_TEXT))
@@ -281,7 +281,7 @@ class DispatchBatch:
         )
 
     def stand_at(self, physical_offset: npt.NDArray[np.int64]) -> None:
-        """Say where each record stands, as they were moved together; for who makes the batch.
+        """State where each record is in the log; for a batch of records that were moved together.
 
         Args:
             physical_offset: ``(n,)`` int64; it is not copied.

@@ -69,7 +69,7 @@ class End:
     WINDOW = "window"
     """The window's end, perhaps after a part of a record, which the next window shows whole."""
     BLANK = "blank"
-    """A blank record: the file is closed, the log goes on in the next one."""
+    """A blank record: the file is closed, the log continues in the next one."""
     EMPTY = "empty"
     """Zeros: space not written yet."""
     BAD = "bad"
@@ -103,7 +103,7 @@ class Decoder:
     check_crc: bool = False
     """Verify every body's checksum; an empty body has none."""
     check_offset: bool = True
-    """Verify that each record states the physical offset at which it stands."""
+    """Verify that each record states its own physical offset."""
     check_record_crc: bool = False
     """Also verify the whole-record checksum of records that carry one."""
     requires_record_crc: bool = False
@@ -125,7 +125,7 @@ class Decoder:
                 end there, and a record that ends after it is corrupt.
 
         Returns:
-            The batch of all whole, sound records from the start of the window on.
+            The batch of all whole, valid records from the start of the window on.
         """
         start, size, cut, numbers, parts, position, reason, stated = cut_window(
             window,
@@ -196,7 +196,7 @@ def cut_window(
     check_record_crc: bool,
     walks: bool,
 ) -> tuple[Any, ...]:
-    """Cut the sound records from the start of a window on into columns.
+    """Cut the valid records from the start of a window on into columns.
 
     Args:
         window: ``(w,)`` uint8, contiguous.
@@ -220,11 +220,11 @@ def cut_window(
     parts, structural = _cut_parts(window, borders, header)
     # The first record that fails a check; each check covers only rows before the one found.
     count, reason = len(borders.start), 0
-    sound = structural
+    valid = structural
     if check_offset:
-        sound = structural & (header["physical_offset"] == borders.start + base_offset)
-    if not sound.all():
-        count = int(sound.argmin())
+        valid = structural & (header["physical_offset"] == borders.start + base_offset)
+    if not valid.all():
+        count = int(valid.argmin())
         reason = _PHYSICAL_OFFSET if structural[count] else _LENGTH_MISMATCH
     if check_crc:
         bad = _wrong_crc(window, count, header, parts)
@@ -378,30 +378,30 @@ def _cut_parts(
     # A negative length counts as none in RocketMQ's own length check.
     body_size = np.maximum(header["body_size"].astype(np.int64), 0)
 
-    sound = body_start + body_size + topic_width + 2 <= end
-    body_size = np.where(sound, body_size, 0)
-    topic_at = np.where(sound, body_start + body_size, start)
+    valid = body_start + body_size + topic_width + 2 <= end
+    body_size = np.where(valid, body_size, 0)
+    topic_at = np.where(valid, body_start + body_size, start)
     topic_size = window[topic_at].view(np.int8).astype(np.int64)
     wide = np.flatnonzero(topic_width == 2)
     if len(wide):
         topic_size[wide] = words_at(window, topic_at[wide], _BE_I2)
     topic_start = topic_at + topic_width
 
-    sound &= (topic_size >= 0) & (topic_start + topic_size + 2 <= end)
-    topic_size = np.where(sound, topic_size, 0)
-    properties_at = np.where(sound, topic_start + topic_size, start)
+    valid &= (topic_size >= 0) & (topic_start + topic_size + 2 <= end)
+    topic_size = np.where(valid, topic_size, 0)
+    properties_at = np.where(valid, topic_start + topic_size, start)
     properties_size = np.maximum(words_at(window, properties_at, _BE_I2).astype(np.int64), 0)
     properties_start = properties_at + 2
-    sound &= properties_start + properties_size == end
+    valid &= properties_start + properties_size == end
     parts = {
         "body_start": body_start,
         "body_size": body_size,
         "topic_start": topic_start,
         "topic_size": topic_size,
         "properties_start": properties_start,
-        "properties_size": np.where(sound, properties_size, 0),
+        "properties_size": np.where(valid, properties_size, 0),
     }
-    return parts, sound
+    return parts, valid
 
 
 # --------------------------------------------------------------------------- checksums

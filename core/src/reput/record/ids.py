@@ -23,7 +23,7 @@ def pack_host(address: str, port: int) -> bytes:
     """Return the host field of a record: 8 bytes for an IPv4 address, 20 for an IPv6 address.
 
     Raises:
-        MessageIllegalError: ``address`` is no IP address, or ``port`` no port.
+        MessageIllegalError: ``address`` is not an IP address, or ``port`` not a port.
     """
     import ipaddress
 
@@ -32,7 +32,7 @@ def pack_host(address: str, port: int) -> bytes:
     except ValueError as error:
         raise MessageIllegalError("host", address, None, str(error)) from None
     if not 0 <= port <= 65_535:
-        raise MessageIllegalError("port", port, 65_535, "no port")
+        raise MessageIllegalError("port", port, 65_535, "not a port")
     return packed + port.to_bytes(4, "big")
 
 
@@ -40,7 +40,7 @@ def packed_host(field: str, host: object) -> bytes:
     """Return `pack_host` of a pair that a caller passed as ``field``.
 
     Raises:
-        MessageIllegalError: ``host`` is no pair of an address as text and a port.
+        MessageIllegalError: ``host`` is not a pair of an address as text and a port.
     """
     if not (isinstance(host, Sequence) and len(host) == _PAIR and isinstance(host[0], str)):
         raise MessageIllegalError(field, shown(host), None, "(address, port) expected")
@@ -64,6 +64,6 @@ def parse_message_id(msg_id: str) -> tuple[bytes, int]:
         raw = b""
     if len(raw) not in _ID_SIZES or len(msg_id) != 2 * len(raw):
         raise ValueError(
-            f"{msg_id!r} is no offset message id: 32 hex digits (IPv4) or 56 (IPv6) expected"
+            f"{msg_id!r} is not an offset message id: 32 hex digits (IPv4) or 56 (IPv6) expected"
         )
     return raw[:-8], int.from_bytes(raw[-8:], "big", signed=True)

@@ -63,7 +63,7 @@ def unpack_body(body: bytes, sys_flag: int, limit: int = UNPACKED_SIZE_MAX) -> b
     pieces, size, data = [], 0, body
     try:
         while not decompressor.eof:
-            # One byte more than allowed tells a body that is too large from one that just fits.
+            # One byte more than allowed distinguishes a body that is too large from one that fits.
             piece = decompressor.decompress(data, limit + 1 - size)
             data = getattr(decompressor, "unconsumed_tail", b"")
             size += len(piece)

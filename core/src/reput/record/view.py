@@ -54,11 +54,11 @@ class MessageView:
 
     Args:
         record: the record's bytes.
-        physical_offset: where the record stands in the log; the offset that it states when left
+        physical_offset: where the record is in the log; the offset that it states when left
             out.
 
     Raises:
-        CorruptFileError: ``record`` is no whole record.
+        CorruptFileError: ``record`` is not a whole record.
     """
 
     __slots__ = ("_head", "_places", "_properties", "_topic", "physical_offset", "record")
@@ -321,7 +321,7 @@ def _corrupt(physical_offset: int | None, reason: str) -> CorruptFileError:
 
 
 def message_at(record: bytes, physical_offset: int) -> MessageView | None:
-    """Return ``record`` as the message at ``physical_offset``; None if it is no such record."""
+    """Return ``record`` as the message at ``physical_offset``; None if it is not such a record."""
     try:
         view = MessageView(record, physical_offset)
         view.places()

@@ -119,7 +119,7 @@ def inner_message_count(prepared: Prepared) -> int:
 
 def stated_number(text: str | None, largest: int) -> int | None:
     """Return the number that a property states; None if it states none up to ``largest``."""
-    # Bounded before it is converted, as a property is anybody's text.
+    # Bounded before it is converted, as a property may be any text.
     if text is None or _NUMBER.fullmatch(text) is None or int(text) > largest:
         return None
     return int(text)

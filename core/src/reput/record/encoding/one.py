@@ -59,8 +59,8 @@ def check_topic(topic: str) -> None:
     """Refuse a text that cannot be a topic, and so must not become the name of a directory.
 
     Raises:
-        MessageIllegalError: ``topic`` is no text, empty, too long, or has characters that RocketMQ
-            does not allow.
+        MessageIllegalError: ``topic`` is not a text, is empty, too long, or has characters that
+            RocketMQ does not allow.
     """
     if type(topic) is not str:
         topic = plain_text("topic", topic)

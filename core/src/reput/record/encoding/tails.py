@@ -93,7 +93,7 @@ def tails_at_once(
         return None
     try:
         text = "".join(_pieces(topics, known, fields))
-    except TypeError:  # a value that is no text
+    except TypeError:  # a value that is not a text
         return None
     if not text.isascii() or PROPERTY_CRC in text:
         return None

@@ -25,7 +25,6 @@ __all__ = [
     "Host",
     "Message",
     "encode_property_text",
-    "listed_messages",
     "plain_message",
     "property_text",
     "waits_for_disk",
@@ -220,7 +219,7 @@ def plain_message(message: Any) -> Message:
     """Return ``message`` with built-in types in all fields; the same object if it has them.
 
     Raises:
-        TypeError: ``message`` is no `reput.Message`.
+        TypeError: ``message`` is not a `reput.Message`.
         MessageIllegalError: a field has a wrong type.
     """
     if not isinstance(message, Message):
@@ -256,20 +255,6 @@ def _plain_properties(properties: object) -> dict[str, str | None] | bytes | Non
         else plain_text(f"property {name!r}", value)
         for name, value in properties.items()
     }
-
-
-def listed_messages(messages: Any) -> Sequence[Message]:
-    """Return ``messages`` as a sequence, which can be iterated more than once.
-
-    Raises:
-        TypeError: ``messages`` is not an iterable of messages.
-    """
-    if isinstance(messages, list | tuple):
-        return messages
-    if isinstance(messages, Iterable) and not isinstance(messages, (str, Mapping, *BYTES)):
-        return list(messages)
-    text = "messages: a sequence of reput.Message, or reput.Columns expected"
-    raise TypeError(f"{text}, found {shown(messages)}")
 
 
 def _is_plain(message: Message) -> bool:

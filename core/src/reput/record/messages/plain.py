@@ -22,7 +22,7 @@ def plain_text(field: str, value: object) -> str:
     """Return ``value`` as a `str`.
 
     Raises:
-        MessageIllegalError: ``value`` is no text.
+        MessageIllegalError: ``value`` is not a text.
     """
     if isinstance(value, str):
         return str.__str__(value)  # `str` of a member of ``class Color(str, Enum)`` is its name
@@ -33,7 +33,7 @@ def plain_bytes(field: str, value: object, row: int | None = None) -> bytes:
     """Return the bytes of ``value``: `bytes`, `bytearray` or `memoryview`.
 
     Raises:
-        MessageIllegalError: ``value`` is none of these.
+        MessageIllegalError: ``value`` is of another type.
     """
     if isinstance(value, BYTES):
         return bytes(value)
@@ -44,7 +44,7 @@ def plain_integer(field: str, value: Any) -> int:
     """Return ``value`` as an `int`.
 
     Raises:
-        MessageIllegalError: ``value`` is no whole number.
+        MessageIllegalError: ``value`` is not a whole number.
     """
     try:
         return int(operator.index(value))

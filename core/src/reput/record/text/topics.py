@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["TopicTable", "topic_table"]
 
-_NAMES_MAX = 1 << 16  # a hostile log may have a new topic in every record; then start over
+_NAMES_MAX = 1 << 16  # a log of an attacker may have a new topic in every record; then start over
 _NAMES_SIZE_MAX = 1 << 24  # bytes of all names; likewise
 _INDEXED_SIZE_MAX = 256  # bytes; no writer makes longer names, and rows of the index are as wide
 _LEARNED_FIRST = 64  # rows

@@ -18,10 +18,10 @@ from reput.record.layout import BLANK_MIN_SIZE
 from reput.record.messages.message import (
     Message,
     encode_property_text,
-    listed_messages,
     plain_message,
     waits_for_disk,
 )
+from reput.store.calls.arguments import listed
 
 if TYPE_CHECKING:
     from reput.log.writing.appender import PutAtOnce
@@ -172,11 +172,11 @@ class Writes:
         whole: bool,
         is_strict: bool = False,
     ) -> BatchReceipt:
-        if not isinstance(messages, Columns):
-            messages = listed_messages(messages)
+        if not isinstance(messages, list | tuple | Columns):
+            messages = listed("messages", messages, "reput.Message, or reput.Columns,")
         if hooks is not None and hooks.cover(messages):
-            listed = messages.to_messages() if isinstance(messages, Columns) else messages
-            messages = hooks.changed(listed)
+            rows = messages.to_messages() if isinstance(messages, Columns) else messages
+            messages = hooks.changed(rows)
         encoder = self._log.encoder
         if isinstance(messages, Columns):
             prepared = rows_of_columns(messages, encoder)
