@@ -1,4 +1,4 @@
-"""Parts of `threading` that survive signal handlers: `Flag`, `start_thread`, `new_lock`.
+"""Parts of `threading` that survive signal handlers: `Flag`, `Rounds`, `start_thread`, `new_lock`.
 
 CPython runs signal handlers on the main thread, between two byte codes: when a function begins,
 when a loop repeats, and when a call has returned (``Py_MakePendingCalls`` in its evaluation loop).
@@ -23,10 +23,10 @@ import operator
 import threading
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Final, cast
 
-__all__ = ["Flag", "locks_released", "new_lock", "start_thread"]
+__all__ = ["Flag", "Rounds", "locks_released", "new_lock", "start_thread"]
 
 
 class Flag:
@@ -80,6 +80,28 @@ class Flag:
             self._gate.release()
         except RuntimeError:
             pass
+
+
+class Rounds:
+    """A thread that calls a function every so many seconds, until it returns false or `stop`."""
+
+    def __init__(self, name: str, seconds: float, function: Callable[[], bool]) -> None:
+        self._seconds = seconds
+        self._function = function
+        self._stop = Flag()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread after the round under way."""
+        self._stop.set()
+        if self._thread is not threading.current_thread():
+            self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stop.wait(self._seconds):
+            if not self._function():
+                return
 
 
 def start_thread(thread: threading.Thread) -> None:

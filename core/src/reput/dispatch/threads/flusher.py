@@ -3,8 +3,8 @@
 The order matters: the plugins' files are flushed after the log, and a plugin's progress is written
 after its files are on disk up to there. So everything that a crash loses can be derived again.
 
-The log is flushed by a thread of its own, so that no plugin can delay it; and plugins do not wait
-for another plugin's long flush.
+The log is flushed by a thread of its own (`GroupCommit.start`), so that no plugin can delay it; and
+plugins do not wait for another plugin's long flush.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from __future__ import annotations
 import functools
 import logging
 import math
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -21,7 +20,7 @@ import attrs
 
 from reput.dispatch.running.phase import Phase
 from reput.errors import ReputError, StoreClosedError
-from reput.locks import Flag, new_lock
+from reput.locks import Rounds, new_lock
 from reput.log.progress import Progress, ProgressFile, fingerprint_of
 
 if TYPE_CHECKING:
@@ -61,7 +60,7 @@ class _Flushes:
 
 
 class PluginFlusher:
-    """Flushes a writable store, on threads of its own and on request."""
+    """Flushes a writable store, on a thread of its own and on request."""
 
     def __init__(
         self,
@@ -82,8 +81,7 @@ class PluginFlusher:
         self._flushes: dict[str, _Flushes] = {}
         self._index_timestamp = 0  # for the checkpoint, as an index's `reput_flush` returned it
         self._is_over = False
-        self._stop = Flag()
-        self._threads: list[threading.Thread] = []
+        self._rounds: Rounds | None = None
 
     # ------------------------------------------------------------------ one round
 
@@ -289,67 +287,39 @@ class PluginFlusher:
 
     # ------------------------------------------------------------------ running
 
-    def start(
-        self, log_interval_ms: int, plugin_interval_ms: int, each_round: Callable[[], None]
-    ) -> None:
-        """Start two threads that flush periodically.
-
-        Args:
-            log_interval_ms: interval for the log.
-            plugin_interval_ms: interval for everything else.
-            each_round: called after each of the latter rounds.
-        """
-        log_seconds, plugin_seconds = log_interval_ms / 1_000, plugin_interval_ms / 1_000
-        for name, run in [
-            ("reput-flush", lambda: self._run_log(log_seconds)),
-            ("reput-flush-plugins", lambda: self._run_plugins(plugin_seconds, each_round)),
-        ]:
-            thread = threading.Thread(target=run, name=name)
-            thread.daemon = True
-            thread.start()
-            self._threads.append(thread)
+    def start(self, seconds: float, each_round: Callable[[], None]) -> None:
+        """Flush every so many seconds, on a thread of its own, and call ``each_round`` then."""
+        round_ = functools.partial(self._flush_round, each_round)
+        self._rounds = Rounds("reput-flush-plugins", seconds, round_)
 
     def stop(self) -> None:
-        """End the threads, without flushing."""
-        self._stop.set()
-        for thread in self._threads:
-            if thread is not threading.current_thread():
-                thread.join()
-        self._threads = []
+        """End the thread, without flushing."""
+        if self._rounds is not None:
+            self._rounds.stop()
 
     def end(self) -> None:
         """Write nothing from now on: later flushes are not recorded."""
         with self._lock:
             self._is_over = True
 
-    def _run_log(self, interval: float) -> None:
-        flusher = self._log.flusher
-        while not self._stop.wait(interval):
-            if flusher.flushed_offset < self._log.max_physical_offset:
-                try:
-                    flusher.flush()
-                except ReputError as error:
-                    # The log refuses puts from now on, with the reason; nothing is left to flush.
-                    logger.error("flush thread stopped error=%s", error)
-                    return
-
-    def _run_plugins(self, interval: float, each_round: Callable[[], None]) -> None:
-        while not self._stop.wait(interval):
-            try:
-                self.flush(_PATIENCE)
-            except ReputError:
-                pass  # the log's own thread has logged it; requests are followed all the same
-            except OSError as error:
-                # Most often a full disk; the next round tries again. Progress that is not written
-                # is too low, which costs only time.
-                logger.warning("progress not written error=%s", error)
-            except Exception:
-                # The thread must go on, as nothing else does its work.
-                logger.exception("plugins not flushed, tried again")
-            try:
-                each_round()
-            except Exception:
-                logger.exception("requests not handled, tried again")
+    def _flush_round(self, each_round: Callable[[], None]) -> bool:
+        try:
+            self.flush(_PATIENCE)
+        except ReputError:  # the log's own thread has logged it, and requests are followed
+            if self._is_over:
+                return False  # an exception of a signal handler came between closing and `stop`
+        except OSError as error:
+            # Most often a full disk; the next round tries again. Progress that is not written
+            # is too low, which costs only time.
+            logger.warning("progress not written error=%s", error)
+        except Exception:
+            # The thread must go on, as nothing else does its work.
+            logger.exception("plugins not flushed, tried again")
+        try:
+            each_round()
+        except Exception:
+            logger.exception("requests not handled, tried again")
+        return True
 
 
 def _index_timestamp(answer: object) -> int:

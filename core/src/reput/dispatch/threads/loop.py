@@ -22,7 +22,7 @@ from reput.dispatch.running.phase import Phase
 from reput.dispatch.running.runner import text_of
 from reput.dispatch.threads.group import LONGEST_REST, ReadGroup
 from reput.errors import ReputError
-from reput.locks import Flag
+from reput.locks import Rounds
 
 if TYPE_CHECKING:
     from reput.dispatch.running.runner import PluginRunner
@@ -48,8 +48,7 @@ class ReputLoop:
         self.own: list[ReadGroup] = []
         """Groups of single plugins."""
         self._threads = threads
-        self._stop = Flag()
-        self._watcher: threading.Thread | None = None
+        self._watch: Rounds | None = None
         self.board.listen(self.wake)
 
     @property
@@ -97,21 +96,21 @@ class ReputLoop:
             self._leave_empty()
             return not group.runners
 
-    def _watch(self) -> None:
-        """Look periodically for plugins that do not return from a call, or delay others."""
-        while not self._stop.wait(min(self.board.stall_seconds / 4, LONGEST_REST)):
-            with self.board.lock:
-                self.board.look_for_stalls()
-                each = self.shared.stuck_in()
-                if each is not None:  # it keeps the thread, and the others get a new one
-                    stuck, self.shared = self.shared, ReadGroup(self.feed, is_shared=True)
-                    for other in stuck.runners:
-                        other.group = self.shared
-                    each.group, stuck.is_shared = stuck, False
-                    self.own.append(stuck)
-                if self.shared.thread is None and not self.board.is_stopping:
-                    self._start(self.shared, "reput-loop")
-                self._split_slow()
+    def _look(self) -> bool:
+        """Look for plugins that do not return from a call, or delay others."""
+        with self.board.lock:
+            self.board.look_for_stalls()
+            each = self.shared.stuck_in()
+            if each is not None:  # it keeps the thread, and the others get a new one
+                stuck, self.shared = self.shared, ReadGroup(self.feed, is_shared=True)
+                for other in stuck.runners:
+                    other.group = self.shared
+                each.group, stuck.is_shared = stuck, False
+                self.own.append(stuck)
+            if self.shared.thread is None and not self.board.is_stopping:
+                self._start(self.shared, "reput-loop")
+            self._split_slow()
+        return True
 
     def _split_slow(self) -> None:
         """Split plugins that hold up others into groups with threads of their own."""
@@ -135,9 +134,8 @@ class ReputLoop:
         """Run on threads of its own until `stop`."""
         if self._threads:
             self._start(self.shared, "reput-loop")
-            watcher = threading.Thread(target=self._watch, name="reput-watch", daemon=True)
-            watcher.start()
-            self._watcher = watcher
+            seconds = min(self.board.stall_seconds / 4, LONGEST_REST)
+            self._watch = Rounds("reput-watch", seconds, self._look)
 
     def _start(self, group: ReadGroup, name: str) -> bool:
         thread = threading.Thread(target=self._run, args=(group,), name=name, daemon=True)
@@ -185,10 +183,8 @@ class ReputLoop:
             else:
                 group.close()
         # The watch is stopped last, as it notices threads that are stuck.
-        self._stop.set()
-        if self._watcher is not None:
-            self._watcher.join()
-            self._watcher = None
+        if self._watch is not None:
+            self._watch.stop()
 
     def wake(self) -> None:
         """Wake all groups: there may be work, or a caller that waits."""

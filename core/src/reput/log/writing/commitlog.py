@@ -181,6 +181,7 @@ class CommitLog(LogReader):
 
     def close(self) -> None:
         """Close the files, without flushing."""
+        self.flusher.stop()
         self._prefaulter.stop()
         with self._lock:
             self._appender.refuse()

@@ -19,8 +19,9 @@ import time
 from bisect import bisect_left
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from reput.errors import PutError, ServiceNotAvailableError
+from reput.errors import PutError, ReputError, ServiceNotAvailableError
 from reput.files.system.flushing import heart
+from reput.locks import Rounds
 from reput.log.writing.turns import FlushTurns
 
 if TYPE_CHECKING:
@@ -69,6 +70,26 @@ class GroupCommit:
         self._turns = FlushTurns(appender.end_offset)
         self._told_offset = appender.end_offset
         """Flushed offset of the last call of `_after_flush`."""
+        self._rounds: Rounds | None = None
+
+    def start(self, seconds: float) -> None:
+        """Flush every so many seconds, on a thread of its own, until `stop` or a failure."""
+        self._rounds = Rounds("reput-flush", seconds, self._flush_round)
+
+    def stop(self) -> None:
+        """End the thread, without flushing."""
+        if self._rounds is not None:
+            self._rounds.stop()
+
+    def _flush_round(self) -> bool:
+        try:
+            if self.flushed_offset < self._appender.end_offset:
+                self.flush()
+        except ReputError as error:
+            # The log refuses puts from now on, with the reason; nothing is left to flush.
+            logger.error("flush thread stopped error=%s", error)
+            return False
+        return True
 
     @property
     def flushed_offset(self) -> int:

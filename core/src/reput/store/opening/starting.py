@@ -153,10 +153,9 @@ def start_writing(
     holds, head = LiveHolds(log, members), LogHead.of(asked.root, asked.disk)
     trimming = Trimming(asked.root, log, asked.disk, holds, head, floors)
     if asked.threads:
+        log.flusher.start(config.flush_interval_ms / 1_000)
         undoing.when_failed(plugin_flusher.stop)
-        plugin_flusher.start(
-            config.flush_interval_ms, config.plugin_flush_interval_ms, members.tick
-        )
+        plugin_flusher.start(config.plugin_flush_interval_ms / 1_000, members.tick)
     closer = Closer(
         asked.root,
         log,
