@@ -26,7 +26,7 @@ SOURCES = sorted(
 )
 SYSTEM = ROOT / "core/src/reput/files/system"
 DOORS = {
-    *(SYSTEM / name for name in ("disk.py", "locking.py", "root.py")),
+    *(SYSTEM / name for name in ("disk.py", "locking.py", "root.py", "tree.py")),
     ROOT / "plugins/integrity/src/reput_integrity/scrubbing/quietdisk.py",
 }
 MODULES = {"os", "fcntl", "shutil", "tempfile", "pathlib", "io"}
