@@ -30,6 +30,7 @@ mod _kernels {
         derive::items::make_items,
         derive::keys::keys_of_texts,
         derive::properties::property_places,
+        derive::text::texts_of,
         derive::topics::topic_table,
         derive::units::units_by_queue,
         derive::window::cut_window,

@@ -10,7 +10,7 @@ import ctypes, faulthandler, mmap, random
 import numpy as np
 from reput.record import Decoder, Encoder, Message
 from reput.record.text.java import java_string_hash_column
-from reput.record.text.properties import property_places
+from reput.record.text.properties import property_places, texts_of
 from reput.record.text.topics import topic_table
 from reput_consumequeue._runs import runs
 from reput_index._keys import KeysOfBatch
@@ -43,6 +43,7 @@ for number in range(300):
         rows = np.array([len(data) - size]), np.array([size])
         java_string_hash_column(window, *rows), topic_table().encode(window, *rows)
         property_places(window, *rows).find(b"TAGS"), property_places(window, *rows).find(b"a")
+        assert texts_of(window, *rows) == [window[-size:].tobytes()]
 print(count)
 """
 

@@ -21,7 +21,7 @@ from reput.log.writing.appender import rows_of_columns, rows_of_messages
 from reput.log.writing.turns import FlushTurns
 from reput.record import Decoder, Encoder, Message
 from reput.record.text.java import java_string_hash_column
-from reput.record.text.properties import property_places
+from reput.record.text.properties import property_places, texts_of
 from reput.record.text.topics import topic_table
 from reput.record.view import MessageView
 from reput_consumequeue._runs import units_by_queue
@@ -71,6 +71,7 @@ OPERATIONS = {
     "cut_window": lambda: plain(lambda: Decoder().decode(bytes_, 0)),
     "topic_table": lambda: plain(lambda: topic_table().encode(bytes_, longs, longs)),
     "property_places": lambda: plain(lambda: property_places(bytes_, longs, longs).find(b"TAGS")),
+    "texts": lambda: plain(lambda: texts_of(bytes_, longs, longs)),
     "hash": lambda: plain(lambda: java_string_hash_column(bytes_, longs, longs)),
     "units": lambda: plain(lambda: units_by_queue(ints, ints, ints, *[longs] * 4)),
     "keys": lambda: plain(lambda: keys_of_texts(bytes_, *[longs] * 4, ints, longs, longs)),

@@ -24,7 +24,7 @@ from reput.plugin.interest import concerns_any
 from reput.record import java_string_hash, java_text
 from reput.record.decode import cut_window
 from reput.record.text.java import java_string_hash_column
-from reput.record.text.properties import PropertyPlaces, property_places
+from reput.record.text.properties import PropertyPlaces, property_places, texts_of
 from reput.record.text.topics import topic_table
 from reput_consumequeue._runs import units_by_queue
 from reput_consumequeue.reading._sound import sound_messages
@@ -38,6 +38,7 @@ KERNELS = (
     keys_of_texts,
     make_items,
     property_places,
+    texts_of,
     units_by_queue,
 )
 """Kernels whose arguments are arrays; `test_appends` and `test_reads` are about the others."""
@@ -112,6 +113,18 @@ def test_hashes_of_texts_and_of_bytes_that_are_none(texts, data):
     assert_alike(java_string_hash_column, window, np.cumsum(sizes) - sizes, sizes, seeds)
 
 
+@given(st.lists(st.none() | st.binary(max_size=40), max_size=9), st.integers(0, 9))
+@settings(max_examples=150, deadline=None)
+def test_texts_and_missing_ones_are_copied(texts, before):
+    window = np.frombuffer(bytes(before) + b"".join(text or b"" for text in texts), np.uint8)
+    sizes = column([-1 if text is None else len(text) for text in texts])
+    ends = before + np.cumsum(np.maximum(sizes, 0))
+    starts = np.where(sizes < 0, 0, ends - sizes)
+
+    assert_alike(texts_of, window, starts, sizes)
+    assert texts_of(window, starts, sizes) == texts
+
+
 @given(st.binary(max_size=12))
 @settings(max_examples=250, deadline=None)
 def test_a_hash_is_that_of_the_text_which_java_reads(text):
@@ -151,10 +164,11 @@ def test_rows_outside_of_the_window_are_not_read(rows):
     native = (
         reput_native.java_string_hash_column(window, starts, sizes),
         reput_native.property_places(window, starts, sizes),
+        reput_native.texts_of(window, starts, sizes),
     )
 
     inside = all(size <= 0 or (start >= 0 and start + size <= 40) for start, size in rows)
-    assert [answer is not NotImplemented for answer in native] == [inside, inside]
+    assert [answer is not NotImplemented for answer in native] == [inside] * 3
 
 
 def test_a_table_of_topics_reads_no_name_outside_of_its_window():

@@ -2,6 +2,32 @@
 
 use std::borrow::Cow;
 
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use crate::shared::arrays::{Stretches, slices};
+use crate::shared::border::guarded;
+use crate::shared::decline::{Decline, room};
+
+/// See `reput.record.text.properties.texts_of`.
+#[pyfunction]
+pub fn texts_of<'py>(
+    py: Python<'py>,
+    window: &Bound<'py, PyAny>,
+    starts: &Bound<'py, PyAny>,
+    sizes: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
+    guarded(py, "texts_of", || {
+        slices!(window, starts, sizes);
+        let texts = Stretches::of(window, starts, sizes)?;
+        let mut found = room(texts.len()).map_err(Decline::from)?;
+        for (row, &size) in sizes.iter().enumerate() {
+            found.push((size >= 0).then(|| PyBytes::new(py, texts.row(row))));
+        }
+        Ok(found)
+    })
+}
+
 /// Like `reput.record.text.java.java_text`: what is not UTF-8 becomes U+FFFD, as often as in Java.
 pub fn java_text(text: &[u8]) -> Cow<'_, str> {
     match std::str::from_utf8(text) {

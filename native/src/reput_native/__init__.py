@@ -29,6 +29,7 @@ from reput_native._kernels import (  # noqa: E402 - an interpreter that does not
     rows_of_columns,
     rows_of_messages,
     sound_messages,
+    texts_of,
     topic_table,
     units_by_queue,
 )
@@ -53,6 +54,7 @@ __all__ = [
     "rows_of_columns",
     "rows_of_messages",
     "sound_messages",
+    "texts_of",
     "topic_table",
     "units_by_queue",
 ]

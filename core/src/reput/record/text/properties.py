@@ -77,23 +77,32 @@ class TextColumn:
 
     def as_bytes(self) -> list[bytes | None]:
         """Return a copy of the bytes of each row, None if they are missing."""
-        if len(self) == 0:
-            return []
-        starts, ends = self.starts.tolist(), (self.starts + self.sizes).tolist()
-        is_there = self.present
-        if not is_there.all():
-            return [
-                self.window[start:end].tobytes() if there else None
-                for start, end, there in zip(starts, ends, is_there.tolist(), strict=True)
-            ]
-        # One copy of the stretch that holds all rows: slices of bytes cost less than those of it.
-        first = min(starts)
-        data = self.window[first : max(ends)].tobytes()
-        return [data[start - first : end - first] for start, end in zip(starts, ends, strict=True)]
+        return texts_of(self.window, self.starts, self.sizes)
 
     def java_hash(self, seeds: npt.NDArray[np.int32] | None = None) -> npt.NDArray[np.int32]:
         """Return the ``(n,)`` int32 Java string hash of every row; 0 or its seed if missing."""
         return java_string_hash_column(self.window, self.starts, self.sizes, seeds)
+
+
+@kernel
+def texts_of(
+    window: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64]
+) -> list[bytes | None]:
+    """Return a copy of the bytes of each row of a `TextColumn`, None if they are missing."""
+    if len(starts) == 0:
+        return []
+    ends = (starts + sizes).tolist()
+    places = zip(starts.tolist(), ends, strict=True)
+    is_there = sizes >= 0
+    if not is_there.all():
+        return [
+            window[start:end].tobytes() if there else None
+            for (start, end), there in zip(places, is_there.tolist(), strict=True)
+        ]
+    # One copy of the stretch that holds all rows: slices of bytes cost less than those of it.
+    first = int(starts.min())
+    data = window[first : max(ends)].tobytes()
+    return [data[start - first : end - first] for start, end in places]
 
 
 @attrs.define(eq=False)
