@@ -10,7 +10,7 @@ import reput
 from reput import Message
 from reput.log import CheckedRanges
 from reput.record.layout import CRC_PROPERTY_SIZE
-from reput_testing import QuickDisk
+from reput_testing import QuickDisk, kill
 
 pytestmark = pytest.mark.usefixtures("quiet")
 SIZE = 8_192
@@ -27,7 +27,7 @@ def written(root, count=6, *, record_crc=True, closes=True, **options):
     )
     receipts = [store.put(Message("t", b"b", properties={"price": "10"})) for _ in range(count)]
     store.flush()
-    store.close() if closes else store._closer.abandon()
+    store.close() if closes else kill(store)
     return [(each.physical_offset, each.size) for each in receipts]
 
 

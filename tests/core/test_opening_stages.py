@@ -66,7 +66,7 @@ def test_no_stage_sets_an_attribute_of_what_another_one_made(module):
         "starting.start_writing",
         "starting._open_plugins",
         "starting._queue_offsets",
-        "starting._let_in",
+        "starting._store",
         "starting.close_at_exit",
     ],
 )

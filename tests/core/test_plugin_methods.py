@@ -187,8 +187,8 @@ def test_a_plugin_reads_its_store_by_time_and_with_filters(tmp_path):
 
         assert access.offset_by_time("T", 0, 5, "lower") == 5
         assert access.offset_by_time("T", 0, 5, "upper") == 6
-        chosen = access.filter("nothing", None, "T")
+        chosen = access.filter("nothing", topic="T")
         assert access.read("T", 0, 7, filter=chosen).next_queue_offset == 7
 
     with pytest.raises(StoreClosedError):
-        access.filter("nothing", None, "T")
+        access.filter("nothing", topic="T")

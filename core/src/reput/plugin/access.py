@@ -87,7 +87,9 @@ class StoreAccess(Protocol):
         """
         ...
 
-    def filter(self, expression: str, kind: str | None, topic: str | None) -> MessageFilter:
+    def filter(
+        self, expression: str, kind: str | None = None, *, topic: str | None = None
+    ) -> MessageFilter:
         """Compile a filter for `read`, as `reput.Store.filter` does.
 
         Raises:

@@ -9,15 +9,9 @@ do the work: `reput.store.calls.writes` and `reput.store.calls.reads` put and re
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 
-from reput.errors import (
-    NotReplicaError,
-    OffsetOutOfRangeError,
-    PluginFlushError,
-    ReadOnlyStoreError,
-)
-from reput.plugin.access import DROP, KEEP
+from reput.errors import NotReplicaError, OffsetOutOfRangeError, PluginFlushError
 from reput.plugin.base import Plugin
 from reput.record.ids import parse_message_id
 from reput.record.messages.plain import shown
@@ -30,7 +24,8 @@ from reput.store.calls.arguments import (
     text_argument,
     whole_number,
 )
-from reput.store.calls.reporting import log_facts, plugin_facts, recovery_facts
+from reput.store.calls.reads import QueueReads
+from reput.store.calls.reporting import facts_of
 from reput.store.ending.exiting import do_not_close_at_exit
 from reput.store.ending.forked import is_forked
 
@@ -40,46 +35,37 @@ if TYPE_CHECKING:
     from reput.dispatch.running.phase import PluginState
     from reput.log.damage import Loss
     from reput.log.recovery.end import RecoveryReport
+    from reput.log.writing.feeding import Feeding
     from reput.log.writing.receipts import BatchReceipt, Receipt
     from reput.plugin.access import TrimReport
-    from reput.plugin.answers import QueryResult, QueueInfo, ReadColumns, ReadResult
-    from reput.plugin.filters import MessageFilter
     from reput.record.batch import DispatchBatch
     from reput.record.encoding.many import Columns
     from reput.record.messages.message import Message
     from reput.record.view import MessageView
     from reput.store.access import OpenParts
+    from reput.store.ending.closing import Closer
 
 __all__ = ["Store"]
 
 _Plugin = TypeVar("_Plugin", bound=Plugin)
-_LATEST: Final = (1 << 63) - 1
 
 
-class Store:
+class Store(QueueReads):
     """An open store. Made by `reput.open`; thread-safe; a context manager that closes itself."""
 
     def __init__(
         self,
         parts: OpenParts,
-        members: Members | None,
+        closer: Closer,
         *,
         recovery: RecoveryReport,
         clean: bool,
         problems: Sequence[str],
     ) -> None:
-        """Build the object from parts that `reput.open` has made.
-
-        Args:
-            parts: what answers reads and puts.
-            members: the plugins of a writable store; None for a read-only one.
-            recovery: what opening found at the end of the log.
-            clean: whether the last writer had closed the store.
-            problems: which parts of the store cannot be used, as texts.
-        """
-        self.root = parts.closer.root
+        super().__init__(parts.active, closer.check_open)
+        self.root = parts.root
         """The store's directory."""
-        self.writable = members is not None
+        self.writable = parts.members is not None
         """Whether it was opened with ``mode="w"``."""
         self.clean = clean
         """Whether the last writer had closed the store (false while a writer has it open)."""
@@ -92,12 +78,7 @@ class Store:
         self.problems = tuple(problems)
         """Which parts of the store cannot be used, as texts; always empty in a writable store."""
         self._parts = parts
-        self._active = parts.active
-        self._reads = parts.reads
-        self._writes = parts.writes
-        self._closer = parts.closer
-        self._disk = parts.disk
-        self._members = members
+        self._closer = closer
         self._put = parts.writes.put
 
     def __repr__(self) -> str:
@@ -153,19 +134,41 @@ class Store:
             PutError: as for `put`.
             TypeError: ``messages`` are neither messages nor columns.
         """
-        return self._writes.put_many(messages, whole=whole, wait=wait)
+        return self._parts.writes.put_many(messages, whole=whole, wait=wait)
+
+    def flush(self) -> None:
+        """Bring everything to disk: log, plugins' files, their progress, the checkpoint.
+
+        Returns when everything that was put and dispatched before the call is on disk. Waits for a
+        plugin as long as its flush advances, and not at all for a suspended plugin, whose progress
+        stays where it is.
+
+        Raises:
+            ServiceNotAvailableError: the log cannot be flushed.
+            PluginFlushError: a plugin's flush failed or does not return; all else is on disk.
+        """
+        self._check_open()
+        members = self._parts.members
+        missed = {} if members is None else members.plugin_flusher.flush()
+        if missed:
+            name = min(missed)
+            others = ", ".join(sorted(missed.keys() - {name}))
+            kept = f"all else is on disk{f', but for {others}' if others else ''}"
+            next_step = "Flush again later; Store.plugins shows how it goes on"
+            reason = f"it could not be flushed: {missed[name]}; {kept}. {next_step}"
+            raise PluginFlushError(name, reason)
 
     # ------------------------------------------------------------------ being a replica
 
     @property
     def role(self) -> Literal["primary", "replica"]:
         """``"replica"`` for a store that takes a master's bytes; ``"primary"`` if it takes puts."""
-        return "primary" if self._parts.log.master is None else "replica"
+        return "primary" if self.log.master is None else "replica"
 
     @property
     def master(self) -> str | None:
         """Name of a replica's master, as `reput.open` was given it; None in a primary."""
-        return self._parts.log.master
+        return self.log.master
 
     @property
     def fed_offset(self) -> int:
@@ -174,13 +177,13 @@ class Store:
         In a store that is not fed, the end of the log. 0 in an empty replica, whose first bytes may
         be those at the start of any file of the master.
         """
-        feeding = self._parts.log.feeding
+        feeding = self.log.feeding
         return self.log.max_physical_offset if feeding is None else feeding.fed_offset
 
     @property
     def flushed_offset(self) -> int:
         """Physical offset below which the log is on disk."""
-        return self._parts.log.flushed_offset
+        return self.log.flushed_offset
 
     def wait_flushed(self, physical_offset: int, timeout: float | None = None) -> bool:
         """Wait until the log is on disk below ``physical_offset``; it is flushed if necessary.
@@ -197,7 +200,7 @@ class Store:
         """
         self._writing()
         offset = whole_number("physical_offset", physical_offset)
-        return self._parts.log.wait_flushed(offset, timeout)
+        return self.log.wait_flushed(offset, timeout)
 
     def feed(self, physical_offset: int, data: bytes | bytearray | memoryview) -> None:
         """Append bytes of the master's log to that of a replica.
@@ -225,12 +228,7 @@ class Store:
                 (`ReadOnlyStoreError`), or its disk failed.
             TypeError: an argument of a wrong type.
         """
-        self._writing()
-        feeding = self._parts.log.feeding
-        if feeding is None:
-            raise NotReplicaError(
-                self.root, "it is not a replica; open a new directory with master= to feed it"
-            )
+        feeding = self._feeding()
         if not isinstance(data, bytes | bytearray | memoryview):
             raise TypeError(f"data: bytes expected, found {shown(data)}")
         feeding.feed(whole_number("physical_offset", physical_offset), data)
@@ -249,38 +247,18 @@ class Store:
             ServiceNotAvailableError: the log cannot be flushed; the store stays a replica.
             OSError: the role cannot be recorded; the store stays a replica.
         """
-        self._writing()
-        feeding = self._parts.log.feeding
-        if feeding is None or self._parts.promote is None:
-            raise NotReplicaError(self.root, "it is not a replica, and takes puts already")
+        feeding = self._feeding()
+        assert self._parts.promote is not None
         self._parts.promote(feeding)
 
-    # ------------------------------------------------------------------ flushing
-
-    def flush(self) -> None:
-        """Bring everything to disk: log, plugins' files, their progress, the checkpoint.
-
-        Returns when everything that was put and dispatched before the call is on disk. Waits for a
-        plugin as long as its flush advances, and not at all for a suspended plugin, whose progress
-        stays where it is.
-
-        Raises:
-            ServiceNotAvailableError: the log cannot be flushed.
-            PluginFlushError: a plugin's flush failed or does not return; all else is on disk.
-        """
-        self._check_open()
-        if self._members is None:
-            return
-        missed = self._members.plugin_flusher.flush()
-        if missed:
-            name = min(missed)
-            others = ", ".join(sorted(missed.keys() - {name}))
-            raise PluginFlushError(
-                name,
-                f"it could not be flushed: {missed[name]}; all else is on disk"
-                + (f", but for {others}" if others else "")
-                + ". Flush again later; Store.plugins shows how it goes on",
+    def _feeding(self) -> Feeding:
+        self._writing()
+        if self.log.feeding is None:
+            reason = (
+                "it is not a replica, and takes puts; a new store is one if opened with master="
             )
+            raise NotReplicaError(self.root, reason)
+        return self.log.feeding
 
     # ------------------------------------------------------------------ the log
 
@@ -320,187 +298,6 @@ class Store:
         """
         self._check_open()
         return [] if self.log.ledger is None else list(self.log.ledger.entries)
-
-    # ------------------------------------------------------------------ reading queues
-
-    @overload
-    def read(
-        self,
-        topic: str,
-        queue_id: int,
-        queue_offset: int,
-        max_count: int = 32,
-        max_bytes: int = 4 << 20,
-        filter: str | MessageFilter | None = None,
-        *,
-        as_columns: Literal[False] = False,
-    ) -> ReadResult: ...
-
-    @overload
-    def read(
-        self,
-        topic: str,
-        queue_id: int,
-        queue_offset: int,
-        max_count: int = 32,
-        max_bytes: int = 4 << 20,
-        filter: str | MessageFilter | None = None,
-        *,
-        as_columns: Literal[True],
-    ) -> ReadColumns: ...
-
-    def read(
-        self,
-        topic: str,
-        queue_id: int,
-        queue_offset: int,
-        max_count: int = 32,
-        max_bytes: int = 4 << 20,
-        filter: str | MessageFilter | None = None,  # noqa: A002 - the word for it
-        *,
-        as_columns: bool = False,
-    ) -> ReadResult | ReadColumns:
-        """Read messages of one queue from ``queue_offset`` on.
-
-        Args:
-            topic: the topic's name.
-            queue_id: the queue.
-            queue_offset: where to begin; the next read begins at the result's
-                ``next_queue_offset``.
-            max_count: most messages to return.
-            max_bytes: stop before this many bytes of records, but return at least one message.
-            filter: return only messages that this condition or compiled filter (`filter`) selects.
-                One read examines a limited number of messages; if none of these is selected, the
-                status is ``NO_MATCHED_MESSAGE`` and the queue may hold more.
-            as_columns: return the messages as columns of one batch instead of one object each. The
-                answer is the same otherwise: the same messages, status and holes.
-
-        Returns:
-            A `ReadResult`, which iterates over messages; with ``as_columns`` a `ReadColumns`.
-
-        Raises:
-            NoReaderError: no active plugin can read queues, or none compiles filters.
-            MessageIllegalError: ``topic`` cannot be a topic's name.
-            ValueError: ``filter`` is no condition.
-            TypeError: an argument of a wrong type.
-        """
-        self._check_open()
-        if type(topic) is not str or type(queue_id) is not int or type(queue_offset) is not int:
-            topic = text_argument("topic", topic)
-            queue_id = whole_number("queue_id", queue_id)
-            queue_offset = whole_number("queue_offset", queue_offset)
-        if type(max_count) is not int or type(max_bytes) is not int:
-            max_count = whole_number("max_count", max_count)
-            max_bytes = whole_number("max_bytes", max_bytes)
-        chosen = None if filter is None else self._reads.chosen(filter, topic)
-        found = self._reads.read(topic, queue_id, queue_offset, max_count, max_bytes, chosen)
-        if as_columns is False:
-            return found
-        from reput.plugin.answers import ReadColumns
-
-        return ReadColumns.of(found) if flag_argument("as_columns", as_columns) else found
-
-    def filter(
-        self, expression: str, kind: str | None = None, *, topic: str | None = None
-    ) -> MessageFilter:
-        """Compile a filter for `read`.
-
-        Args:
-            expression: a condition on properties, or tags: ``"paid || shipped"``.
-            kind: the expression's language, such as ``"TAG"``, one that a plugin knows; the
-                plugin's default when left out.
-            topic: the topic that is going to be read; a filter registered for that topic is faster.
-
-        Raises:
-            NoReaderError: no active plugin compiles filters of that kind.
-            ValueError: ``expression`` is no condition; the text says where it goes wrong.
-        """
-        self._check_open()
-        expression = text_argument("expression", expression)
-        kind = None if kind is None else text_argument("kind", kind)
-        topic = None if topic is None else text_argument("topic", topic)
-        return self._reads.filter(expression, kind, topic)
-
-    def offset_by_time(
-        self,
-        topic: str,
-        queue_id: int,
-        timestamp: int,
-        boundary: Literal["lower", "upper"] = "lower",
-    ) -> int:
-        """Return the queue offset of the first message from a time on, or of the last until then.
-
-        Args:
-            topic: the topic's name.
-            queue_id: the queue.
-            timestamp: store time, ms.
-            boundary: ``"lower"``: the first message stored then or later; ``"upper"``: the last
-                message stored then or earlier.
-
-        Raises:
-            NoReaderError: no active plugin can read queues.
-        """
-        self._check_open()
-        if boundary not in ("lower", "upper"):
-            raise ValueError(f'boundary must be "lower" or "upper", not {boundary!r}')
-        topic = text_argument("topic", topic)
-        queue_id = whole_number("queue_id", queue_id)
-        timestamp = whole_number("timestamp", timestamp)
-        return self._reads.offset_by_time(topic, queue_id, timestamp, boundary)
-
-    def queues(self) -> list[QueueInfo]:
-        """Return all queues, sorted by topic and queue id.
-
-        Raises:
-            NoReaderError: no active plugin can read queues.
-        """
-        self._check_open()
-        return self._reads.queues()
-
-    def query(
-        self,
-        topic: str,
-        key: str,
-        begin: int | None = None,
-        end: int | None = None,
-        limit: int | None = None,
-        *,
-        oldest_first: bool = False,
-        after: int | None = None,
-    ) -> QueryResult:
-        """Find messages of a topic whose ``UNIQ_KEY``, or a word of whose ``KEYS``, is ``key``.
-
-        Finds only what was dispatched; see ``indexed_to`` of the answer and `wait_dispatched`.
-
-        Args:
-            topic: the topic's name.
-            key: the whole key.
-            begin: store time of the oldest message wanted, ms.
-            end: store time of the newest message wanted, ms.
-            limit: most messages to return; all when left out.
-            oldest_first: whether the oldest message comes first, and not the newest.
-            after: ``after`` of the previous answer, to continue after its messages.
-
-        Raises:
-            NoReaderError: no active plugin keeps keys.
-            ValueError: a limit below 1.
-        """
-        self._check_open()
-        topic, key = text_argument("topic", topic), text_argument("key", key)
-        begin = None if begin is None else whole_number("begin", begin)
-        end = None if end is None else whole_number("end", end)
-        limit = None if limit is None else whole_number("limit", limit)
-        after = None if after is None else whole_number("after", after)
-        if limit is not None and limit < 1:
-            raise ValueError(f"limit must be 1 or more, not {limit}")
-        asked = {
-            "topic": topic,
-            "key": key,
-            "begin": 0 if begin is None else begin,
-            "end": _LATEST if end is None else end,
-            "limit": limit,
-        }
-        return self._reads.query(**asked, oldest_first=oldest_first, after=after)
 
     # ------------------------------------------------------------------ plugins
 
@@ -595,7 +392,7 @@ class Store:
         self._active.used("plugin", [plugin])
         from reput.dispatch.records.deadletters import DeadLetterFile
 
-        return DeadLetterFile.of(self.root, plugin, self._disk).read()
+        return DeadLetterFile.of(self.root, plugin, self._parts.disk).read()
 
     # ------------------------------------------------------------------ dispatching
 
@@ -623,20 +420,19 @@ class Store:
         timeout = seconds_argument("timeout", timeout)
         progress = function_argument("progress", progress)
         chosen = None if plugins is None else self._active.used("plugins", plugins)
-        if self._members is None:
+        members = self._parts.members
+        if members is None:
             return True
         if self.config.reads_durable:
             self.log.flusher.flush()  # what is not on disk is not dispatched
-        end = self.log.max_physical_offset
-        first = self.log.min_physical_offset
-        report = None
+        first, end, report = self.log.min_physical_offset, self.log.max_physical_offset, None
         if progress is not None:
             total = progress
 
             def report(offset: int) -> None:
                 total(max(offset - first, 0), end - first)
 
-        return self._members.loop.wait(end, timeout, report, chosen)
+        return members.loop.wait(end, timeout, report, chosen)
 
     def work(self) -> int | None:
         """Run one slice of each plugin's due work, in a store that has no threads.
@@ -692,8 +488,6 @@ class Store:
         self._check_open()
         physical_offset = whole_number("physical_offset", physical_offset)
         dry_run = flag_argument("dry_run", dry_run)
-        if unseen not in (KEEP, DROP):
-            raise ValueError(f'unseen must be "{KEEP}" or "{DROP}", not {shown(unseen)}')
         return self._parts.trim_log(physical_offset, unseen, dry_run=dry_run)
 
     # ------------------------------------------------------------------ reporting, closing
@@ -701,18 +495,8 @@ class Store:
     def report(self) -> dict[str, Any]:
         """Return facts about log, recovery and plugins, JSON-like."""
         self._check_open()
-        return {
-            "root": self.root,
-            "writable": self.writable,
-            "clean": self.clean,
-            "log": log_facts(self.log),
-            "recovery": recovery_facts(self.recovery),
-            "reads": {
-                "count": self._reads.read_count,
-                "message_count": self._reads.message_count,
-            },
-            "plugins": plugin_facts(self._active),
-        }
+        found = {"root": self.root, "writable": self.writable, "clean": self.clean}
+        return found | facts_of(self.log, self.recovery, self._active)
 
     @property
     def closed(self) -> bool:
@@ -742,18 +526,9 @@ class Store:
         self._closer.close(seconds_argument("timeout", timeout))
         do_not_close_at_exit(self)
 
-    # ------------------------------------------------------------------ parts
-
-    def _check_open(self) -> None:
-        self._closer.check_open()
-
     def _writing(self) -> Members:
         self._check_open()
-        if self._members is None:
-            raise ReadOnlyStoreError(
-                "store", None, None, 'it was opened with mode="r"; open it with mode="w"'
-            )
-        return self._members
+        return self._parts.writing()
 
     if not TYPE_CHECKING:  # a type checker must not know these names
 

@@ -42,13 +42,24 @@ class ActivePlugins:
     ) -> None:
         self.set = plugins
         """Replaced as a whole, by `use`."""
+        self.readers: list[tuple[str, Hook, bool]] = []
+        """Names and functions of the plugins that read queues, and whether each takes a filter:
+        looked up once, as queues are read often; replaced as a whole."""
+        self.read_count = 0
+        """Reads of queues that were answered. Not locked: of two at once one may be missing."""
+        self.message_count = 0
+        """Messages that were returned by these."""
         self._board = board
         self._state = state
         self._installed = installed
 
     def use(self, plugins: PluginSet) -> None:
-        """Replace the set."""
+        """Replace the set, whose plugins are open."""
         self.set = plugins
+        self.readers = [
+            (name, read, "filter" in plugins.hooks[name].takes["read"])
+            for name, read in self.usable("read")
+        ]
 
     def find(self, name: str) -> PluginRunner | None:
         """Return a plugin's runner; None if the plugin was removed a moment ago."""

@@ -12,42 +12,37 @@ if TYPE_CHECKING:
     from reput.log.writing.commitlog import CommitLog
     from reput.store.calls.active import ActivePlugins
 
-__all__ = ["log_facts", "plugin_facts", "recovery_facts"]
+__all__ = ["facts_of"]
 
 
-def log_facts(log: CommitLog) -> dict[str, Any]:
-    """Return the log's extent and files, and what callers waited for the disk."""
-    return {
-        "flush_waits": log.flusher.waits.facts(),
-        "min_physical_offset": log.min_physical_offset,
-        "max_physical_offset": log.max_physical_offset,
-        "file_size": log.file_size,
-        "file_count": log.file_count,
-        "role": "primary" if log.master is None else "replica",
-        "master": log.master,
-    }
-
-
-def recovery_facts(recovery: RecoveryReport) -> dict[str, Any]:
-    """Return what opening found at the end of the log."""
-    return {
-        "start_offset": recovery.start_offset,
-        "end_offset": recovery.end_offset,
-        "message_count": recovery.message_count,
-        "finding": None if recovery.finding is None else str(recovery.finding),
-        "truncated_size": recovery.truncated_size,
-    }
-
-
-def plugin_facts(active: ActivePlugins) -> dict[str, Any]:
-    """Return state and figures of each plugin, and what it reports of itself."""
+def facts_of(log: CommitLog, recovery: RecoveryReport, active: ActivePlugins) -> dict[str, Any]:
+    """Return the facts about log, recovery, reads and plugins."""
     reports = dict(active.usable("report"))
-    facts = {}
+    plugins = {}
     for state in active.states():
         known = attrs.asdict(state)
         del known["name"], known["version"]
-        facts[state.name] = {**_reported(reports.get(state.name)), **known}
-    return facts
+        plugins[state.name] = {**_reported(reports.get(state.name)), **known}
+    return {
+        "log": {
+            "flush_waits": log.flusher.waits.facts(),
+            "min_physical_offset": log.min_physical_offset,
+            "max_physical_offset": log.max_physical_offset,
+            "file_size": log.file_size,
+            "file_count": log.file_count,
+            "role": "primary" if log.master is None else "replica",
+            "master": log.master,
+        },
+        "recovery": {
+            "start_offset": recovery.start_offset,
+            "end_offset": recovery.end_offset,
+            "message_count": recovery.message_count,
+            "finding": None if recovery.finding is None else str(recovery.finding),
+            "truncated_size": recovery.truncated_size,
+        },
+        "reads": {"count": active.read_count, "message_count": active.message_count},
+        "plugins": plugins,
+    }
 
 
 def _reported(report: Callable[[], Any] | None) -> dict[str, Any]:

@@ -15,10 +15,8 @@ from reput.locks import Flag, locks_released, new_lock
 if TYPE_CHECKING:
     from reput.dispatch.members import Members
     from reput.dispatch.running.calls import PluginCalls
-    from reput.dispatch.trimming import Trimming
     from reput.log.recovery.brokernotes import AbortFile
-    from reput.log.writing.commitlog import CommitLog
-    from reput.store.calls.active import ActivePlugins
+    from reput.store.access import OpenParts
 
 logger = logging.getLogger(__name__)
 
@@ -77,17 +75,11 @@ class Once:
 class Closer:
     """Closes one store, and knows whether it is closed. Thread-safe."""
 
-    root: str
-    log: CommitLog
-    active: ActivePlugins
+    parts: OpenParts
     calls: PluginCalls
     abort: AbortFile
     release: Callable[[], None]
     """Releases files, descriptors and the lock; may be called again."""
-    members: Members | None
-    """The plugins of a writable store; None for a read-only one."""
-    trimming: Trimming | None
-    """Likewise, what removes files of its log."""
     timeout_ms: int
     """How long to wait for plugins that are behind, or that do not return."""
     is_closed: bool = False
@@ -100,33 +92,20 @@ class Closer:
             StoreClosedError: the store is closed.
         """
         if self.is_closed:
-            raise StoreClosedError(self.root)
+            raise StoreClosedError(self.parts.root)
 
     def close(self, timeout: float | None) -> None:
         """See `reput.Store.close`."""
-        refusal = StoreClosedError(self.root)
+        refusal = StoreClosedError(self.parts.root)
         seconds = self.timeout_ms / 1_000 if timeout is None else timeout
         # If this is a signal handler that interrupted a call, the threads waited for below may need
         # locks that the call holds.
-        self.log.end_interrupted_append(refusal)
+        self.parts.log.end_interrupted_append(refusal)
         with locks_released():
             if not self._once.run(lambda: self._close(refusal, seconds), seconds):
                 raise ServiceNotAvailableError(
                     "store", None, None, f"another thread has not closed it after {seconds:g} s"
                 )
-
-    def abandon(self) -> None:
-        """Release everything without dispatching or flushing, as when a process is killed."""
-        self.is_closed = True
-        self.log.refuse(StoreClosedError(self.root))
-        if self.members is not None:
-            self.members.workers.stop()
-            self.members.loop.stop()
-            self.members.plugin_flusher.stop()
-            self.members.plugin_flusher.end()
-        self.release()
-
-    # ------------------------------------------------------------------ in good order
 
     def _close(self, refusal: PutError, seconds: float) -> None:
         if self.is_closed:  # an exception ended an earlier call before the files were released
@@ -135,19 +114,20 @@ class Closer:
                 call.wait(idle=self.timeout_ms / 1_000)
             self.release()
             return
-        if self.members is not None:
-            self.members.workers.stop()  # first, so that what they put is dispatched and flushed
-        if self.trimming is not None:
-            self.trimming.stop()
+        parts, members = self.parts, self.parts.members
+        if members is not None:
+            members.workers.stop()  # first, so that what they put is dispatched and flushed
+        if parts.trimming is not None:
+            parts.trimming.stop()
         self.is_closed = True
         try:
-            self.log.refuse(refusal)
-            if self.members is not None:
-                self._finish(self.members, seconds)
+            parts.log.refuse(refusal)
+            if members is not None:
+                self._finish(members, seconds)
         finally:
             try:
-                if self.members is not None:
-                    self.members.plugin_flusher.end()
+                if members is not None:
+                    members.plugin_flusher.end()
                 # No hook is called from here on: a thread that returns late from one plugin must
                 # not go on to another plugin, which is closed.
                 self.calls.refuse()
@@ -156,11 +136,11 @@ class Closer:
                 self.release()
 
     def _finish(self, members: Members, seconds: float) -> None:
-        loop, plugin_flusher = members.loop, members.plugin_flusher
+        log, loop, plugin_flusher = self.parts.log, members.loop, members.plugin_flusher
         try:
             # The log first: with `flush="sync"` only what is on disk is dispatched. If the flush
             # fails, there is nothing to wait for.
-            self.log.flusher.flush()
+            log.flusher.flush()
             loop.finish(seconds)  # a plugin that is far behind catches up next time
         finally:
             loop.stop()
@@ -170,10 +150,10 @@ class Closer:
                 # The next opening cuts its files to its last progress and derives the rest again.
                 logger.error("plugin not flushed plugin=%s reason=%s", name, reason)
             members.close_records()
-            plugin_flusher.log_note.close(self.log, self.log.last_record_offset)
+            plugin_flusher.log_note.close(log, log.last_record_offset)
             # `abort` may be removed only if a plugin wrote all queues, as RocketMQ then looks for
             # no missing units. For reput the log's note says that the store was closed.
-            if members.queues_reach(self.log.max_physical_offset):
+            if members.queues_reach(log.max_physical_offset):
                 self.abort.remove()
             else:
                 self.abort.leave()
@@ -186,5 +166,5 @@ class Closer:
             ) from error
 
     def _close_plugins(self) -> None:
-        for name, hooks in self.active.set.hooks.items():
+        for name, hooks in self.parts.active.set.hooks.items():
             self.calls.close_plugin(name, hooks.close, self.timeout_ms / 1_000)

@@ -209,7 +209,7 @@ def hold(asked: Asked, undoing: Undoing) -> Held:
 def _held_directories(asked: Asked) -> list[str]:
     """Return directories that nobody removes or renames while a writer has the lock."""
     own = asked.path(OWN_DIRECTORY)
-    return [asked.path("commitlog"), own, *(os.path.join(own, name) for name in _HELD)]
+    return [asked.path("commitlog"), own, *[os.path.join(own, name) for name in _HELD]]
 
 
 def _give_up(lock: StoreLock, disk: Disk, calls: PluginCalls) -> None:
@@ -322,7 +322,7 @@ def begin_changes(
     flush = not (held.clean and is_new)
     disk.finish_replacing(asked.root, "abort", "checkpoint", flush=flush)
     # Not in "requests": other processes write there at any time.
-    for directory in (own, *(os.path.join(own, name) for name in _OWN_NOTES)):
+    for directory in (own, *[os.path.join(own, name) for name in _OWN_NOTES]):
         disk.finish_replacing(directory, flush=flush)
     disk.make_directory(os.path.join(own, "progress"))
     disk.make_directory(files.directory)

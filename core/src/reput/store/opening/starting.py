@@ -23,9 +23,8 @@ from reput.files.names import OWN_DIRECTORY
 from reput.log.recovery.notes import LogHead
 from reput.log.writing.feeding import Feeding
 from reput.log.writing.queueoffsets import QueueFloors, count_queue_offsets, skip_lost_offsets
-from reput.store.access import OpenParts, StoreDoor
+from reput.store.access import OpenParts, StoreAccessPoint
 from reput.store.calls.active import ActivePlugins
-from reput.store.calls.reads import Reads
 from reput.store.calls.writes import Writes
 from reput.store.ending.closing import Closer
 from reput.store.ending.exiting import close_at_exit, do_not_close_at_exit
@@ -51,45 +50,25 @@ def start_reading(
     asked: Asked, held: Held, settings: Settings, found: Examined, log: CommitLog, undoing: Undoing
 ) -> Store:
     """Open the plugins of a read-only store, and return the store."""
-    door = StoreDoor()
-    floors = QueueFloors(asked.root, asked.disk, damaged=held.problems.told)
-    board = Board(settings.dispatch, held.calls)
-    _open_plugins(_opener(asked, held, log, board, floors, door), held, settings, found)
-    for name, each in board.runners.items():
-        if each.is_broken:
-            held.problems.tell(f"the plugin {name!r} cannot be used: {each.last_error}")
+    plugins, board = settings.plugins, Board(settings.dispatch, held.calls)
     active = ActivePlugins(
-        settings.plugins,
+        plugins,
         board,
         lambda each, version: recorded_state(
             each, held.records.load(each.name), log, settings.dispatch, version
         ),
         settings.installed,
     )
-    closer = Closer(
-        asked.root,
-        log,
-        active,
-        held.calls,
-        held.note.abort,
-        undoing.release,
-        None,
-        None,
-        settings.dispatch.close_timeout_ms,
-    )
+    point = StoreAccessPoint(active)
+    floors = QueueFloors(asked.root, asked.disk, damaged=held.problems.told)
+    _open_plugins(_opener(asked, held, log, board, floors, point), held, settings, found)
+    for name, each in board.runners.items():
+        if each.is_broken:
+            held.problems.tell(f"the plugin {name!r} cannot be used: {each.last_error}")
+    active.use(plugins)
     holds = RecordedHolds(board.runners)
-    parts = OpenParts(
-        asked.disk, log, Reads(active), Writes(log, active), active, closer, None, holds, None
-    )
-    store = Store(
-        parts,
-        None,
-        recovery=found.report,
-        clean=held.clean,
-        problems=held.problems.all,
-    )
-    _let_in(store, parts, door)
-    return store
+    parts = OpenParts(asked.root, asked.disk, log, active, Writes(log, active), holds)
+    return _store(parts, point, held, settings, found, undoing)
 
 
 def start_writing(
@@ -97,12 +76,18 @@ def start_writing(
 ) -> Store:
     """Open the plugins of a writable store, let them catch up, start threads; return the store."""
     plugins, config = settings.plugins, settings.log
-    door = StoreDoor()
-    floors = QueueFloors(asked.root, asked.disk, writable=True)
     board = Board(settings.dispatch, held.calls)
-    opener = _opener(asked, held, log, board, floors, door)
-    _open_plugins(opener, held, settings, found)
     loop = ReputLoop(Feed(log, board, _dead_letters(asked)), threads=asked.threads)
+    active = ActivePlugins(
+        plugins,
+        board,
+        lambda each, version: live_state(each, loop, log, settings.dispatch, version),
+        settings.installed,
+    )
+    point = StoreAccessPoint(active)
+    floors = QueueFloors(asked.root, asked.disk, writable=True)
+    opener = _opener(asked, held, log, board, floors, point)
+    _open_plugins(opener, held, settings, found)
     undoing.when_failed(loop.stop)
     loop.use(board.runners)
     log.flusher.call_after_flush(loop.wake)
@@ -117,22 +102,17 @@ def start_writing(
         _make_ready(opener, queue_offsets)
         return queue_offsets
 
+    head = LogHead.of(asked.root, asked.disk)
     if settings.master is None:
         log.start_writing(ready(plugins))
     else:
-        head, kept = LogHead.of(asked.root, asked.disk), asked.path(OWN_DIRECTORY, "lost+found")
+        kept = asked.path(OWN_DIRECTORY, "lost+found")
         log.start_writing({}, Feeding(log, head.note, kept, asked.disk))
-    active = ActivePlugins(
-        plugins,
-        board,
-        lambda each, version: live_state(each, loop, log, settings.dispatch, version),
-        settings.installed,
-    )
-    reads, writes = Reads(active), Writes(log, active)
+    active.use(plugins)
+    writes = Writes(log, active)
 
     def changed(plugins: PluginSet) -> None:
         active.use(plugins)
-        reads.use()
         writes.use()
 
     members = Members(
@@ -150,23 +130,10 @@ def start_writing(
         asked.now,
         changed,
     )
-    holds, head = LiveHolds(log, members), LogHead.of(asked.root, asked.disk)
-    trimming = Trimming(asked.root, log, asked.disk, holds, head, floors)
     if asked.threads:
         log.flusher.start(config.flush_interval_ms / 1_000)
         undoing.when_failed(plugin_flusher.stop)
         plugin_flusher.start(config.plugin_flush_interval_ms / 1_000, members.tick)
-    closer = Closer(
-        asked.root,
-        log,
-        active,
-        held.calls,
-        held.note.abort,
-        undoing.release,
-        members,
-        trimming,
-        settings.dispatch.close_timeout_ms,
-    )
 
     def promote(feeding: Feeding) -> None:
         with feeding.ending():
@@ -174,11 +141,12 @@ def start_writing(
             queue_offsets = ready(active.set)
             members.promote(lambda: log.start_puts(queue_offsets))
 
+    holds = LiveHolds(log, members)
+    trimming = Trimming(asked.root, log, asked.disk, holds, head, floors)
     parts = OpenParts(
-        asked.disk, log, reads, writes, active, closer, workers, holds, trimming, promote
+        asked.root, asked.disk, log, active, writes, holds, members, trimming, promote
     )
-    store = Store(parts, members, recovery=found.report, clean=held.clean, problems=())
-    _let_in(store, parts, door)
+    store = _store(parts, point, held, settings, found, undoing)
     trimming.finish()
     undoing.when_failed(lambda: do_not_close_at_exit(store))
     undoing.when_failed(workers.stop)
@@ -187,12 +155,25 @@ def start_writing(
     return store
 
 
-def _let_in(store: Store, parts: OpenParts, door: StoreDoor) -> None:
-    """Let the plugins use the store, and make it unusable in children that are forked later."""
-    door.open(parts)
+def _store(
+    parts: OpenParts,
+    point: StoreAccessPoint,
+    held: Held,
+    settings: Settings,
+    found: Examined,
+    undoing: Undoing,
+) -> Store:
+    """Return the store that plugins may use from now on, and forked children may not."""
+    timeout_ms = settings.dispatch.close_timeout_ms
+    closer = Closer(parts, held.calls, held.note.abort, undoing.release, timeout_ms)
+    store = Store(
+        parts, closer, recovery=found.report, clean=held.clean, problems=held.problems.all
+    )
+    point.open(parts, closer.check_open)
     guard(store, store.root)
     guard(parts.log, store.root)
     guard_disk(parts.disk)
+    return store
 
 
 # --------------------------------------------------------------------------- plugins
@@ -204,7 +185,7 @@ def _opener(
     log: CommitLog,
     board: Board,
     floors: QueueFloors,
-    door: StoreDoor,
+    point: StoreAccessPoint,
 ) -> PluginOpener:
     return PluginOpener(
         asked.root,
@@ -214,10 +195,10 @@ def _opener(
         asked.clock,
         board,
         held.records,
-        door.of,
+        point.of,
         floors,
-        door.wake,
-        door.renew_interest,
+        point.wake,
+        point.renew_interest,
         (lambda text: None) if asked.writable else held.problems.tell,
     )
 

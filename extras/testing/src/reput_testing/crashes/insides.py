@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from reput.errors import StoreClosedError
+
 if TYPE_CHECKING:
     from reput import Store
 
@@ -28,8 +30,7 @@ class Insides:
 
 def insides(store: Store) -> Insides:
     """Return the parts of ``store``, which is open for writing."""
-    closer = store._closer
-    members, trimming = closer.members, closer.trimming
+    members, trimming = store._parts.members, store._parts.trimming
     assert members is not None
     assert trimming is not None
     return Insides(members.loop, members.workers, members.plugin_flusher, members, trimming)
@@ -42,4 +43,12 @@ def kill(store: Store) -> None:
     are released, so that the store can be opened again. What was written stays written: for what a
     power cut takes see `PowerCuts`, for a process that really dies `KillContract`.
     """
-    store._closer.abandon()
+    closer, parts = store._closer, store._parts
+    closer.is_closed = True
+    parts.log.refuse(StoreClosedError(parts.root))
+    if parts.members is not None:
+        parts.members.workers.stop()
+        parts.members.loop.stop()
+        parts.members.plugin_flusher.stop()
+        parts.members.plugin_flusher.end()
+    closer.release()

@@ -179,7 +179,7 @@ class EmbeddedPort:
                 found = TagFilter(selector.tags)
             else:
                 store = self.context.store
-                found = store.filter(selector.expression, selector.kind, topic)
+                found = store.filter(selector.expression, selector.kind, topic=topic)
             if len(self._filters) >= _FILTERS_KEPT:
                 self._filters.clear()
             self._filters[key] = found
