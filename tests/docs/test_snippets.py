@@ -30,8 +30,8 @@ ON_SPARK = {
     "docs/spark-writing.md",
     "spark/README.md",
 }
-# They need a broker, and run in `tests/client`.
-AT_BROKERS = {"docs/client.md"}
+# They need a broker, and run in `tests/client` and in `tests/follow`.
+AT_BROKERS = {"docs/client.md", "docs/follow.md"}
 # Pages in another language have the snippets of their sisters, which `test_languages` compares.
 WITH_PYTHON = [
     page
