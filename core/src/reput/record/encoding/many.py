@@ -305,10 +305,11 @@ def _prepare(
 def _tails(columns: Columns, encoder: Encoder, topics: Sequence[str]) -> Tails:
     keys, tags = list(_rows(columns, "keys")), list(_rows(columns, "tags"))
     properties: Any = columns.properties
-    if isinstance(properties, Mapping):
+    if properties is None or isinstance(properties, Mapping):
         count = len(topics)
         named: dict[str, Any] | None = {
-            name: list(_spread("properties", column, count)) for name, column in properties.items()
+            name: list(_spread("properties", column, count))
+            for name, column in (properties or {}).items()
         }
     else:
         rows = list(_rows(columns, "properties"))
