@@ -321,3 +321,26 @@ def test_an_interrupted_feed_goes_on_at_the_fed_offset(tmp_path, master, monkeyp
                 interrupts += 1
         assert interrupts > 3
     assert files_of(tmp_path / "replica") == files_of(master)
+
+
+def test_a_reader_beside_a_feeder_sees_whole_records_only(tmp_path, master):
+    data = log_of(master)
+    path = tmp_path / "replica"
+    with open_replica(path) as store, reput.open(path, "r", plugins=()) as reader:
+        for start in range(0, len(data), 333):  # also in the middle of blanks
+            store.feed(start, data[start : start + 333])
+            assert reader.log.max_physical_offset in {
+                store.log.max_physical_offset,
+                _last_record_end(store),
+            }
+            with reput.open(path, "r", plugins=()) as late:
+                assert late.recovery.finding is None
+                assert late.role == "replica"
+        count = sum(len(batch) for batch in reader.scan(check_crc=True))
+    assert count == 60
+
+
+def _last_record_end(store):
+    """Where the log of a reader ends before the next file has a record."""
+    last = store.log.last_record_offset
+    return 0 if last < 0 else last + len(store.get(last).record)

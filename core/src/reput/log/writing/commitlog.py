@@ -217,6 +217,11 @@ class CommitLog(LogReader):
         return self._appender.queue_offsets() if self.master is None else None
 
     @property
+    def is_begun(self) -> bool:
+        """Whether there is an active file."""
+        return self._appender.file is not None
+
+    @property
     def file_end(self) -> int:
         """Physical offset at which the active file ends."""
         return self._appender.base_offset + self.file_size

@@ -73,6 +73,11 @@ class FedLog(Protocol):
         """Physical offset at which the log ends: after its last whole record."""
         ...
 
+    @property
+    def is_begun(self) -> bool:
+        """Whether there is a file to write to."""
+        ...
+
     def appending(self) -> contextlib.AbstractContextManager[None]:
         """Hold the log's lock; the calls below need it."""
         ...
@@ -150,12 +155,14 @@ class Feeding:
                 )
             if self._diverged is not None:
                 raise DivergedError(*self._diverged.args)
-            if not log.files.bases:
-                self._begin(physical_offset, len(view))
-            view = self._without_known(physical_offset, view)
             try:
+                if not log.is_begun and len(view):
+                    self._begin(physical_offset)
+                view = self._without_known(physical_offset, view)
                 while len(view):
                     view = view[self._take(view[:_PIECE_SIZE]) :]
+            except (FeedGapError, DivergedError):
+                raise  # nothing was taken
             except BaseException:
                 self._drop_held()
                 raise
@@ -188,14 +195,15 @@ class Feeding:
 
     # ------------------------------------------------------------------ where the bytes belong
 
-    def _begin(self, physical_offset: int, size: int) -> None:
+    def _begin(self, physical_offset: int) -> None:
         """Let the log begin at ``physical_offset``, the start of a file."""
         log = self._log
         if physical_offset < 0 or physical_offset % log.file_size:
             reason = f"the log is empty, and begins where a file of {log.file_size} bytes does"
             raise FeedGapError(physical_offset, reason, self.fed_offset)
-        if not size:
-            return
+        for base in log.files.bases:  # made by a call that was interrupted
+            if base != physical_offset:
+                raise FeedGapError(physical_offset, f"the log begins at {base}", base)
         self._note_head(physical_offset)
         log.begin_next_file(physical_offset)
         self.fed_offset = physical_offset
