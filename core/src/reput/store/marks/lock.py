@@ -23,7 +23,8 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import attrs
 
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = ["StoreLock"]
 
+_Answer = TypeVar("_Answer")
 _LETTERS: Final = b"lock"
 _SIGNED: Final = b"LOCK"
 _TEXT: Final = " {pid:>10} {began:>20}\n"  # always of one size, to overwrite an older text
@@ -102,17 +104,9 @@ class StoreLock:
         """Whether reput was the last to write the store, as far as the file shows."""
         if self._descriptor >= 0:
             return self._is_signed
-        with _held_lock:
-            if self.disk.identity(self.root) in _held_here:
-                held = _held_here[self.disk.identity(self.root)]
-                return held._descriptor >= 0 and held._is_signed
-            if not self.disk.exists(self.path):
-                return False
-            descriptor = self.disk.open(self.path)
-            try:
-                return self._has_signature(descriptor)
-            finally:
-                self.disk.close(descriptor)
+        return self._ask(
+            self._has_signature, lambda held: held._descriptor >= 0 and held._is_signed, False
+        )
 
     def sign(self) -> None:
         """Write that reput writes the store, whose notes describe it; on disk when this returns."""
@@ -126,16 +120,11 @@ class StoreLock:
 
     def is_taken(self) -> bool:
         """Whether a writer has the store, in this process or another; changes nothing."""
-        with _held_lock:
-            if self.disk.identity(self.root) in _held_here:
-                return True  # without opening the file: closing it might release the lock
-            if not self.disk.exists(self.path):
-                return False
-            descriptor = self.disk.open(self.path)
-            try:
-                return self.disk.lock_owner(descriptor) is not None
-            finally:
-                self.disk.close(descriptor)
+        return self._ask(
+            lambda descriptor: self.disk.lock_owner(descriptor) is not None,
+            lambda held: True,
+            False,
+        )
 
     def writer(self) -> Writer:
         """Return which program has the store open to write; changes nothing.
@@ -145,7 +134,7 @@ class StoreLock:
         """
         with _held_lock:
             if self.disk.identity(self.root) in _held_here:
-                return Writer.REPUT  # without opening the file, as in `is_taken`
+                return Writer.REPUT  # without opening the file, as in `_ask`
             try:
                 descriptor = self.disk.open(self.path)
             except FileNotFoundError:
@@ -164,15 +153,30 @@ class StoreLock:
 
     def holder(self) -> int | None:
         """Return the process that holds the lock; None if there is none, or it is not known."""
+
+        def holder_of(descriptor: int) -> int | None:
+            is_locked = self.disk.lock_owner(descriptor) is not None
+            return self._holder(descriptor)[0] if is_locked else None
+
+        return self._ask(holder_of, lambda held: os.getpid(), None)
+
+    def _ask(
+        self, ask: Callable[[int], _Answer], here: Callable[[StoreLock], _Answer], missing: _Answer
+    ) -> _Answer:
+        """Return what ``ask`` says of the file's descriptor; ``missing`` if there is no file.
+
+        If this process holds the lock, ``here`` answers without the file: closing any descriptor of
+        it might release the lock.
+        """
         with _held_lock:
-            if self.disk.identity(self.root) in _held_here:
-                return os.getpid()  # without opening the file, as in `is_taken`
+            held = _held_here.get(self.disk.identity(self.root))
+            if held is not None:
+                return here(held)
             if not self.disk.exists(self.path):
-                return None
+                return missing
             descriptor = self.disk.open(self.path)
             try:
-                is_locked = self.disk.lock_owner(descriptor) is not None
-                return self._holder(descriptor)[0] if is_locked else None
+                return ask(descriptor)
             finally:
                 self.disk.close(descriptor)
 

@@ -42,7 +42,7 @@ from reput.store.calls.arguments import (
 from reput.store.config import read_sections
 from reput.store.marks.problems import Problems
 from reput.store.opening.stages import (
-    Asked,
+    OpenRequest,
     begin_changes,
     configure,
     examine,
@@ -126,7 +126,7 @@ def open_store(
         raise ValueError('master: a name is expected, and mode="w", as the store records it')
     given = read_sections(config)
     root, outer = os.path.abspath(path_argument("path", path)), disk or Disk()
-    asked = Asked(
+    request = OpenRequest(
         root=root,
         writable=mode == "w",
         plugins=None if plugins is None else listed("plugins", plugins, "names and objects"),
@@ -141,45 +141,45 @@ def open_store(
     )
     undoing = Undoing()
     try:
-        return _open(asked, undoing)
+        return _open(request, undoing)
     except BaseException:
         undoing.fail()
         raise
 
 
-def _open(asked: Asked, undoing: Undoing) -> Store:
+def _open(request: OpenRequest, undoing: Undoing) -> Store:
     settings = None
-    if asked.writable and not asked.disk.exists(asked.root):
+    if request.writable and not request.disk.exists(request.root):
         # A wrong option must not leave a new directory.
-        settings = configure(asked, None, Problems(is_refused=True))
-    held = hold(asked, undoing)
-    if settings is None or held.manifest is not None:
-        settings = configure(asked, held.manifest, held.problems)
-    undoing.when_failed(functools.partial(close_plugins, held, settings.plugins))
-    files, settings = find_files(asked, held, settings, undoing)
-    if asked.writable:
-        begun = begin_changes(asked, held, settings, files, undoing)
-        found = examine(asked, held, settings, files)
-        undoing.keep(begun.take_back)
-        report = repair_log(asked, held, settings, found)
+        settings = configure(request, None, Problems(is_refused=True))
+    locked = hold(request, undoing)
+    if settings is None or locked.manifest is not None:
+        settings = configure(request, locked.manifest, locked.problems)
+    undoing.when_failed(functools.partial(close_plugins, locked, settings.plugins))
+    files, settings = find_files(request, locked, settings, undoing)
+    if request.writable:
+        started = begin_changes(request, locked, settings, files, undoing)
+        found = examine(request, locked, settings, files)
+        undoing.keep(started.take_back)
+        report = repair_log(request, locked, settings, found)
         found = attrs.evolve(found, report=report)
-        checked = note_log(asked, held, settings, files, found)
+        checked = note_log(request, locked, settings, files, found)
         found = attrs.evolve(found, checked=checked)
-        log = open_log(asked, held, settings, files, found, begun.allocator, undoing)
+        log = open_log(request, locked, settings, files, found, started.allocator, undoing)
     else:
-        found = examine(asked, held, settings, files)
-        log = open_log(asked, held, settings, files, found, None, undoing)
+        found = examine(request, locked, settings, files)
+        log = open_log(request, locked, settings, files, found, None, undoing)
         if log.max_physical_offset > found.report.end_offset:
             # What looked like damage at the end was a record that another process was writing.
             found = attrs.evolve(found, report=attrs.evolve(found.report, finding=None))
-    undoing.in_any_case(held.calls.refuse)  # undone first, so that no hook is called after it
-    start = start_writing if asked.writable else start_reading
-    store = start(asked, held, settings, found, log, undoing)
+    undoing.in_any_case(locked.calls.refuse)  # undone first, so that no hook is called after it
+    start = start_writing if request.writable else start_reading
+    store = start(request, locked, settings, found, log, undoing)
     logger.info(
         "opened root=%s writable=%s clean=%s max_physical_offset=%d",
-        asked.root,
-        asked.writable,
-        held.clean,
+        request.root,
+        request.writable,
+        locked.clean,
         found.report.end_offset,
     )
     return store

@@ -62,11 +62,11 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 __all__ = [
-    "Asked",
-    "Begun",
-    "Examined",
-    "Held",
+    "LockedStore",
+    "LogFindings",
+    "OpenRequest",
     "Settings",
+    "WriterStarted",
     "begin_changes",
     "configure",
     "examine",
@@ -83,7 +83,7 @@ _OWN_NOTES: Final = ("plugins", "progress", "lost+found")  # directories of smal
 
 
 @attrs.frozen(kw_only=True, eq=False)
-class Asked:
+class OpenRequest:
     """The arguments of `reput.open`."""
 
     root: str
@@ -114,7 +114,7 @@ class Asked:
 
 
 @attrs.frozen(eq=False)
-class Held:
+class LockedStore:
     """A store that is locked if it is to be written, and what its last writer left."""
 
     lock: StoreLock
@@ -148,7 +148,7 @@ class Settings:
 
 
 @attrs.frozen(eq=False)
-class Begun:
+class WriterStarted:
     """State of a writer's opening after its first changes."""
 
     allocator: FileAllocator
@@ -157,7 +157,7 @@ class Begun:
 
 
 @attrs.frozen(eq=False)
-class Examined:
+class LogFindings:
     """What the store's files say."""
 
     log: LogReader
@@ -173,7 +173,7 @@ class Examined:
 # --------------------------------------------------------------------------- its lock
 
 
-def hold(asked: Asked, undoing: Undoing) -> Held:
+def hold(request: OpenRequest, undoing: Undoing) -> LockedStore:
     """Take the lock, for a writer, and read what the last writer left.
 
     Raises:
@@ -181,35 +181,35 @@ def hold(asked: Asked, undoing: Undoing) -> Held:
             other files.
         StoreLockedError: another writer has it open.
     """
-    root, disk = asked.root, asked.disk
+    root, disk = request.root, request.disk
     refuse_unfinished(root, disk)
-    if asked.writable:
+    if request.writable:
         refuse_other_files(root, disk)
-    problems = Problems(is_refused=asked.writable)
+    problems = Problems(is_refused=request.writable)
     calls = PluginCalls(
-        root, threads=asked.threads, now=disk.monotonic, keeps_threads=asked.writable
+        root, threads=request.threads, now=disk.monotonic, keeps_threads=request.writable
     )
-    lock = StoreLock(asked.path("lock"), root, disk)
+    lock = StoreLock(request.path("lock"), root, disk)
     undoing.in_any_case(disk.release)
-    if asked.writable:
-        asked.outer.make_directory(root, durable=True)
+    if request.writable:
+        request.outer.make_directory(root, durable=True)
         undoing.in_any_case(lambda: _give_up(lock, disk, calls))
         lock.acquire()
-        disk.hold(*_held_directories(asked))
-    elif not disk.exists(asked.path("commitlog")):
+        disk.hold(*_held_directories(request))
+    elif not disk.exists(request.path("commitlog")):
         raise StoreNotFoundError(root, EXPECTED)
     note = LogNote.of(root, disk, problems.pass_over)
     closed = problems.noted(note.closed, None)
     clean = closed is not None or not note.abort.present
     manifest = problems.manifest(root, disk)
     records = PluginRecords(root, disk, problems.pass_over)
-    return Held(lock, calls, records, problems, manifest, note, closed, clean)
+    return LockedStore(lock, calls, records, problems, manifest, note, closed, clean)
 
 
-def _held_directories(asked: Asked) -> list[str]:
+def _held_directories(request: OpenRequest) -> list[str]:
     """Return directories that nobody removes or renames while a writer has the lock."""
-    own = asked.path(OWN_DIRECTORY)
-    return [asked.path("commitlog"), own, *[os.path.join(own, name) for name in _HELD]]
+    own = request.path(OWN_DIRECTORY)
+    return [request.path("commitlog"), own, *[os.path.join(own, name) for name in _HELD]]
 
 
 def _give_up(lock: StoreLock, disk: Disk, calls: PluginCalls) -> None:
@@ -231,7 +231,7 @@ def _give_up(lock: StoreLock, disk: Disk, calls: PluginCalls) -> None:
 # --------------------------------------------------------------------------- its options
 
 
-def configure(asked: Asked, manifest: Manifest | None, problems: Problems) -> Settings:
+def configure(request: OpenRequest, manifest: Manifest | None, problems: Problems) -> Settings:
     """Build the plugins and the core's options; changes nothing.
 
     Raises:
@@ -241,9 +241,9 @@ def configure(asked: Asked, manifest: Manifest | None, problems: Problems) -> Se
     offered = installed()
     by_name = {found.name: found for found in offered}
     names, sections = decide(
-        manifest, asked.plugins, asked.sections, asked.forget, asked.writable, offered
+        manifest, request.plugins, request.sections, request.forget, request.writable, offered
     )
-    if not asked.writable and asked.plugins is None:
+    if not request.writable and request.plugins is None:
         # A reader writes no files, so it can do without a plugin that is not installed.
         for name in [name for name in names if isinstance(name, str) and name not in by_name]:
             names.remove(name)
@@ -265,14 +265,14 @@ def configure(asked: Asked, manifest: Manifest | None, problems: Problems) -> Se
     kinds |= {name: plugin.config_type for name, plugin in plugins.plugins.items()}
     # An option that is ignored is not recorded again, so a writer warns of it once.
     recorded = {name: without_removed(kinds[name], sections[name]) for name in sections}
-    master = asked.master
+    master = request.master
     if master is None and manifest is not None:
         master = manifest.master
     return Settings(plugins, recorded, log, dispatch, master, by_name)
 
 
 def find_files(
-    asked: Asked, held: Held, settings: Settings, undoing: Undoing
+    request: OpenRequest, locked: LockedStore, settings: Settings, undoing: Undoing
 ) -> tuple[MappedFileQueue, Settings]:
     """List the log's files.
 
@@ -284,29 +284,29 @@ def find_files(
         CorruptFileError: the files are no log's.
         NotReplicaError: the log is to be a replica's, and holds messages that are not a master's.
     """
-    pool = FilePool(asked.disk, _LOG_FILES_OPEN)
+    pool = FilePool(request.disk, _LOG_FILES_OPEN)
     undoing.in_any_case(pool.close)
-    noted = {} if held.manifest is None else held.manifest.config.get(LOG_SECTION, {})
-    directory, size = asked.path("commitlog"), noted.get("file_size", 0)  # 0: the files' own size
-    files = MappedFileQueue(directory, size, asked.disk, pool)
-    files.load(writable=asked.writable, damaged=held.problems.told)
+    noted = {} if locked.manifest is None else locked.manifest.config.get(LOG_SECTION, {})
+    directory, size = request.path("commitlog"), noted.get("file_size", 0)  # 0: the files' own size
+    files = MappedFileQueue(directory, size, request.disk, pool)
+    files.load(writable=request.writable, damaged=locked.problems.told)
     if not files.bases:
-        files = MappedFileQueue(directory, settings.log.file_size, asked.disk, pool)
-    if asked.master is not None and (held.manifest is None or held.manifest.master is None):
-        _require_empty(asked, files)
-    config = with_file_size(settings.log, files, asked.sections)
+        files = MappedFileQueue(directory, settings.log.file_size, request.disk, pool)
+    if request.master is not None and (locked.manifest is None or locked.manifest.master is None):
+        _require_empty(request, files)
+    config = with_file_size(settings.log, files, request.sections)
     check_names(files)
     remembered = {**settings.sections.get(LOG_SECTION, {}), "file_size": config.file_size}
     sections = {**settings.sections, LOG_SECTION: remembered}
     return files, attrs.evolve(settings, log=config, sections=sections)
 
 
-def _require_empty(asked: Asked, files: MappedFileQueue) -> None:
+def _require_empty(request: OpenRequest, files: MappedFileQueue) -> None:
     if any(files.last_used(base, base + files.file_size) > base for base in files.bases):
         raise NotReplicaError(
-            asked.root,
-            f"the store has messages of its own, so it cannot become a replica of {asked.master}; "
-            "name a new or an empty directory, or open this one without master=",
+            request.root,
+            f"the store has messages of its own, so it cannot become a replica of {request.master}"
+            "; name a new or an empty directory, or open this one without master=",
         )
 
 
@@ -314,20 +314,24 @@ def _require_empty(asked: Asked, files: MappedFileQueue) -> None:
 
 
 def begin_changes(
-    asked: Asked, held: Held, settings: Settings, files: MappedFileQueue, undoing: Undoing
-) -> Begun:
+    request: OpenRequest,
+    locked: LockedStore,
+    settings: Settings,
+    files: MappedFileQueue,
+    undoing: Undoing,
+) -> WriterStarted:
     """Write ``abort`` and the manifest, and make the store's directories."""
-    disk, abort, own = asked.disk, held.note.abort, asked.path(OWN_DIRECTORY)
+    disk, abort, own = request.disk, locked.note.abort, request.path(OWN_DIRECTORY)
     is_new = not abort.present
-    flush = not (held.clean and is_new)
-    disk.finish_replacing(asked.root, "abort", "checkpoint", flush=flush)
+    flush = not (locked.clean and is_new)
+    disk.finish_replacing(request.root, "abort", "checkpoint", flush=flush)
     # Not in "requests": other processes write there at any time.
     for directory in (own, *[os.path.join(own, name) for name in _OWN_NOTES]):
         disk.finish_replacing(directory, flush=flush)
     disk.make_directory(os.path.join(own, "progress"))
     disk.make_directory(files.directory)
-    if held.manifest is None:
-        disk.hold(*_held_directories(asked))  # some were missing
+    if locked.manifest is None:
+        disk.hold(*_held_directories(request))  # some were missing
 
     def take_back() -> None:
         try:
@@ -340,45 +344,47 @@ def begin_changes(
     undoing.when_failed(take_back)
     if is_new or abort.left_on_purpose:
         abort.create()
-    if held.manifest is None or not is_new:
+    if locked.manifest is None or not is_new:
         # The previous writer may have been killed before these names were on disk, and everything
         # put from here on is reached through them.
-        for directory in (asked.root, own, files.directory):
+        for directory in (request.root, own, files.directory):
             disk.flush_directory(directory)
         with contextlib.suppress(PermissionError):  # another user's directory, which existed before
-            asked.outer.flush_directory(os.path.dirname(asked.root))
+            request.outer.flush_directory(os.path.dirname(request.root))
     names = tuple(sorted(settings.plugins.plugins))
     fresh = Manifest(names, settings.sections, settings.master)
-    if fresh != held.manifest:
+    if fresh != locked.manifest:
         undoing.keep(take_back)  # if this fails, its name may not be on disk: no proper close
-        fresh.save(asked.root, disk)
+        fresh.save(request.root, disk)
         undoing.when_failed(take_back)
     allocator = FileAllocator(
         own, files.file_size, disk, ahead=files.file_size >= settings.log.made_ahead_from
     )
     undoing.in_any_case(allocator.close)
     allocator.discard_leftovers()
-    return Begun(allocator, take_back)
+    return WriterStarted(allocator, take_back)
 
 
 # --------------------------------------------------------------------------- its log
 
 
-def examine(asked: Asked, held: Held, settings: Settings, files: MappedFileQueue) -> Examined:
+def examine(
+    request: OpenRequest, locked: LockedStore, settings: Settings, files: MappedFileQueue
+) -> LogFindings:
     """Find the log's end, and what it has lost, by reading only."""
-    root, disk, problems = asked.root, asked.disk, held.problems
-    checkpoint = problems.noted(lambda: held.note.checkpoint, Checkpoint())
+    root, disk, problems = request.root, request.disk, locked.problems
+    checkpoint = problems.noted(lambda: locked.note.checkpoint, Checkpoint())
     places = {
-        name: ProgressFile(asked.path(OWN_DIRECTORY, "progress", name), disk, problems.pass_over)
+        name: ProgressFile(request.path(OWN_DIRECTORY, "progress", name), disk, problems.pass_over)
         for name, hooks in settings.plugins.hooks.items()
         if hooks.dispatch is not None
     }
-    ledger = LossLedger(root, disk, asked.now)
-    problems.noted(lambda: ledger.load(writable=asked.writable), None)
-    if not asked.writable:
-        noting = (held.note.file, *places.values())
-        problems.look_for_damaged_notes(root, disk, ledger, held.records, noting)
-        lost = problems.noted(lambda: _lost_head(LogHead.of(root, disk), held, files), None)
+    ledger = LossLedger(root, disk, request.now)
+    problems.noted(lambda: ledger.load(writable=request.writable), None)
+    if not request.writable:
+        noting = (locked.note.file, *places.values())
+        problems.look_for_damaged_notes(root, disk, ledger, locked.records, noting)
+        lost = problems.noted(lambda: _lost_head(LogHead.of(root, disk), locked, files), None)
         if lost is not None and ledger.note(lost):
             problems.tell(
                 f"the log begins at {lost.end_offset} instead of {lost.start_offset}: {lost.detail}"
@@ -386,7 +392,7 @@ def examine(asked: Asked, held: Held, settings: Settings, files: MappedFileQueue
     is_replica = settings.master is not None
     keeps = settings.log.recovery == "reput" or is_replica
     checked = problems.noted(
-        lambda: load_checked(root, disk, reput_wrote_last=held.lock.is_signed),
+        lambda: load_checked(root, disk, reput_wrote_last=locked.lock.is_signed),
         CheckedRanges(),
     )
     log = LogReader(
@@ -399,20 +405,22 @@ def examine(asked: Asked, held: Held, settings: Settings, files: MappedFileQueue
     report = find_end(
         log,
         checkpoint,
-        held.closed,
-        clean=held.clean,
-        progress=asked.progress,
+        locked.closed,
+        clean=locked.clean,
+        progress=request.progress,
         # Below each of these offsets reput had flushed the log.
-        flushed=[place for file in (held.note.file, *places.values()) for place in file.known()]
+        flushed=[place for file in (locked.note.file, *places.values()) for place in file.known()]
         if keeps
         else (),
-        being_written=not asked.writable and not held.clean and held.lock.is_taken(),
+        being_written=not request.writable and not locked.clean and locked.lock.is_taken(),
         is_replica=is_replica,
     )
-    return Examined(log, report, ledger, places, checked)
+    return LogFindings(log, report, ledger, places, checked)
 
 
-def repair_log(asked: Asked, held: Held, settings: Settings, found: Examined) -> RecoveryReport:
+def repair_log(
+    request: OpenRequest, locked: LockedStore, settings: Settings, found: LogFindings
+) -> RecoveryReport:
     """Cut the log, for a writer, at the end that was found, and bring it to disk up to there.
 
     Returns:
@@ -422,14 +430,14 @@ def repair_log(asked: Asked, held: Held, settings: Settings, found: Examined) ->
         found.log,
         found.report,
         found.ledger,
-        asked.root,
-        asked.disk,
+        request.root,
+        request.disk,
         config=settings.log,
-        clean=held.clean,
+        clean=locked.clean,
         is_replica=settings.master is not None,
     )
-    if not held.clean:
-        reflush(found.log, report.start_offset, report.end_offset, asked.disk)
+    if not locked.clean:
+        reflush(found.log, report.start_offset, report.end_offset, request.disk)
     files = found.log.files
     if settings.master is not None and files.bases and report.end_offset == files.min_offset:
         # No record was fed into the first file: the log may begin with another one.
@@ -439,7 +447,11 @@ def repair_log(asked: Asked, held: Held, settings: Settings, found: Examined) ->
 
 
 def note_log(
-    asked: Asked, held: Held, settings: Settings, files: MappedFileQueue, found: Examined
+    request: OpenRequest,
+    locked: LockedStore,
+    settings: Settings,
+    files: MappedFileQueue,
+    found: LogFindings,
 ) -> CheckedRanges:
     """Note what the log's bytes do not say, for a writer: where it begins, where checksums are.
 
@@ -453,9 +465,9 @@ def note_log(
     checked = found.checked.until(found.report.end_offset)
     if settings.log.record_crc and settings.master is None:
         checked = checked.from_on(found.report.end_offset)
-    save_checked(checked, asked.root, asked.disk)
-    head = LogHead.of(asked.root, asked.disk)
-    lost = _lost_head(head, held, files)
+    save_checked(checked, request.root, request.disk)
+    head = LogHead.of(request.root, request.disk)
+    lost = _lost_head(head, locked, files)
     if lost is not None:
         logger.error(
             "log lost its head noted=%d found=%d; nobody has trimmed these files",
@@ -464,34 +476,34 @@ def note_log(
         )
         found.ledger.note(lost)
     head.note(files.min_offset)
-    held.lock.sign()
+    locked.lock.sign()
     return checked
 
 
-def _lost_head(head: LogHead, held: Held, files: MappedFileQueue) -> Loss | None:
-    if not files.bases or not held.lock.is_signed:
+def _lost_head(head: LogHead, locked: LockedStore, files: MappedFileQueue) -> Loss | None:
+    if not files.bases or not locked.lock.is_signed:
         return None  # a program that leaves no note may have removed files
     return head.loss(files.min_offset)
 
 
 def open_log(
-    asked: Asked,
-    held: Held,
+    request: OpenRequest,
+    locked: LockedStore,
     settings: Settings,
     files: MappedFileQueue,
-    found: Examined,
+    found: LogFindings,
     allocator: FileAllocator | None,
     undoing: Undoing,
 ) -> CommitLog:
     """Open the log with the end that was found; it accepts no puts yet."""
     report = found.report
-    if not asked.writable:
+    if not request.writable:
         for damage in report.damages:
             found.ledger.note(Loss.of(damage))
     log = CommitLog(
         files,
         settings.log,
-        asked.disk,
+        request.disk,
         end=LogEnd(
             report.end_offset,
             report.last_record_offset,
@@ -500,17 +512,17 @@ def open_log(
         ),
         ledger=found.ledger,
         # A writer has filled them.
-        damages=() if asked.writable else report.damages,
+        damages=() if request.writable else report.damages,
         allocator=allocator,
-        clock=asked.clock,
-        follows=not asked.writable,
-        tail=None if asked.writable else Tail(files, held.lock.writer, asked.disk),
-        threads=asked.threads,
+        clock=request.clock,
+        follows=not request.writable,
+        tail=None if request.writable else Tail(files, locked.lock.writer, request.disk),
+        threads=request.threads,
         # What another process appends from now on may be without checksums.
-        checked=found.checked if asked.writable else found.checked.until(report.end_offset),
+        checked=found.checked if request.writable else found.checked.until(report.end_offset),
         master=settings.master,
     )
     undoing.in_any_case(log.close)
-    if not asked.writable and held.lock.writer() is Writer.OTHER:
+    if not request.writable and locked.lock.writer() is Writer.OTHER:
         log.settle(report.last_record_offset)
     return log

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from reput.log.writing.commitlog import CommitLog
     from reput.plugin.host.pluginset import PluginSet
     from reput.record.batch import DispatchBatch
-    from reput.store.opening.stages import Asked, Examined, Held, Settings
+    from reput.store.opening.stages import LockedStore, LogFindings, OpenRequest, Settings
     from reput.store.opening.undoing import Undoing
 
 logger = logging.getLogger(__name__)
@@ -47,37 +47,47 @@ _CATCH_UP_FLUSH_SECONDS = 1.0
 
 
 def start_reading(
-    asked: Asked, held: Held, settings: Settings, found: Examined, log: CommitLog, undoing: Undoing
+    request: OpenRequest,
+    locked: LockedStore,
+    settings: Settings,
+    found: LogFindings,
+    log: CommitLog,
+    undoing: Undoing,
 ) -> Store:
     """Open the plugins of a read-only store, and return the store."""
-    plugins, board = settings.plugins, Board(settings.dispatch, held.calls)
+    plugins, board = settings.plugins, Board(settings.dispatch, locked.calls)
     active = ActivePlugins(
         plugins,
         board,
         lambda each, version: recorded_state(
-            each, held.records.load(each.name), log, settings.dispatch, version
+            each, locked.records.load(each.name), log, settings.dispatch, version
         ),
         settings.installed,
     )
     point = StoreAccessPoint(active)
-    floors = QueueFloors(asked.root, asked.disk, damaged=held.problems.told)
-    _open_plugins(_opener(asked, held, log, board, floors, point), held, settings, found)
+    floors = QueueFloors(request.root, request.disk, damaged=locked.problems.told)
+    _open_plugins(_opener(request, locked, log, board, floors, point), locked, settings, found)
     for name, each in board.runners.items():
         if each.is_broken:
-            held.problems.tell(f"the plugin {name!r} cannot be used: {each.last_error}")
+            locked.problems.tell(f"the plugin {name!r} cannot be used: {each.last_error}")
     active.use(plugins)
     holds = RecordedHolds(board.runners)
-    parts = OpenParts(asked.root, asked.disk, log, active, Writes(log, active), holds)
-    return _store(parts, point, held, settings, found, undoing)
+    parts = OpenParts(request.root, request.disk, log, active, Writes(log, active), holds)
+    return _store(parts, point, locked, settings, found, undoing)
 
 
 def start_writing(
-    asked: Asked, held: Held, settings: Settings, found: Examined, log: CommitLog, undoing: Undoing
+    request: OpenRequest,
+    locked: LockedStore,
+    settings: Settings,
+    found: LogFindings,
+    log: CommitLog,
+    undoing: Undoing,
 ) -> Store:
     """Open the plugins of a writable store, let them catch up, start threads; return the store."""
     plugins, config = settings.plugins, settings.log
-    board = Board(settings.dispatch, held.calls)
-    loop = ReputLoop(Feed(log, board, _dead_letters(asked)), threads=asked.threads)
+    board = Board(settings.dispatch, locked.calls)
+    loop = ReputLoop(Feed(log, board, _dead_letters(request)), threads=request.threads)
     active = ActivePlugins(
         plugins,
         board,
@@ -85,29 +95,29 @@ def start_writing(
         settings.installed,
     )
     point = StoreAccessPoint(active)
-    floors = QueueFloors(asked.root, asked.disk, writable=True)
-    opener = _opener(asked, held, log, board, floors, point)
-    _open_plugins(opener, held, settings, found)
+    floors = QueueFloors(request.root, request.disk, writable=True)
+    opener = _opener(request, locked, log, board, floors, point)
+    _open_plugins(opener, locked, settings, found)
     undoing.when_failed(loop.stop)
     loop.use(board.runners)
     log.flusher.call_after_flush(loop.wake)
     loop.start()
-    workers = Workers(board, asked.now)
+    workers = Workers(board, request.now)
     workers.use()
-    plugin_flusher = PluginFlusher(log, board, found.places, held.note)
+    plugin_flusher = PluginFlusher(log, board, found.places, locked.note)
 
     def ready(plugins: PluginSet) -> Mapping[tuple[str, int], int]:
-        queue_offsets = _queue_offsets(asked, plugins, log, loop, plugin_flusher, floors)
+        queue_offsets = _queue_offsets(request, plugins, log, loop, plugin_flusher, floors)
         # Before the first put: a file that counts too many messages must not hide the next ones.
         _make_ready(opener, queue_offsets)
         return queue_offsets
 
-    head = LogHead.of(asked.root, asked.disk)
+    head = LogHead.of(request.root, request.disk)
     if settings.master is None:
         log.start_writing(ready(plugins))
     else:
-        kept = asked.path(OWN_DIRECTORY, "lost+found")
-        log.start_writing({}, Feeding(log, head.note, kept, asked.disk))
+        kept = request.path(OWN_DIRECTORY, "lost+found")
+        log.start_writing({}, Feeding(log, head.note, kept, request.disk))
     active.use(plugins)
     writes = Writes(log, active)
 
@@ -116,21 +126,21 @@ def start_writing(
         writes.use()
 
     members = Members(
-        asked.root,
+        request.root,
         plugins,
         settings.sections,
         opener,
         board,
-        held.records,
+        locked.records,
         loop,
         workers,
         plugin_flusher,
         found.places,
-        asked.disk,
-        asked.now,
+        request.disk,
+        request.now,
         changed,
     )
-    if asked.threads:
+    if request.threads:
         log.flusher.start(config.flush_interval_ms / 1_000)
         undoing.when_failed(plugin_flusher.stop)
         plugin_flusher.start(config.plugin_flush_interval_ms / 1_000, members.tick)
@@ -142,11 +152,11 @@ def start_writing(
             members.promote(lambda: log.start_puts(queue_offsets))
 
     holds = LiveHolds(log, members)
-    trimming = Trimming(asked.root, log, asked.disk, holds, head, floors)
+    trimming = Trimming(request.root, log, request.disk, holds, head, floors)
     parts = OpenParts(
-        asked.root, asked.disk, log, active, writes, holds, members, trimming, promote
+        request.root, request.disk, log, active, writes, holds, members, trimming, promote
     )
-    store = _store(parts, point, held, settings, found, undoing)
+    store = _store(parts, point, locked, settings, found, undoing)
     trimming.finish()
     undoing.when_failed(lambda: do_not_close_at_exit(store))
     undoing.when_failed(workers.stop)
@@ -158,16 +168,16 @@ def start_writing(
 def _store(
     parts: OpenParts,
     point: StoreAccessPoint,
-    held: Held,
+    locked: LockedStore,
     settings: Settings,
-    found: Examined,
+    found: LogFindings,
     undoing: Undoing,
 ) -> Store:
     """Return the store that plugins may use from now on, and forked children may not."""
     timeout_ms = settings.dispatch.close_timeout_ms
-    closer = Closer(parts, held.calls, held.note.abort, undoing.release, timeout_ms)
+    closer = Closer(parts, locked.calls, locked.note.abort, undoing.release, timeout_ms)
     store = Store(
-        parts, closer, recovery=found.report, clean=held.clean, problems=held.problems.all
+        parts, closer, recovery=found.report, clean=locked.clean, problems=locked.problems.all
     )
     point.open(parts, closer.check_open)
     guard(store, store.root)
@@ -180,40 +190,42 @@ def _store(
 
 
 def _opener(
-    asked: Asked,
-    held: Held,
+    request: OpenRequest,
+    locked: LockedStore,
     log: CommitLog,
     board: Board,
     floors: QueueFloors,
     point: StoreAccessPoint,
 ) -> PluginOpener:
     return PluginOpener(
-        asked.root,
-        asked.writable,
+        request.root,
+        request.writable,
         log,
-        asked.disk,
-        asked.clock,
+        request.disk,
+        request.clock,
         board,
-        held.records,
+        locked.records,
         point.of,
         floors,
         point.wake,
         point.renew_interest,
-        (lambda text: None) if asked.writable else held.problems.tell,
+        (lambda text: None) if request.writable else locked.problems.tell,
     )
 
 
-def _open_plugins(opener: PluginOpener, held: Held, settings: Settings, found: Examined) -> None:
+def _open_plugins(
+    opener: PluginOpener, locked: LockedStore, settings: Settings, found: LogFindings
+) -> None:
     """Open and recover every plugin, and add its runner to the board."""
     plugins = settings.plugins
     for name in plugins.plugins:
-        record = held.records.load(name)
+        record = locked.records.load(name)
         file = found.places.get(name)
         progress = opener.log.min_physical_offset
         if file is not None:
-            progress = known_progress(opener.log, file, held.clean, found.report, held.manifest)
+            progress = known_progress(opener.log, file, locked.clean, found.report, locked.manifest)
         each = opener.runner(plugins, name, record)
-        error = opener.open(each, file, progress, clean=held.clean, record=record)
+        error = opener.open(each, file, progress, clean=locked.clean, record=record)
         if record.asked and error is None:
             each.suspend(Stopped.BY_USER)
         opener.board.runners[name] = each
@@ -225,21 +237,21 @@ def _make_ready(opener: PluginOpener, queue_offsets: Mapping[tuple[str, int], in
             each.fail(error)
 
 
-def close_plugins(held: Held, plugins: PluginSet) -> None:
+def close_plugins(locked: LockedStore, plugins: PluginSet) -> None:
     """Close the plugins that were opened, after opening the store has failed."""
     for name, hooks in plugins.hooks.items():
-        held.calls.close_plugin(name, hooks.close, _CLOSE_SECONDS)
+        locked.calls.close_plugin(name, hooks.close, _CLOSE_SECONDS)
 
 
-def _dead_letters(asked: Asked) -> Callable[[str, DispatchBatch, BaseException], None]:
+def _dead_letters(request: OpenRequest) -> Callable[[str, DispatchBatch, BaseException], None]:
     def write(plugin: str, batch: DispatchBatch, error: BaseException) -> None:
-        DeadLetterFile.of(asked.root, plugin, asked.disk).add(batch, error, asked.now())
+        DeadLetterFile.of(request.root, plugin, request.disk).add(batch, error, request.now())
 
     return write
 
 
 def _queue_offsets(
-    asked: Asked,
+    request: OpenRequest,
     plugins: PluginSet,
     log: CommitLog,
     loop: ReputLoop,
@@ -257,14 +269,14 @@ def _queue_offsets(
         nonlocal flushed_at
         # A plugin that is far behind takes a while; flush now and then, in case this is
         # interrupted.
-        if asked.threads and time.monotonic() - flushed_at >= _CATCH_UP_FLUSH_SECONDS:
+        if request.threads and time.monotonic() - flushed_at >= _CATCH_UP_FLUSH_SECONDS:
             try:
                 plugin_flusher.flush(patience=0.2)
             except OSError as error:
                 logger.warning("progress not written error=%s", error)
             flushed_at = time.monotonic()
-        if asked.progress is not None:
-            asked.progress(max(offset - first, 0), end - first)
+        if request.progress is not None:
+            request.progress(max(offset - first, 0), end - first)
 
     knowing = {name for name, hooks in plugins.hooks.items() if hooks.queue_offsets}
     loop.wait(end, None, report, names=knowing)
