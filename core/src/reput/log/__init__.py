@@ -1,7 +1,7 @@
 """The commit log: records in files, one after the other; read, written, recovered.
 
-This room keeps the log correct, also after a crash. It must not know the log's users: no plugin, no
-hook, no store.
+This package keeps the log correct, also after a crash. It must not know the log's users: no plugin,
+no hook, no store.
 """
 
 from __future__ import annotations

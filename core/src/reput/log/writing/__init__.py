@@ -1,6 +1,6 @@
 """Writing the log, by its only writer: append, roll, flush, receipts and queue offsets.
 
-This room appends to a sound log. It must not know recovery.
+This package appends to a valid log. It must not know recovery.
 """
 
 from __future__ import annotations

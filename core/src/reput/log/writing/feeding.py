@@ -17,7 +17,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from reput.files.mapping.mapped import MappedFileQueue
     from reput.files.system.disk import Disk
+    from reput.log.writing.writable import WritableLog
 
 logger = logging.getLogger(__name__)
 
@@ -45,62 +45,6 @@ __all__ = ["Feeding"]
 
 _PIECE_SIZE: Final = 4 << 20
 _COMPARED_SIZE: Final = 1 << 20
-
-
-class FedLog(Protocol):
-    """What `Feeding` needs of its log."""
-
-    files: MappedFileQueue
-    master: str | None
-
-    @property
-    def file_size(self) -> int:
-        """Bytes of one file."""
-        ...
-
-    @property
-    def file_end(self) -> int:
-        """Physical offset at which the active file ends."""
-        ...
-
-    @property
-    def min_physical_offset(self) -> int:
-        """Physical offset at which the log begins."""
-        ...
-
-    @property
-    def max_physical_offset(self) -> int:
-        """Physical offset at which the log ends: after its last whole record."""
-        ...
-
-    @property
-    def is_begun(self) -> bool:
-        """Whether there is a file to write to."""
-        ...
-
-    def appending(self) -> contextlib.AbstractContextManager[None]:
-        """Hold the log's lock; the calls below need it."""
-        ...
-
-    def raise_refusal(self) -> None:
-        """Raise why the log refuses appends; do nothing while it accepts them."""
-        ...
-
-    def look_ahead(self, offset: int, size: int) -> int:
-        """Have space and pages for bytes at ``offset`` and after; return up to where."""
-        ...
-
-    def publish(self, offset: int, word: bytes, rest: memoryview, last_record_offset: int) -> None:
-        """Append whole records."""
-        ...
-
-    def store(self, offset: int, data: bytes | memoryview) -> None:
-        """Write bytes of the active file after the log's end, where no reader looks yet."""
-        ...
-
-    def begin_next_file(self, base: int) -> int:
-        """Begin the next file, or the first one at ``base``."""
-        ...
 
 
 class Feeding:
@@ -114,7 +58,7 @@ class Feeding:
     """
 
     def __init__(
-        self, log: FedLog, note_head: Callable[[int], None], kept: str, disk: Disk
+        self, log: WritableLog, note_head: Callable[[int], None], kept: str, disk: Disk
     ) -> None:
         self.fed_offset = log.max_physical_offset
         """Physical offset of the next byte that is wanted."""

@@ -68,7 +68,7 @@ class GroupCommit:
         self._log = log
         self._appender = appender
         self._turns = FlushTurns(appender.end_offset)
-        self._told_offset = appender.end_offset
+        self._reported_offset = appender.end_offset
         """Flushed offset of the last call of `_after_flush`."""
         self._rounds: Rounds | None = None
 
@@ -137,8 +137,8 @@ class GroupCommit:
             # this one.
             heart.beat()
             flushed_offset = turns.flushed_offset
-            if flushed_offset > self._told_offset and self._after_flush is not None:
-                self._told_offset = flushed_offset
+            if flushed_offset > self._reported_offset and self._after_flush is not None:
+                self._reported_offset = flushed_offset
                 self._after_flush()
         if started:
             self.waits.add(time.perf_counter() - started)

@@ -117,7 +117,7 @@ def start_writing(
         log.start_writing(ready(plugins))
     else:
         kept = request.path(OWN_DIRECTORY, "lost+found")
-        log.start_writing({}, Feeding(log, head.note, kept, request.disk))
+        log.start_feeding(Feeding(log, head.note, kept, request.disk))
     active.use(plugins)
     writes = Writes(log, active)
 
