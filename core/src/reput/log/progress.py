@@ -87,7 +87,6 @@ class ProgressFile:
 
     def load_all(self) -> list[Progress]:
         """Return the whole slots, newest first."""
-        found: dict[int, Progress] = {}
         try:
             data = self.disk.read_if_exists(self.path, 2 * _SLOT_STRIDE) or b""
         except OSError as error:
@@ -95,10 +94,8 @@ class ProgressFile:
                 raise
             self.unreadable(error)
             return []
-        for position in (0, _SLOT_STRIDE):
-            slot = _read_slot(data[position : position + _SLOT_STRIDE])
-            if slot is not None:
-                found[slot[0]] = slot[1]
+        slots = map(_read_slot, (data[:_SLOT_STRIDE], data[_SLOT_STRIDE:]))
+        found = dict(filter(None, slots))
         self._sequence = max(found, default=self._sequence)
         self._slots = [found[sequence] for sequence in sorted(found, reverse=True)]
         return self._slots

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from reput.files.mapping.mapped import MappedFileQueue
+    from reput.files.system.disk import Disk
     from reput.log.reading.finder import SoundRecordFinder
     from reput.log.reading.windows import BatchReader
     from reput.record.batch import Corruption
@@ -181,18 +182,6 @@ class Writer(enum.Enum):
     """Another program, RocketMQ for example, or one that is not known."""
 
 
-class Clock(Protocol):
-    """A clock that never goes back; a `Disk` is one."""
-
-    def monotonic(self) -> float:
-        """Return seconds since some point in time."""
-        ...
-
-    def sleep(self, seconds: float) -> None:
-        """Return after so many seconds."""
-        ...
-
-
 class Tail:
     """Judges whether the last record of a log is whole, which another program may be writing.
 
@@ -210,7 +199,7 @@ class Tail:
     one thread at a time.
     """
 
-    def __init__(self, files: MappedFileQueue, writer: Callable[[], Writer], clock: Clock) -> None:
+    def __init__(self, files: MappedFileQueue, writer: Callable[[], Writer], clock: Disk) -> None:
         """Judge the log in ``files``.
 
         Args:

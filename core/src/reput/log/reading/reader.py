@@ -87,6 +87,8 @@ class LogReader:
             checked: ranges in which each record has a checksum of its own; None for none.
         """
         self.files = files
+        self.file_size = files.file_size
+        """Bytes of one file."""
         self.follows = follows
         self.ledger = ledger
         self.keeps_records_after_damage = keeps_records_after_damage
@@ -100,11 +102,6 @@ class LogReader:
     # ------------------------------------------------------------------ extent
 
     @property
-    def file_size(self) -> int:
-        """Bytes of one file."""
-        return self.files.file_size
-
-    @property
     def file_count(self) -> int:
         """Files of the log."""
         return len(self.files.bases)
@@ -116,7 +113,7 @@ class LogReader:
 
     @property
     def min_physical_offset(self) -> int:
-        """Physical offset at which the log begins: that of its first file."""
+        """See `reput.log.LogView.min_physical_offset`."""
         if self.follows and not self.files.has_first():
             self.files.refresh()
         return self.files.min_offset
@@ -159,10 +156,7 @@ class LogReader:
     # ------------------------------------------------------------------ reading
 
     def read(self, physical_offset: int, size: int) -> bytes:
-        """Return bytes of the log; fewer than ``size``, or none, if the log does not hold them.
-
-        A read never crosses the end of a file, as no record does.
-        """
+        """See `reput.log.LogView.read`."""
         left = self._ending.end_offset - physical_offset
         if left < size:
             left = self.max_physical_offset - physical_offset

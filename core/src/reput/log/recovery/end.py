@@ -12,6 +12,7 @@ accepts records whose properties were not, or not all, written.
 
 from __future__ import annotations
 
+import operator
 import zlib
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -60,6 +61,9 @@ class RecoveryReport:
     """Bytes of files after the end that were cut, unwritten space included."""
     damages: tuple[Damage, ...] = ()
     """Damage that sound records follow, ascending; none crosses the end of a file."""
+
+
+_PHYSICAL_OFFSET = operator.attrgetter("physical_offset")
 
 
 def find_end(
@@ -233,8 +237,10 @@ class _Search:
 
 def _last_flushed(log: LogReader, flushed: Sequence[Progress]) -> Progress | None:
     """Return the furthest of ``flushed`` whose last record is still the one that was flushed."""
-    furthest = sorted(flushed, key=lambda each: each.physical_offset, reverse=True)
-    return next((place for place in furthest if _record_end(log, place) is not None), None)
+    for place in sorted(flushed, key=_PHYSICAL_OFFSET, reverse=True):
+        if _record_end(log, place) is not None:
+            return place
+    return None
 
 
 def _record_end(log: LogReader, place: Progress) -> int | None:
