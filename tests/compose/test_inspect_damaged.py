@@ -278,7 +278,7 @@ def test_messages_of_a_damaged_store_can_be_put_into_another(store, tmp_path):
     )
 
     assert done.exit_code == 0, done.output
-    assert "1 of the lines tell of damage where the messages come from" in done.stderr
+    assert "1 of the lines describe damage of the source of the messages" in done.stderr
     with reput.open(tmp_path / "other", "r") as other:
         assert sum(len(batch) for batch in other.scan()) == 40
 

@@ -56,7 +56,9 @@ def test_findings_are_printed_the_worst_first(root):
         ("damage", "consumequeue.unit"),
     ]
     assert "touches   t0/0@3 key k18" in done.output
-    assert f"do        mend the log first, as reput rebuild {root} consumequeue" in done.output
+    assert (
+        f"do        repair the log first, because reput rebuild {root} consumequeue" in done.output
+    )
     assert "found     unit 3: physical offset" in done.output
 
 

@@ -65,7 +65,7 @@ def test_numbers_that_no_release_has_are_named_all_the_same():
     assert VERSION == 479
     assert version_name(700) == "HIGHER_VERSION"
     assert version_name(28) == "V3 (28)"
-    with pytest.raises(ValueError, match=r"3\.9\.9 is no release"):
+    with pytest.raises(ValueError, match=r"3\.9\.9 is not a release"):
         version_number(3, 9, 9)
 
 

@@ -33,7 +33,7 @@ def test_handles_come_back(topic, broker_name, time, key):
     "text", ["", "%%%", "djEgYSBi", base64.urlsafe_b64encode(b"v1 a b c d").decode(), "é"]
 )
 def test_what_is_no_handle_says_so(text):
-    with pytest.raises(ValueError, match="is no recall handle"):
+    with pytest.raises(ValueError, match="is not a recall handle"):
         decode_handle(text)
 
 

@@ -65,7 +65,7 @@ def test_a_name_that_stands_for_the_broker_is_resolved_for_records():
 
 
 def test_a_name_that_is_none_is_refused():
-    with pytest.raises(OSError, match="is no address of a host"):
+    with pytest.raises(OSError, match="is not an address of a host"):
         Ports.take(ServerConfig(listen=("no such host", 1)))
 
 

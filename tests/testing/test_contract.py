@@ -478,7 +478,7 @@ def test_a_contract_names_the_plugin_that_is_not_installed():
         ("weigh", "weigh", None),
         ("weigh Sell things.", "weigh", "says: Sell things"),
         ("silent Weigh things.", "silent", "does not say what it does"),
-        ("none Weigh things.", "none", "is no click.Command"),
+        ("none Weigh things.", "none", "is not a click.Command"),
     ],
 )
 def test_the_contract_looks_at_the_commands_beside_the_plugin(

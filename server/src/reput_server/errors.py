@@ -20,7 +20,7 @@ class AddressError(ServerError, ValueError):
     text: str
 
     def __str__(self) -> str:
-        return f"{self.text!r} is no address; expected HOST:PORT, such as 127.0.0.1:10911"
+        return f"{self.text!r} is not an address; expected HOST:PORT, such as 127.0.0.1:10911"
 
 
 @attrs.define(eq=False, slots=False)

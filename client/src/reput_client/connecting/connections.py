@@ -162,7 +162,7 @@ class Connections:
 def _connect_error(address: str, error: OSError, *, is_encrypted: bool) -> ConnectError:
     """Say what a connection failed with, and what to do."""
     if isinstance(error, ssl.SSLCertVerificationError):
-        advice = "let the context of tls= know who vouches for it: load_verify_locations(FILE)"
+        advice = "give the context of tls= its CA: load_verify_locations(FILE)"
         return ConnectError(address, f"its certificate: {error.verify_message}", advice)
     if isinstance(error, ssl.SSLError):
         reason = (error.reason or str(error)).replace("_", " ").lower()

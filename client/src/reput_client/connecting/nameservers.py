@@ -69,6 +69,6 @@ class NameServers:
                 return address, await self._connections.request(address, command, self._seconds)
             except _FAILURES as error:
                 failure = error
-                logger.warning("name server passed over: %s", error)
+                logger.warning("name server skipped: %s", error)
                 self._chosen = (self._chosen + 1) % len(self.addresses)
         raise failure

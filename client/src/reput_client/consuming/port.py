@@ -156,7 +156,7 @@ class RemotePort:
         except ClientError as error:
             if level < 0:
                 raise  # a retry topic does not make a dead letter at once
-            logger.warning("message not sent back, but sent anew group=%s: %s", group, error)
+            logger.warning("message not sent back, but sent again group=%s: %s", group, error)
             self._resend(group, message)
 
     async def _send_back(

@@ -63,12 +63,12 @@ def _load(name: str, entry_point: EntryPoint) -> click.Command:
     try:
         command = entry_point.load()
         if not isinstance(command, click.Command):
-            raise TypeError(f"{entry_point.value} is no click.Command")
+            raise TypeError(f"{entry_point.value} is not a click.Command")
     except KeyboardInterrupt:
         raise
     except BaseException as error:
         distribution = entry_point.dist
-        step = "mend or uninstall what offers it"
+        step = "repair or uninstall that distribution"
         if distribution is not None:
             step = f"update {distribution.name}, or uninstall it"
         text = f"the command {name!r} of {_origin(entry_point)} cannot be loaded"

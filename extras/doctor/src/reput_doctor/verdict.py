@@ -44,8 +44,10 @@ def _healthy(report: Report) -> str:
         return "nothing wrong was found, but the log has no message that could be checked"
     text = "healthy: nothing wrong was found"
     if report.worst is not None:
-        text = "healthy; what is worth knowing stands above"
-    return f"{text}; what was not checked stands above" if report.not_checked else text
+        text = "healthy; see the notices above"
+    return (
+        f"{text}; the parts that were not checked are listed above" if report.not_checked else text
+    )
 
 
 def _damages(report: Report) -> Iterator[str]:

@@ -29,7 +29,7 @@ def _address(
         return None
     host, colon, port = value.rpartition(":")
     if not colon or not host or not port.isdecimal() or not 0 <= int(port) <= 65_535:
-        text = f"{value!r} is no address like 127.0.0.1:9464"
+        text = f"{value!r} is not an address such as 127.0.0.1:9464"
         raise click.BadParameter(text, context, option)
     return host.removeprefix("[").removesuffix("]"), int(port)
 

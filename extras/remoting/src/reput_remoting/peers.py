@@ -43,7 +43,7 @@ def version_number(major: int, minor: int, patch: int) -> int:
         ValueError: there is no such release.
     """
     if major not in _FIRST or not (0 <= minor < 10 and 0 <= patch < 10):
-        raise ValueError(f"{major}.{minor}.{patch} is no release that has a number")
+        raise ValueError(f"{major}.{minor}.{patch} is not a release with a number")
     return _FIRST[major] + _PER_MINOR * minor + _PER_PATCH * patch
 
 

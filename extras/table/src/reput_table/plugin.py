@@ -138,7 +138,7 @@ class TablePlugin(reput.Plugin):
             try:
                 self._file = TableFile.open(self._layout, self._path, context.disk, self.check_size)
             except CorruptFileError as error:
-                logger.warning("making the table anew: %s", str(error))  # it holds a cursor
+                logger.warning("recreating the table: %s", str(error))  # it holds a cursor
             if self._file is None:
                 return 0
             self._file.trim(context.log.min_physical_offset)
@@ -301,4 +301,4 @@ class TablePlugin(reput.Plugin):
             yield connection
 
 
-_STEP = "open the store for writing once, and the table is made again"
+_STEP = "open the store for writing once, which recreates the table"

@@ -74,7 +74,9 @@ class Schema:
             raise ValueError("sums, least and greatest need a key")
         for name in names:
             if not name.isidentifier() or name.startswith("_"):
-                raise ValueError(f"{name!r} is no name of a column: a word without _ in front")
+                raise ValueError(
+                    f"{name!r} is not a name of a column: a word without a leading _ expected"
+                )
         if len({name.lower() for name in names}) < len(names):
             raise ValueError(f"a column is named twice, and SQL ignores case: {', '.join(names)}")
         for name, kind in self.types.items():
@@ -82,7 +84,7 @@ class Schema:
                 raise ValueError(f"{name} is of {kind!r}; known: int, float, str, bytes")
         for name in (*self.least, *self.greatest):
             if self.types[name] not in (int, float):
-                raise ValueError(f"{name} is no number; least and greatest are for int and float")
+                raise ValueError(f"{name} is not a number; least and greatest need int or float")
         for name in (name for index in self.indexes for name in index):
             if name not in self.types:
                 raise ValueError(f"an index names {name}; known: {', '.join(names)}")

@@ -50,7 +50,7 @@ def load_reaches(root: str, disk: Disk) -> dict[tuple[str, int], QueueReach]:
             for queue_id, reach in queues.items()
         }
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
-        logger.warning("damaged file passed over file=%s error=%s", path, error)
+        logger.warning("damaged file ignored file=%s error=%s", path, error)
         return {}
 
 

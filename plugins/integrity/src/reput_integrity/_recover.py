@@ -109,7 +109,7 @@ class Recovery:
             base, joined.position[order], joined.size[order], joined.crc[order], np.empty(0, int)
         )
         logger.warning(
-            "mended sums file=%s kept=%d made=%d",
+            "repaired sums file=%s kept=%d made=%d",
             self.files.path(base),
             len(kept),
             len(whole) - len(kept),

@@ -44,7 +44,7 @@ Examples:
     "--every",
     metavar="TIME",
     callback=read_duration,
-    help="Go on for ever: begin anew this long after the last beginning, such as 7d.",
+    help="Continue for ever, and start each round this long after the last start, such as 7d.",
 )
 @click.option("--restart", is_flag=True, help="Begin at the log's beginning, not where it ended.")
 @click.option(

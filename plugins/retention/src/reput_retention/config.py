@@ -61,7 +61,7 @@ def hour_of(now: int, time_zone: str) -> int:
     try:
         return moment.astimezone(zoneinfo.ZoneInfo(time_zone)).hour
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError) as error:
-        raise ValueError(f"{time_zone!r} is no known time zone ({error})") from None
+        raise ValueError(f"{time_zone!r} is not a known time zone ({error})") from None
 
 
 def hours_of(delete_when: str) -> tuple[frozenset[int], str]:

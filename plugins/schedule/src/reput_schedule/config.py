@@ -66,7 +66,7 @@ class DelayLevels:
 
 def _are_levels(config: object, attribute: attrs.Attribute[str], value: str) -> None:
     if not isinstance(value, str):
-        raise TypeError(f"{value!r} is no text of levels like {DEFAULT_LEVELS!r}")
+        raise TypeError(f"{value!r} is not a text of levels such as {DEFAULT_LEVELS!r}")
     DelayLevels.parse(value)
 
 

@@ -54,7 +54,7 @@ Examples:
     callback=read_addresses,
     help="Other name servers, at which the broker registers.",
 )
-@click.option("--advertise", metavar="HOST", help="The host that clients are told.")
+@click.option("--advertise", metavar="HOST", help="The host that clients get.")
 @click.option(
     "--name",
     metavar="NAME",
@@ -65,7 +65,7 @@ Examples:
     metavar="NAME",
     default="DefaultCluster",
     show_default=True,
-    help="The cluster that clients are told.",
+    help="The cluster that clients get.",
 )
 @click.option(
     "--access-keys",
@@ -89,7 +89,7 @@ Examples:
     "--tls-ca",
     metavar="FILE",
     type=CheckedPath(dir_okay=False),
-    help="PEM file of certificates; clients must show one that these vouch for.",
+    help="PEM file of CA certificates; clients must present a certificate that one of them signed.",
 )
 @click.option(
     "--tls",
@@ -108,7 +108,7 @@ Examples:
     help="Where metrics for Prometheus and a status page are, over HTTP.",
 )
 @click.option("--read-only", is_flag=True, help="Change nothing; another process may write.")
-@click.option("--no-new-topics", is_flag=True, help="Refuse sends to topics that there are not.")
+@click.option("--no-new-topics", is_flag=True, help="Refuse sends to topics that do not exist.")
 @click.option(
     "--no-fast-port",
     is_flag=True,
@@ -161,7 +161,7 @@ def serve(
         if read_only and value is not None:
             raise click.UsageError(f"--read-only and {option} exclude each other; leave one out")
     if advertise is None and is_everywhere(listen[0]):
-        text = f"{listen[0]} is no address that clients can go to; name one with --advertise HOST"
+        text = f"{listen[0]} is not an address for clients; name one with --advertise HOST"
         raise click.UsageError(text)
     served = ServerConfig(
         listen=listen,

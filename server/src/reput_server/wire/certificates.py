@@ -35,7 +35,7 @@ def context_of(tls: TlsConfig | None) -> ssl.SSLContext | None:
         try:
             context.load_verify_locations(tls.client_ca)
         except ssl.SSLError as error:
-            advice = "name a PEM file of certificates that vouch for those of clients"
+            advice = "name a PEM file of CA certificates that sign the clients' certificates"
             raise CertificateError(tls.client_ca, _reason_of(error), advice) from None
         context.verify_mode = ssl.CERT_REQUIRED
     return context

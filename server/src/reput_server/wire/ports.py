@@ -155,7 +155,7 @@ def _resolved(host: str, port: int) -> list[tuple[int, tuple[Any, ...]]]:
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except OSError as error:
-        text = f"{host} is no address of a host: {error.strerror or error}"
+        text = f"{host} is not an address of a host: {error.strerror or error}"
         raise OSError(error.errno, text) from None
     listed = dict.fromkeys((int(family), each) for family, _, _, _, each in found)
     return sorted(listed, key=lambda each: each[0] != socket.AF_INET)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 __all__ = ["rebuild"]
 
 
-@click.command(short_help="Build the files of plugins anew.")
+@click.command(short_help="Rebuild the files of plugins.")
 @click.argument("path", type=CheckedPath(readable=False))
 @follow_links_option
 @click.argument("plugins", nargs=-1, metavar="[PLUGIN]...")

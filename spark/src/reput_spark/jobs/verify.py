@@ -147,5 +147,5 @@ def _tail(place: LogPlace, log: OpenLog) -> Iterator[Damage]:
         path, position = log.path_of(end)
         base = log.files.base_of(end)
         stop = end if base is None else base + log.file_size
-        detail = "bytes that are no record, to the end of the file at most"
+        detail = "bytes that are not a record, to the end of the file at most"
         yield Damage(place.store, path, position, end, stop, "TAIL", detail)

@@ -82,7 +82,7 @@ def directory_of(root: str, key: str) -> str:
     if is_name(key):
         return path_of(root, key)
     if not is_key(key):
-        raise SparkReputError("JOB", f"{key!r} is no id of a query")
+        raise SparkReputError("JOB", f"{key!r} is not an id of a query")
     return os.path.join(spark_directory(root), f"query-{key}")
 
 
@@ -237,7 +237,7 @@ def read_segment(root: str, segment: Segment, disk: Disk) -> Iterator[pa.RecordB
     """
     path = os.path.join(directory_of(root, segment.key), segment.name)
     if _NAME.fullmatch(segment.name) is None:
-        raise SparkReputError("JOB", f"{segment.name!r} is no name of a segment")
+        raise SparkReputError("JOB", f"{segment.name!r} is not a name of a segment")
     try:
         descriptor = disk.open(path)
     except FileNotFoundError:

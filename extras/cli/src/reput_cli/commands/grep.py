@@ -92,7 +92,7 @@ Examples:
     "--extended-regexp",
     "is_regex",
     is_flag=True,
-    help="PATTERN is a regular expression of Python's.",
+    help="PATTERN is a Python regular expression.",
 )
 @click.option(
     "-F",

@@ -112,7 +112,7 @@ Examples:
     help="A property of every message; may be repeated.",
 )
 @click.option("--sync", is_flag=True, help="Go on only when what was put is on disk.")
-@click.option("--create", is_flag=True, help="Make a store where there is none.")
+@click.option("--create", is_flag=True, help="Create the store if it does not exist.")
 @click.option(
     "--file-size",
     metavar="SIZE",

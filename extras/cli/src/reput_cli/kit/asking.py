@@ -25,7 +25,7 @@ def confirm(question: str) -> None:
         if sys.stdin.isatty():
             raise
         click.echo(err=True)
-        text = "nothing was changed, as there is no answer; give --yes to go on without being asked"
+        text = "nothing was changed, as nobody answered; give --yes to continue without a question"
         raise click.UsageError(text) from None
     if not agrees:
         raise Failure("nothing was changed", ExitCode.REFUSED)

@@ -28,7 +28,7 @@ def parse_duration(text: str) -> int:
     """
     found = re.fullmatch(r"(\d{1,15})(ms|[smhdw])", text.strip(), flags=re.ASCII)
     if found is None:
-        raise ValueError(f"{text!r} is no duration like 90s, 72h or 14d (units ms s m h d w)")
+        raise ValueError(f"{text!r} is not a duration such as 90s, 72h or 14d (units ms s m h d w)")
     return int(found[1]) * UNIT_MS[found[2]]
 
 
@@ -41,7 +41,7 @@ def parse_size(text: str) -> int:
     found = re.fullmatch(r"(\d{1,18}(?:\.\d{1,9})?)\s*([a-z]*)", text.strip().lower(), re.ASCII)
     unit = None if found is None else _UNIT_SIZES.get(found[2])
     if found is None or unit is None or ("." in found[1] and unit == 1):
-        raise ValueError(f"{text!r} is no size like 10GB, 512MiB or 4096 (bytes)")
+        raise ValueError(f"{text!r} is not a size such as 10GB, 512MiB or 4096 (bytes)")
     whole, _, fraction = found[1].partition(".")
     scale: int = 10 ** len(fraction)
     return int(whole) * unit + int(fraction or 0) * unit // scale

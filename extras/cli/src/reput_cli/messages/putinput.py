@@ -86,10 +86,10 @@ class LeftOut:
                 "are stored as they were unpacked (`reput cat --raw` leaves them compressed)"
             )
         if self.hole_count:
-            yield f"{self.hole_count} of the lines stood for lost messages and were passed over"
+            yield f"{self.hole_count} of the lines described lost messages and were ignored"
         if self.problem_count:
             yield (
-                f"{self.problem_count} of the lines tell of damage where the messages come from, "
+                f"{self.problem_count} of the lines describe damage of the source of the messages, "
                 "and were passed over"
             )
 
@@ -261,7 +261,7 @@ def _keys(given: Any) -> str | None:
         raise InputError(f"keys: a string or an array of strings expected, found {given!r}")
     for key in given:
         if not key or " " in key:
-            raise InputError(f"keys: {key!r} is no key: a word without spaces expected")
+            raise InputError(f"keys: {key!r} is not a valid key: a word without spaces expected")
     return " ".join(given) or None
 
 

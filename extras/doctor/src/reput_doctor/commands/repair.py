@@ -24,19 +24,21 @@ __all__ = ["repair"]
 
 _EXAMPLES = """\b
 Examples:
-  reput repair STORE MENDED --dry-run
-  reput repair STORE MENDED
+  reput repair STORE REPAIRED --dry-run
+  reput repair STORE REPAIRED
   reput repair STORE --in-place --backup /backups/store
   reput repair STORE --undo --backup /backups/store
 """
 
 
-@click.command(short_help="Make a sound store of a damaged one.", epilog=_EXAMPLES)
+@click.command(short_help="Build a valid store from a damaged one.", epilog=_EXAMPLES)
 @path_argument
 @click.argument("new_directory", required=False, type=CheckedPath(file_okay=False))
 @click.option("--dry-run", is_flag=True, help="Only show what would be done.")
 @click.option(
-    "--in-place", is_flag=True, help="Mend the store where it is; --backup keeps what changes."
+    "--in-place",
+    is_flag=True,
+    help="Repair the store itself; --backup keeps the bytes that change.",
 )
 @click.option(
     "--undo", "undoes", is_flag=True, help="Take a repair in place back, also an unfinished one."
@@ -115,7 +117,7 @@ def _check_usage(
     if in_place and target:
         raise click.UsageError("give NEW_DIRECTORY or --in-place, not both")
     if not (target or in_place or undoes or dry_run):
-        text = "NEW_DIRECTORY is missing: name one, or give --in-place to mend PATH where it is"
+        text = "NEW_DIRECTORY is missing: name one, or give --in-place to repair PATH itself"
         raise click.UsageError(text)
     if backup and not (in_place or undoes):
         raise click.UsageError("--backup belongs to --in-place and --undo")

@@ -71,7 +71,7 @@ def _names(traces: Traces, tell: Callable[[str], None]) -> list[str]:
     try:
         entries = traces.disk.list(path)
     except OSError as error:
-        tell(f"{path}: cannot be read, and is passed over: {error.strerror or error}")
+        tell(f"{path}: cannot be read, and is ignored: {error.strerror or error}")
         return []
     return [each.name for each in entries if each.name.endswith(".json")]
 

@@ -198,4 +198,6 @@ def check_ignored(names: Collection[str]) -> None:
     """
     for name in names:
         if name not in FIELDS:
-            raise ValueError(f"{name!r} is no field of a message; they are: {', '.join(FIELDS)}")
+            raise ValueError(
+                f"{name!r} is not a field of a message; the fields are: {', '.join(FIELDS)}"
+            )

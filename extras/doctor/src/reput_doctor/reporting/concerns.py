@@ -42,8 +42,8 @@ def _damage(report: StoreReport) -> Iterator[Concern]:
         yield Concern(
             Severity.LOSS,
             f"the log is damaged: {size} in {places}",
-            f"reput verify {root} names what each touches; "
-            f"reput repair {root} NEW_DIRECTORY makes a mended copy",
+            f"reput verify {root} names the affected messages; "
+            f"reput repair {root} NEW_DIRECTORY builds a repaired copy",
         )
     if report.loss_count:
         yield Concern(

@@ -71,7 +71,7 @@ def check_checkpoint(
     path = os.path.join(root, "checkpoint")
     if not disk.exists(path):
         return 0
-    advice = "nothing: the next opening for writing makes it anew"
+    advice = "nothing: the next opening for writing writes it again"
     try:
         data = disk.read_file(path, 2 * _CHECKPOINT_SIZE)
     except OSError as error:

@@ -305,7 +305,7 @@ def _add(
             if contradicts(each) and not judged.is_log_vouched:
                 suspects = (COMMIT_LOG, each.path)
             advice = (
-                f"mend the log first, as {rebuild} follows it: reput repair "
+                f"repair the log first, because {rebuild} follows it: reput repair "
                 f"{shlex.quote(judged.root)} NEW_DIRECTORY does both"
             )
         elif contradicts(each) and not judged.is_log_vouched:

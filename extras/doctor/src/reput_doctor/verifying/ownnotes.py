@@ -179,7 +179,7 @@ def _check_records(traces: Traces, findings: Findings) -> int:
                     Severity.DAMAGE, "reput.record", "reput",
                     f"{OWN_DIRECTORY}/plugins/{name}.json",
                     "no record of a plugin", "its state and figures",
-                    "nothing: the next opening writes it anew, and forgets a suspension",
+                    "nothing: the next opening writes it again, without the suspension",
                     position=0,
                 )
             )  # fmt: skip
@@ -251,7 +251,7 @@ def _check_json(traces: Traces, findings: Findings) -> int:
                 finding_of_file(
                     Severity.DAMAGE, "reput.queue-reaches", "reput",
                     f"{OWN_DIRECTORY}/{entry.name}", str(error), "how far queues reach",
-                    "nothing: the next close writes it anew", position=0,
+                    "nothing: the next close writes it again", position=0,
                 )
             )  # fmt: skip
     letters = os.path.join(own, "dead-letters")
@@ -268,7 +268,7 @@ def _check_json(traces: Traces, findings: Findings) -> int:
                         Severity.DAMAGE, "reput.dead-letters-line", "reput",
                         os.path.relpath(entry.path, traces.root), f"line {number} is no JSON",
                         "one JSON object a line",
-                        "nothing: the line is passed over, and its message is not listed",
+                        "nothing: the line is ignored, and its message is not listed",
                     )
                 )  # fmt: skip
     return count

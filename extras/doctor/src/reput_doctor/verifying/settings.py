@@ -153,6 +153,6 @@ def _beyond(name: str, who: str, offset: int, end: int) -> Finding:
         position=None,
         found=f"offset {offset} of {who}",
         expected=f"at most {end}, where the queue ends",
-        advice="messages put until then would be passed over: set the offset back to the queue's "
+        advice="messages put until then would be skipped: set the offset back to the queue's "
         "end; reput repair does it",
     )

@@ -168,7 +168,7 @@ def _survey_log(found: Survey, findings: Findings, file_size: int) -> None:
         else:
             findings.add(
                 attrs.evolve(
-                    _strange(f"{COMMIT_LOG}/{entry.name}", "a name that is no physical offset"),
+                    _strange(f"{COMMIT_LOG}/{entry.name}", "a name that is not a physical offset"),
                     kind="log.strange-file",
                     part="log",
                     expected="files named by the 20 digits of their first byte's offset",

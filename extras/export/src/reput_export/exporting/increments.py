@@ -111,7 +111,7 @@ def read_state(target: str, disk: Disk) -> State:
         elif not entry.name.startswith(("_", ".")):
             raise CodedError(
                 "OPTION",
-                f"{target}: holds {entry.name}, which is no increment of an export; name another "
+                f"{target}: holds {entry.name}, which is not an increment of an export; name another "
                 "directory",
             )
     if not numbers:
@@ -130,7 +130,7 @@ def read_state(target: str, disk: Disk) -> State:
         raise CodedError(
             "DAMAGED",
             f"{path}: {type(error).__name__}: {error}; without it nothing says what was exported: "
-            "put it back, or export anew into another directory",
+            "restore it, or export everything into another directory",
         ) from error
 
 

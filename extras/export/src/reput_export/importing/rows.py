@@ -141,7 +141,7 @@ def _decoded(source: Source, number: int, body: Any, encoding: Any) -> bytes:
         raise CodedError(
             "ROW", f"{source.path}, line {number}: {_ENCODING} {encoding!r}, not utf-8 or base64"
         )
-    raise CodedError("ROW", f"{source.path}, line {number}: the body is no text: {body!r:.40}")
+    raise CodedError("ROW", f"{source.path}, line {number}: the body is not text: {body!r:.40}")
 
 
 def _table_of(source: Source, number: int, rows: list[dict[str, Any]]) -> pa.Table:

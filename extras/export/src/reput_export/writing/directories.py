@@ -64,7 +64,7 @@ def path_of(root: str, name: str) -> str:
         ValueError: `new_name` gives no such name, which might lead elsewhere.
     """
     if not is_name(name):
-        raise ValueError(f"{name!r} is no name of a staging directory")
+        raise ValueError(f"{name!r} is not a name of a staging directory")
     return os.path.join(spark_directory(root), name)
 
 

@@ -72,7 +72,7 @@ def read_consumer_offsets(
                 else:
                     passed += 1
         if passed:
-            tell(f"{path}: {passed} entries are no offset of a queue, and are passed over")
+            tell(f"{path}: {passed} entries are not an offset of a queue, and are ignored")
     return found
 
 
@@ -92,7 +92,9 @@ def read_delay_offsets(root: str, disk: Disk, tell: Callable[[str], None]) -> di
     for key, offset in _table(document, "offsetTable", path, tell).items():
         level = _number(key, _ID_MAX)
         if level is None or not _is_offset(offset) or len(found) >= _ENTRIES_MAX:
-            tell(f"{path}: the entry {key[:80]!r} is no offset of a delay level; passed over")
+            tell(
+                f"{path}: the entry {key[:80]!r} is not an offset of a delay level, and is ignored"
+            )
         else:
             found[level] = offset
     return found
@@ -103,7 +105,7 @@ def _document(disk: Disk, path: str, tell: Callable[[str], None]) -> dict[str, A
         if not disk.exists(path) and not disk.exists(brokerjson.backup_of(path)):
             return None
     except OSError as error:
-        tell(f"{path}: cannot be read, and is passed over: {error.strerror or error}")
+        tell(f"{path}: cannot be read, and is ignored: {error.strerror or error}")
         return None
     return brokerjson.read(disk, path, tell)
 
@@ -114,7 +116,7 @@ def _table(
     found = document.get(name, {})
     if isinstance(found, dict):
         return found
-    tell(f"{path}: {name} is no object, and is passed over")
+    tell(f"{path}: {name} is not a JSON object, and is ignored")
     return {}
 
 

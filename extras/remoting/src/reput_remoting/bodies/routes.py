@@ -143,7 +143,7 @@ def _broker(found: BodyObject) -> BrokerData:
     try:
         by_id = {int(key): addresses.text(key) for key in addresses.found}
     except (TypeError, ValueError) as error:
-        raise BodyError(found.what, 0, f"a broker id that is no integer ({error})") from None
+        raise BodyError(found.what, 0, f"a broker id that is not an integer ({error})") from None
     return BrokerData(
         cluster=found.text("cluster", ""), broker=found.text("brokerName"), addresses=by_id
     )

@@ -162,7 +162,7 @@ class ShapeRules(ContractRules):
         for entry_point in offered:
             name, _, line = entry_point.name.partition(" ")
             command = entry_point.load()
-            assert isinstance(command, click.Command), f"{entry_point.value} is no click.Command"
+            assert isinstance(command, click.Command), f"{entry_point.value} is not a click.Command"
             assert command.help, f"the command {name} does not say what it does"
             said = command.get_short_help_str(limit=200).rstrip(".")
             assert line.strip().rstrip(".") in ("", said), f"`reput --help` says: {line.strip()}"

@@ -222,7 +222,7 @@ class PluginSource:
             pass  # mostly a module of tests, which is imported by its file
         spec = importlib.util.spec_from_file_location(self.module, self.file)
         if spec is None or spec.loader is None:
-            raise ImportError(f"{self.file} is no module of Python's")
+            raise ImportError(f"{self.file} is not a Python module")
         module = sys.modules[self.module] = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
         return module

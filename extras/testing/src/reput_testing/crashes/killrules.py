@@ -134,7 +134,7 @@ class KillContract(ContractRules):
             at = info.min_queue_offset
             while True:
                 result = store.read(info.topic, info.queue_id, at)
-                assert not result.holes, f"a sound message is said to be lost: {result.holes}"
+                assert not result.holes, f"a valid message is reported as lost: {result.holes}"
                 if result.next_queue_offset <= at:
                     break
                 at = result.next_queue_offset

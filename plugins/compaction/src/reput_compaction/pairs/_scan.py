@@ -137,5 +137,5 @@ def _disagree(pair: Pair, position: int, reason: str) -> CorruptFileError:
     return CorruptFileError(
         pair.log.path,
         position,
-        f"{reason}; nothing of this queue is compacted until its files are mended",
+        f"{reason}; this queue is not compacted until its files are repaired",
     )

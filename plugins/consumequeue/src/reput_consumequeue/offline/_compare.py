@@ -42,7 +42,7 @@ __all__ = ["weigh"]
 _DELAY_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
 _DELAY_PLUGIN: Final = "schedule"
 _TAGS_AT: Final = UNIT_DTYPE.fields["tags_code"][1]  # type: ignore[index]
-_BYTES: Final = "bytes are not those that follow from the log"
+_BYTES: Final = "bytes differ from those that follow from the log"
 _EXTEND: Final = "it leads to no extend unit that says what follows from the log"
 _LOST_MAX: Final = 10_000  # messages that the log has lost, and that are named
 _TOO_MUCH: Final = "nothing in the log leads to this unit"
@@ -73,7 +73,7 @@ def weigh(comparison: Comparison, differences: Sequence[Difference]) -> Compared
         "gone": f"units below physical offset {low}, where the log begins: it has lost its head",
         "times": f"deliver times in units of {_DELAY_TOPIC}: the store does not name the plugin "
         f"{_DELAY_PLUGIN}, so how long its levels delay is not known",
-        "maps": "bit maps of extend units: what was registered when the messages came is not known",
+        "maps": "bit maps of extend units: the filters registered at that time are not known",
         "lost": "units of messages in damaged ranges of the log",
     }
     told = tuple(f"{skipped[kind]} {reason}" for kind, reason in reasons.items() if skipped[kind])

@@ -74,7 +74,7 @@ class LocalOffsets:
             except FileNotFoundError:
                 continue
             except (OSError, ValueError) as error:
-                logger.warning("offsets passed over file=%s error=%s", path, error)
+                logger.warning("offsets ignored file=%s error=%s", path, error)
                 continue
             return dict(self._saved)
         return {}

@@ -79,7 +79,7 @@ def decode(
         ]
     except _DAMAGE as error:
         logger.warning("registered filters are not readable error=%r", error)
-        tell(f"damaged, and passed over: {error!r}")
+        tell(f"damaged, and ignored: {error!r}")
         return []
     consumers = [each for each in found if each is not None]
     for each in consumers:

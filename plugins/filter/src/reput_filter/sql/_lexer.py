@@ -88,7 +88,7 @@ def tokens(expression: str) -> Iterator[Token]:
 def _no_token(expression: str, at: int) -> str:
     two, one = expression[at : at + 2], expression[at]
     if two == "!=":
-        return "'!=' is no operator; write <>"
+        return "'!=' is not an operator; write <>"
     if two == "/*":
         return "the comment is not closed"
     if one == "'":

@@ -103,7 +103,7 @@ class _Parser:
                 node: Node = IsNull(left, is_not, column=operator.column)
             else:
                 if operator.kind == "=" and self._next.kind == "=":
-                    raise self._error(self._next, "'==' is no operator; write =")
+                    raise self._error(self._next, "'==' is not an operator; write =")
                 right_start = self._next
                 right = self._comparison()
                 for side, place in ((left, start), (right, right_start)):

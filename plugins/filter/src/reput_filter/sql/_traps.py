@@ -41,7 +41,7 @@ def check(expression: str, root: Node) -> None:
     """
     found: list[tuple[int, str]] = []
     if isinstance(root, Constant) and root.constant is None:
-        found.append((root.column, "NULL is no condition that selects anything"))
+        found.append((root.column, "NULL is a condition that selects nothing"))
     left = [root]
     while left:
         node = left.pop()
@@ -71,7 +71,7 @@ def _traps_of(node: Node) -> list[tuple[int, str]]:
         return [(node.column, "only a property can be searched")]
     if isinstance(node, AllOf | AnyOf | Not):
         return [
-            (each.column, "NULL is no condition that selects anything")
+            (each.column, "NULL is a condition that selects nothing")
             for each in node.children
             if isinstance(each, Constant) and each.constant is None
         ]

@@ -65,7 +65,7 @@ class DelayState:
                 self.saved = self._read(name)
             except CorruptFileError as error:
                 logger.warning("offsets of delayed messages cannot be read: %s", error)
-                self.context.note_problem(f"{error}; it is passed over")
+                self.context.note_problem(f"{error}; it is ignored")
                 continue
             if self.saved is not None:
                 break
@@ -80,7 +80,7 @@ class DelayState:
         if data:
             return decode_offsets(data, path)
         # RocketMQ creates the file empty before it writes, and treats an empty file as missing.
-        self.context.note_problem(f"{path}: empty, and passed over")
+        self.context.note_problem(f"{path}: empty, and ignored")
         return None
 
     @property

@@ -133,11 +133,11 @@ class Timer:
             data = disk.read_file(self._check_path)
             self._saved = decode_check(data)
             if self._saved is None and is_damaged(data):
-                self._context.note_problem(f"{self._check_path}: damaged, and passed over")
+                self._context.note_problem(f"{self._check_path}: damaged, and ignored")
         if disk.exists(self._metrics_path):
             self._metrics = Metrics.decode(disk.read_file(self._metrics_path))
             if self._metrics.is_damaged:
-                self._context.note_problem(f"{self._metrics_path}: damaged, and passed over")
+                self._context.note_problem(f"{self._metrics_path}: damaged, and ignored")
 
     def recover(self, max_physical_offset: int, progress: int) -> int:
         """Bring the files in line with the log.
@@ -190,7 +190,7 @@ class Timer:
         reached = check.reached
         if check.precision_ms != self._precision:
             logger.info(
-                "timer wheel is made again precision_ms=%d before=%d",
+                "timer wheel is rebuilt precision_ms=%d before=%d",
                 self._precision,
                 check.precision_ms,
             )
@@ -285,7 +285,7 @@ class Timer:
         for physical_offset in parked.refused:
             self._refused += 1
             logger.warning(
-                "message of the timer's topic names no time or no topic, and is passed over "
+                "message of the timer's topic has no time or no topic, and is ignored "
                 "physical_offset=%d",
                 physical_offset,
             )

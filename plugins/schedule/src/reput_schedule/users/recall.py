@@ -83,8 +83,10 @@ def decode_handle(text: str) -> RecallHandle:
     except (binascii.Error, UnicodeError, ValueError):
         parts = []
     if len(parts) != _PART_COUNT or parts[0] != _VERSION or not all(parts):
-        raise ValueError(f"{text!r} is no recall handle: Base64 of '{_VERSION} topic …' expected")
+        raise ValueError(
+            f"{text!r} is not a recall handle: Base64 of '{_VERSION} topic …' expected"
+        )
     _, topic, broker_name, time, unique_key = parts
     if not (time.isascii() and time.isdigit()) or len(time) > 18:
-        raise ValueError(f"{text!r} is no recall handle: {time!r} is no time in ms")
+        raise ValueError(f"{text!r} is not a recall handle: {time!r} is not a time in ms")
     return RecallHandle(topic, broker_name, int(time), unique_key)

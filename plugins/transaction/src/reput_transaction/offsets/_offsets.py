@@ -62,12 +62,12 @@ class SystemOffsets:
             try:
                 data = self.disk.read_file(path)
                 if not data.strip():
-                    self.note_problem(f"{path}: empty, and passed over")
+                    self.note_problem(f"{path}: empty, and ignored")
                     continue  # an empty file counts as missing, as in RocketMQ
                 document = parse_offsets(data, path)
             except (OSError, CorruptFileError) as error:
                 logger.warning("offsets of transactions not known, nor written: %s", error)
-                self.note_problem(f"{error}; it is passed over")
+                self.note_problem(f"{error}; it is ignored")
                 self.is_readable = False
                 continue
             self.half_offset = offset_of(document, HALF_KEY)

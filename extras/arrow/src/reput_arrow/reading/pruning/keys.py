@@ -57,7 +57,7 @@ def plan_key(
     """
     layout = _layout()
     if beside.skipped(PLUGIN):
-        raise DoubtError("the index was told to skip messages")
+        raise DoubtError("the index was configured to skip messages")
     vouched = beside.vouched(PLUGIN, log)  # before the files, which a writer may be adding to
     files = _files(beside, layout)
     covered = _covered(log, files, vouched)

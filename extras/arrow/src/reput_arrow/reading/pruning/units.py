@@ -62,11 +62,11 @@ class QueueUnits:
         self._pool = beside.pool
         self.name = f"{topic}/{queue_id}"
         if not is_safe_name(topic):
-            raise DoubtError(f"{topic!r} is no directory's name")
+            raise DoubtError(f"{topic!r} is not a valid name of a directory")
         size, files = self._layout.UNIT_SIZE, []
         for name, path, file_size in beside.files(self._layout.DIRECTORY, topic, str(queue_id)):
             if not is_file_name(name) or int(name) % size or file_size % size or not file_size:
-                raise DoubtError(f"{path} is no file of a queue, of {file_size} bytes")
+                raise DoubtError(f"{path} is not a file of a queue, of {file_size} bytes")
             files.append((int(name) // size, file_size // size, path))
         if not files:
             raise DoubtError(f"no files of the queue {self.name}")

@@ -93,7 +93,7 @@ def read_wheel(root: str, disk: Disk, tell: Callable[[str], None]) -> Wheel | No
         data = disk.read_file(path, _SLOTS_MAX * _SLOT_DTYPE.itemsize)
         check = disk.read_file(check_path, _CHECK_SIZE) if disk.exists(check_path) else b""
     except OSError as error:
-        tell(f"{path}: cannot be read, and is passed over: {error.strerror or error}")
+        tell(f"{path}: cannot be read, and is ignored: {error.strerror or error}")
         return None
     if not data or len(data) % _SLOT_DTYPE.itemsize or len(check) < _HEAD_DTYPE.itemsize:
         tell(

@@ -176,6 +176,6 @@ def _task_of(facts: Mapping[str, Any]) -> TaskWritten:
     segments = tuple(Segment(**each) for each in facts["segments"])
     for segment in segments:
         if os.path.basename(segment.name) != segment.name:
-            raise ValueError(f"{segment.name!r} is no name of a file")
+            raise ValueError(f"{segment.name!r} is not a name of a file")
     queues = tuple((str(topic), int(queue), int(count)) for topic, queue, count in facts["queues"])
     return TaskWritten(facts["partition"], segments, queues, facts["begun"])

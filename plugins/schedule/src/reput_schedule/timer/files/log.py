@@ -85,7 +85,7 @@ class TimerLog:
             return
         size, first = files.file_size, files.bases[0]
         if records_per_file(size) < _LEAST_PER_FILE or first % size:
-            reason = f"a file of {size} bytes that begins at {first} is no timer-log file"
+            reason = f"a file of {size} bytes that begins at {first} is not a timer-log file"
             raise CorruptFileError(files.path(first), 0, reason)
         self.file_size, self._files = size, files
         self.end = self.number_of(first) + len(files.bases) * self._per_file

@@ -82,7 +82,7 @@ class TimerFiles:
         except CorruptFileError as error:
             if not self._context.writable:
                 raise
-            logger.warning("timer log is made again from the commit log: %s", error)
+            logger.warning("timer log is rebuilt from the commit log: %s", error)
             self.log.remove_all()
 
     def start_anew(self) -> None:
@@ -99,7 +99,7 @@ class TimerFiles:
             missing from `covered_to` on.
         """
         if self.log.min_position > check.log_min:
-            logger.warning("head of the timer log is missing; it is made again")
+            logger.warning("head of the timer log is missing; it is rebuilt")
             self.start_anew()
             return check.log_end == 0
         if self._take_wheel(check, limit):
@@ -130,7 +130,7 @@ class TimerFiles:
         if end and not (disk.exists(self.wheel_path) and self.wheel.load(disk, self.wheel_path)):
             return False
         if not self.wheel.is_sound(check.log_end):
-            logger.warning("timer wheel is made again: its slots and the timer log differ")
+            logger.warning("timer wheel is rebuilt: its slots and the timer log differ")
             return False
         log.end, self.covered_to = end, covered
         self.wheel.advance(check.reached.read_timestamp // self._precision)
