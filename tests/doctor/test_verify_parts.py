@@ -335,7 +335,7 @@ def test_a_changed_record_is_a_loss_and_is_not_to_be_followed(tmp_path):
         and message.queue_offset == queue_offset
     ]
     assert own
-    assert all(each.advice.startswith("mend the log first") for each in units)
+    assert all(each.advice.startswith("repair the log first") for each in units)
 
 
 def test_deliver_times_are_compared_where_the_caller_says_how_long_levels_delay(golden_store):

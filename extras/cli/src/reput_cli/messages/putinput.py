@@ -90,7 +90,7 @@ class LeftOut:
         if self.problem_count:
             yield (
                 f"{self.problem_count} of the lines describe damage of the source of the messages, "
-                "and were passed over"
+                "and were ignored"
             )
 
 

@@ -111,8 +111,8 @@ def read_state(target: str, disk: Disk) -> State:
         elif not entry.name.startswith(("_", ".")):
             raise CodedError(
                 "OPTION",
-                f"{target}: holds {entry.name}, which is not an increment of an export; name another "
-                "directory",
+                f"{target}: holds {entry.name}, which is not an increment of an export; name "
+                "another directory",
             )
     if not numbers:
         return State()
