@@ -35,7 +35,6 @@ from reput_cli.messages.options import (
 )
 from reput_cli.messages.printing import MessageOutput
 from reput_cli.messages.show import renderer
-from reput_cli.plugins.docs import hooks_of
 
 if TYPE_CHECKING:
     from reput import Store
@@ -254,6 +253,8 @@ def _wait() -> bool:
 
 def _warn_of_lag(store: Store) -> None:
     """Warn if the queues do not hold all of the log, and no process is changing that."""
+    from reput_cli.plugins.docs import hooks_of  # imports pluggy
+
     # A lag of other plugins does not matter: they are not read here.
     objects = store.plugin_objects
     readers = {name for name, each in objects.items() if "reput_read" in hooks_of(type(each))}

@@ -20,7 +20,6 @@ from reput_cli.kit.failures import Failure, warn
 from reput_cli.kit.opening import follows_links, look_at, open_to_read, open_to_write
 from reput_cli.kit.progressbar import ProgressBar
 from reput_cli.kit.storeplugins import check_store, used_plugins
-from reput_cli.plugins.docs import hooks_of
 from reput_offline import Traces, hold
 
 if TYPE_CHECKING:
@@ -238,6 +237,8 @@ class _Work:
 
 
 def _derives(store: Store, plugin: str) -> bool:
+    from reput_cli.plugins.docs import hooks_of  # imports pluggy
+
     found = store.plugin_objects.get(plugin)
     return found is not None and "reput_dispatch" in hooks_of(type(found))
 

@@ -18,7 +18,6 @@ from reput_cli.kit.output import (
     print_heading,
     print_table,
 )
-from reput_cli.plugins.docs import hooks_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -74,6 +73,8 @@ class PlanStep:
 
 def plan_of(store: Store) -> list[PlanStep]:
     """Return, for each plugin in dispatch order, what it runs after and requires."""
+    from reput_cli.plugins.docs import hooks_of  # imports pluggy
+
     active = store.plugin_objects
     return [
         PlanStep(
