@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING, Any
 
-import attrs
 import click
 
 from reput.installing import install_command
@@ -159,6 +158,8 @@ def _remove(path: str, plugin: str, *, yes: bool, as_json: bool) -> None:
 
 
 def _show_store(path: str, *, plan: bool, as_json: bool) -> None:
+    import attrs
+
     from reput_cli.kit.enginefacts import engine_document, engine_line
     from reput_cli.plugins import states as pluginstates
 
