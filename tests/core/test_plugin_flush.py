@@ -9,9 +9,9 @@ import pytest
 from openstores import plugin, put, state_of, until
 
 import reput
+from reput.dispatch.running import flusher
 from reput.dispatch.running.calls import PluginCalls
 from reput.dispatch.running.pluginthread import Call
-from reput.dispatch.threads import flusher
 from reput.errors import PluginFlushError, StoreClosedError
 from reput.files.pool import FilePool
 from reput.files.system.disk import Disk

@@ -25,10 +25,10 @@ from reput.plugin.host.pluginset import CORE_SECTIONS
 if TYPE_CHECKING:
     from reput.dispatch.opener import PluginOpener
     from reput.dispatch.records.states import PluginRecords
+    from reput.dispatch.running.flusher import PluginFlusher
+    from reput.dispatch.running.loop import ReputLoop
     from reput.dispatch.running.runner import Board, PluginRunner
-    from reput.dispatch.threads.flusher import PluginFlusher
-    from reput.dispatch.threads.loop import ReputLoop
-    from reput.dispatch.threads.workers import Workers
+    from reput.dispatch.running.workers import Workers
     from reput.files.system.disk import Disk
     from reput.log.progress import ProgressFile
     from reput.plugin.base import Plugin
@@ -226,8 +226,8 @@ class Members:
         for each in self.board.runners.values():
             flushed = each.hooks.dispatch is None or self.plugin_flusher.is_flushed(each)
             stopped = _is_asked(each) or each.phase is Phase.RUNNING
-            sound = flushed and stopped and not each.is_broken
-            self.records.save(each.name, attrs.evolve(self._record(each), is_clean=sound))
+            is_clean = flushed and stopped and not each.is_broken
+            self.records.save(each.name, attrs.evolve(self._record(each), is_clean=is_clean))
 
     def queues_reach(self, physical_offset: int) -> bool:
         """Whether a plugin keeps queues, and all that do have flushed everything below an offset.

@@ -10,8 +10,8 @@ from reput.errors import CorruptFileError
 if TYPE_CHECKING:
     from reput.dispatch.config import DispatchConfig
     from reput.dispatch.records.states import PluginRecord
+    from reput.dispatch.running.loop import ReputLoop
     from reput.dispatch.running.runner import PluginRunner
-    from reput.dispatch.threads.loop import ReputLoop
     from reput.log.writing.commitlog import CommitLog
 
 __all__ = ["live_state", "recorded_state"]

@@ -88,7 +88,7 @@ class Trimming:
     _lock: threading.RLock = attrs.field(init=False, factory=new_lock)
 
     def run(self, physical_offset: int, unseen: str, asker: str = "") -> TrimReport:
-        """Remove the whole files below an offset that nobody needs, and notify plugins.
+        """Remove the whole files below an offset that are not needed, and notify plugins.
 
         Plugins that were not notified of earlier removals are notified now, even if no file is
         removed.
@@ -107,7 +107,9 @@ class Trimming:
             start = self.log.min_physical_offset
             holds: tuple[Hold, ...] = (_last_message(self.log),)
             if _end_of_files(self.log, physical_offset, holds) > start:
-                holds = self._remove(physical_offset, unseen, asker)  # else nobody need be asked
+                holds = self._remove(
+                    physical_offset, unseen, asker
+                )  # else plugins need not be asked
             end = self.log.min_physical_offset
             may_notify = not self._is_stopped and (end > start or self._is_marked())
             not_notified = self._notify(asker) if may_notify else []
@@ -204,7 +206,7 @@ def _last_message(log: CommitLog) -> Hold:
 
 
 def _end_of_files(log: CommitLog, physical_offset: int, holds: Iterable[Hold]) -> int:
-    """Return where the log begins without the files below an offset that nobody holds."""
+    """Return where the log begins without the files below an offset that are not held."""
     limit = min([physical_offset, *(hold.physical_offset for hold in holds)])
     ends = [base + log.file_size for base in log.files.bases[:-1]]
     return max((end for end in ends if end <= limit), default=log.min_physical_offset)

@@ -1,6 +1,6 @@
 """Files about a store's plugins that outlast an opening, in the store's directory ``reput``.
 
-This room knows these files and their formats. It must not know the running plugins.
+This package knows these files and their formats. It must not know the running plugins.
 """
 
 from __future__ import annotations

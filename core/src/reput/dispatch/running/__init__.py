@@ -1,4 +1,6 @@
-"""One plugin of an open store: its phase, its place in the log, and its calls.
+"""What runs plugins: the calls of their hooks, and the threads that dispatch, flush and work.
 
-This room decides whether a plugin runs. It must not read the log.
+A plugin's runner decides whether the plugin runs; it must not read the log.
 """
+
+from __future__ import annotations

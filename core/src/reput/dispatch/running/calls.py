@@ -205,14 +205,6 @@ class PluginCalls:
             if not call.is_done and (plugin is None or call.plugin == plugin)
         ]
 
-    def wait_outside(self, plugin: str, seconds: float) -> bool:
-        """Wait until no call of a plugin is requested or under way.
-
-        Returns:
-            False if a call of it is still running and has not advanced for ``seconds``.
-        """
-        return all(call.wait(idle=seconds) for call in self.running(plugin))
-
     # ------------------------------------------------------------------ the end
 
     def refuse(self) -> None:

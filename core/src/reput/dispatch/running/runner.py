@@ -1,13 +1,13 @@
 """`PluginRunner`: place, phase and calls of one plugin of an open store.
 
-Only the runner changes these: the modules that dispatch, flush, work by the clock and expire the
-log ask it whether the plugin may run, make calls through it, and tell it the results. `Board` is
+Only the runner changes these: the modules that dispatch, flush, work by the clock and trim the log
+ask it whether the plugin may run, make calls through it, and report the results to it. `Board` is
 what the plugins of one store share.
 
 The new phase of a plugin, by event and old phase (``-``: unchanged, even if `last_error` changes):
 
 =============== ========= ========= ========= ========= ========= =========
-told            running   retrying  stalled   suspended halted    broken
+event           running   retrying  stalled   suspended halted    broken
 =============== ========= ========= ========= ========= ========= =========
 passed          running   running   running   -         -         -
 failed          retrying  retrying  retrying  -         -         -
@@ -78,7 +78,8 @@ class Board:
     """Whether the store closes: what is to be retried is due now, for the last time."""
     changed: Flag = attrs.field(factory=Flag, init=False)
     """Set when a plugin's state has changed; cleared when records are written."""
-    _moved: Flag = attrs.field(factory=Flag, init=False)
+    moved: Flag = attrs.field(factory=Flag, init=False)
+    """Set, and replaced by another one, when a plugin's place or state changes."""
     _listeners: list[Callable[[], None]] = attrs.field(factory=list, init=False)
 
     # ------------------------------------------------------------------ all plugins
@@ -119,14 +120,9 @@ class Board:
         for listener in self._listeners:
             listener()
 
-    @property
-    def moved(self) -> Flag:
-        """A flag that is set when a plugin's place or state changes next."""
-        return self._moved
-
     def notify_moved(self) -> None:
         """Set `moved`: a plugin's place or state has changed."""
-        moved, self._moved = self._moved, Flag()
+        moved, self.moved = self.moved, Flag()
         moved.set()
 
 
@@ -163,7 +159,7 @@ class PluginRunner:
         """Why the plugin is stopped; None unless its phase is a stopped one."""
         self.last_error: str | None = None
         self.cut_to: int | None = None
-        """After a failed flush: progress up to which its files are sound; else None."""
+        """After a failed flush: progress up to which its files are valid; else None."""
         self.retries = Retries(board.config)
         """Of batches; in seconds of the board's clock."""
         self.group: Any = None
@@ -183,11 +179,6 @@ class PluginRunner:
     def is_active(self) -> bool:
         """Whether the plugin itself could be given messages, now or after a pause."""
         return self.phase in _ACTIVE
-
-    @property
-    def failure(self) -> str | None:
-        """Why the plugin is not active; None if it is."""
-        return None if self.is_active else self.last_error or self.phase.shown
 
     @property
     def is_broken(self) -> bool:
@@ -290,7 +281,7 @@ class PluginRunner:
         Returns:
             False if one is that has not advanced for `Board.stall_seconds`.
         """
-        return self._board.calls.wait_outside(self.name, self._board.stall_seconds)
+        return all(call.wait(idle=self._board.stall_seconds) for call in self.calls)
 
     def is_stuck(self, call: Call) -> bool:
         """Whether ``call``, or the one before it, has not advanced for too long.

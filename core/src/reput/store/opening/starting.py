@@ -11,13 +11,13 @@ from reput.dispatch.holds import LiveHolds, RecordedHolds
 from reput.dispatch.members import Members
 from reput.dispatch.opener import PluginOpener, checked_offsets, known_progress
 from reput.dispatch.records.deadletters import DeadLetterFile
+from reput.dispatch.running.feed import Feed
+from reput.dispatch.running.flusher import PluginFlusher
+from reput.dispatch.running.loop import ReputLoop
 from reput.dispatch.running.phase import Stopped
 from reput.dispatch.running.runner import Board
+from reput.dispatch.running.workers import Workers
 from reput.dispatch.status import live_state, recorded_state
-from reput.dispatch.threads.feed import Feed
-from reput.dispatch.threads.flusher import PluginFlusher
-from reput.dispatch.threads.loop import ReputLoop
-from reput.dispatch.threads.workers import Workers
 from reput.dispatch.trimming import Trimming
 from reput.files.names import OWN_DIRECTORY
 from reput.log.recovery.notes import LogHead
@@ -280,8 +280,8 @@ def _queue_offsets(
 
     knowing = {name for name, hooks in plugins.hooks.items() if hooks.queue_offsets}
     loop.wait(end, None, report, names=knowing)
-    failed = sorted(name for name in knowing if loop.board.runners[name].failure is not None)
-    offsets = None if failed else checked_offsets(plugins)
+    all_run = all(loop.board.runners[name].is_active for name in knowing)
+    offsets = checked_offsets(plugins) if all_run else None
     if offsets is None:
         offsets = count_queue_offsets(log)
     # Files that were rebuilt know no more than the log: raise to the floors, and past lost

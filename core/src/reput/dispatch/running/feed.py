@@ -117,10 +117,10 @@ class Feed:
         return True
 
     def skip_damage(self, batch: DispatchBatch, stop: int) -> int:
-        """Note that records from the end of ``batch`` to the next sound record are lost.
+        """Note that records from the end of ``batch`` to the next valid record are lost.
 
         Returns:
-            The physical offset of the next sound record, at most ``stop``.
+            The physical offset of the next valid record, at most ``stop``.
         """
         damage = self.log.damage_at(batch.end_offset, stop, batch.finding)
         path, position = self.log.path_of(batch.end_offset)

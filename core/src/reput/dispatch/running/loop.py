@@ -3,7 +3,7 @@
 Every plugin has its own place in the log. A failure stops only the plugin that it comes from: it is
 retried and then suspended (or its message is skipped, or everything is halted, as its policy says),
 and a call that does not return is abandoned. `reput.dispatch.running.runner` decides whether a
-plugin runs, `reput.dispatch.threads.group` reads and dispatches batches; this module gives groups
+plugin runs, `reput.dispatch.running.group` reads and dispatches batches; this module gives groups
 their threads, moves plugins between groups, and lets callers wait for plugins.
 
 Source: RocketMQ ``ReputMessageService``, which has one place for all dispatchers, and retries a
@@ -18,15 +18,15 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from reput.dispatch.running.group import LONGEST_REST, ReadGroup
 from reput.dispatch.running.phase import Phase
 from reput.dispatch.running.runner import text_of
-from reput.dispatch.threads.group import LONGEST_REST, ReadGroup
 from reput.errors import ReputError
 from reput.locks import Rounds
 
 if TYPE_CHECKING:
+    from reput.dispatch.running.feed import Feed
     from reput.dispatch.running.runner import PluginRunner
-    from reput.dispatch.threads.feed import Feed
 
 logger = logging.getLogger(__name__)
 

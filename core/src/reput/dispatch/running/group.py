@@ -32,9 +32,9 @@ from reput.log.reading.windows import BatchReader
 from reput.record.decode import Decoder, End
 
 if TYPE_CHECKING:
+    from reput.dispatch.running.feed import Feed
     from reput.dispatch.running.pluginthread import Call
     from reput.dispatch.running.runner import PluginRunner
-    from reput.dispatch.threads.feed import Feed
     from reput.log.reading.windows import PrefetchingReader
     from reput.plugin.host.hooktable import Hook
     from reput.record.batch import DispatchBatch
