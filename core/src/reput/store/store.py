@@ -26,8 +26,7 @@ from reput.store.calls.arguments import (
 )
 from reput.store.calls.reads import QueueReads
 from reput.store.calls.reporting import facts_of
-from reput.store.ending.exiting import do_not_close_at_exit
-from reput.store.ending.forked import is_forked
+from reput.store.ending.process import do_not_close_at_exit, is_forked
 
 if TYPE_CHECKING:
     from reput.dispatch.members import Members

@@ -27,8 +27,7 @@ from reput.store.access import OpenParts, StoreAccessPoint
 from reput.store.calls.active import ActivePlugins
 from reput.store.calls.writes import Writes
 from reput.store.ending.closing import Closer
-from reput.store.ending.exiting import close_at_exit, do_not_close_at_exit
-from reput.store.ending.forked import guard, guard_disk
+from reput.store.ending.process import close_at_exit, do_not_close_at_exit, guard, guard_disk
 from reput.store.store import Store
 
 if TYPE_CHECKING:

@@ -1,32 +1,73 @@
-"""Makes an open store unusable in a forked child: it can only be closed there.
+"""What becomes of an open store when its process ends, or forks a child.
 
-The child inherits the parent's open files, maps, and locks, perhaps held by threads that do not
-exist in the child. A put would write into the parent's log, and a flush would wait without end. So
-in the child every use of the store is an error, and closing it does nothing: what it holds is
-released with the process.
+A store that is still open when the interpreter ends is closed by `atexit`. Later, in a ``__del__``
+for instance, daemon threads no longer run: closing would wait for the store's threads until all
+time limits have passed, and flush no plugin. A user's own functions of `atexit` run before this
+module's, which is registered when it is imported.
 
-This runs between two byte codes of the code that forked, and so takes no lock and calls nothing of
-the store: it gives the object another class.
+A forked child inherits the parent's open files, maps, and locks, perhaps held by threads that do
+not exist in the child. A put would write into the parent's log, and a flush would wait without end.
+So in the child every use of the store is an error, and closing it does nothing: what it holds is
+released with the process. This runs between two byte codes of the code that forked, and so takes no
+lock and calls nothing of the store: it gives the object another class.
 """
 
 from __future__ import annotations
 
+import atexit
+import logging
 import os
 import weakref
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol
 
 from reput.errors import ForkedStoreError
 
 if TYPE_CHECKING:
     from reput.files.system.disk import Disk
 
-__all__ = ["guard", "guard_disk", "is_forked"]
+logger = logging.getLogger(__name__)
+
+__all__ = ["close_at_exit", "do_not_close_at_exit", "guard", "guard_disk", "is_forked"]
+
+
+class Closable(Protocol):
+    """An open store."""
+
+    root: str
+
+    def close(self) -> None:
+        """Flush and close it."""
+        ...
+
 
 _HARMLESS: Final = frozenset({"close", "closed", "_forked"})
 
 _forked_classes: dict[type, type] = {}
 _guarded: weakref.WeakKeyDictionary[Any, tuple[str, int]] = weakref.WeakKeyDictionary()
 _disks: weakref.WeakSet[Disk] = weakref.WeakSet()
+_open_stores: weakref.WeakSet[Closable] = weakref.WeakSet()
+
+
+def close_at_exit(store: Closable) -> None:
+    """Have ``store`` closed when the interpreter ends, if it still exists then."""
+    _open_stores.add(store)
+
+
+def do_not_close_at_exit(store: Closable) -> None:
+    """Undo `close_at_exit`, as ``store`` was closed."""
+    _open_stores.discard(store)
+
+
+@atexit.register
+def _close_all() -> None:
+    for store in list(_open_stores):
+        if is_forked(store):
+            continue  # the parent's store
+        try:
+            store.close()
+        except Exception:
+            # Go on with the other stores. The next opening recovers this one.
+            logger.exception("store not closed at exit root=%s", store.root)
 
 
 def guard(opened: object, root: str) -> None:
