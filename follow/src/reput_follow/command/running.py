@@ -19,8 +19,10 @@ if TYPE_CHECKING:
 
 __all__ = ["run"]
 
-_ROUND_SECONDS: Final = 0.25
-"""Between two looks at signals and figures."""
+_LIVE_SECONDS: Final = 0.25
+"""Between two looks at signals and figures, where a line on a terminal shows these."""
+_QUIET_SECONDS: Final = 1.0
+"""The same elsewhere: an idle follower takes next to nothing of a processor."""
 
 
 def run(
@@ -82,21 +84,27 @@ def _watch(
     follower: Follower, ending: Ending, metrics: str, *, is_once: bool, as_json: bool
 ) -> None:
     """Show what happens until a signal comes, or all is there, or nothing more can come."""
+    import sys
     import time
 
     from reput_follow.command.showing import shown
 
+    seconds = _LIVE_SECONDS if sys.stderr.isatty() and not as_json else _QUIET_SECONDS
     with shown(follower.store, as_json=as_json, metrics=metrics) as show:
         while not ending.is_asked:
             status = follower.status()
             show(status, follower.store.plugins(), time.monotonic())
             follower.raise_end()
-            if is_once and follower.wait_caught_up(_ROUND_SECONDS):
+            if is_once and follower.wait_caught_up(seconds) and _is_saved(follower):
                 break
-            if not is_once:
-                follower.wait_changed(status, _ROUND_SECONDS)
+            follower.wait_changed(status, seconds)
         follower.stop()
         show(follower.status(), follower.store.plugins(), time.monotonic())
+
+
+def _is_saved(follower: Follower) -> bool:
+    """Whether metadata were saved, if they are to be."""
+    return not follower.config.metadata or follower.status().metadata_count > 0
 
 
 @contextlib.contextmanager

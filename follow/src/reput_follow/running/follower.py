@@ -30,9 +30,9 @@ from reput_follow.running.metadata import save_metadata
 from reput_follow.running.states import FollowEndedError, State
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-    from reput import Store
+    from reput import PluginState, Store
     from reput_follow.asking.facts import BrokerFacts
     from reput_follow.replication.frames import Transfer
     from reput_follow.running.source import Source
@@ -137,9 +137,10 @@ class Follower:
         """Return where the follower is, and how far behind."""
         plugins = self.store.plugins() if not self.store.closed else []
         running = [each for each in plugins if each.state not in ("suspended", "halted")]
+        record_size = self._record_size(plugins)
         with self._changed:
             fed = self.store.fed_offset
-            lag = self._meter.lag(self._clock(), fed, self._record_size())
+            lag = self._meter.lag(self._clock(), fed, record_size)
             connection = self._connection
             return FollowStatus(
                 state=self._state,
@@ -216,10 +217,11 @@ class Follower:
             return self._state
 
     def wait_changed(self, status: FollowStatus, timeout: float) -> None:
-        """Wait until the state or the text is another than in ``status``, at most ``timeout`` s."""
+        """Wait until ``status`` is another, but for its figures, at most ``timeout`` seconds."""
         deadline = self._clock() + timeout
+        before = status.state, status.text, status.metadata_count
         with self._changed:
-            while (self._state, self._shown_text()) == (status.state, status.text):
+            while (self._state, self._shown_text(), self._metadata_count) == before:
                 left = deadline - self._clock()
                 if left <= 0:
                     break
@@ -342,6 +344,8 @@ class Follower:
             with self._changed:
                 self._connection = connection
                 self._connection_count += 1
+                self._trouble = ""  # the broker has answered
+                self._changed.notify_all()
             try:
                 self._feed_from(connection, wanted, own)
             finally:
@@ -441,8 +445,10 @@ class Follower:
         saved_at: float | None = None
         while not self._is_over():
             with self._changed:
-                broker = self._broker if self._connection is not None else None
-            if broker is not None:
+                while self._connection is None and not self._is_over():
+                    self._changed.wait()
+                broker = self._broker
+            if broker is not None and not self._is_over():
                 try:
                     self._ask_range(broker)
                     now = self._clock()
@@ -482,9 +488,9 @@ class Follower:
             self._meter.saw(self._clock(), found.max_offset, after.end_offset)
             self._changed.notify_all()
 
-    def _record_size(self) -> float | None:
+    def _record_size(self, plugins: Sequence[PluginState]) -> float | None:
         """Return about how many bytes a record has, by what the plugins were given."""
-        for each in self.store.plugins() if not self.store.closed else []:
+        for each in plugins:
             size = each.dispatched_to - self._begun_at.get(each.name, 0)
             if each.message_count and size > 0:
                 return size / each.message_count
