@@ -15,12 +15,12 @@ from pathlib import Path
 CEILINGS = {
     "put": 9,
     "put sync": 28,
-    "dispatch": 130,
-    "flush": 209,
-    "read": 40,
-    "close": 233,
-    "open": 801,
-    "open after a kill": 1_142,
+    "dispatch": 127,
+    "flush": 207,
+    "read": 39,
+    "close": 229,
+    "open": 795,
+    "open after a kill": 1_126,
 }
 SCRIPT = Path(__file__).parents[1] / "support/hops.py"
 

@@ -11,6 +11,7 @@ import sys
 import textwrap
 from pathlib import Path
 
+import attrs
 import pytest
 from openstores import plugin, put
 
@@ -22,6 +23,7 @@ from reput.errors import (
     StoreLockedError,
     StoreNotFoundError,
 )
+from reput.files import Disk
 from reput.storefiles import UNFINISHED, Phase, refuse_unfinished
 from reput_offline import hold, look
 from reput_testing import FaultyDisk, QuickDisk, snapshot
@@ -415,3 +417,14 @@ def test_a_text_that_is_no_path_is_an_error_before_anything_is_looked_at(
         entry(path)
 
     assert os.listdir() == []
+
+
+def test_a_replica_of_which_a_plugin_is_forgotten_stays_a_replica(tmp_path):
+    filled(tmp_path, 1, [notes()])
+    manifest = look(tmp_path).manifest
+    attrs.evolve(manifest, master="broker-a").save(str(tmp_path), Disk())
+
+    with hold(tmp_path) as closed:
+        closed.forget_plugin("notes")
+
+    assert look(tmp_path).manifest.master == "broker-a"
