@@ -31,10 +31,11 @@ _WORTH_PROCESSES = 1 << 30  # bytes; below that, starting processes takes longer
 @json_option("one document at the end")
 @with_debug
 def compact(path: str, topic: str | None, jobs: int | None, as_json: bool) -> None:
-    """Drop what later messages with the same key have superseded in the compacted topics at PATH.
+    """Drop replaced messages in the compacted topics at PATH: only the latest of a key stays.
 
-    Without TOPIC all of them are compacted. Files that are being written are closed for it, so that
-    nothing is left out. The store must not be open for writing elsewhere.
+    Without TOPIC all of them are compacted. The command closes the files that are being
+    written, so that nothing is left out. Another process must not have the store open for
+    writing.
     """
     from reput_cli.kit import Failure, ProgressBar, check_store, check_used, open_to_write
     from reput_compaction.plugin import CompactionPlugin

@@ -64,12 +64,12 @@ def scrub(
     state: str | None,
     as_json: bool,
 ) -> None:
-    """Read all of the log at PATH, slowly, and report what is not as it was written.
+    """Read the whole log at PATH, slowly, and report bytes that have changed.
 
     Bodies are compared with RocketMQ's checksums and, if the store uses the plugin "integrity",
-    whole records with their sums. Another process may be writing the store. What is read
-    does not stay in memory, and disks that know priorities serve others first. An interrupted
-    scrub goes on where it ended.
+    whole records with their sums. Another process may be writing the store. The pages that it
+    reads do not stay in memory, and disks that support priorities serve other processes first.
+    An interrupted scrub continues where it ended.
 
     Exit code 1 if damage was found.
     """

@@ -71,9 +71,9 @@ def clean(
 ) -> None:
     r"""Remove the oldest files of the log at PATH, and have plugins forget what was in them.
 
-    What is not given is as the store was configured (section retention). Whole files go, never the
-    last one, and none that a plugin has not seen or still needs. A store that another process
-    writes is cleaned by that one; --dry-run works all the same.
+    Options default to the store's configuration (section retention). The command removes whole
+    files, never the last one, and none that a plugin has not seen or still needs. If another
+    process writes the store, that process removes old files itself; --dry-run still works.
     """
     from reput_cli.kit import print_json
     from reput_retention import expire_log

@@ -43,9 +43,9 @@ def transactions(
 ) -> None:
     r"""List the messages of the store at PATH whose transaction was never ended, oldest first.
 
-    With --commit or --roll-back end them, each named by its ID; messages that were put in one
-    transaction end together. Nobody may write the store meanwhile. No application is asked, and
-    nothing else is put into it but op markers that a crash has cost.
+    --commit and --roll-back end the messages with these IDs; messages that were put in one
+    transaction end together. No other process may write the store meanwhile. The command asks
+    no application, and puts nothing else but op markers that a crash has lost.
     """
     if commits or rollbacks:
         _end(path, commits, rollbacks, is_sure, as_json)

@@ -147,8 +147,8 @@ def serve(
 ) -> None:
     """Serve the store at PATH until Ctrl-C: producers, consumers and admin tools of RocketMQ.
 
-    A broker and a name server run in this process, on this machine's loopback unless told
-    otherwise. A store that there is not is made.
+    A broker and a name server run in this process, by default on this machine's loopback. The
+    store is created if it does not exist.
     """
     from reput_server.command.options import limits_of, read_keys, tls_of
     from reput_server.command.running import run

@@ -39,9 +39,9 @@ Examples:
 def backfill(path: str, plugin: str, from_start: bool, no_wait: bool, as_json: bool) -> None:
     r"""Bring PLUGIN of the store at PATH forward to the end of the log, and show its progress.
 
-    A plugin that is installed and that the store does not use yet is added to it. Ctrl-C keeps what
-    is done; the same command goes on from there. While another process has the store open the
-    plugin catches up in that one, and this command follows it.
+    An installed plugin that the store does not use yet is added to it. Ctrl-C keeps the
+    finished part, and the same command continues from there. If another process has the store
+    open, the plugin catches up in that process, and this command shows its progress.
     """
     from reput_cli.plugins.catchingup import catch_up
 

@@ -30,8 +30,9 @@ Examples:
 def completion(shell: str | None) -> None:
     """Print the lines that let SHELL complete what is typed after `reput`.
 
-    Commands and options are completed, and the topics, queues and plugins of the store that is on
-    the command line. SHELL is that of $SHELL when left out. The last example is for one open bash.
+    Completes commands and options, and the topics, queues and plugins of the store on the
+    command line. SHELL is the shell in $SHELL by default. The last example applies to the
+    current bash only.
     """
     from click.shell_completion import get_completion_class
 

@@ -32,8 +32,8 @@ Examples:
 def dead_letters(path: str, plugin: str, as_json: bool) -> None:
     r"""List the messages that PLUGIN of the store at PATH failed on, oldest first.
 
-    There are some only where its policy is "skip". The messages themselves are in the log: `reput
-    get PATH --offset N` shows one. Neither the plugin nor the store is opened.
+    Only a plugin with the policy "skip" has dead letters. The messages themselves are in the
+    log: `reput get PATH --offset N` shows one. Neither the plugin nor the store is opened.
     """
     import attrs
 

@@ -81,11 +81,11 @@ def get(
 ) -> None:
     r"""Show one message of the store at PATH: every field, its properties and its body.
 
-    MSGID is the offset message id that the store gave when the message was put: 32 hex digits, or
-    56 where the store's address is IPv6. Where the log has lost what stood there, it says so and
-    ends with code 1. Anything else is a KEY: the producer's own id (UNIQ_KEY), or one of a
-    message's keys; of several messages the newest is shown. With --topic an index serves (plugin
-    `index`), without it the log is read.
+    MSGID is the offset message id that the store assigned when the message was put: 32 hex
+    digits, or 56 if the store's address is IPv6. If the log has lost the message, the command
+    says so and ends with code 1. Any other text is a KEY: the producer's own id (UNIQ_KEY), or
+    one of a message's keys; the newest message with it is shown. With --topic the plugin
+    `index` finds it, otherwise the command reads the log.
     """
     if (msgid is None) == (offset is None):
         raise click.UsageError("give either MSGID, KEY or --offset")

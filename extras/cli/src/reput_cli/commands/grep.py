@@ -152,10 +152,10 @@ def grep(
 ) -> None:
     """Print the messages in the store at PATH whose body holds PATTERN.
 
-    PATTERN is a text; with -E a regular expression. It may be left out if other options say what to
-    look for; all conditions must be met. Messages come in the order in which they were stored. With
-    --key and --topic the store's index is asked (plugin `index`), everything else reads the log;
-    nothing in the store changes. Ends with code 3 if no message is found.
+    PATTERN is a text; with -E a regular expression. You may omit it if you give other
+    conditions; a message must meet all of them. Messages are in the order in which they were
+    stored. With --key and --topic the plugin `index` finds them, otherwise the command reads
+    the log; nothing in the store changes. Ends with code 3 if no message is found.
     """
     from reput_cli.messages.search import Wanted, by_key, by_reading
 

@@ -62,9 +62,9 @@ Examples:
 def info(path: str, topic: str | None, show_queues: bool, scan: bool, as_json: bool) -> None:
     r"""Show what the store at PATH holds: range and files of the log, topics, queues, plugins.
 
-    Nothing in the store changes; another process may be writing it. Damage in the middle of a log
-    is found by --scan alone, which needs no plugin; without it only the log's end is looked at.
-    Ends with code 1 where the log ends in damage, or --scan finds some in it.
+    Nothing in the store changes; another process may be writing it. Only --scan finds damage in
+    the middle of a log, and it needs no plugin; otherwise only the end of the log is checked.
+    Ends with code 1 if the log ends in damage, or if --scan finds damage.
     """
     from reput_cli.plugins.states import states_of
 

@@ -33,14 +33,14 @@ Examples:
 def losses(path: str, as_json: bool) -> None:
     r"""List the ranges of the log at PATH that cannot be read any more, oldest loss first.
 
-    "filled": records that say so are there now, and the log goes on after them. "cut": the log
-    ended there. "skipped": nothing was changed, and readers pass over it. Changes nothing.
-    Messages that a queue leads to and that the log, whose end a crash has taken, has not any more
-    are listed as GONE, with the queue offsets that they had.
+    "filled": filler records took the place of the damage, and the log continues after them.
+    "cut": the log ended there. "skipped": nothing was changed, and readers skip it. Changes
+    nothing. Messages that a queue refers to but that a crash removed from the end of the log
+    are listed as GONE, with their queue offsets.
 
-    The list has what openings and reads have found. Damage that was not read yet, such as bytes
-    that changed in a closed store, is not in it: `reput info PATH --scan` reads all of the log and
-    lists it.
+    The list has the damage that openings and reads have found. It does not have damage that
+    nothing has read yet, such as bytes that changed in a closed store: `reput info PATH --scan`
+    reads the whole log and lists all damage.
     """
     from reput_cli.kit.output import print_json
 

@@ -92,17 +92,17 @@ def _command_of_authors(name: str) -> click.Command:
 def plugins(path: str | None, plan: bool, removed: str | None, yes: bool, as_json: bool) -> None:
     r"""List the installed plugins: what they do, the hooks that they implement, their options.
 
-    With PATH list the plugins of the store there: how far each has seen the log, how fast it is,
-    and what went wrong, also while another process has the store open. Installed is not active: a
-    store uses the plugins that it was made with, or was given since.
+    With PATH list the plugins of that store: their progress in the log, their speed and their
+    errors, also while another process has the store open. An installed plugin is not active
+    yet: a store uses the plugins that it was created with, or that were added since.
 
-    With --remove the store forgets a plugin, also one that is not installed any more: its options,
-    and how far it came. Its files stay, and what deletes them is said. Added again, it derives
-    everything from the log again.
+    With --remove the store no longer uses a plugin, which need not be installed any more: its
+    options and its progress are removed. Its files stay, and the output shows how to delete
+    them. If you add it later, it derives everything from the log again.
 
-    For authors: `reput plugins new NAME` makes the folder of a new plugin, and `reput plugins check
-    NAME` checks an installed one; --help after these words says more. A store in a directory named
-    new or check is ./new or ./check.
+    For authors: `reput plugins new NAME` creates the folder of a new plugin, and `reput plugins
+    check NAME` checks an installed plugin; see their --help. A store in a directory named new
+    or check is ./new or ./check.
     """
     from reput_cli.kit.enginefacts import engine_document, engine_line
 

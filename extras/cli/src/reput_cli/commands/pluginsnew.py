@@ -31,7 +31,7 @@ Examples:
 @json_option("one document")
 @with_debug
 def new(name: str, directory: str | None, as_json: bool) -> None:
-    r"""Make the folder of a plugin NAME: sources, entry point, tests, matrix.
+    r"""Create the folder of a plugin NAME: sources, entry point, tests, matrix.
 
     The plugin is a table that counts messages, and passes the rules for all plugins at once. Change
     its columns and its rows, and run its tests again.

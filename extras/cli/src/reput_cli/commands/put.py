@@ -161,10 +161,10 @@ def put(
 ) -> None:
     r"""Store each line of standard input as a message of TOPIC in the store at PATH.
 
-    With --json-lines each line is an object that may hold body, body_encoding (utf-8, base64, hex),
-    tags, keys, properties, queue_id, flag, sys_flag, born_timestamp, born_host and reconsume_times;
-    empty lines are passed over. What `reput cat --json` prints can be put again; what of it is the
-    store's to give is not taken over, which is said at the end.
+    With --json-lines each line is an object that may have body, body_encoding (utf-8, base64,
+    hex), tags, keys, properties, queue_id, flag, sys_flag, born_timestamp, born_host and
+    reconsume_times; empty lines are ignored. The output of `reput cat --json` can be put again;
+    fields that the store assigns are ignored, and a note at the end lists them.
     """
     from reput_cli.messages import putinput
 

@@ -50,14 +50,14 @@ def rebuild(
 ) -> None:
     r"""Build the files of each PLUGIN of the store at PATH again from the log.
 
-    Without PLUGIN: of all plugins that keep nothing but what follows from the log. The files that
-    are there stay in use until the new ones are complete; no other process may have the store
-    open for writing. What is built is, byte for byte, what the plugins write while messages
+    Without PLUGIN: of all plugins whose files follow from the log alone. The existing files
+    stay in use until the new ones are complete; no other process may have the store open for
+    writing. The new files are, byte for byte, the files that the plugins write while messages
     arrive.
 
-    With --check the new files are only compared with those that are there; exit code 1 says that
-    some differ, 7 that there was nothing to compare. What does not follow from the log, such as
-    units of messages that it has lost with its head, is not compared, and the output says so.
+    With --check the new files are only compared with the existing files; exit code 1 means that
+    some differ, 7 that no file could be compared. Entries that do not follow from the log, such
+    as units of messages whose log files were removed, are not compared, and the output says so.
 
     A store that only RocketMQ has written does not say which options its plugins have. Give those
     that are not the usual ones, like the delays of the broker's messageDelayLevel:

@@ -25,8 +25,9 @@ Examples:
 def resume(path: str, plugin: str, timeout: float, as_json: bool) -> None:
     r"""Let PLUGIN of the store at PATH go on: one that was suspended, that failed or that halted.
 
-    It goes on where it stopped and catches up beside the others. A process that has the store open
-    is asked to do it; if there is none, it happens when the store is opened for writing.
+    The plugin continues where it stopped and catches up beside the others. If a process has the
+    store open, the command sends it a request; otherwise the plugin continues when the store is
+    opened for writing.
     """
     from reput.storefiles import RESUME
     from reput_cli.kit.output import print_json

@@ -25,8 +25,9 @@ Examples:
 def suspend(path: str, plugin: str, timeout: float, as_json: bool) -> None:
     r"""Give PLUGIN of the store at PATH no messages until it is resumed.
 
-    It keeps its place in the log and its files; the others go on. A process that has the store open
-    is asked to do it, and it stays so when the store is closed and opened again.
+    The plugin keeps its place in the log and its files; the other plugins continue. If a
+    process has the store open, the command sends it a request. The plugin stays suspended when
+    the store is closed and opened again.
     """
     from reput.storefiles import SUSPEND
     from reput_cli.kit.output import print_json

@@ -78,21 +78,21 @@ def repair(
     limit: int,
     as_json: bool,
 ) -> None:
-    """Make a sound copy of the damaged store at PATH in NEW_DIRECTORY.
+    """Build a valid copy of the damaged store at PATH in NEW_DIRECTORY.
 
-    All of the log is read and verified. What is damaged is filled, so that RocketMQ and reput read
-    past it, and noted in the ledger, with topic, queue, queue offset and keys as far as headers,
-    queues and the key index tell. Queues, index and everything else that is derived are made
-    again. Files that are missing, short, doubled, renamed or of another store are put right.
-    PATH is not changed, unless --in-place is given.
+    Reads and verifies the whole log. Fills damage, so that RocketMQ and reput skip it, and
+    records it in the ledger, with topic, queue, queue offset and keys as far as headers, queues
+    and the key index have them. Rebuilds queues, index and all other derived files. Repairs
+    files that are missing, short, duplicated, renamed or from another store. Does not change
+    PATH, except with --in-place.
 
-    No process may have the store open for writing. A repair that was interrupted leaves a
-    directory that nothing opens as a store: give the same command again, or, after --in-place,
-    --undo.
+    No process may have the store open for writing. An interrupted repair leaves a directory
+    that nothing opens as a store: run the same command again, or, after --in-place, use --undo.
 
-    Exit code 0: nothing is known to be lost; 7: done, but the log and derived files contradict each
-    other, or a file of config/ was left out or comes from its backup; 8: done, but messages are
-    lost; with --dry-run also 1: something is to be done, and no message is known to be lost.
+    Exit code 0: no message is known to be lost; 7: done, but the log and derived files
+    contradict each other, or a file of config/ was left out or comes from its backup; 8: done,
+    but messages are lost; with --dry-run also 1: the store needs a repair, and no message is
+    known to be lost.
     """
     from reput_doctor.commands.verify import quiet
 

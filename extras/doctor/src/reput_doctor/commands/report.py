@@ -80,10 +80,10 @@ def report(
 ) -> None:
     r"""Report what the store at PATH holds, and what in it waits, hangs or is damaged.
 
-    Messages and bytes by topic, queue and hour; sizes and ages; how far consumer groups are behind;
-    delayed messages; transactions without an end; retries and dead letters; places of plugins;
-    damage of the log. Reads the whole log once, on all cores, with every checksum; needs no plugin
-    and changes nothing, also while another process writes. Ends with code 1 if the log is damaged.
+    Messages and bytes by topic, queue and hour; sizes and ages; lag of consumer groups; delayed
+    messages; open transactions; retries and dead letters; progress of plugins; damage of the
+    log. Reads the whole log once, on all cores, with every checksum; needs no plugin and
+    changes nothing, also while another process writes. Ends with code 1 if the log is damaged.
     """
     from reput_doctor.reporting.making import make_report
 

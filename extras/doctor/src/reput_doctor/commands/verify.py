@@ -81,12 +81,12 @@ def verify(
 ) -> None:
     """Check the store at PATH: every record, every derived file, config, and small files.
 
-    Lists all damage: file and position, what was found and expected, which messages are touched,
-    and what to do. Nothing in the store changes. A process may be writing it; then its log is
-    checked as far as it reaches, and derived files are not.
+    Lists all damage: file and position, values found and expected, affected messages, and the
+    next step. Nothing in the store changes. If a process is writing the store, the command
+    checks the log up to its end, but not the derived files.
 
-    Exit code 0: healthy; 7: somebody should look; 1: damage that can be made good from the log; 8:
-    messages are lost.
+    Exit code 0: healthy; 7: something needs attention; 1: damage that can be repaired from the
+    log; 8: messages are lost.
     """
     from reput_doctor.commands.printing import print_report
     from reput_doctor.commands.steps import Steps

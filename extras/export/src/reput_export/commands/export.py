@@ -140,8 +140,9 @@ def export(
 ) -> None:
     """Write the messages of the stores at PATH to the directory OUT.
 
-    OUT appears in one step when all is written. With --incremental it grows: each run adds a
-    directory with what is new, in one step, too. A store may be written meanwhile.
+    OUT appears in one step when all files are written. With --incremental each run adds a
+    directory with the new messages to it, also in one step. Another process may write the store
+    meanwhile.
     """
     from reput_cli.kit import ProgressBar, print_json
 

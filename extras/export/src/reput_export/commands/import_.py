@@ -24,10 +24,11 @@ __all__ = ["import_"]
 def import_(
     source: str, store: str, file_size: int | None, no_dispatch: bool, as_json: bool
 ) -> None:
-    """Make the new store PATH of the messages in OUT, each queue in its order.
+    """Build the new store PATH from the messages in OUT, each queue in its order.
 
-    OUT is what `reput export` wrote, also in increments: Parquet, JSON lines or CSV; or other files
-    with columns that messages have. Hosts, times, keys, tags and properties are kept.
+    OUT is a directory that `reput export` wrote, also in increments: Parquet, JSON lines or
+    CSV; or other files with columns of messages. Hosts, times, keys, tags and properties are
+    kept.
     """
     import attrs
 

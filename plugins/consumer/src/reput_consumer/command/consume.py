@@ -56,11 +56,11 @@ def consume(
     max_count: int | None,
     as_json: bool,
 ) -> None:
-    r"""Print what GROUP has not consumed of TOPIC yet, and count it as consumed.
+    r"""Print the messages of TOPIC that GROUP has not consumed, and record them as consumed.
 
-    Ends after the messages that are there now. A message counts as consumed when it is printed, so
-    the next call goes on after it. Nobody may write the store at PATH meanwhile; `reput cat` reads
-    beside a writer, and changes nothing.
+    Ends after the messages that exist now. A message is consumed when it is printed, so the
+    next call continues after it. No other process may write the store at PATH meanwhile; `reput
+    cat` reads beside a writer, and changes nothing.
     """
     from reput_cli.kit import check_store, escape_text
     from reput_consumer.command.opening import changing_groups, require_topic

@@ -69,8 +69,8 @@ def resend(
 ) -> None:
     r"""Put copies of dead letters into the retry topic of GROUP, in the store at PATH.
 
-    Only that group gets them, as if they had never failed. The dead letters themselves stay where
-    they are until the log loses them. Nobody may write the store meanwhile.
+    Only that group gets them, as if they had never failed. The dead letters themselves stay
+    until retention removes them. No other process may write the store meanwhile.
     """
     from reput_cli.kit import confirm, format_count, print_json
     from reput_consumer.command.opening import changing_groups, reading_groups

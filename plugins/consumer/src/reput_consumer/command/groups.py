@@ -40,8 +40,8 @@ Examples:
 def groups(path: str, group: str | None, seconds: float | None, as_json: bool) -> None:
     r"""Show how far consumer groups are in the store at PATH, one of them queue by queue.
 
-    Another process may write the store, and consume from it: what it has saved is shown, which is
-    some five seconds old, and who its members are now.
+    Another process may write the store and consume from it: the command shows the offsets that
+    it has saved, which are about five seconds old, and its current members.
     """
     from reput_cli.kit import print_json
     from reput_consumer.command.opening import reading_groups

@@ -40,9 +40,9 @@ def reset_offset(
 ) -> None:
     r"""Move GROUP to another place in TOPIC, in the store at PATH.
 
-    A time means the first message stored then or later; a queue offset is moved into the bounds of
-    each queue. Nobody may write the store meanwhile: a program whose consumers are running calls
-    reset_offsets of its plugin.
+    A time means the first message stored at or after it; a queue offset is moved into the
+    bounds of each queue. No other process may write the store meanwhile: a program with running
+    consumers calls reset_offsets of its plugin.
     """
     from reput_cli.kit import check_store, confirm, escape_text, print_json
     from reput_consumer.command.opening import changing_groups, require_topic

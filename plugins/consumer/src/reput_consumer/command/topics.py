@@ -74,9 +74,9 @@ def alter(path: str, topic: str, queues: int | None, perm: str | None, as_json: 
 def delete(path: str, topic: str, is_sure: bool, as_json: bool) -> None:
     r"""Delete TOPIC in the store at PATH, with what groups have read of it.
 
-    Groups and brokers see none of its messages any more, also after `reput rebuild`; messages that
-    are put later make the topic anew. The log keeps the old ones until it loses its head, and
-    `reput cat` shows them. Nobody may write the store meanwhile.
+    Groups and brokers no longer see its messages, also after `reput rebuild`; messages that are
+    put later create the topic again. The log keeps the old messages until retention removes
+    them, and `reput cat` shows them. No other process may write the store meanwhile.
     """
     from reput_cli.kit import (
         ExitCode,

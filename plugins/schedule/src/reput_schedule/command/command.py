@@ -43,7 +43,7 @@ Examples:
 @json_option("one document")
 @with_debug
 def schedule(path: str, as_json: bool) -> None:
-    """Show what waits in the store at PATH to be delivered: by delay level, by time, and next.
+    """Show the messages in the store at PATH that wait for delivery, by level and time.
 
     Nothing in the store changes; another process may be writing it, whose deliveries of the last
     second may not show yet.

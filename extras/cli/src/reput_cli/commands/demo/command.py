@@ -82,9 +82,10 @@ Examples:
 def demo(directory: str | None, count: int, as_json: bool) -> None:
     r"""Try everything on a copy of a store that Apache RocketMQ wrote.
 
-    Unpacks the store, shows what is in it, appends messages, dispatches them to the consume
-    queues, reads everything back through those, compares it with what Java said and with what was
-    put, and prints the rates. The directory stays. Ends with code 1 where a comparison fails.
+    Unpacks the store, shows its content, appends messages, dispatches them to the consume
+    queues, reads everything back through the queues, compares it with Java's answers and with
+    the appended messages, and prints the rates. Keeps the directory. Ends with code 1 if a
+    comparison fails.
     """
     from reput_cli.commands.demo.readback import check
     from reput_cli.kit import demostore
