@@ -111,12 +111,12 @@ class StoreAccess(Protocol):
     def put_many(self, messages: Sequence[Message]) -> BatchReceipt:
         """Store messages in their order, after the `reput_put` of the other plugins.
 
-        Does not wait for the disk, whatever the store's option ``flush``; `flushed_offset` tells
+        Does not wait for the disk, whatever the store's option ``flush``; `flushed_offset` says
         when the messages are on disk.
 
         Raises:
             PutError: as for `reput.Store.put_many`. Messages that fit into one log file are stored
-                as a whole, and then none of them is; otherwise `stored_count` of the error tells
+                as a whole, and then none of them is; otherwise `stored_count` of the error says
                 how many are.
         """
         ...

@@ -25,7 +25,7 @@ __all__ = ["StoreContext"]
 
 @attrs.frozen(kw_only=True)
 class StoreContext:
-    """What the store tells a plugin at opening; one object per plugin and opening."""
+    """What the store gives a plugin at opening; one object per plugin and opening."""
 
     plugin: str
     """Name of the plugin that this context was made for."""

@@ -68,7 +68,7 @@ def reput_recover(max_physical_offset: int, progress: int) -> int:  # type: igno
 
     Args:
         max_physical_offset: end of the valid log; after a failed flush of the plugin, the offset up
-            to which its files are sound, though the log goes on.
+            to which its files are valid, though the log goes on.
         progress: physical offset below which the plugin's files were complete and flushed, as far
             as the store knows; never beyond ``max_physical_offset``.
 

@@ -1,6 +1,6 @@
-"""The store: opens, closes, puts and reads, by means of the rooms below it.
+"""The store: opens, closes, puts and reads, by means of the packages below it.
 
-This room composes the others. It must not know a format. It is no door: its door is `reput`.
+This package composes the others. It must not know a format. Its public names are in `reput`.
 """
 
 from __future__ import annotations

@@ -102,7 +102,7 @@ class Store(QueueReads):
             TypeError: ``message`` is no `reput.Message`.
             MessageIllegalError: a field that cannot be stored (`MessageTooLargeError` for sizes).
             PropertiesSizeError: the encoded properties are over 32,767 bytes.
-            CreateMappedFileError: no room for another file; nothing was stored.
+            CreateMappedFileError: no space for another file; nothing was stored.
             ServiceNotAvailableError: the store is closed (`StoreClosedError`) or read-only
                 (`ReadOnlyStoreError`), or its disk failed.
             FlushDiskTimeoutError: stored, but not on disk within ``flush_timeout_ms``.
@@ -115,7 +115,7 @@ class Store(QueueReads):
         """Store many messages in their order, much faster than one by one.
 
         All messages are checked first: when one is refused, none is stored. If the disk fills up
-        meanwhile, the messages that fitted stay stored: the error's `stored_count` tells how many
+        meanwhile, the messages that fitted stay stored: the error's `stored_count` says how many
         of the first messages these are, and its `stored` where they are. Put only the others again.
 
         With ``flush="sync"`` the call returns when all messages are on disk, whatever their
@@ -124,12 +124,12 @@ class Store(QueueReads):
         Args:
             messages: the messages, as objects or as columns.
             whole: whether all messages are stored or none, also where the disk fills up. They are
-                stored in one log file, whose room is made before the first byte is written.
+                stored in one log file, whose space is allocated before the first byte is written.
             wait: False if several calls are to share one wait for the disk: `BatchReceipt.wait` of
                 the last one covers all of them.
 
         Raises:
-            MessageTooLargeError: ``whole`` is asked for, and no log file has room for them.
+            MessageTooLargeError: ``whole`` is asked for, and no log file has space for them.
             PutError: as for `put`.
             TypeError: ``messages`` are neither messages nor columns.
         """
@@ -222,7 +222,7 @@ class Store(QueueReads):
                 the log; `fed_offset` is where they end.
             DivergedError: the master has other bytes at an offset than this store. The master's are
                 copied to ``reput/lost+found``, and every later call raises this error, too.
-            CreateMappedFileError: no room for another file; feed again from `fed_offset` on.
+            CreateMappedFileError: no space for another file; feed again from `fed_offset` on.
             ServiceNotAvailableError: the store is closed (`StoreClosedError`) or read-only
                 (`ReadOnlyStoreError`), or its disk failed.
             TypeError: an argument of a wrong type.
@@ -382,7 +382,7 @@ class Store(QueueReads):
         self._writing().resume(text_argument("plugin", plugin))
 
     def dead_letters(self, plugin: str) -> list[DeadLetter]:
-        """Return the messages that a plugin failed on and that its policy ``"skip"`` passed over.
+        """Return the messages that a plugin failed on and that its policy ``"skip"`` skipped.
 
         Raises:
             PluginError: it is not active.
@@ -518,7 +518,7 @@ class Store(QueueReads):
         Raises:
             ServiceNotAvailableError: flushing failed, but everything is closed; or another thread
                 is closing the store, and has not ended after ``timeout``.
-            TypeError: ``timeout`` is no number; the store stays open.
+            TypeError: ``timeout`` is not a number; the store stays open.
         """
         if is_forked(self):
             return  # called by a method that was bound before the fork: `atexit`, an `ExitStack`

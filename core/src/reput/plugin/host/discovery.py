@@ -65,7 +65,7 @@ class InstalledPlugin:
         Raises:
             PluginError: the class cannot be imported, or is no plugin.
         """
-        # An import runs a stranger's code, which may raise anything, SystemExit included.
+        # An import runs a third party's code, which may raise anything, SystemExit included.
         try:
             found = self.entry_point.load()
         except KeyboardInterrupt:

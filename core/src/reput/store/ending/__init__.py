@@ -1,4 +1,4 @@
 """Ends an open store: on request, when the interpreter exits, or in a forked child.
 
-This room closes in an order that loses nothing. It must not open anything.
+This package closes in an order that loses nothing. It must not open anything.
 """

@@ -2,7 +2,7 @@ r"""`StoreLock`: the writer's lock on a store, and which process holds it.
 
 The lock is the operating system's, on the first byte of the file ``lock``, where RocketMQ takes its
 lock, too. It belongs to the open file and not to the process (`Disk.lock`), so that reading the
-file in the writer's process, to copy the store, does not release it. The system does not tell which
+file in the writer's process, to copy the store, does not release it. The system does not say which
 process holds such a lock, so the holder writes this into the file, after RocketMQ's four letters:
 
     LOCK <process id> <when the process began>\n
@@ -222,10 +222,10 @@ class StoreLock:
 
 
 def _began(pid: int) -> int | None:
-    """Return when a process began, in the system's ticks, to tell apart processes of one number.
+    """Return when a process began, in the system's ticks, to distinguish processes of one number.
 
     Returns:
-        0 if the system does not tell; None if there is no such process.
+        0 if the system does not say; None if there is no such process.
     """
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:

@@ -37,14 +37,14 @@ class Problems:
         is_refused: whether a problem is an error, as for a writer.
 
     Attributes:
-        told: takes a problem as a text; None if a problem is an error.
+        reporter: takes a problem as a text; None if a problem is an error.
         pass_over: takes the error of a file that a reader can do without; None likewise.
     """
 
     def __init__(self, *, is_refused: bool) -> None:
         self._is_refused = is_refused
         self._texts: list[str] = []
-        self.told: Callable[[str], None] | None = None if is_refused else self.tell
+        self.reporter: Callable[[str], None] | None = None if is_refused else self.report
         self.pass_over: Callable[[OSError], None] | None = None if is_refused else self._pass_over
 
     @property
@@ -52,7 +52,7 @@ class Problems:
         """All problems as texts, in the order in which they were found."""
         return tuple(self._texts)
 
-    def tell(self, problem: str) -> None:
+    def report(self, problem: str) -> None:
         """Note a problem, once."""
         if problem not in self._texts:  # some files are read more than once
             self._texts.append(problem)
@@ -91,7 +91,7 @@ class Problems:
         except (CorruptFileError, OSError) as error:
             if self._is_refused or isinstance(error, UnsafePathError):
                 raise
-            self.tell(f"the store's plugins and options are not known: {error}")
+            self.report(f"the store's plugins and options are not known: {error}")
             return None
 
     def look_for_damaged_notes(
@@ -115,15 +115,15 @@ class Problems:
         plugins = self.noted(records.names, none)
         for path, is_sound in _notes_of(root, disk, ledger, records, plugins, places):
             is_there = self.noted(functools.partial(disk.exists, path), False)
-            if is_there and not self.noted(is_sound, True) and not self._is_told(path):
-                self.tell(f"{path}: damaged, and what it says is passed over")
+            if is_there and not self.noted(is_sound, True) and not self._is_reported(path):
+                self.report(f"{path}: damaged, and what it says is passed over")
 
     def _pass_over(self, error: OSError) -> None:
         if isinstance(error, UnsafePathError):
             raise error  # not damage: the user decides whether links are followed
-        self.tell(f"{error.filename}: cannot be read, and is passed over: {error.strerror}")
+        self.report(f"{error.filename}: cannot be read, and is passed over: {error.strerror}")
 
-    def _is_told(self, path: str) -> bool:
+    def _is_reported(self, path: str) -> bool:
         return any(path in problem for problem in self._texts)
 
 
@@ -135,7 +135,7 @@ def _notes_of(
     plugins: Iterable[str],
     places: Iterable[ProgressFile],
 ) -> list[Note]:
-    """Return the path of each note, with a function that tells whether the existing file is sound.
+    """Return each note's path, with a function that returns whether the existing file is valid.
 
     Args:
         root: the store's directory.

@@ -100,8 +100,8 @@ def open_store(
             `Store.flush` and `Store.close`, all on the caller's thread and always in the same
             order.
         follow_links: whether symbolic links below the store's directory are followed, wherever they
-            lead. Only for links that you made yourself: in a store from a stranger, a link makes a
-            writer change the file that it leads to. ``path`` itself may always be a link.
+            lead. Only for links that you made yourself: in a store of unknown origin, a link makes
+            a writer change the file that it leads to. ``path`` itself may always be a link.
         master: makes a new or empty store a replica, which takes no puts but the bytes of a
             master's log (`Store.feed`); the text names the master in errors, for instance
             ``"broker-a at 10.0.0.7:10911"``. The store stays a replica, also when it is opened

@@ -248,7 +248,7 @@ def configure(request: OpenRequest, manifest: Manifest | None, problems: Problem
         for name in [name for name in names if isinstance(name, str) and name not in by_name]:
             names.remove(name)
             sections = {key: options for key, options in sections.items() if key != name}
-            problems.tell(
+            problems.report(
                 f"the store's plugin {name!r} is not installed, so what it keeps is not shown "
                 f"({how_to_install(name)})"
             )
@@ -289,7 +289,7 @@ def find_files(
     noted = {} if locked.manifest is None else locked.manifest.config.get(LOG_SECTION, {})
     directory, size = request.path("commitlog"), noted.get("file_size", 0)  # 0: the files' own size
     files = MappedFileQueue(directory, size, request.disk, pool)
-    files.load(writable=request.writable, damaged=locked.problems.told)
+    files.load(writable=request.writable, damaged=locked.problems.reporter)
     if not files.bases:
         files = MappedFileQueue(directory, settings.log.file_size, request.disk, pool)
     if request.master is not None and (locked.manifest is None or locked.manifest.master is None):
@@ -386,7 +386,7 @@ def examine(
         problems.look_for_damaged_notes(root, disk, ledger, locked.records, noting)
         lost = problems.noted(lambda: _lost_head(LogHead.of(root, disk), locked, files), None)
         if lost is not None and ledger.note(lost):
-            problems.tell(
+            problems.report(
                 f"the log begins at {lost.end_offset} instead of {lost.start_offset}: {lost.detail}"
             )
     is_replica = settings.master is not None

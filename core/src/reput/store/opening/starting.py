@@ -64,11 +64,11 @@ def start_reading(
         settings.installed,
     )
     point = StoreAccessPoint(active)
-    floors = QueueFloors(request.root, request.disk, damaged=locked.problems.told)
+    floors = QueueFloors(request.root, request.disk, damaged=locked.problems.reporter)
     _open_plugins(_opener(request, locked, log, board, floors, point), locked, settings, found)
     for name, each in board.runners.items():
         if each.is_broken:
-            locked.problems.tell(f"the plugin {name!r} cannot be used: {each.last_error}")
+            locked.problems.report(f"the plugin {name!r} cannot be used: {each.last_error}")
     active.use(plugins)
     holds = RecordedHolds(board.runners)
     parts = OpenParts(request.root, request.disk, log, active, Writes(log, active), holds)
@@ -208,7 +208,7 @@ def _opener(
         floors,
         point.wake,
         point.renew_interest,
-        (lambda text: None) if request.writable else locked.problems.tell,
+        (lambda text: None) if request.writable else locked.problems.report,
     )
 
 
