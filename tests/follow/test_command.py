@@ -122,6 +122,25 @@ def test_a_signal_ends_it_in_order_and_the_next_start_goes_on(tmp_path, master, 
     assert once(run, path, master).code == 0
 
 
+def test_a_killed_follower_goes_on_with_whole_records(tmp_path, run, log_bytes):
+    path = tmp_path / "store"
+    log = FakeLog(log_bytes[:60_001])  # inside of a record, as most places are
+    with FakeMaster(log, seed=7) as master:
+        with process(path, master, "--json", "--plugins", "consumequeue,index") as follower:
+            lines_until(follower, lambda line: line["fed_offset"] == len(log.data))
+            follower.kill()
+        master.append(log_bytes[len(log.data) :])
+        outcome = once(run, path, master)
+
+    assert outcome.code == 0, outcome
+    with reput.open(path, mode="r") as store:
+        assert bytes_of(store) == log_bytes
+        found = [
+            len(store.query(f"topic-{at % 3}", f"k{at}").messages) for at in range(0, 1_200, 7)
+        ]
+    assert set(found) == {1}
+
+
 def test_metrics_are_served_beside_those_of_the_store(tmp_path, master):
     options = ("--json", "--metrics", "127.0.0.1:0", "--plugins", "consumequeue")
     with process(tmp_path / "store", master, *options) as follower:
