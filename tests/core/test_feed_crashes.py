@@ -181,6 +181,7 @@ def test_a_record_that_a_crash_has_torn_is_fed_again_and_is_no_loss(tmp_path):
 
     with open_replica(tmp_path / "torn", QuickDisk()) as store:
         assert store.log.max_physical_offset == master.ends[1]
+        assert store.log.last_record_offset == 0
         assert log_of(store) == master.data[: master.ends[1]]
     check_left(tmp_path / "torn", master, master.ends[1], master.ends[1])
 
@@ -252,3 +253,36 @@ def test_promoted_in_the_middle_of_a_blank_it_puts_there(tmp_path):
 
 def open_replica_again(root):
     return reput.open(root, plugins=(), disk=QuickDisk(), threads=False)
+
+
+def changed_after_a_kill(tmp_path, master, position, data):
+    """A replica that was killed with all records in its log, and whose bytes were changed."""
+    with open_replica(tmp_path / "replica", QuickDisk()) as store:
+        store.feed(0, master.data[: master.end])
+        shutil.copytree(tmp_path / "replica", tmp_path / "killed")
+    with open(tmp_path / "killed" / "commitlog" / f"{0:020d}", "r+b") as file:
+        file.seek(position)
+        file.write(data)
+    return tmp_path / "killed"
+
+
+def test_damage_ends_the_log_also_where_sound_records_follow(tmp_path):
+    master = Master.make(tmp_path / "master", [20, 300, 60, 30])
+    body = master.data.index(b"B" * 150)  # of the second record
+    root = changed_after_a_kill(tmp_path, master, body, b"-")
+
+    with open_replica(root, QuickDisk()) as store:
+        assert store.log.max_physical_offset == master.ends[1]
+        assert [loss.action for loss in store.losses()] == ["cut"]
+    check_left(root, master, master.ends[1], master.ends[1])
+
+
+def test_a_run_that_a_kill_has_interrupted_is_no_loss(tmp_path):
+    master = Master.make(tmp_path / "master", [20, 300, 60, 30])
+    root = changed_after_a_kill(tmp_path, master, master.ends[2], bytes(4))  # its size comes last
+
+    with open_replica(root, QuickDisk()) as store:
+        assert store.log.max_physical_offset == master.ends[2]
+        assert store.losses() == []
+    assert not list((root / "reput").glob("lost+found/*"))
+    check_left(root, master, master.ends[2], master.ends[2])
