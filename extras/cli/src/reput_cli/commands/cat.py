@@ -112,9 +112,9 @@ def cat(
     r"""Print the messages of TOPIC in the store at PATH, in the order in which they were stored.
 
     Nothing in the store changes; another process may be writing it. On the terminal, characters
-    that do not print are shown as escapes (\n, \x1b). A message that the log has lost is one line on
-    stderr, or with --json an object with "hole": true; the command then ends with code 1. Parts of
-    the store that cannot be used are listed first, on stderr and with --json as objects
+    that do not print are shown as escapes (\n, \x1b). A message that the log has lost is one line
+    on stderr, or with --json an object with "hole": true; the command then ends with code 1. Parts
+    of the store that cannot be used are listed first, on stderr and with --json as objects
     {"problem": "..."}.
     """
     topic = one_topic(topic, topic_named)
