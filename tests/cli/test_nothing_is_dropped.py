@@ -147,4 +147,4 @@ def test_lines_that_stand_for_lost_messages_are_counted(store):
     done = _run("put", store, "orders", "--json-lines", given=given)
 
     assert (done.exit_code, _bodies(store)) == (0, [b"one", b"two"])
-    assert "1 of the lines stood for lost messages" in done.stderr
+    assert "1 of the lines described lost messages" in done.stderr

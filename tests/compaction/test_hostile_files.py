@@ -133,7 +133,7 @@ def test_damage_that_the_log_cannot_mend_is_a_hole_and_nothing_is_compacted(tmp_
         assert len(found) == 59
         assert [hole.queue_offset for hole in holes] == [found_gap(found)]
         assert path.name in holes[0].reason
-        with pytest.raises(CorruptFileError, match="nothing of this queue is compacted"):
+        with pytest.raises(CorruptFileError, match="this queue is not compacted"):
             store.plugin("compaction").compact()
         assert "t/0" in store.report()["plugins"]["compaction"]["failures"]
         assert bodies(store) == (found, holes)

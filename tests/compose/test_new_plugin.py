@@ -96,8 +96,8 @@ def test_a_new_plugin_passes_its_tests_in_a_fresh_environment(tmp_path, fresh, c
         ("../up", "small letters"),
         ("class", "no word of Python"),
         ("_a", "no _ in front"),
-        ("testing", "taken"),
-        ("json", "taken"),
+        ("testing", "in use"),
+        ("json", "in use"),
         ("words", None),
     ],
 )

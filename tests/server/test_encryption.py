@@ -210,7 +210,7 @@ def test_files_that_cannot_be_used_are_named_with_what_to_do(serve, files, tmp_p
         ({"key": str(letter)}, letter, "no private key"),
         ({"key": files.client}, files.client, "the key is not that of the certificate"),
         ({"key": str(locked)}, locked, "openssl pkey -in"),
-        ({"client_ca": str(letter)}, letter, "name a PEM file of certificates"),
+        ({"client_ca": str(letter)}, letter, "name a PEM file of CA certificates"),
     ):
         with pytest.raises(CertificateError, match=said) as error:
             serve_again(serve, files.tls(**options))

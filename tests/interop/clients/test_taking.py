@@ -93,7 +93,7 @@ def test_what_is_in_order_comes_in_order(client: Program, broker: LocalBroker):
         assert of_queue == [f"{queue_id} {at}" for at in range(10)]
 
 
-@pytest.mark.scenario("In order: what is refused holds its queue", "java go")
+@pytest.mark.scenario("In order: a refused message holds its queue", "java go")
 def test_a_refused_message_comes_again_before_the_next(client: Program, broker: LocalBroker):
     put(broker, "1", "once 2", "3")
 
@@ -176,7 +176,7 @@ def shared(client: Program, broker: LocalBroker, names: list[str]) -> None:
     raise AssertionError(f"not shared: { ({name: len(rows) for name, rows in seen.items()}) }")
 
 
-@pytest.mark.scenario("What is refused comes again later", "java go node")
+@pytest.mark.scenario("A refused message is redelivered later", "java go node")
 def test_a_refused_message_comes_again(client: Program, broker: LocalBroker):
     put(broker, "once 1", "2")
     client.listen("one", "billing", "orders")
@@ -199,7 +199,7 @@ def again_of(client: Program, broker: LocalBroker, body: str) -> list[Row]:
     raise AssertionError(f"it has not come again: {found}")
 
 
-@pytest.mark.scenario("What is refused too often is a dead letter", "java go node")
+@pytest.mark.scenario("A message refused too often becomes a dead letter", "java go node")
 def test_what_fails_becomes_a_dead_letter(client: Program, broker: LocalBroker):
     put(broker, "fail 1")
     client.listen("one", "billing", "orders", max_reconsume=1)

@@ -61,7 +61,7 @@ def test_who_does_not_know_yet_is_asked(client: Program, broker: LocalBroker):
     assert visible(broker, 1) == ["unknown commit"]
 
 
-@pytest.mark.scenario("Transactions: who does not know is asked again", "java go")
+@pytest.mark.scenario("Transactions: a producer without an answer is asked again", "java go")
 def test_who_never_knows_is_asked_again_and_again(client: Program, broker: LocalBroker):
     send(client, "unknown unknown")
 

@@ -214,26 +214,29 @@ class Feeding:
         if self._blank_to > start:
             self._continue_blank(piece, file_end)
             return len(piece)
+        fed_to = self.fed_offset + len(piece)
         if self._held:
             self._held += piece
-            self.fed_offset += len(piece)
             if len(self._held) < self._needed:
+                self.fed_offset = fed_to
                 return len(piece)
             window = np.frombuffer(bytes(self._held), np.uint8)
         else:
             window = np.frombuffer(piece, np.uint8)
-            self.fed_offset += len(piece)
         result = self._decoder.decode(window, start, file_end)
         batch = result.batch
         size = int(batch.start[-1] + batch.size[-1]) if len(batch) else 0
         if size:
             self._publish(start, window[:size], start + int(batch.start[-1]))
         self._held, self._needed = bytearray(window[size:]), result.needed_size - size
+        # Only now: another thread that sees the offset finds the records below it in the log.
         if result.end == End.BLANK:
-            rest = memoryview(self._held)
-            self.fed_offset, self._held = start + size, bytearray()
+            rest, self._held = memoryview(self._held), bytearray()
+            self.fed_offset = start + size
             self._continue_blank(rest, file_end)
-        elif result.end != End.WINDOW:
+            return len(piece)
+        self.fed_offset = fed_to
+        if result.end != End.WINDOW:
             finding = batch.finding
             reason = "zeros, where a record should begin" if finding is None else str(finding)
             raise CorruptFeedError(start + size, f"{log.master} sent no valid record: {reason}")
