@@ -16,10 +16,10 @@ CEILINGS = {
     "put": 9,
     "put sync": 28,
     "dispatch": 127,
-    "flush": 207,
+    "flush": 197,
     "read": 39,
-    "close": 229,
-    "open": 795,
+    "close": 222,
+    "open": 794,
     "open after a kill": 1_126,
 }
 SCRIPT = Path(__file__).parents[1] / "support/hops.py"

@@ -141,11 +141,14 @@ class ProgressFile:
         sequence = self._sequence + 1
         slot = _slot(sequence, progress)
         position = sequence % 2 * _SLOT_STRIDE
-        if not self.disk.exists(self.path):
+        try:
+            if slots:
+                self._write(slot, position)
+        except FileNotFoundError:  # somebody has removed it
+            slots = []
+        if not slots:
             # Complete from the first moment: a reader would take an empty file for damaged.
             self.disk.replace(self.path, bytes(position) + slot)
-        else:
-            self._write(slot, position)
         self._sequence, self._slots = sequence, [progress, *slots[:1]]
 
     def _write(self, slot: bytes, position: int) -> None:

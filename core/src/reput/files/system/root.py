@@ -29,7 +29,7 @@ _STEP: Final = (
     | os.O_DIRECTORY
     | os.O_NOFOLLOW
 )
-_NO_NAMES: Final = ("", ".", "..")
+NO_NAMES: Final = ("", ".", "..")
 ALLOWED: Final = (
     "where links are meant to be, allow them: follow_links=True of reput.open, --follow-links of "
     "the command line"
@@ -137,7 +137,7 @@ class StoreRoot:
         """
         above, _, name = path.rpartition(os.sep)
         directory = self.held.get(above)
-        if directory is not None and name not in _NO_NAMES:
+        if directory is not None and name not in NO_NAMES:
             return directory, name
         names = self.names(path)
         if self.follow_links or not names:

@@ -16,7 +16,7 @@ from typing import NoReturn, Protocol, Self
 
 from reput.errors import UnsafePathError
 from reput.files.system.flushing import heart
-from reput.files.system.root import ANYWHERE, Descriptor, StoreRoot, link_at
+from reput.files.system.root import ANYWHERE, NO_NAMES, Descriptor, StoreRoot, link_at
 
 __all__ = ["Entry", "Tree", "is_absence"]
 
@@ -215,7 +215,11 @@ class Tree:
         if root.frozen_reason is not None:
             root.require_open()
         old, name = root.reach(source)
-        new, fresh = root.reach(target)
+        above, _, fresh = target.rpartition(os.sep)
+        if old is not None and source == f"{above}{os.sep}{name}" and fresh not in NO_NAMES:
+            new: Descriptor | None = old  # the same directory, which is reached once
+        else:
+            new, fresh = root.reach(target)
         for directory, each, path in ((old, name, source), (new, fresh, target)):
             if path in root.held:
                 root.drop(path)
