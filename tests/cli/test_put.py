@@ -26,6 +26,44 @@ def messages(path: Path) -> list[reput.MessageView]:
         return [batch.message(row) for batch in store.scan() for row in range(len(batch))]
 
 
+def test_each_body_of_the_command_line_is_a_message(run, plain_store) -> None:
+    path = plain_store()
+
+    outcome = run(
+        "put", path, "orders", "one", "two\nlines", "", "--tag", "paid", stdin=b"not read"
+    )
+
+    stored = messages(path)
+    assert outcome.code == ExitCode.OK
+    assert [(each.body, each.tags) for each in stored] == [
+        (b"one", "paid"),
+        (b"two\nlines", "paid"),
+        (b"", "paid"),
+    ]
+
+
+def test_a_body_may_be_an_object_of_json(run, plain_store) -> None:
+    path = plain_store()
+
+    outcome = run(
+        "put", path, "orders", "--json-lines", '{"body": "AA==", "body_encoding": "base64"}'
+    )
+
+    assert outcome.code == ExitCode.OK
+    assert [each.body for each in messages(path)] == [b"\0"]
+
+
+def test_bodies_and_a_file_exclude_each_other(run, plain_store, tmp_path) -> None:
+    path, file = plain_store(), tmp_path / "lines"
+    file.write_bytes(b"line\n")
+
+    outcome = run("put", path, "orders", "one", "--file", file)
+
+    assert outcome.code == ExitCode.USAGE
+    assert "BODY and --file exclude each other" in outcome.err
+    assert messages(path) == []
+
+
 def test_lines_become_messages_with_what_the_options_say(run, plain_store) -> None:
     path = plain_store()
 

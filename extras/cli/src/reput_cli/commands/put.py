@@ -1,4 +1,4 @@
-"""``reput put``: stores lines, or what lines of JSON describe, as messages."""
+"""``reput put``: stores lines, arguments, or objects in lines of JSON as messages."""
 
 from __future__ import annotations
 
@@ -59,7 +59,8 @@ def _property_pairs(
 
 _EXAMPLES = """\b
 Examples:
-  echo hello | reput put STORE greetings --create
+  reput put STORE greetings hello --create
+  echo hello | reput put STORE greetings
   reput put STORE orders --tag paid --property region=eu --file orders.txt
   reput cat STORE orders --json | reput put OTHER orders --json-lines --create
 """
@@ -68,6 +69,7 @@ Examples:
 @click.command(short_help="Store lines as messages.", epilog=_EXAMPLES)
 @path_argument
 @topic_arguments
+@click.argument("bodies", metavar="[BODY]...", nargs=-1)
 @click.option(
     "--file",
     metavar="FILE",
@@ -145,6 +147,7 @@ def put(
     path: str,
     topic: str | None,
     topic_named: str | None,
+    bodies: tuple[str, ...],
     file: BinaryIO,
     json_lines: bool,
     queue_id: int,
@@ -159,10 +162,10 @@ def put(
     config: str | None,
     as_json: bool,
 ) -> None:
-    r"""Store each line of standard input as a message of TOPIC in the store at PATH.
+    r"""Store each BODY, or each line of standard input, as a message of TOPIC in the store at PATH.
 
-    With --json-lines each line is an object that may have body, body_encoding (utf-8, base64,
-    hex), tags, keys, properties, queue_id, flag, sys_flag, born_timestamp, born_host and
+    With --json-lines each BODY or line is an object that may have body, body_encoding (utf-8,
+    base64, hex), tags, keys, properties, queue_id, flag, sys_flag, born_timestamp, born_host and
     reconsume_times; empty lines are ignored. The output of `reput cat --json` can be put again;
     fields that the store assigns are ignored, and a note at the end lists them.
     """
@@ -183,16 +186,20 @@ def put(
     make: Callable[..., Message | None] = putinput.message_of_line
     if json_lines:
         make = partial(putinput.message_of_json, left_out=left_out)
-    if file.isatty():
+    if bodies and _is_given("file"):
+        raise click.UsageError("BODY and --file exclude each other: give one")
+    if not bodies and file.isatty():
         warn("reading lines from the terminal; Ctrl-D ends")
     started = time.monotonic()
     stored = Stored()
     size = _ROCKETMQ_FILE_SIZE if like_rocketmq else file_size
     options = config if size is None else _with_file_size(path, config, size)
     opened = open_to_write(path, create=create, plugins=plugins or None, config=options)
-    with opened as store, ProgressBar("storing", _size_of(file), "bytes") as progress:
+    size_of_input = None if bodies else _size_of(file)
+    with opened as store, ProgressBar("storing", size_of_input, "bytes") as progress:
         try:
-            for lines in putinput.line_batches(file):
+            given = [[os.fsencode(body) for body in bodies]]
+            for lines in given if bodies else putinput.line_batches(file):
                 _store_lines(store, lines, lambda line: make(line, defaults), stored)
                 if sync and stored.receipt is not None:
                     stored.receipt.wait()
@@ -210,6 +217,11 @@ def put(
         print_json(stored.document(topic, seconds))
     else:
         print_stored(stored, path, topic, seconds)
+
+
+def _is_given(name: str) -> bool:
+    source = click.get_current_context().get_parameter_source(name)
+    return source is not click.core.ParameterSource.DEFAULT
 
 
 def _with_file_size(path: str, config: str | None, size: int) -> Mapping[str, Any] | str | None:
