@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
+from click.core import ParameterSource
 
 from reput_cli.kit.completing import complete_installed_plugin, complete_queue
 from reput_cli.kit.exitcodes import ExitCode
@@ -221,7 +222,7 @@ def put(
 
 def _is_given(name: str) -> bool:
     source = click.get_current_context().get_parameter_source(name)
-    return source is not click.core.ParameterSource.DEFAULT
+    return source is not ParameterSource.DEFAULT
 
 
 def _with_file_size(path: str, config: str | None, size: int) -> Mapping[str, Any] | str | None:

@@ -33,7 +33,8 @@ def delayed(
 
     Args:
         message: what to deliver, to its topic and queue.
-        level: a delay level of the store, 1 or more (1s 5s 10s 30s 1m 2m … 2h).
+        level: a delay level of the store, 1 or more (1s 5s 10s 30s 1m 2m … 2h). A store treats a
+            level above its last one as the last one, like RocketMQ.
         delay_ms: time to wait after the put, ms or a `timedelta`.
         deliver_at: delivery time, ms since the epoch or a `datetime` with a zone; a time that is
             over means at once.
