@@ -199,8 +199,8 @@ def put(
     size_of_input = None if bodies else _size_of(file)
     with opened as store, ProgressBar("storing", size_of_input, "bytes") as progress:
         try:
-            given = [[os.fsencode(body) for body in bodies]]
-            for lines in given if bodies else putinput.line_batches(file):
+            named = [[os.fsencode(body) for body in bodies]]
+            for lines in named if bodies else putinput.line_batches(file):
                 _store_lines(store, lines, lambda line: make(line, defaults), stored)
                 if sync and stored.receipt is not None:
                     stored.receipt.wait()
