@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import struct
+
 import pytest
 from compactedstores import many, open_store, put
 
 import reput
-from reput_testing import KillPoints, ManualClock
+from reput_testing import KillPoints, ManualClock, copy_store
 from reput_testing.effort import is_soak
 
 _LATER = 40 * 86_400_000  # ms
@@ -74,3 +77,39 @@ def test_whenever_it_is_killed_the_last_value_of_each_key_is_there(tmp_path, lif
             assert values(after) == expected
 
     assert disk.check_each(check, 12) > 3
+
+
+@pytest.mark.parametrize("damage", ["record", "size of the notes", "twin"])
+def test_an_opening_that_cuts_damage_and_is_killed_loses_no_message(tmp_path, damage):
+    """The files are cut before the store has noted from where on the plugin needs the log."""
+    entries = [(f"key-{number}", b"value %d" % number, 0, "t") for number in range(40)]
+    with open_store(tmp_path / "made") as store:
+        put(store, entries)
+        copy_store(store.root, tmp_path / "store")  # of a store that is not closed
+    damages = {
+        "record": ("compaction/compactionLog/t/0", lambda path: path.write_bytes(zeroed(path))),
+        "size of the notes": ("reput/compaction/t/0", lambda path: os.truncate(path, 64)),
+        "twin": ("compaction/compactionCq/t/0", lambda path: path.unlink()),
+    }
+    directory, work = damages[damage]
+    work(sorted((tmp_path / "store" / directory).glob("0*"))[-2])
+    disk = KillPoints(tmp_path / "store", tmp_path / "killed")
+
+    with disk.watching():
+        store = open_store(disk.root, disk=disk)
+    store.close()
+
+    def check(root, point):
+        with open_store(root) as after:
+            after.wait_dispatched()
+            assert values(after) == latest(entries)
+
+    assert disk.check_each(check, 200) > 10
+
+
+def zeroed(path):
+    """The bytes of a file of records, whose second record has none of its own any more."""
+    data = bytearray(path.read_bytes())
+    (size,) = struct.unpack_from(">i", data)
+    data[size + 8 : size + 60] = bytes(52)
+    return data

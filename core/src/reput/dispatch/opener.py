@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -96,7 +97,6 @@ class PluginOpener:
         Returns:
             Why the plugin cannot be used; None if it can.
         """
-        context = self._context(each.name, clean=clean and record.is_clean)
         low, end = self.log.min_physical_offset, self.log.max_physical_offset
         if record.cut_to is not None and self.writable:
             # After a failed flush the system may have dropped pages that it could not write, but
@@ -104,6 +104,8 @@ class PluginOpener:
             # valid.
             progress = max(min(progress, record.cut_to), low)
             end = min(end, progress)
+        lower = partial(self._lower_progress, file, progress)
+        context = self._context(each.name, lower, clean=clean and record.is_clean)
         hooks, position = each.hooks, None
         error: BaseException | str | None = None
         if hooks.open is not None or hooks.recover is not None:
@@ -116,10 +118,9 @@ class PluginOpener:
             error = f"reput_recover returned {position!r}, not an offset"
         if error is None:
             position = max(min(progress, position), low)
-            if self.writable and file is not None and position < progress:
-                # Before the first message comes again: after a crash the old progress must not
-                # stand over files that were being built again.
-                file.save(Progress(position))
+            # Before the first message comes again: after a crash the old progress must not stand
+            # over files that were being built again.
+            lower(position)
             if queue_offsets is not None:
                 error = self.make_ready(each, queue_offsets)
         if error is None:
@@ -152,7 +153,13 @@ class PluginOpener:
         path = os.path.join(self.root, OWN_DIRECTORY, "progress", name)
         return ProgressFile(path, self.disk, self.records.unreadable)
 
-    def _context(self, name: str, *, clean: bool) -> StoreContext:
+    def _lower_progress(self, file: ProgressFile | None, progress: int, offset: int) -> None:
+        if self.writable and file is not None and offset < progress:
+            file.save(Progress(max(offset, self.log.min_physical_offset)))
+
+    def _context(
+        self, name: str, lower_progress: Callable[[int], None], *, clean: bool
+    ) -> StoreContext:
         return StoreContext(
             plugin=name,
             root=self.root,
@@ -168,6 +175,7 @@ class PluginOpener:
             queue_floors=self.floors,
             note_loss=self._note_loss,
             note_problem=self.note_problem,
+            lower_progress=lower_progress,
             store=self.access(name),
             wake=lambda: self.wake(name),
             renew_interest=self.renew_interest,

@@ -69,6 +69,10 @@ class StoreContext:
     because it cannot be read. Call it in `reput_open` or `reput_recover`; the text begins with the
     file's path. Does nothing in a writable store, where the plugin logs a warning and writes the
     file again."""
+    lower_progress: Callable[[int], None] = attrs.field(default=lambda offset: None, repr=False)
+    """Records durably that the plugin needs the messages from a physical offset on. Call it in
+    `reput_recover` before you remove entries below ``progress``: otherwise a kill before the hook
+    has returned the lower offset loses these messages. Does nothing in a read-only store."""
     wake: Callable[[], None] = attrs.field(default=lambda: None, repr=False)
     """Has the plugin's `reput_work` called soon. Cheap, from any thread."""
     renew_interest: Callable[[], None] = attrs.field(default=lambda: None, repr=False)

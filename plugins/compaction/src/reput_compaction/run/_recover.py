@@ -96,6 +96,14 @@ class QueueRecovery:
             self._look_for_older()
         return max(self.needed, 0)
 
+    def _need(self, physical_offset: int) -> None:
+        """Have the log dispatched again from an offset; call it before anything is removed.
+
+        A process that is killed after the removal leaves files that look complete.
+        """
+        self.needed = min(self.needed, physical_offset)
+        self.context.lower_progress(self.needed)
+
     # ------------------------------------------------------------------ files
 
     def _drop_halves(self, pairs: list[Pair], halves: set[int]) -> None:
@@ -115,7 +123,7 @@ class QueueRecovery:
                 "after these messages; put the file back, or remove the one that is left",
             )
         if any(self._was_complete(base) for base in (*halves, *(pair.base for pair in behind))):
-            self.needed = self._log_begins
+            self._need(self._log_begins)
         for directory in self.queue.places:
             for base in sorted(bases_in(self.context.disk, directory), reverse=True):
                 if base in halves or base > first:
@@ -142,7 +150,7 @@ class QueueRecovery:
         directory = self.queue.places.notes
         for base in sorted(bases_in(self.context.disk, directory).keys() - bases):
             if self._was_complete(base):
-                self.needed = self._log_begins  # the pair itself was removed by hand
+                self._need(self._log_begins)  # the pair itself was removed by hand
             self.context.disk.remove(Pair.at(self.queue.places, base).notes.path)
             self.files.unflushed.named(directory)
 
@@ -310,7 +318,7 @@ class QueueRecovery:
             return
         logger.warning("cut damage file=%s messages_kept=%d", pair.log.path, count)
         before = self._end_before(pair, count, notes)
-        self.needed = min(self.needed, max(before, self._log_begins))
+        self._need(max(before, self._log_begins))
         self.queue.cut(pair, count)
         pair.lacks_notes = False
 
