@@ -344,3 +344,23 @@ def _last_record_end(store):
     """Where the log of a reader ends before the next file has a record."""
     last = store.log.last_record_offset
     return 0 if last < 0 else last + len(store.get(last).record)
+
+
+@pytest.mark.parametrize("size", [8, 9, 20, 60, 87, 88, 120])
+def test_a_short_blank_may_be_cut_anywhere(tmp_path, size):
+    """It may be shorter than the header of a record."""
+    with reput.open(tmp_path / "master", plugins=(), config=CONFIG) as store:
+        store.put(reput.Message("t", b""))
+        base = store.log.max_physical_offset  # of a record without a body
+        store.put(reput.Message("t", b"x" * (FILE_SIZE - 2 * base - size)))
+        blank = store.log.max_physical_offset
+        store.put_many([message(number) for number in range(3)])
+    assert blank == FILE_SIZE - size
+    data = log_of(tmp_path / "master")
+
+    for cut in (1, 4, 5, 7, 8):
+        with open_replica(tmp_path / str(cut)) as replica:
+            for start, end in [(0, blank + cut), (blank + cut, FILE_SIZE), (FILE_SIZE, len(data))]:
+                replica.feed(start, data[start:end])
+
+        assert log_of(tmp_path / str(cut)) == data, cut

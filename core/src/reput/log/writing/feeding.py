@@ -228,7 +228,9 @@ class Feeding:
         size = int(batch.start[-1] + batch.size[-1]) if len(batch) else 0
         if size:
             self._publish(start, window[:size], start + int(batch.start[-1]))
-        self._held, self._needed = bytearray(window[size:]), result.needed_size - size
+        self._held = bytearray(window[size:])
+        # A blank may be shorter than the header of a record: no more bytes follow in this file.
+        self._needed = min(result.needed_size, file_end - start) - size
         # Only now: another thread that sees the offset finds the records below it in the log.
         if result.end == End.BLANK:
             rest, self._held = memoryview(self._held), bytearray()
