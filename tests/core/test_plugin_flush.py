@@ -456,3 +456,35 @@ def test_every_file_beats_the_heart_of_the_call_whichever_thread_flushes_it(tmp_
 
 def _no_thread(self):
     raise RuntimeError("can't start new thread")
+
+
+class FailingFirst(SlowPlugin):
+    """One whose first flush fails, once it may return."""
+
+    @reput.hookimpl
+    def reput_flush(self):
+        super().reput_flush()
+        if len(self.flushed_to) == 1:
+            raise OSError(5, "the disk failed")
+
+
+def test_a_flush_that_waits_behind_one_that_fails_is_not_made(tmp_path):
+    slow = FailingFirst()
+    with open_with(tmp_path, slow, rules={"stall_ms": 60_000}) as store:
+        put(store, 5)
+        assert store.wait_dispatched(10)
+        older, _ = in_background(store.flush)
+        assert slow.inside.wait(10)
+        put(store, 5, 5)
+        assert store.wait_dispatched(10)
+
+        newer, _ = in_background(store.flush)
+        # The newer one waits in the plugin's queue while the older one fails.
+        flushes = store._parts.members.plugin_flusher._flushes["slow"]
+        until(lambda: flushes.wanted is not None)
+        slow.may_return.set()
+        older.join()
+        newer.join()
+
+        assert len(slow.flushed_to) == 1
+        assert progress_of(tmp_path, "slow") == 0

@@ -173,13 +173,13 @@ def test_a_segment_that_was_cut_is_noticed(tmp_path):
 
 @pytest.mark.parametrize("name", ["../../manifest.json", "x.arrow", ""])
 def test_a_segment_leads_nowhere_else(tmp_path, name):
-    with pytest.raises(SparkReputError, match="no name of a segment"):
+    with pytest.raises(SparkReputError, match="not a name of a segment"):
         list(read_segment(str(tmp_path), Segment(QUERY, 0, name, 1, 1), Disk()))
 
 
 @pytest.mark.parametrize("key", ["..", "a/b", "", "x" * 200])
 def test_a_query_leads_nowhere_else(tmp_path, key):
-    with pytest.raises(SparkReputError, match="no id of a query"):
+    with pytest.raises(SparkReputError, match="not an id of a query"):
         directory_of(str(tmp_path), key)
 
 

@@ -729,7 +729,7 @@ def test_an_intent_that_leads_out_of_its_directory_is_not_acted_on(tmp_path, clo
     facts["tasks"][0]["segments"][0]["name"] = "../../closed"
     path.write_text(json.dumps(facts))
 
-    with pytest.raises(SparkReputError, match="no name of a file"):
+    with pytest.raises(SparkReputError, match="not a name of a file"):
         write(root, [[AGAIN]])
 
 

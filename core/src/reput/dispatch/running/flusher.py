@@ -200,7 +200,8 @@ class PluginFlusher:
             if flushes.inside is not None:
                 raise InterruptedError("an earlier flush was interrupted: its result is not known")
             covered, flushes.wanted = flushes.wanted, None
-            if covered is None:  # requested twice, as a signal handler came between
+            # Requested twice, as a signal handler came between; or an earlier one has failed since.
+            if covered is None or flushes.has_failed:
                 return None
             flushes.inside = covered
         return covered, hook()

@@ -87,13 +87,14 @@ class ReputLoop:
     def _join(self, group: ReadGroup) -> bool:
         """Move quick plugins of ``group`` to the shared one; return whether ``group`` is empty."""
         with self.board.lock:
-            limit = self.feed.limit()
+            limit, is_moved = self.feed.limit(), False
             for each in group.runners:
                 is_quick = each.phase is Phase.RUNNING and each.figures.is_quick
                 if is_quick and each.position >= limit:
-                    each.group = self.shared
-            self.wake()
-            self._leave_empty()
+                    each.group, is_moved = self.shared, True
+            if is_moved:  # each group asks this when it is idle: two would wake each other for ever
+                self.wake()
+                self._leave_empty()
             return not group.runners
 
     def _look(self) -> bool:

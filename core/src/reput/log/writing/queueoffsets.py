@@ -112,8 +112,8 @@ class QueueFloors:
         Raises:
             OSError: the file cannot be written; the floors are unchanged.
         """
-        known = self.known
         with self._lock:
+            known = self.known
             risen = {key: offset for key, offset in offsets.items() if offset > known.get(key, 0)}
             if not risen:
                 return
