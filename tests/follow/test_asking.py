@@ -134,6 +134,13 @@ def test_nobody_listens():
             broker.facts()
 
 
+def test_a_host_name_that_is_not_valid_is_named():
+    with Broker(("a..b", 10911)) as broker, pytest.raises(BrokerError) as raised:
+        broker.facts()
+
+    assert str(raised.value) == "a..b:10911: 'a..b' is not a valid host name"
+
+
 def test_a_peer_that_is_no_broker_costs_neither_memory_nor_time():
     with socket.create_server(("127.0.0.1", 0)) as server:
 
@@ -179,6 +186,16 @@ def test_a_broker_without_a_master_is_named(master):
     ).encode()
 
     with pytest.raises(BrokerError, match="no master at the moment"):
+        master_address((parse_address(master.address),), "broker-a", 30)
+
+
+def test_a_masters_address_that_is_not_one_is_an_answer_that_cannot_be_used(master):
+    broker = {"brokerAddrs": {"0": "nonsense"}, "brokerName": "broker-a", "cluster": "shop"}
+    master.answers[106] = json.dumps(
+        {"brokerAddrTable": {"broker-a": broker}, "clusterAddrTable": {}}
+    ).encode()
+
+    with pytest.raises(BrokerError, match="the master of broker 'broker-a': 'nonsense' is not an"):
         master_address((parse_address(master.address),), "broker-a", 30)
 
 

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import select
+import struct
+import time
+
 import pytest
 from fakemaster import FILE_SIZE, FakeLog, FakeMaster
 from followers import WAIT, caught_up, ended, followed
@@ -10,13 +16,31 @@ from masterlogs import bytes_of, log_of
 import reput
 from reput.errors import ReplicaError, StoreLockedError
 from reput_follow import (
+    BrokerError,
     FollowConfig,
     FollowEndedError,
+    Follower,
     LogRange,
+    Source,
     State,
     open_replica,
 )
+from reput_follow.replication.connection import HaConnection
 from reput_follow.running.beginning import Own, first_report
+
+
+@contextlib.contextmanager
+def paused_follower(store, master, config, paused=lambda _: None, **options):
+    """A follower of ``master`` that calls ``paused`` with the seconds of each pause of 5 s or more,
+    instead of waiting."""
+    follower = Follower(store, Source.at(master.address), config, **options)
+    pause = follower._pause
+    follower._pause = lambda seconds: paused(seconds) if seconds >= 5.0 else pause(seconds)
+    follower.start()
+    try:
+        yield follower
+    finally:
+        follower.stop()
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -161,8 +185,6 @@ def test_an_observer_lets_time_pass_before_it_connects_to_a_master_that_waits(
         FakeMaster(log, config=options) as master,
         open_replica(tmp_path / "store", master.address, config, plugins=[]) as store,
     ):
-        from reput_follow import Follower, Source
-
         follower = Follower(store, Source.at(master.address), config)
         follower._pause = waits.append
         follower.start()
@@ -172,7 +194,203 @@ def test_an_observer_lets_time_pass_before_it_connects_to_a_master_that_waits(
     assert waits[0] == 5.0 or 5.0 in waits
 
 
+@pytest.mark.parametrize("begin", ["oldest", "latest", FILE_SIZE + 77])
+def test_an_empty_replica_lets_time_pass_before_a_report_that_names_what_it_lacks(
+    tmp_path, log, quick, begin
+):
+    path, waits = tmp_path / "store", []
+    config = quick(settle_time=5.0, acknowledge=True, begin=begin)
+    options = {"brokerRole": "SYNC_MASTER", "inSyncReplicas": 2}
+
+    def settled(store):
+        with paused_follower(store, master, config, waits.append) as follower:
+            caught_up(follower)
+        return waits.count(5.0)
+
+    with FakeMaster(log, config=options) as master:
+        with open_replica(path, master.address, config, plugins=[]) as store:
+            assert settled(store) == 1
+        with open_replica(path, master.address, config, plugins=[]) as store:
+            assert settled(store) == 1  # it has what its first report acknowledges
+
+
+def test_a_replica_flushes_what_it_has_before_its_first_report(tmp_path, log, quick):
+    config = quick(acknowledge=True, overlap=500)
+    with (
+        FakeMaster(log) as master,
+        open_replica(tmp_path / "store", master.address, config, plugins=[]) as store,
+    ):
+        store.feed(0, bytes(log.data))
+        with paused_follower(store, master, config):
+            assert master.wait_reports(1)[0] == log.end - 500
+
+
+# --------------------------------------------------------------------------- silence
+
+
+def test_a_transfer_that_comes_slowly_is_not_silence(tmp_path, log, quick, monkeypatch):
+    skew, reads = [0.0], [0]
+    read = HaConnection.read
+
+    def slow_read(self, seconds):
+        found = read(self, seconds)
+        skew[0] += 15.0  # as if the next bytes took so long
+        reads[0] += 1
+        return found
+
+    class SlowMaster(FakeMaster):
+        async def _send(self, writer, offset, limit, reading):
+            data = bytes(self.log.data[offset:])
+            frame = struct.pack(">qi", offset, len(data)) + data
+            size = len(frame) // 8 + 1
+            for at in range(0, len(frame), size):
+                before = reads[0]
+                writer.write(frame[at : at + size])
+                await writer.drain()
+                while reads[0] == before and not reading.done():
+                    await asyncio.sleep(0.001)
+            await reading
+
+    monkeypatch.setattr(HaConnection, "read", slow_read)
+    config = quick(silence=20.0, report_interval=1_000.0)
+    with (
+        SlowMaster(log) as master,
+        open_replica(tmp_path / "store", master.address, config, plugins=[]) as store,
+        paused_follower(
+            store, master, config, clock=lambda: time.monotonic() + skew[0]
+        ) as follower,
+    ):
+        state = follower.wait_state(State.FOLLOWING, State.MASTER_GONE, timeout=100 * WAIT)
+
+        assert state is State.FOLLOWING, follower.status()
+        assert bytes_of(store) == bytes(log.data)
+
+
+def test_a_long_flush_is_not_silence(tmp_path, log_bytes, quick, monkeypatch):
+    skew, flushes = [0.0], []
+    wait_flushed = reput.Store.wait_flushed
+
+    def slow_flush(self, offset, timeout=None):
+        found = wait_flushed(self, offset, timeout)
+        connection = follower._connection
+        if connection is not None:
+            select.select([connection._socket], [], [], WAIT)  # the master goes on meanwhile
+            skew[0] += 1_000.0
+            flushes.append(offset)
+        return found
+
+    monkeypatch.setattr(reput.Store, "wait_flushed", slow_flush)
+    config = quick(acknowledge=True, silence=20.0)
+    with (
+        FakeMaster(FakeLog(log_bytes[:50_000])) as master,
+        open_replica(tmp_path / "store", master.address, config, plugins=[]) as store,
+    ):
+        follower = Follower(
+            store, Source.at(master.address), config, clock=lambda: time.monotonic() + skew[0]
+        )
+        follower.start()
+        try:
+            master.wait_reports(2)
+            master.append(log_bytes[50_000:])
+            master.wait_report(len(log_bytes), seconds=20)
+        finally:
+            follower.stop()
+
+    assert len(flushes) > 1
+    assert len(master.reports) == 1
+
+
 # --------------------------------------------------------------------------- what ends it
+
+
+@pytest.mark.parametrize("is_empty", [False, True])
+def test_a_master_that_removes_its_first_file_meanwhile_is_asked_again(
+    tmp_path, log_bytes, quick, is_empty
+):
+    path, config = tmp_path / "store", quick(settle_time=5.0, allow_stalls=True)
+    options = {"brokerRole": "SYNC_MASTER", "inSyncReplicas": 2}
+    log = FakeLog(log_bytes[: FILE_SIZE + 3_000])
+    with FakeMaster(log, config=options) as master:
+        if not is_empty:
+            with followed(path, master, quick()) as (_, follower):
+                caught_up(follower)
+
+        def remove(seconds):
+            if seconds == 5.0 and not log.base:
+                log.data, log.base = bytearray(log_bytes[FILE_SIZE:]), FILE_SIZE
+
+        with (
+            open_replica(path, master.address, config) as store,
+            paused_follower(store, master, config, remove) as follower,
+        ):
+            caught_up(follower)
+
+            assert store.log.min_physical_offset == (FILE_SIZE if is_empty else 0)
+            assert bytes_of(store) == log_bytes[store.log.min_physical_offset :]
+    first, second = (each[0] for each in master.reports[-2:])
+    assert first < FILE_SIZE == second
+
+
+def test_a_host_name_that_is_not_valid_is_tried_again(tmp_path, log, quick):
+    with FakeMaster(log) as master:
+        config = quick(ha_address="a..b:10912")
+        with followed(tmp_path / "store", master, config) as (_, follower):
+            assert follower.wait_state(State.MASTER_GONE, timeout=WAIT) is State.MASTER_GONE
+            assert "'a..b' is not a valid host name" in follower.status().text
+    with pytest.raises(BrokerError, match=r"'a\.\.b' is not a valid host name"):
+        open_replica(tmp_path / "other", "a..b:10911", quick())
+    assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.parametrize("method", ["_follow_once", "_ask_range"])
+def test_an_error_that_was_not_expected_ends_it_with_a_state(
+    tmp_path, log, quick, monkeypatch, caplog, method
+):
+    def fail(*_):
+        raise ZeroDivisionError("of a test")
+
+    monkeypatch.setattr(Follower, method, fail)
+    with FakeMaster(log) as master, followed(tmp_path / "store", master, quick()) as (_, follower):
+        error = ended(follower)
+
+    assert error.state is State.STORE_FAILED
+    assert "ZeroDivisionError: of a test" in error.reason
+    assert [each.exc_info[0] for each in caplog.records if each.exc_info] == [ZeroDivisionError]
+
+
+def test_a_master_that_moves_is_waited_for_where_it_is(tmp_path, log_bytes, quick):
+    config = quick(ask_timeout=5.0)
+    first, second = FakeMaster(FakeLog(log_bytes[:3_000])), FakeMaster(FakeLog(log_bytes))
+    with FakeMaster(FakeLog()) as server, first, second:
+        server.answers[106] = first._body(106)
+        source = Source.named(server.address, "broker-a")
+        with open_replica(tmp_path / "store", source, config, plugins=[]) as store:
+            follower = Follower(store, source, config)
+            follower.start()
+            try:
+                assert follower.wait_state(State.FOLLOWING, timeout=WAIT) is State.FOLLOWING
+                old = follower._broker
+                ask, asked = old.log_range, []
+
+                def moving():
+                    # The first question of the wait finds the master gone, which then moves.
+                    asked.append(1)
+                    if len(asked) > 1:
+                        server.answers[106] = second._body(106)
+                    return ask()
+
+                first.stop()
+                old.log_range = moving
+                caught_up(follower)
+
+                assert bytes_of(store) == log_bytes
+                server.answers[106] = second._body(106).replace(second.address.encode(), b"none")
+                second.drop_connections()
+                follower.wait_state(State.MASTER_GONE, timeout=WAIT)
+                server.answers[106] = second._body(106)
+                assert follower.wait_state(State.FOLLOWING, timeout=WAIT) is State.FOLLOWING
+            finally:
+                follower.stop()
 
 
 def test_a_master_whose_tail_was_cut_and_grew_again_has_diverged(tmp_path, log_bytes, quick):
@@ -372,3 +590,23 @@ def test_a_time_that_is_over_is_no_error(tmp_path, log_bytes, quick):
             assert not follower.wait_caught_up(0.0)
             master.wait_reports(1)
             assert not follower.wait_caught_up(0.02)
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_a_first_record_that_is_not_valid_is_told_and_taken_once_it_is(
+    tmp_path, log_bytes, quick, is_restarted
+):
+    path = tmp_path / "store"
+    spoilt = bytearray(log_bytes)
+    spoilt[88] ^= 1
+    with FakeMaster(FakeLog(bytes(spoilt))) as master:
+        with followed(path, master, quick()) as (_, follower):
+            assert ended(follower).state is State.CORRUPT
+        if is_restarted:
+            with followed(path, master, quick()) as (_, follower):
+                assert ended(follower).state is State.CORRUPT
+        master.log.data[88] ^= 1
+        with followed(path, master, quick()) as (store, follower):
+            caught_up(follower)
+
+            assert bytes_of(store) == log_bytes

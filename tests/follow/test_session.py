@@ -23,7 +23,7 @@ def test_an_observer_reports_what_it_wants_once_and_then_nothing():
     observer = session(acknowledge=False)
 
     assert observer.begin(700, 100.0) == struct.pack(">q", 700)
-    observer.received(900, 101.0)
+    observer.received(900)
     assert observer.report(900, 104.9) is None
     assert observer.report(900, 105.0) == NOTHING
     assert observer.report(900, 109.9) is None
@@ -33,7 +33,7 @@ def test_an_observer_reports_what_it_wants_once_and_then_nothing():
 def test_a_replica_reports_what_is_on_disk_at_once_and_again_in_time():
     replica = session(acknowledge=True)
     replica.begin(700, 100.0)
-    replica.received(900, 101.0)
+    replica.received(900)
 
     assert replica.report(700, 101.0) is None
     assert replica.report(850, 101.1) == struct.pack(">q", 850)
@@ -56,7 +56,7 @@ def test_a_master_that_sends_nothing_is_gone_after_a_time():
 
     assert not observer.is_silent(119.9)
     assert observer.is_silent(120.0)
-    observer.received(0, 120.0)
+    observer.heard(120.0)
     assert not observer.is_silent(139.9)
 
 

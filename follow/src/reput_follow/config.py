@@ -58,7 +58,8 @@ class FollowConfig:
     ask_timeout: float = _seconds(5.0)
     """Seconds for one question, and for a connection."""
     settle_time: float = _seconds(5.0, 0.0)
-    """Seconds that an observer lets pass before it connects to a master that waits for slaves: its
-    first report counts as an acknowledgement, and nobody waits that long."""
+    """Seconds that an observer, or an empty store, lets pass before it connects to a master that
+    waits for slaves: its first report counts as an acknowledgement, and no producer waits that
+    long."""
     overlap: int = attrs.field(default=64 << 10, validator=whole_between(1, 1 << 30))
     """Bytes of its own log that a follower has sent once more on each connection, to compare."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import socket
 from typing import Final
 
 from reput_follow.errors import AddressError
 
-__all__ = ["Address", "address_text", "parse_address", "parse_addresses"]
+__all__ = ["Address", "address_text", "connect", "parse_address", "parse_addresses"]
 
 Address = tuple[str, int]
 """Host and port."""
@@ -45,3 +46,19 @@ def address_text(address: Address) -> str:
     """Return ``HOST:PORT``."""
     host, port = address
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def connect(address: Address, timeout: float) -> socket.socket:
+    """Return a socket that is connected to ``address``.
+
+    Args:
+        address: of the peer.
+        timeout: seconds for the connection.
+
+    Raises:
+        OSError: there is no connection, or the host's name is not valid.
+    """
+    try:
+        return socket.create_connection(address, timeout)
+    except ValueError as error:  # of a name that no codec of host names takes, such as a..b
+        raise OSError(f"{address[0]!r} is not a valid host name") from error

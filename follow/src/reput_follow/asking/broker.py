@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Any, Final, Self
 
 from reput_follow.asking.facts import BrokerFacts, LogRange, facts_of, range_of
-from reput_follow.errors import BrokerError
-from reput_follow.peers import Address, address_text, parse_address
+from reput_follow.errors import AddressError, BrokerError
+from reput_follow.peers import Address, address_text, connect, parse_address
 from reput_remoting import (
     ClusterInfo,
     Command,
@@ -118,7 +118,7 @@ class Broker:
         deadline = self._clock() + self._timeout
         if self._socket is None:
             self._reader = FrameReader(header_size_max=_HEADER_SIZE_MAX)
-            self._socket = socket.create_connection(self.address, self._timeout)
+            self._socket = connect(self.address, self._timeout)
         self._opaque = self._opaque % 0x7FFF_FFFF + 1
         self._socket.settimeout(self._left(deadline))
         frame = Command(command.code, command.fields, command.body, self._opaque)
@@ -154,7 +154,7 @@ def master_address(name_servers: tuple[Address, ...], broker: str, timeout: floa
         timeout: seconds for each name server.
 
     Raises:
-        BrokerError: no name server answers, or it does not know such a master.
+        BrokerError: no name server answers, or it does not know such a master, or not its address.
     """
     failed: BrokerError | None = None
     for address in name_servers:
@@ -177,7 +177,10 @@ def master_address(name_servers: tuple[Address, ...], broker: str, timeout: floa
         if master is None:
             text = f"broker {broker!r} has no master at the moment, only slaves"
             raise BrokerError(server.name, text)
-        return parse_address(master)
+        try:
+            return parse_address(master)
+        except AddressError as error:  # it may know better when it is asked again
+            raise BrokerError(server.name, f"the master of broker {broker!r}: {error}") from error
     assert failed is not None
     raise failed
 

@@ -7,7 +7,7 @@ import socket
 from typing import Self
 
 from reput_follow.errors import BrokerError
-from reput_follow.peers import Address, address_text
+from reput_follow.peers import Address, address_text, connect
 from reput_follow.replication.frames import Transfer, TransferReader
 
 __all__ = ["HaConnection"]
@@ -28,9 +28,10 @@ class HaConnection:
         """
         self.name = address_text(address)
         self._timeout = timeout
+        self._why_aborted = ""
         self._reader = TransferReader(self.name)
         try:
-            self._socket = socket.create_connection(address, timeout)
+            self._socket = connect(address, timeout)
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         except OSError as error:
             raise BrokerError(self.name, f"HA port: {_reason_of(error)}") from error
@@ -53,8 +54,8 @@ class HaConnection:
         except OSError as error:
             raise BrokerError(self.name, f"HA port: {_reason_of(error)}") from error
 
-    def read(self, seconds: float) -> list[Transfer]:
-        """Return the transfers that have come; none if there are none in time.
+    def read(self, seconds: float) -> list[Transfer] | None:
+        """Return the transfers that are whole now; None if no byte came in time.
 
         Raises:
             BrokerError: the connection is lost.
@@ -64,15 +65,17 @@ class HaConnection:
             self._socket.settimeout(seconds)
             size = self._socket.recv_into(self._reader.room())
         except TimeoutError:
-            return []
+            return None
         except OSError as error:
             raise BrokerError(self.name, f"HA port: {_reason_of(error)}") from error
         if not size:
-            raise BrokerError(self.name, "HA port: the master closed the connection")
+            reason = self._why_aborted or "HA port: the master closed the connection"
+            raise BrokerError(self.name, reason)
         return self._reader.received(size)
 
-    def abort(self) -> None:
-        """End the connection; a `read` that waits on another thread ends with an error."""
+    def abort(self, reason: str = "") -> None:
+        """End the connection; a `read` that waits on another thread raises ``reason``."""
+        self._why_aborted = reason
         with contextlib.suppress(OSError):  # closed already
             self._socket.shutdown(socket.SHUT_RDWR)
 

@@ -33,9 +33,12 @@ class Session:
         self._reported_at = self._received_at = now
         return encode_report(wanted)
 
-    def received(self, end_offset: int, now: float) -> None:
-        """Note that bytes up to ``end_offset`` came, or a heartbeat."""
+    def heard(self, now: float) -> None:
+        """Note that bytes came, though they may be only a part of a transfer."""
         self._received_at = now
+
+    def received(self, end_offset: int) -> None:
+        """Note that transfers up to ``end_offset`` came whole."""
         self._end_offset = max(self._end_offset, end_offset)
 
     def report(self, flushed_offset: int, now: float) -> bytes | None:
@@ -53,7 +56,11 @@ class Session:
         return encode_report(self._reported if self.acknowledge else NOTHING_REPORTED)
 
     def is_silent(self, now: float) -> bool:
-        """Whether nothing came for so long that the master is gone, or the way to it."""
+        """Whether no byte came for so long that the master is gone, or the way to it.
+
+        Asked only after a read that found nothing: bytes may wait in the socket while the follower
+        does something else.
+        """
         return now - self._received_at >= self.silence
 
     def wait_seconds(self, now: float) -> float:

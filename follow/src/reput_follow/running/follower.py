@@ -101,12 +101,18 @@ class Follower:
         self._facts: BrokerFacts | None = None
         self._broker: Broker | None = None
         self._connection: HaConnection | None = None
+        self._wanted = 0
+        """Physical offset of the next byte that the connection is to bring."""
         self._received_size = self._connection_count = self._metadata_count = 0
         self._corrupt: tuple[int, int] = -1, 0  # an offset, and how often it was corrupt
         self._begun_at = {each.name: each.dispatched_to for each in store.plugins()}
         self._threads = [
-            threading.Thread(target=self._run, name="reput-follow", daemon=True),
-            threading.Thread(target=self._ask, name="reput-follow-ask", daemon=True),
+            threading.Thread(
+                target=self._work, args=(self._run,), name="reput-follow", daemon=True
+            ),
+            threading.Thread(
+                target=self._work, args=(self._ask,), name="reput-follow-ask", daemon=True
+            ),
         ]
 
     # ------------------------------------------------------------------ for callers
@@ -177,9 +183,7 @@ class Follower:
         with self._changed:
             if not self._wait_for(lambda: self._broker is not None, deadline):
                 return False
-            broker = self._broker
-        assert broker is not None
-        target = self._asked_end(broker, deadline)
+        target = self._asked_end(deadline)
         if target is None:
             return False
         with self._changed:
@@ -192,9 +196,12 @@ class Follower:
         """Whether the store has the log below an offset, as a master that was compared has it."""
         return self._state is State.FOLLOWING and self.store.fed_offset >= offset
 
-    def _asked_end(self, broker: Broker, deadline: float | None) -> int | None:
+    def _asked_end(self, deadline: float | None) -> int | None:
         """Return where the master's log ends; None if the time is over before it answers."""
         while True:
+            with self._changed:
+                broker = self._broker  # another one as soon as the master has moved
+            assert broker is not None
             try:
                 return broker.log_range().max_offset
             except BrokerError:  # gone for a moment
@@ -284,6 +291,16 @@ class Follower:
 
     # ------------------------------------------------------------------ the HA connection
 
+    def _work(self, work: Callable[[], None]) -> None:
+        """Do the work of a thread; whatever it raises ends the follower, with a state."""
+        try:
+            work()
+        except Exception as error:
+            logger.exception("follower failed source=%s", self.source)
+            reason = f"an error that was not expected: {type(error).__name__}: {error}"
+            advice = "please report it, with its traceback, which is in the log of this process"
+            self._end(FollowEndedError(State.STORE_FAILED, reason, advice))
+
     def _run(self) -> None:
         while not self._is_over():
             try:
@@ -325,6 +342,9 @@ class Follower:
         own = self._own()
         check_broker(facts, own, self.config)
         self._check_metadata()
+        if self.config.acknowledge:
+            # The first report acknowledges what is below it.
+            self.store.wait_flushed(self.store.log.max_physical_offset)
         own = self._own()
         found = broker.log_range()
         check_range(own, found)
@@ -333,8 +353,9 @@ class Follower:
             self._facts = facts
             self._meter.restart()
             self._meter.saw(self._clock(), found.max_offset, own.end_offset)
-        if facts.waits_for_slaves and not self.config.acknowledge:
-            # The first report acknowledges what is below it; nobody waits for that any more then.
+        if facts.waits_for_slaves and (own.is_empty or not self.config.acknowledge):
+            # The first report acknowledges what is below it, which an observer does not promise to
+            # keep, and an empty store does not have. No producer waits for that any more then.
             self._pause(self.config.settle_time)
         if self._is_over():
             return
@@ -344,6 +365,7 @@ class Follower:
             with self._changed:
                 self._connection = connection
                 self._connection_count += 1
+                self._wanted = wanted
                 self._trouble = ""  # the broker has answered
                 self._changed.notify_all()
             try:
@@ -383,7 +405,7 @@ class Follower:
             )
 
     def _feed_from(self, connection: HaConnection, wanted: int, own: Own) -> None:
-        config, clock, is_empty = self.config, self._clock, own.is_empty
+        config, clock = self.config, self._clock
         session = Session(config.acknowledge, config.report_interval, config.silence)
         connection.send(session.begin(wanted, clock()))
         following = wanted
@@ -392,19 +414,22 @@ class Follower:
             report = session.report(self.store.flushed_offset, now)
             if report is not None:
                 connection.send(report)
-            if session.is_silent(now):
-                raise BrokerError(connection.name, f"no byte came in {config.silence:.3g} s")
             transfers = connection.read(session.wait_seconds(now))
+            if transfers is None:
+                if session.is_silent(clock()):
+                    raise BrokerError(connection.name, f"no byte came in {config.silence:.3g} s")
+                continue
+            session.heard(clock())
             for transfer in transfers:
                 if transfer.physical_offset != following:
                     self._raise_jump(connection, transfer, following)
                 if self._is_over():
                     return
                 if transfer.data:
-                    self._feed(transfer, is_empty=is_empty)
-                    is_empty, following = False, transfer.end_offset
-                session.received(following, clock())
-                self._note(len(transfer.data), is_compared=following >= own.end_offset)
+                    self._feed(transfer)
+                    following = transfer.end_offset
+                session.received(following)
+                self._note(transfer, is_compared=following >= own.end_offset)
             if config.acknowledge and transfers:
                 # A replica's report promises that a loss of power costs none of it. What comes
                 # meanwhile is one larger batch.
@@ -415,10 +440,11 @@ class Follower:
             connection.name, 0, f"offset {transfer.physical_offset}", f"offset {following}"
         )
 
-    def _feed(self, transfer: Transfer, *, is_empty: bool) -> None:
+    def _feed(self, transfer: Transfer) -> None:
         offset, data = transfer.physical_offset, transfer.data
-        if is_empty and offset == 1:
-            # Offset 0 cannot be asked for. Its byte is the high one of a record's size, so 0.
+        if offset == 1 and not self.store.fed_offset:
+            # Offset 0 cannot be asked for. Its byte is the high one of a record's size, so 0. It is
+            # lacking as long as no record was taken, also if the file exists.
             offset, data = 0, b"\0" + data
         try:
             self.store.feed(offset, data)
@@ -431,9 +457,10 @@ class Follower:
                 raise FollowEndedError(State.CORRUPT, str(error), advice) from error
             raise
 
-    def _note(self, size: int, *, is_compared: bool) -> None:
+    def _note(self, transfer: Transfer, *, is_compared: bool) -> None:
         with self._changed:
-            self._received_size += size
+            self._received_size += len(transfer.data)
+            self._wanted = transfer.end_offset
             if is_compared and self._state is not State.FOLLOWING:
                 self._become(State.FOLLOWING, "")
             self._changed.notify_all()
@@ -477,6 +504,8 @@ class Follower:
                 self._changed.notify_all()
 
     def _ask_range(self, broker: Broker) -> None:
+        with self._changed:
+            connection = self._connection
         before = self._own()
         found = broker.log_range()
         after = self._own()
@@ -487,6 +516,14 @@ class Follower:
         with self._changed:
             self._meter.saw(self._clock(), found.max_offset, after.end_offset)
             self._changed.notify_all()
+            wanted, is_same = self._wanted, connection is self._connection
+        if connection is not None and is_same and wanted < found.min_offset:
+            # It would send heartbeats for ever. The store does not need these bytes, which were to
+            # be compared, or it is empty: the next report names an offset that the master has.
+            connection.abort(
+                f"the master removed its log below {found.min_offset} while offset {wanted} was "
+                "asked for"
+            )
 
     def _record_size(self, plugins: Sequence[PluginState]) -> float | None:
         """Return about how many bytes a record has, by what the plugins were given."""
