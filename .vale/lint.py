@@ -1,4 +1,4 @@
-"""Check the prose of the pages with Vale, by the rules in `.vale/Reput`; skip it without Go.
+"""Check the prose of the pages with Vale, by the rules in `.vale/Reput`; do nothing without Go.
 
 Vale is a Go program. It is built once, from its module, and kept in the cache of the user.
 """

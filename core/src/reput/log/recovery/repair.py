@@ -81,7 +81,7 @@ def repair(
         disk: file operations.
         config: has what is written into fillers.
         clean: whether the last writer closed the log, and so left nothing after its end.
-        is_replica: whether a record that was not written whole is no loss, as its master has it;
+        is_replica: whether a record that was not written whole is not a loss, as its master has it;
             and whether a part of a blank may stand after the end of a closed log.
 
     Returns:
