@@ -47,13 +47,19 @@ def is_read(peer):
     return (found.code, offset.code) == (0, 0) and len(found.body) > 1_000
 
 
+def wait_read(peer):
+    """Wait until the reput loop was there: its first files are created before the disk fails."""
+    while not is_read(peer):
+        pass
+
+
 def test_a_full_disk_refuses_sends_until_there_is_room_and_gives_what_it_has(tmp_path, caplog):
     disk = FaultyDisk()
     with served(tmp_path, disk) as peer:
         peer.ask(RequestCode.HEART_BEAT, body=wirescript.heartbeat())
         while send(peer).fields["queueOffset"] != "20":
             pass
-        peer.ask(RequestCode.PULL_MESSAGE, wirescript.pull())
+        wait_read(peer)
         disk.plan(1, error=errno.ENOSPC, lasting=True, operations=FULL)
         stored = refused = None
         while refused is None:
@@ -91,7 +97,7 @@ def test_a_failed_flush_ends_sending_for_good_and_the_answer_says_what_to_do(tmp
     with served(tmp_path, disk) as peer:
         for _ in range(20):
             assert send(peer).code == ResponseCode.SUCCESS
-        peer.ask(RequestCode.PULL_MESSAGE, wirescript.pull())
+        wait_read(peer)
         disk.plan(1, error=errno.EIO, lasting=False, operations={"flush"}, below="commitlog")
         refused = [send(peer) for _ in range(3)]
         assert is_read(peer)

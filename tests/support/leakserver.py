@@ -42,6 +42,9 @@ def main(path: str) -> None:
         with serving(store, anywhere) as server:
             print(server.address[1], flush=True)  # noqa: T201
             for _ in sys.stdin:
+                # Half messages that ended are kept until their op markers are written, up to 3 s.
+                store.plugin("transaction").settle()
+                store.wait_dispatched()
                 found = objects()
                 print(json.dumps({"memory": memory(), "objects": found}), flush=True)  # noqa: T201
 
