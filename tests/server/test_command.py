@@ -181,7 +181,7 @@ def answers_of(peer):
 def test_a_second_signal_ends_the_process_at_once():
     program = """if True:
         import os, signal
-        from reput_server.command.ending import Ending
+        from reput_cli.kit import Ending
         with Ending() as ending:
             ending.call(lambda: print("asked", flush=True))
             os.kill(os.getpid(), signal.SIGTERM)
@@ -195,7 +195,7 @@ def test_a_second_signal_ends_the_process_at_once():
 
 
 def test_a_signal_before_there_is_a_server_interrupts():
-    from reput_server.command.ending import Ending
+    from reput_cli.kit import Ending
 
     before = signal.getsignal(signal.SIGTERM)
     with pytest.raises(KeyboardInterrupt), Ending():

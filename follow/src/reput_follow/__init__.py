@@ -22,10 +22,6 @@ if TYPE_CHECKING:
     from reput_follow.errors import AddressError as AddressError
     from reput_follow.errors import BrokerError as BrokerError
     from reput_follow.errors import FollowError as FollowError
-    from reput_follow.errors import RefusedError as RefusedError
-    from reput_follow.errors import TransferError as TransferError
-    from reput_follow.replication.frames import Transfer as Transfer
-    from reput_follow.replication.frames import TransferReader as TransferReader
     from reput_follow.running.follower import Follower as Follower
     from reput_follow.running.follower import FollowStatus as FollowStatus
     from reput_follow.running.lag import Lag as Lag
@@ -47,12 +43,8 @@ _HOMES = {
     "Follower": "running.follower",
     "Lag": "running.lag",
     "LogRange": "asking.facts",
-    "RefusedError": "errors",
     "Source": "running.source",
     "State": "running.states",
-    "Transfer": "replication.frames",
-    "TransferError": "errors",
-    "TransferReader": "replication.frames",
     "following": "running.opening",
     "open_replica": "running.opening",
 }

@@ -6,7 +6,7 @@ import attrs
 
 from reput.errors import ReputError
 
-__all__ = ["AddressError", "BrokerError", "FollowError", "RefusedError", "TransferError"]
+__all__ = ["AddressError", "BrokerError", "FollowError"]
 
 
 class FollowError(ReputError):
@@ -32,32 +32,3 @@ class BrokerError(FollowError):
 
     def __str__(self) -> str:
         return f"{self.address}: {self.reason}"
-
-
-@attrs.define(eq=False, slots=False)
-class TransferError(FollowError):
-    """Bytes of the HA connection are not those of a master; the connection is closed."""
-
-    address: str
-    position: int
-    """Bytes from the beginning of the frame."""
-    found: str
-    expected: str
-
-    def __str__(self) -> str:
-        return (
-            f"{self.address}, byte {self.position} of a frame: found {self.found}, expected "
-            f"{self.expected}; is this the HA port of a broker?"
-        )
-
-
-@attrs.define(eq=False, slots=False)
-class RefusedError(FollowError):
-    """A broker that cannot be followed, or not in the way that was asked for."""
-
-    broker: str
-    reason: str
-    advice: str
-
-    def __str__(self) -> str:
-        return f"{self.broker}: {self.reason}; {self.advice}"

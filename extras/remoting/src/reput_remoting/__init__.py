@@ -48,11 +48,18 @@ if TYPE_CHECKING:
     from reput_remoting.errors import FrameError as FrameError
     from reput_remoting.errors import HeaderError as HeaderError
     from reput_remoting.errors import RemotingError as RemotingError
+    from reput_remoting.errors import TransferError as TransferError
     from reput_remoting.framing.answers import AnswerFrames as AnswerFrames
     from reput_remoting.framing.frames import FRAME_SIZE_MAX as FRAME_SIZE_MAX
     from reput_remoting.framing.frames import FrameReader as FrameReader
     from reput_remoting.framing.frames import HeaderKind as HeaderKind
     from reput_remoting.framing.frames import encode_frame as encode_frame
+    from reput_remoting.framing.replication import NOTHING_REPORTED as NOTHING_REPORTED
+    from reput_remoting.framing.replication import Transfer as Transfer
+    from reput_remoting.framing.replication import TransferReader as TransferReader
+    from reput_remoting.framing.replication import encode_report as encode_report
+    from reput_remoting.framing.replication import encode_transfer as encode_transfer
+    from reput_remoting.framing.replication import last_report as last_report
     from reput_remoting.headers.administration import AclVersionAnswer as AclVersionAnswer
     from reput_remoting.headers.administration import CloneOffsets as CloneOffsets
     from reput_remoting.headers.administration import ConsumeStatsOf as ConsumeStatsOf
@@ -161,6 +168,7 @@ _HOMES = {
     "Language": "peers",
     "MASTER_ID": "bodies.routes",
     "MemberGroup": "headers.names",
+    "NOTHING_REPORTED": "framing.replication",
     "NamespaceOf": "headers.names",
     "OffsetAnswer": "headers.offsets",
     "OffsetByTime": "headers.offsets",
@@ -198,6 +206,9 @@ _HOMES = {
     "TopicRoute": "bodies.routes",
     "TopicRouteOf": "headers.names",
     "TopicSettings": "bodies.registration",
+    "Transfer": "framing.replication",
+    "TransferError": "errors",
+    "TransferReader": "framing.replication",
     "UniqueKeys": "uniquekeys",
     "Unregister": "headers.members",
     "UnregisterBroker": "headers.names",
@@ -212,7 +223,10 @@ _HOMES = {
     "encode_batch": "bodies.batch",
     "encode_frame": "framing.frames",
     "encode_locked": "bodies.locks",
+    "encode_report": "framing.replication",
+    "encode_transfer": "framing.replication",
     "is_signed_with": "signature",
+    "last_report": "framing.replication",
     "parse_body": "bodies.loosejson",
     "queue_of": "bodies.queues",
     "read_header": "headers.fields",

@@ -6,7 +6,7 @@ import attrs
 
 from reput.errors import ReputError
 
-__all__ = ["BodyError", "FrameError", "HeaderError", "RemotingError"]
+__all__ = ["BodyError", "FrameError", "HeaderError", "RemotingError", "TransferError"]
 
 
 class RemotingError(ReputError):
@@ -58,3 +58,20 @@ class BodyError(RemotingError, ValueError):
 
     def __str__(self) -> str:
         return f"body ({self.body}), position {self.position}: {self.reason}"
+
+
+@attrs.define(eq=False, slots=False)
+class TransferError(RemotingError):
+    """Bytes of a replication's connection are not those of a master; it is to be closed."""
+
+    address: str
+    position: int
+    """Bytes from the beginning of the frame."""
+    found: str
+    expected: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.address}, byte {self.position} of a frame: found {self.found}, expected "
+            f"{self.expected}; is this the HA port of a broker?"
+        )

@@ -6,8 +6,7 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from reput_cli.kit import ExitCode, Failure, follows_links, show_log_lines
-from reput_follow.command.ending import Ending
+from reput_cli.kit import Ending, ExitCode, Failure, follows_links, show_log_lines
 
 if TYPE_CHECKING:
     from reput import Store
@@ -90,6 +89,7 @@ def _watch(
     from reput_follow.command.showing import shown
 
     seconds = _LIVE_SECONDS if sys.stderr.isatty() and not as_json else _QUIET_SECONDS
+    ending.call(lambda: None)  # it is looked at between two waits
     with shown(follower.store, as_json=as_json, metrics=metrics) as show:
         while not ending.is_asked:
             status = follower.status()

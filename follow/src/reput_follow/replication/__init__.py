@@ -1,1 +1,1 @@
-"""The HA connection: a master's log as frames, and reports of how far it was taken."""
+"""The HA connection: a socket, and when what is reported."""

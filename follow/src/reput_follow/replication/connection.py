@@ -8,7 +8,7 @@ from typing import Self
 
 from reput_follow.errors import BrokerError
 from reput_follow.peers import Address, address_text, connect
-from reput_follow.replication.frames import Transfer, TransferReader
+from reput_remoting import Transfer, TransferReader
 
 __all__ = ["HaConnection"]
 

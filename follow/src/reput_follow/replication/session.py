@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from reput_follow.replication.frames import NOTHING_REPORTED, encode_report
+from reput_remoting import NOTHING_REPORTED, encode_report
 
 __all__ = ["Session"]
 

@@ -20,7 +20,7 @@ from reput.errors import CorruptFeedError, DivergedError, FeedGapError, ReputErr
 from reput_follow.asking.broker import Broker
 from reput_follow.asking.facts import LogRange
 from reput_follow.config import FollowConfig
-from reput_follow.errors import BrokerError, FollowError, TransferError
+from reput_follow.errors import BrokerError, FollowError
 from reput_follow.peers import parse_address
 from reput_follow.replication.connection import HaConnection
 from reput_follow.replication.session import Session
@@ -28,14 +28,15 @@ from reput_follow.running.beginning import Own, check_broker, check_range, first
 from reput_follow.running.lag import Lag, LagMeter
 from reput_follow.running.metadata import save_metadata
 from reput_follow.running.states import FollowEndedError, State
+from reput_remoting import TransferError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from reput import PluginState, Store
     from reput_follow.asking.facts import BrokerFacts
-    from reput_follow.replication.frames import Transfer
     from reput_follow.running.source import Source
+    from reput_remoting import Transfer
 
 logger = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from reput_cli.kit import ExitCode, Failure, warn
 
 if TYPE_CHECKING:
     from reput import Store
-    from reput_server.command.ending import Ending
+    from reput_cli.kit import Ending
     from reput_server.config import ServerConfig
     from reput_server.server import Server
     from reput_server.wire.ports import Ports
@@ -48,7 +48,7 @@ def run(
     Raises:
         Failure: it cannot be served.
     """
-    from reput_server.command.ending import Ending
+    from reput_cli.kit import Ending
     from reput_server.command.opening import opened
     from reput_server.command.options import sections_of
     from reput_server.wire.ports import Ports

@@ -11,6 +11,7 @@ from reput.doors import door
 
 if TYPE_CHECKING:
     from reput_cli.kit.asking import confirm as confirm
+    from reput_cli.kit.ending import Ending as Ending
     from reput_cli.kit.escape import escape_text as escape_text
     from reput_cli.kit.exitcodes import ExitCode as ExitCode
     from reput_cli.kit.failures import Failure as Failure
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "CheckedPath": "options",
     "Column": "output",
+    "Ending": "ending",
     "ExitCode": "exitcodes",
     "Failure": "failures",
     "ProgressBar": "progressbar",

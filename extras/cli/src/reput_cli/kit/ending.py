@@ -1,10 +1,11 @@
-"""`Ending`: the first signal ends a server in order, a second one ends the process at once."""
+"""`Ending`: the first signal ends a command in order, a second one ends the process at once."""
 
 from __future__ import annotations
 
 import os
 import signal
 import sys
+import threading
 from collections.abc import Callable
 from types import FrameType, TracebackType
 from typing import Any, Final, Self
@@ -18,7 +19,7 @@ _BASE: Final = 128
 
 
 class Ending:
-    """What signals do, in a ``with`` block; the main thread's.
+    """What signals do in a ``with`` block of the main thread; nothing on another one.
 
     Until `call` is given there is nothing to end in order, and Ctrl-C interrupts as ever.
     """
@@ -28,13 +29,19 @@ class Ending:
         self._is_asked = False
         self._before: dict[int, Any] = {}
 
+    @property
+    def is_asked(self) -> bool:
+        """Whether a signal came."""
+        return self._is_asked
+
     def call(self, call: Callable[[], object]) -> None:
         """Have ``call`` called, between any two steps of the main thread, at the first signal."""
         self._call = call
 
     def __enter__(self) -> Self:
-        for number in _SIGNALS:
-            self._before[number] = signal.signal(number, self._take)
+        if threading.current_thread() is threading.main_thread():
+            for number in _SIGNALS:
+                self._before[number] = signal.signal(number, self._take)
         return self
 
     def __exit__(

@@ -1,4 +1,4 @@
-"""Frames of the HA connection: transfers come in wherever bytes are parted, and nothing else."""
+"""Frames of replication: transfers come in wherever bytes are parted, and nothing else."""
 
 from __future__ import annotations
 
@@ -9,8 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reput_follow import Transfer, TransferError, TransferReader
-from reput_follow.replication.frames import NOTHING_REPORTED, SIZE_MAX, encode_report
+from reput_remoting import (
+    NOTHING_REPORTED,
+    Transfer,
+    TransferError,
+    TransferReader,
+    encode_report,
+    encode_transfer,
+    last_report,
+)
+from reput_remoting.framing.replication import SIZE_MAX
 
 
 def frame(offset: int, data: bytes = b"") -> bytes:
@@ -86,3 +94,17 @@ def test_the_longest_transfer_fits():
 def test_reports_are_eight_bytes_and_an_observer_acknowledges_nothing():
     assert encode_report(5_242_880) == struct.pack(">q", 5_242_880)
     assert encode_report(NOTHING_REPORTED) == struct.pack(">q", -(2**50))
+
+
+@pytest.mark.parametrize(
+    ("size", "expected"),
+    [(0, (None, 0)), (7, (None, 0)), (8, (5, 8)), (23, (6, 16)), (24, (7, 24))],
+)
+def test_a_master_takes_the_last_whole_report(size, expected):
+    data = struct.pack(">qqq", 5, 6, 7)
+
+    assert last_report(data[:size]) == expected
+
+
+def test_a_transfer_is_its_header_and_the_bytes_of_the_log():
+    assert encode_transfer(1 << 40, 3) + b"abc" == frame(1 << 40, b"abc")

@@ -1,4 +1,4 @@
-"""Frames of the HA connection: reports of a follower, transfers of a master.
+"""Frames of replication, on a master's HA port: reports of a follower, transfers of a master.
 
 A report, all that a follower sends:
 
@@ -28,9 +28,16 @@ from typing import Final
 
 import attrs
 
-from reput_follow.errors import TransferError
+from reput_remoting.errors import TransferError
 
-__all__ = ["NOTHING_REPORTED", "Transfer", "TransferReader", "encode_report"]
+__all__ = [
+    "NOTHING_REPORTED",
+    "Transfer",
+    "TransferReader",
+    "encode_report",
+    "encode_transfer",
+    "last_report",
+]
 
 REPORT: Final = struct.Struct(">q")
 HEADER: Final = struct.Struct(">qi")  # physical offset, size
@@ -47,6 +54,29 @@ offset that was reported, and compare it with the ends of messages."""
 def encode_report(physical_offset: int) -> bytes:
     """Return the bytes of a report."""
     return REPORT.pack(physical_offset)
+
+
+def last_report(data: bytes | bytearray | memoryview) -> tuple[int | None, int]:
+    """Return the last whole report of a connection's bytes, and how many bytes are used up.
+
+    A master needs no other one, as each report stands for all before it.
+
+    Args:
+        data: what came, from the end of a report on; the rest belongs to the next one.
+
+    Returns:
+        The physical offset, None if no report is whole; and the size of all whole reports.
+    """
+    used = len(data) - len(data) % REPORT.size
+    if not used:
+        return None, 0
+    offset: int = REPORT.unpack_from(data, used - REPORT.size)[0]
+    return offset, used
+
+
+def encode_transfer(physical_offset: int, size: int) -> bytes:
+    """Return the header of a transfer, which ``size`` bytes of the log follow; 0: a heartbeat."""
+    return HEADER.pack(physical_offset, size)
 
 
 @attrs.frozen
