@@ -129,9 +129,11 @@ def test_times_are_counted_by_bounds():
 def test_times_of_puts_are_told_of_the_minute_before():
     times = PutTimes()
     times.begin(100.0)
-    times.end([99.9, 99.98], 100.02, failed_count=1)
+    times.end(100.02)
+    times.answered([99.9, 99.98], 100.02, failed_count=1)
     times.begin(101.0)
-    times.end([101.0], 101.0, failed_count=0)
+    times.end(101.0)
+    times.answered([101.0], 101.0, failed_count=0)
 
     before = times.text(102.0)
     after = times.text(165.0)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from reput_remoting import Command
     from reput_server.broker.context import BrokerContext
     from reput_server.broker.sending.together import SendsTogether
+    from reput_server.replicas.waits import Late
     from reput_server.wire.answering import AtOnce
     from reput_server.wire.contract import Connection, Request
 
@@ -256,11 +257,11 @@ class _SendAtOnce:
     def is_gone(self) -> bool:
         return False
 
-    def stored(self, places: Sequence[tuple[int, int]], late: str | None) -> None:
+    def stored(self, places: Sequence[tuple[int, int]], late: Late | None) -> None:
         command, (message,) = self.request.command, self.messages
         if late is None:
-            answer = self.room.frame_of(command.opaque, places[0], message.queue_id, self.key)
-            self.room.note(self.request, answer)
+            frame = self.room.frame_of(command.opaque, places[0], message.queue_id, self.key)
+            self.room.note(self.request, frame)
             return
         header = SendAnswer(
             msg_id=self.room.message_id(places[0][1]),
@@ -268,8 +269,8 @@ class _SendAtOnce:
             queue_offset=places[0][0],
             transaction_id=self.key,
         )
-        code = ResponseCode.FLUSH_DISK_TIMEOUT
-        self.room.note(self.request, command.answer(code, header, remark=late, more=TRACED))
+        answer = command.answer(late.code, header, remark=late.text, more=TRACED)
+        self.room.note(self.request, answer)
 
     def failed(self, error: Exception) -> None:
         self.room.note(self.request, refused(self.request.command, error))

@@ -135,8 +135,9 @@ class SendHandlers:
             queue_offset=stored.places[0][0],
             transaction_id=None if is_reply else found.get(KEY),
         )
-        code = ResponseCode.FLUSH_DISK_TIMEOUT if stored.late else ResponseCode.SUCCESS
-        return command.answer(code, header, remark=stored.late, more=TRACED)
+        if stored.late is None:
+            return command.answer(ResponseCode.SUCCESS, header, more=TRACED)
+        return command.answer(stored.late.code, header, remark=stored.late.text, more=TRACED)
 
     async def _destination(self, send: Send, version: int) -> tuple[str, int]:
         context, topic = self.context, send.topic

@@ -18,6 +18,7 @@ from reput.errors import PluginError, PutError, ServiceNotAvailableError
 from reput_remoting import ResponseCode
 from reput_server.broker.statistics.times import PutTimes
 from reput_server.errors import Refusal
+from reput_server.replicas.waits import Late
 
 if TYPE_CHECKING:
     from reput import BatchReceipt, Message, Receipt
@@ -33,7 +34,7 @@ _SLOW_SECONDS: Final = 0.05
 """A put that takes longer has waited for more than a processor that others use, too."""
 _SPARED_SECONDS: Final = 1.0
 
-Result = tuple[Sequence[tuple[int, int]], str | None] | Exception
+Result = tuple[Sequence[tuple[int, int]], Late | None] | Exception
 """Places and why they are late, as `Send.stored` takes them; or why there are none."""
 
 
@@ -60,17 +61,26 @@ class Send(Protocol):
         """Whether nobody wants it any more."""
         ...
 
-    def stored(self, places: Sequence[tuple[int, int]], late: str | None) -> None:
+    def stored(self, places: Sequence[tuple[int, int]], late: Late | None) -> None:
         """Take queue offset and physical offset of each message.
 
         Args:
             places: one for each message.
-            late: why they were not on disk in time; None if they were, or need not be.
+            late: why they were not on disk, or not at replicas, in time; None if they were, or need
+                not be.
         """
         ...
 
     def failed(self, error: Exception) -> None:
         """Take why nothing was stored."""
+        ...
+
+
+class Replication(Protocol):
+    """Knows when replicas have what was stored."""
+
+    def hold(self, end_offset: int, told: Callable[[Late | None], None]) -> None:
+        """Have ``told`` called when they have the log below ``end_offset``, or have not in time."""
         ...
 
 
@@ -90,8 +100,8 @@ class Stored:
 
     places: Sequence[tuple[int, int]]
     """Queue offset and physical offset of each message."""
-    late: str | None = None
-    """Why they were not on disk in time; None if they were, or need not be."""
+    late: Late | None = None
+    """Why they were not on disk, or not at replicas, in time; None if they were, or need not be."""
 
 
 @attrs.frozen(eq=False)
@@ -107,7 +117,7 @@ class _Awaited:
     def is_gone(self) -> bool:
         return self.done.done()
 
-    def stored(self, places: Sequence[tuple[int, int]], late: str | None) -> None:
+    def stored(self, places: Sequence[tuple[int, int]], late: Late | None) -> None:
         if not self.done.done():
             self.done.set_result(Stored(places, late))
 
@@ -135,6 +145,10 @@ class SendsTogether:
     takes to be woken, so it is made on the loop, as long as the store is that fast."""
     clock: Callable[[], float] = time.monotonic
     """s. Not the loop's: that of uvloop stands while a put is made."""
+    replication: Replication | None = None
+    """Whom answers wait for; None if they wait for no replica."""
+    log_end: Callable[[], int] = lambda: 0
+    """Returns where the log ends; asked if answers wait for replicas."""
     put_count: int = attrs.field(init=False, default=0)
     """Rounds."""
     after_round: list[Callable[[], None]] = attrs.field(init=False, factory=list)
@@ -144,6 +158,8 @@ class SendsTogether:
     _taken_at: float = attrs.field(init=False, default=-math.inf)
     """When the last round was put together, by the monotonic clock, s; what was there before and is
     there still has been passed over."""
+    _end_offset: int = attrs.field(init=False, default=0)
+    """Where the log ended after the last put, of which answers are to wait for replicas."""
     _slow_until: float = attrs.field(init=False, default=0.0)
     """Until when the loop is spared a store that was slow, by the monotonic clock, s."""
 
@@ -204,8 +220,8 @@ class SendsTogether:
             ended = self.clock()
             if ended - now > _SLOW_SECONDS:
                 self._slow_until = ended + _SPARED_SECONDS
-            self._answer(taken, results)
-            self._count(taken, results)
+            self.times.end(ended)
+            self._answer(taken, results, self._end_offset)
             if self._waiting:
                 self.loop.call_soon(self._begin_round)
             else:
@@ -240,22 +256,50 @@ class SendsTogether:
             ended: list[Result] = [raised or ConnectionResetError("the server stops")] * len(taken)
         else:
             ended = found.result()
-        self._count(taken, ended)
+        self.times.end(self.clock())
+        end_offset = self._end_offset
         try:
             self._begin_round()  # first: the disk works while these are answered
         finally:
-            self._answer(taken, ended)
+            self._answer(taken, ended, end_offset)
 
-    def _count(self, taken: list[Send], results: Sequence[Result]) -> None:
-        failed_count = sum(isinstance(each, Exception) for each in results)
-        self.times.end([each.since for each in taken], self.clock(), failed_count)
+    def _answer(self, taken: list[Send], results: Sequence[Result], end_offset: int) -> None:
+        """Answer sends, those that are stored once replicas have them if that was asked for.
 
-    def _answer(self, taken: list[Send], results: Sequence[Result]) -> None:
+        Args:
+            taken: the sends.
+            results: how each ended.
+            end_offset: where the log ended when all of them were stored.
+        """
+        replication = self.replication
+        if replication is None:
+            self._tell(taken, results)
+            return
+        held, waiting = [], []
+        ended, given = [], []
+        for send, result in zip(taken, results, strict=True):
+            if isinstance(result, Exception) or result[1] is not None:
+                ended.append(send)
+                given.append(result)
+            else:
+                held.append(send)
+                waiting.append(result[0])
+        if ended:
+            self._tell(ended, given)
+        if held:
+            replication.hold(
+                end_offset, lambda late: self._tell(held, [(each, late) for each in waiting])
+            )
+
+    def _tell(self, taken: Sequence[Send], results: Sequence[Result]) -> None:
+        failed_count = 0
         for each, result in zip(taken, results, strict=True):
             if isinstance(result, Exception):
+                failed_count += 1
                 each.failed(result)
             else:
                 each.stored(*result)
+        self.times.answered([each.since for each in taken], self.clock(), failed_count)
         self._tell_round_over()
 
     def _tell_round_over(self) -> None:
@@ -267,18 +311,26 @@ class SendsTogether:
     def _put_all(self, sends: list[Send]) -> list[Result]:
         """Put all sends of a round; what the store has stored is never put again."""
         self.put_count += 1
+        receipts: list[BatchReceipt] = []
+        found = self._stored(sends, receipts)
+        if self.replication is not None:
+            self._end_offset = (
+                self.log_end()
+            )  # before others append more while the disk is waited for
+        if self.is_flushed and receipts:
+            return self._when_flushed(found, receipts[-1])
+        return found
+
+    def _stored(self, sends: list[Send], receipts: list[BatchReceipt]) -> list[Result]:
         if len(sends) <= _SINGLE_COUNT and not self.is_flushed:
             return [result for send in sends for result in self._put_one(send)]
         found: list[Result] = []
-        receipts: list[BatchReceipt] = []
         for are_batches, group in itertools.groupby(sends, lambda send: len(send.messages) > 1):
             if are_batches:
                 for send in group:
                     found += self._put_batch(send, receipts)
             else:
                 found += self._put_run(list(group), receipts)
-        if self.is_flushed and receipts:
-            return self._when_flushed(found, receipts[-1])
         return found
 
     def _put_one(self, send: Send) -> list[Result]:
@@ -324,7 +376,8 @@ class SendsTogether:
         except PutError as error:
             return [each if isinstance(each, Exception) else error for each in found]
         # Stored, and the producer wants to know where.
-        late = f"FLUSH_DISK_TIMEOUT: stored, but not on disk after {timeout} ms"
+        text = f"FLUSH_DISK_TIMEOUT: stored, but not on disk after {timeout} ms"
+        late = Late(ResponseCode.FLUSH_DISK_TIMEOUT, text)
         return [each if isinstance(each, Exception) else (each[0], late) for each in found]
 
 

@@ -93,19 +93,22 @@ class PutTimes:
         """Note that a put begins."""
         self.began = now
 
-    def end(self, arrived: Sequence[float], now: float, failed_count: int) -> None:
-        """Note that the put has ended.
+    def end(self, now: float) -> None:
+        """Note that the put has ended; ``now`` is of the monotonic clock, s."""
+        if self.began is not None:
+            self.puts.add(now - self.began)
+            self.began = None
+
+    def answered(self, arrived: Sequence[float], now: float, failed_count: int) -> None:
+        """Note that sends were answered.
 
         Args:
-            arrived: when each of its sends had come, by the monotonic clock, s.
+            arrived: when each of them had come, by the monotonic clock, s; at least one.
             now: likewise.
             failed_count: how many of them could not be stored.
         """
         self.turn(now)
         self.failed_count += failed_count
-        if self.began is not None:
-            self.puts.add(now - self.began)
-            self.began = None
         waited = [now - each for each in arrived]
         self.answers.add_all(waited)
         self._minute.add_all(waited)

@@ -1,0 +1,182 @@
+"""Answers that wait for replicas: who is counted, when they are given, and with which code."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+import reput
+from reput.errors import ServiceNotAvailableError
+from reput_remoting import ResponseCode
+from reput_server import ServerConfig
+from reput_server.broker.options import Options
+from reput_server.broker.sending.together import SendsTogether
+from reput_server.replicas.waits import GAP_MAX, ReplicaWaits
+
+
+class FakeLoop:
+    """A clock that stands, and the calls that are due at a time."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.calls = []
+
+    def time(self) -> float:
+        return self.now
+
+    def call_at(self, when, call):
+        self.calls.append((when, call))
+        return self
+
+    def move(self, seconds: float) -> None:
+        self.now += seconds
+        due = [each for each in self.calls if each[0] <= self.now]
+        self.calls = [each for each in self.calls if each[0] > self.now]
+        for _, call in due:
+            call()
+
+
+class Waits:
+    """Waits for reports that a test makes; `given` are the answers, in their order."""
+
+    def __init__(self, *reports: int, needed: int = 1) -> None:
+        self.reports = list(reports)
+        self.given = []
+        self.loop = FakeLoop()
+        self.begun_count = 0
+        self.waits = ReplicaWaits(needed, 3.0, self.loop, lambda: self.reports, self._begin)
+
+    def _begin(self) -> None:
+        self.begun_count += 1
+
+    def hold(self, end_offset: int) -> None:
+        self.waits.hold(end_offset, lambda late: self.given.append((end_offset, late)))
+
+    def codes(self) -> list[tuple[int, int]]:
+        return [(end, 0 if late is None else late.code) for end, late in self.given]
+
+
+def test_an_answer_is_given_when_enough_replicas_report_its_message():
+    found = Waits(0, 0, 0, needed=2)
+    found.hold(100)
+    found.hold(200)
+
+    for reports, expected in [
+        ([200, 99, 0], []),
+        ([200, 100, 0], [(100, 0)]),
+        ([0, 200, 199], [(100, 0)]),
+        ([0, 200, 200], [(100, 0), (200, 0)]),
+    ]:
+        found.reports[:] = reports
+        found.waits.advance()
+        assert found.codes() == expected
+    assert found.begun_count == 2
+    assert found.waits.held_count == 0
+
+
+def test_what_replicas_have_already_is_answered_at_once():
+    found = Waits(100)
+
+    found.hold(100)
+
+    assert found.given == [(100, None)]
+
+
+@pytest.mark.parametrize("reports", [(), (-1,), (-(1 << 50),), (50,)])
+def test_without_enough_replicas_the_answer_is_given_at_once(reports):
+    found = Waits(*reports, needed=2)
+
+    found.hold(100)
+
+    assert found.codes() == [(100, ResponseCode.SLAVE_NOT_AVAILABLE)]
+    assert "of 2 replicas that are asked for" in found.given[0][1].text
+    assert found.begun_count == 0
+
+
+def test_a_replica_that_is_far_behind_does_not_count():
+    found = Waits(1_000)
+
+    found.hold(1_000 + GAP_MAX)
+    found.hold(1_000 + GAP_MAX - 1)
+
+    assert found.codes() == [(1_000 + GAP_MAX, ResponseCode.SLAVE_NOT_AVAILABLE)]
+    assert found.waits.held_count == 1
+
+
+def test_the_time_of_each_answer_is_its_own():
+    found = Waits(0)
+    found.hold(100)
+    found.loop.move(2.0)
+    found.hold(200)
+
+    found.loop.move(0.99)
+    assert found.given == []
+    found.loop.move(0.01)
+    assert found.codes() == [(100, ResponseCode.FLUSH_SLAVE_TIMEOUT)]
+    found.loop.move(2.0)
+    assert found.codes()[1:] == [(200, ResponseCode.FLUSH_SLAVE_TIMEOUT)]
+    assert found.loop.calls == []
+    assert found.waits.timeout_count == 2
+
+
+def test_at_the_end_nobody_waits_any_longer():
+    found = Waits(0)
+    found.hold(100)
+
+    found.waits.give_up()
+
+    assert found.codes() == [(100, ResponseCode.FLUSH_SLAVE_TIMEOUT)]
+
+
+# --------------------------------------------------------------------------- a store behind it
+
+
+class Held:
+    """Replication that a test ends."""
+
+    def __init__(self) -> None:
+        self.held = []
+
+    def hold(self, end_offset, told):
+        self.held.append((end_offset, told))
+
+
+@pytest.mark.parametrize("flush", ["async", "sync"])
+def test_a_send_is_answered_when_replicas_have_it_and_a_refused_one_at_once(tmp_path, flush):
+    replication = Held()
+
+    async def run(store: reput.Store, executor: ThreadPoolExecutor):
+        loop = asyncio.get_running_loop()
+        sends = SendsTogether(
+            store.put,
+            store.put_many,
+            loop,
+            executor,
+            Options(ServerConfig()),
+            is_flushed=flush == "sync",
+            replication=replication,
+            log_end=lambda: store.log.max_physical_offset,
+        )
+        good = asyncio.ensure_future(sends.put([reput.Message("orders", b"x")]))
+        while not replication.held:
+            await asyncio.sleep(0)
+        assert not good.done()
+        store.close()
+        with pytest.raises(ServiceNotAvailableError):
+            await sends.put([reput.Message("orders", b"y")])
+        assert not good.done()
+        ((end_offset, told),) = replication.held
+        told(None)
+        return end_offset, await good, sends
+
+    config = {"commitlog": {"file_size": 1 << 20, "flush": flush}}
+    with ThreadPoolExecutor(1) as executor:
+        store = reput.open(tmp_path, plugins=[], config=config)
+        end_offset, stored, sends = asyncio.run(run(store, executor))
+
+    assert stored.late is None
+    ((_, physical_offset),) = stored.places
+    assert physical_offset < end_offset
+    assert (sum(sends.times.answers.counts), sends.times.failed_count) == (2, 1)
