@@ -106,14 +106,8 @@ impl<'a, 'py> Fields<'a, 'py> {
             queue_id: narrow(self.queue_id)?,
             flag: narrow(flag)?,
             sys_flag: narrow(sys_flag)?,
-            born_timestamp: match given(born) {
-                None => None,
-                Some(born) => Some(integer(born)?),
-            },
-            born_host: match given(host) {
-                None => None,
-                Some(host) => Some(packed_host(host)?),
-            },
+            born_timestamp: given(born).map(integer).transpose()?,
+            born_host: given(host).map(packed_host).transpose()?,
             reconsume_times: narrow(reconsume)?,
             prepared_transaction_offset: integer(prepared)?,
         };
@@ -129,13 +123,11 @@ fn given<'a, 'py>(value: Borrowed<'a, 'py, PyAny>) -> Option<Borrowed<'a, 'py, P
 
 /// Messages in a list; of a list or a tuple of them.
 pub fn list_of<'py>(messages: &Bound<'py, PyAny>) -> Result<Bound<'py, PyList>, Decline> {
-    match messages.cast_exact::<PyTuple>() {
-        Ok(messages) => Ok(messages.to_list()),
-        Err(_) => {
-            let messages = messages.cast_exact::<PyList>();
-            messages.cloned().map_err(|_| Decline::ToPython)
-        }
+    if let Ok(messages) = messages.cast_exact::<PyTuple>() {
+        return Ok(messages.to_list());
     }
+    let messages = messages.cast_exact::<PyList>();
+    messages.cloned().map_err(|_| Decline::ToPython)
 }
 
 /// Find the fields of the class, before a message is looked at: it is Python code that finds them.
@@ -155,10 +147,8 @@ impl MessageClass {
         let objects = objects.collect::<PyResult<Vec<_>>>()?;
         let message = class.call1(PyTuple::new(py, &objects)?)?;
         let size: usize = class.getattr("__basicsize__")?.extract()?;
-        let (begin, word) = (
-            message.as_ptr().cast::<u8>(),
-            size_of::<*mut ffi::PyObject>(),
-        );
+        let begin = message.as_ptr().cast::<u8>();
+        let word = size_of::<*mut ffi::PyObject>();
         let mut places = [0; FIELDS];
         for (place, field) in places.iter_mut().zip(&objects) {
             let is_field = |at: &usize| {
@@ -215,6 +205,12 @@ pub fn text<'a>(value: Borrowed<'a, '_, PyAny>) -> Result<&'a str, Decline> {
         let utf8 = std::slice::from_raw_parts(begin.cast(), size);
         Ok(std::str::from_utf8_unchecked(utf8))
     }
+}
+
+/// Likewise; `None` for None.
+#[inline]
+pub fn text_given<'a>(value: Borrowed<'a, '_, PyAny>) -> Result<Option<&'a str>, Decline> {
+    given(value).map(text).transpose()
 }
 
 /// The bytes of an exact `bytes`.

@@ -3,9 +3,9 @@
 
 use pyo3::Borrowed;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyList, PySequence, PyString, PyTuple};
 
-use crate::encode::message::{bytes, text};
+use crate::encode::message::{bytes, text, text_given};
 use crate::shared::decline::{Decline, declined_unless};
 use crate::shared::layout::{
     CRC_PROPERTY_SIZE, NAME_END, PROPERTIES_SIZE_MAX, PROPERTY_CRC, PROPERTY_INNER_NUM,
@@ -41,18 +41,13 @@ impl<'a> PropertyText<'a> {
         }
         self.has_keys_or_tags = true;
         let begin = self.out.len();
-        if let Ok(words) = keys.cast_exact::<PyList>() {
-            for place in 0..words.len() {
-                let word = words.get_item(place).map_err(|_| Decline::ToPython)?;
-                self.key(begin, text(word.as_borrowed())?)?;
-            }
-        } else if let Ok(words) = keys.cast_exact::<PyTuple>() {
-            for place in 0..words.len() {
-                let word = words.get_borrowed_item(place);
-                self.key(begin, text(word.map_err(|_| Decline::ToPython)?)?)?;
-            }
-        } else {
-            return Err(Decline::ToPython);
+        let is_plain =
+            keys.is_exact_instance_of::<PyList>() || keys.is_exact_instance_of::<PyTuple>();
+        declined_unless(is_plain)?;
+        let words = keys.cast::<PySequence>().map_err(|_| Decline::ToPython)?;
+        for place in 0..words.len().map_err(|_| Decline::ToPython)? {
+            let word = words.get_item(place).map_err(|_| Decline::ToPython)?;
+            self.key(begin, text(word.as_borrowed())?)?;
         }
         if self.out.len() > begin {
             self.out.push(VALUE_END); // `key` has room for it
@@ -88,10 +83,7 @@ impl<'a> PropertyText<'a> {
     /// The property `TAGS`.
     #[inline]
     pub fn tags(&mut self, tags: Borrowed<'_, '_, PyAny>) -> Result<(), Decline> {
-        if tags.is_none() {
-            return Ok(());
-        }
-        self.tags_text(text(tags)?)
+        text_given(tags)?.map_or(Ok(()), |tags| self.tags_text(tags))
     }
 
     #[inline]
@@ -111,26 +103,14 @@ impl<'a> PropertyText<'a> {
         }
         let given = given.cast_exact::<PyDict>();
         for (name, value) in given.map_err(|_| Decline::ToPython)?.iter() {
-            let name = text(name.as_borrowed())?;
-            if value.is_none() {
-                self.check_name(name)?;
-            } else {
-                self.named(name, text(value.as_borrowed())?)?;
-            }
+            self.named(text(name.as_borrowed())?, text_given(value.as_borrowed())?)?;
         }
         Ok(())
     }
 
-    /// One further property.
+    /// One further property; only its name is looked at where it has no value.
     #[inline]
-    pub fn named(&mut self, name: &str, value: &str) -> Result<(), Decline> {
-        self.check_name(name)?;
-        self.add(name.as_bytes(), value.as_bytes())
-    }
-
-    /// Whether a property of that name is as good as any other.
-    #[inline]
-    pub fn check_name(&self, name: &str) -> Result<(), Decline> {
+    pub fn named(&mut self, name: &str, value: Option<&str>) -> Result<(), Decline> {
         let is_other = name.is_empty()
             || name
                 .bytes()
@@ -138,7 +118,8 @@ impl<'a> PropertyText<'a> {
             || name == PROPERTY_LIGHT_QUEUES
             || name == PROPERTY_INNER_NUM
             || self.has_keys_or_tags && (name == PROPERTY_KEYS || name == PROPERTY_TAGS);
-        declined_unless(!is_other)
+        declined_unless(!is_other)?;
+        value.map_or(Ok(()), |value| self.add(name.as_bytes(), value.as_bytes()))
     }
 
     /// A whole property text. It holds keys and tags, so none may have been given.

@@ -23,7 +23,7 @@ use std::thread::{self, ThreadId};
 use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
-use pyo3::types::PyBool;
+use pyo3::types::PyTuple;
 
 use crate::shared::border::guarded;
 
@@ -47,7 +47,6 @@ struct Waiting {
     turn: Option<(ThreadId, usize)>,
     /// The number of the next one that sleeps.
     number: u64,
-    /// By number, so in the order in which they came.
     asleep: Sleepers,
     /// Asleep too, but their bytes are on disk.
     covered: Sleepers,
@@ -55,7 +54,8 @@ struct Waiting {
     file: Option<Arc<Flushed>>,
 }
 
-type Sleepers = BTreeMap<u64, Arc<Sleeper>>;
+/// By the offset that each waits for, and then by number: a flush covers the first ones.
+type Sleepers = BTreeMap<(i64, u64), Arc<Sleeper>>;
 
 /// A file of the log that is flushed here.
 struct Flushed {
@@ -78,7 +78,6 @@ impl Flushed {
 
 struct Sleeper {
     thread: ThreadId,
-    physical_offset: i64,
     awake: Condvar,
 }
 
@@ -86,9 +85,8 @@ struct Sleeper {
 enum Awake<'a> {
     OnDisk,
     Failed,
-    ItsTurn(Turn<'a>),
-    /// A flush on its turn failed with this error of the system.
-    FlushFailed(Turn<'a>, i32),
+    /// Its turn to flush, or after a flush that failed here, with the system's error.
+    ItsTurn(Turn<'a>, Option<i32>),
     /// It has slept as long as it may.
     Slept,
 }
@@ -109,28 +107,21 @@ impl FlushTurns {
     }
 
     fn use_file(&self, descriptor: i32, base_offset: i64, size: u64) {
-        if descriptor < 0 {
-            return self.use_calls(); // no file has such a number
-        }
         // SAFETY: it is no -1, and the caller keeps the file open during this call. It is
         // duplicated, so that no flush meets another file that has got its number.
-        let file = unsafe { BorrowedFd::borrow_raw(descriptor) };
-        let Ok(file) = file.try_clone_to_owned() else {
-            return self.use_calls(); // no number is free: the caller's flush needs none
-        };
-        let file = File::from(file);
-        let flushed = Flushed {
-            file,
+        let file = (descriptor >= 0).then(|| unsafe { BorrowedFd::borrow_raw(descriptor) });
+        // If no number is free for it, the caller flushes, which needs none.
+        let file = file.and_then(|file| file.try_clone_to_owned().ok());
+        let flushed = file.map(|file| Flushed {
+            file: file.into(),
             base_offset,
             size,
-        };
-        let old = self.lock().file.replace(Arc::new(flushed));
-        drop(old); // which may close a file, not under the lock
+        });
+        self.exchange(flushed.map(Arc::new));
     }
 
     fn use_calls(&self) {
-        let old = self.lock().file.take();
-        drop(old);
+        self.exchange(None);
     }
 
     fn reached(&self, flushed_offset: i64) {
@@ -157,13 +148,17 @@ impl FlushTurns {
         flush: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyAny>> {
         guarded(py, "FlushTurns.wait", || {
-            let is_on_disk = self.wait_in_turn(py, physical_offset, timeout, flush)?;
-            Ok(Some(PyBool::new(py, is_on_disk).to_owned().into_any()))
+            Ok(self.wait_in_turn(py, physical_offset, timeout, flush)?)
         })
     }
 }
 
 impl FlushTurns {
+    fn exchange(&self, file: Option<Arc<Flushed>>) {
+        let old = std::mem::replace(&mut self.lock().file, file);
+        drop(old); // which may close a file, not under the lock
+    }
+
     fn wait_in_turn(
         &self,
         py: Python<'_>,
@@ -184,12 +179,8 @@ impl FlushTurns {
             match py.detach(|| self.flush_or_sleep(physical_offset, deadline, longest)) {
                 Awake::OnDisk => return Ok(true),
                 Awake::Failed => return Ok(false),
-                Awake::ItsTurn(turn) => {
-                    flush.call0()?;
-                    drop(turn);
-                }
-                Awake::FlushFailed(turn, error) => {
-                    flush.call1((error,))?;
+                Awake::ItsTurn(turn, error) => {
+                    flush.call1(PyTuple::new(py, error)?)?;
                     drop(turn);
                 }
                 Awake::Slept => {
@@ -214,15 +205,13 @@ impl FlushTurns {
     ) -> Awake<'_> {
         loop {
             let turn = match self.sleep(physical_offset, deadline, longest) {
-                Awake::ItsTurn(turn) => turn,
+                Awake::ItsTurn(turn, _) => turn,
                 awake => return awake,
             };
             match self.flush_here(physical_offset) {
-                Ok(false) => return Awake::ItsTurn(turn),
+                Ok(false) => return Awake::ItsTurn(turn, None),
                 Ok(true) => drop(turn),
-                Err(error) => {
-                    return Awake::FlushFailed(turn, error.raw_os_error().unwrap_or(0));
-                }
+                Err(error) => return Awake::ItsTurn(turn, error.raw_os_error().or(Some(0))),
             }
         }
     }
@@ -234,10 +223,9 @@ impl FlushTurns {
             let Some(file) = &waiting.file else {
                 return Ok(false);
             };
-            let asleep = waiting.asleep.values();
-            let asleep = asleep.map(|sleeper| sleeper.physical_offset);
-            let target = asleep.fold(physical_offset, i64::max);
-            (Arc::clone(file), target)
+            let last = waiting.asleep.last_key_value();
+            let target = last.map_or(i64::MIN, |(&(offset, _), _)| offset);
+            (Arc::clone(file), target.max(physical_offset))
         };
         // What is in the next file is not flushed with this one.
         if !(file.base_offset..=file.end_offset()).contains(&physical_offset) {
@@ -270,7 +258,7 @@ impl FlushTurns {
             Some(_) => return None,
         };
         waiting.turn = Some((me, turns + 1));
-        Some(Awake::ItsTurn(Turn(self)))
+        Some(Awake::ItsTurn(Turn(self), None))
     }
 
     /// Sleep until there is something to do, if there is nothing yet; at most until `deadline` and no longer than `longest`.
@@ -288,28 +276,29 @@ impl FlushTurns {
         let until = deadline.map_or(until, |deadline| deadline.min(until));
         let me = Arc::new(Sleeper {
             thread: thread::current().id(),
-            physical_offset,
             awake: Condvar::new(),
         });
-        let number = waiting.number;
+        let place = (physical_offset, waiting.number);
         waiting.number += 1;
-        waiting.asleep.insert(number, Arc::clone(&me));
+        waiting.asleep.insert(place, Arc::clone(&me));
         loop {
             let left = until.saturating_duration_since(Instant::now());
             (waiting, _) = me
                 .awake
                 .wait_timeout(waiting, left)
                 .unwrap_or_else(PoisonError::into_inner);
-            if waiting.asleep.contains_key(&number) {
+            #[cfg(test)]
+            tests::WOKEN.set(tests::WOKEN.get() + 1);
+            if waiting.asleep.contains_key(&place) {
                 if Instant::now() >= until {
-                    waiting.asleep.remove(&number);
+                    waiting.asleep.remove(&place);
                     return Awake::Slept;
                 }
             } else if waiting.turn.is_some_and(|(thread, _)| thread == me.thread) {
-                return Awake::ItsTurn(Turn(self));
+                return Awake::ItsTurn(Turn(self), None);
             } else if self.flushed_offset() >= physical_offset {
                 // It may have woken by itself, before it was woken.
-                waiting.covered.remove(&number);
+                waiting.covered.remove(&place);
                 waiting.wake_covered();
                 return Awake::OnDisk;
             } else {
@@ -322,14 +311,12 @@ impl FlushTurns {
 impl Waiting {
     /// Take those off the list of sleepers who wait for nothing at or above `flushed_offset`.
     fn cover(&mut self, flushed_offset: i64) {
-        let covered = &mut self.covered;
-        self.asleep.retain(|number, sleeper| {
-            let stays = sleeper.physical_offset > flushed_offset;
-            if !stays {
-                covered.insert(*number, Arc::clone(sleeper));
-            }
-            stays
-        });
+        while let Some(first) = self.asleep.first_entry()
+            && first.key().0 <= flushed_offset
+        {
+            let (place, sleeper) = first.remove_entry();
+            self.covered.insert(place, sleeper);
+        }
     }
 
     /// Wake one of those whose bytes are on disk; it wakes the next.

@@ -6,6 +6,7 @@
 use std::cell::RefMut;
 use std::sync::Arc;
 
+use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::PyTypeError;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
@@ -134,13 +135,13 @@ impl Appender {
                 region: region_of(file)?.map(Arc::new),
                 file: file.clone().unbind(),
             };
-            let (old, (position, [a, b, c, d, magic @ ..])) = {
+            let (old, (position, word, magic)) = {
                 let end = self.end(py);
                 let called = end.active.as_ref().filter(|active| active.region.is_none());
                 (called.map(|active| active.file.clone_ref(py)), end.blank()?)
             };
             if let Some(old) = old {
-                call_stores(old.bind(py), position, [a, b, c, d], &magic, true)?;
+                call_stores(old.bind(py), position, word, &magic, true)?;
             }
             let mut end = self.end(py);
             let old = end.begin_file(active, base_offset, size, end_offset)?;
@@ -288,7 +289,10 @@ impl Appender {
                 None => call_stores(file.bind(py), position, word, rest, is_alone)?,
                 Some(region) => region.write_records(position, word, rest)?,
             }
-            self.end(py).count(end_offset, last_record_offset);
+            {
+                let mut end = self.end(py);
+                (end.end_offset, end.last_record_offset) = (end_offset, last_record_offset);
+            }
             entries.into_iter().try_for_each(|entry| self.set(entry))
         })
     }
@@ -341,10 +345,10 @@ impl Appender {
 
 /// Most limits take the short way.
 fn int_of_limit(py: Python<'_>, limit: i128) -> PyResult<Bound<'_, PyAny>> {
-    match i64::try_from(limit) {
-        Ok(limit) => Ok(limit.into_pyobject(py)?.into_any()),
-        Err(_) => Ok(limit.into_pyobject(py)?.into_any()),
-    }
+    i64::try_from(limit).map_or_else(
+        |_| limit.into_bound_py_any(py),
+        |short| short.into_bound_py_any(py),
+    )
 }
 
 /// A queue and its next queue offset, as they are given, and as `Queues` keeps them.

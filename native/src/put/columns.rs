@@ -3,13 +3,13 @@
 
 use std::ops::Range;
 
-use numpy::{Element, PyReadonlyArray1};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
 
-use crate::encode::message::{Numbers, integer, text};
+use crate::encode::message::{Numbers, integer, text, text_given};
 use crate::encode::propertytext::PropertyText;
 use crate::put::body::{Body, bytes_of_part};
+use crate::shared::arrays;
 use crate::shared::decline::{Decline, Stop, declined_unless, room};
 
 /// Messages as columns of one length.
@@ -22,12 +22,8 @@ pub struct Columns<'py> {
     /// Columns of single properties by their names.
     named: Vec<(String, Column<'py>)>,
     properties: Column<'py>,
-    queue_id: Column<'py>,
-    flag: Column<'py>,
-    sys_flag: Column<'py>,
-    born_timestamp: Column<'py>,
-    reconsume_times: Column<'py>,
-    prepared_transaction_offset: Column<'py>,
+    /// Queue id, flag, system flag, reconsume times, prepared transaction offset, born timestamp.
+    numbers: [Column<'py>; 6],
 }
 
 impl<'py> Columns<'py> {
@@ -53,12 +49,14 @@ impl<'py> Columns<'py> {
             keys: column("keys")?,
             named,
             properties: Column::of_rows(&properties, count)?,
-            queue_id: column("queue_id")?,
-            flag: column("flag")?,
-            sys_flag: column("sys_flag")?,
-            born_timestamp: column("born_timestamp")?,
-            reconsume_times: column("reconsume_times")?,
-            prepared_transaction_offset: column("prepared_transaction_offset")?,
+            numbers: [
+                column("queue_id")?,
+                column("flag")?,
+                column("sys_flag")?,
+                column("reconsume_times")?,
+                column("prepared_transaction_offset")?,
+                column("born_timestamp")?,
+            ],
         })
     }
 
@@ -78,16 +76,14 @@ impl<'py> Columns<'py> {
 
     #[inline]
     pub fn numbers(&self, row: usize) -> Result<Numbers, Decline> {
+        let [queue_id, flag, sys_flag, reconsume, prepared, born] = &self.numbers;
         let numbers = Numbers {
-            queue_id: self.queue_id.narrow(row)?,
-            flag: self.flag.narrow(row)?,
-            sys_flag: self.sys_flag.narrow(row)?,
-            reconsume_times: self.reconsume_times.narrow(row)?,
-            prepared_transaction_offset: self
-                .prepared_transaction_offset
-                .number(row)?
-                .ok_or(Decline::ToPython)?,
-            born_timestamp: self.born_timestamp.number(row)?,
+            queue_id: queue_id.narrow(row)?,
+            flag: flag.narrow(row)?,
+            sys_flag: sys_flag.narrow(row)?,
+            reconsume_times: reconsume.narrow(row)?,
+            prepared_transaction_offset: prepared.number(row)?.ok_or(Decline::ToPython)?,
+            born_timestamp: born.number(row)?,
             born_host: None,
         };
         numbers.checked()
@@ -104,12 +100,7 @@ impl<'py> Columns<'py> {
             tags => out.tags(tags.object(row)?.as_borrowed())?,
         }
         for (name, values) in &self.named {
-            let value = values.object(row)?;
-            if value.is_none() {
-                out.check_name(name)?;
-            } else {
-                out.named(name, text(value.as_borrowed())?)?;
-            }
+            out.named(name, text_given(values.object(row)?.as_borrowed())?)?;
         }
         match &self.properties {
             Column::Pair(pair) => out.encoded(pair.bytes(row)),
@@ -233,20 +224,17 @@ impl<'py> Pair<'py> {
     }
 }
 
-/// A copy of an array of int64 or of int32; `None` for another object.
+/// A copy of a column of int64 or of int32; `None` for another object.
 fn integers(object: &Bound<'_, PyAny>) -> Result<Option<Vec<i64>>, Decline> {
-    if let Ok(wide) = object.extract::<PyReadonlyArray1<'_, i64>>() {
-        return copied(&wide).map(Some);
+    if let Ok(wide) = arrays::Column::<i64>::of(object) {
+        return copied(wide.items()).map(Some);
     }
-    let narrow = object.extract::<PyReadonlyArray1<'_, i32>>();
-    narrow.ok().map(|narrow| copied(&narrow)).transpose()
+    let narrow = arrays::Column::<i32>::of(object).ok();
+    narrow.map(|narrow| copied(narrow.items())).transpose()
 }
 
-fn copied<T: Element + Copy + Into<i64>>(
-    array: &PyReadonlyArray1<'_, T>,
-) -> Result<Vec<i64>, Decline> {
-    let array = array.as_slice().map_err(|_| Decline::ToPython)?;
-    let mut found = room(array.len())?;
-    found.extend(array.iter().map(|&element| element.into()));
+fn copied<T: Copy + Into<i64>>(elements: &[T]) -> Result<Vec<i64>, Decline> {
+    let mut found = room(elements.len())?;
+    found.extend(elements.iter().map(|&element| element.into()));
     Ok(found)
 }

@@ -7,9 +7,9 @@ use crate::encode::message::Numbers;
 use crate::encode::record::{NamedTopic, Place, Record, crc32, takes_queue_offset};
 use crate::put::queues::Queues;
 use crate::put::refusal::Refusal;
-use crate::put::region::Region;
+use crate::put::region::{Region, SizeWord};
 use crate::shared::decline::{Decline, declined_unless};
-use crate::shared::layout::{BLANK_MAGIC, BLANK_MIN_SIZE, SIZE_AND_MAGIC_SIZE};
+use crate::shared::layout::{BLANK_MAGIC, BLANK_MIN_SIZE};
 
 /// The active file; `F` is an object of those who own the log.
 pub struct Active<F> {
@@ -69,19 +69,15 @@ impl<F> LogEnd<F> {
     }
 
     /// The blank that ends the active file, and its position; for owners that write it by calls.
-    pub fn blank(&self) -> Result<(usize, [u8; SIZE_AND_MAGIC_SIZE]), Refusal> {
+    pub fn blank(&self) -> Result<(usize, SizeWord, [u8; 4]), Refusal> {
         if self.is_refused {
             return Err(Refusal::Refused);
         }
         let position = self.end_offset.saturating_sub(self.base_offset);
         let left = i32::try_from(self.file_size.saturating_sub(position).max(0));
-        let mut blank = [0; SIZE_AND_MAGIC_SIZE];
-        blank[..4].copy_from_slice(&left.unwrap_or(i32::MAX).to_be_bytes());
-        blank[4..].copy_from_slice(&BLANK_MAGIC.to_be_bytes());
-        Ok((
-            self.position_of(self.end_offset).unwrap_or(usize::MAX),
-            blank,
-        ))
+        let position = self.position_of(self.end_offset).unwrap_or(usize::MAX);
+        let left = left.unwrap_or(i32::MAX).to_be_bytes();
+        Ok((position, left, BLANK_MAGIC.to_be_bytes()))
     }
 
     /// Go on in another file, and return the one before it. Its blank is written here if it has a
@@ -93,9 +89,10 @@ impl<F> LogEnd<F> {
         file_size: i64,
         end_offset: i64,
     ) -> Result<Option<Active<F>>, Refusal> {
-        let (position, blank) = self.blank()?;
+        let (position, left, magic) = self.blank()?;
         if let Some(region) = self.active.as_ref().and_then(|old| old.region.as_ref()) {
-            region.write_blank(position, &blank);
+            // A file that is full to its last bytes has no room for one.
+            let _ = region.write_records(position, left, &magic);
         }
         self.base_offset = base_offset;
         self.file_size = file_size;
@@ -179,12 +176,6 @@ impl<F> LogEnd<F> {
         self.end_offset = end_offset;
         self.last_record_offset = offset;
         Ok((place, size))
-    }
-
-    /// Count records that were written at the end.
-    pub fn count(&mut self, end_offset: i64, last_record_offset: i64) {
-        self.end_offset = end_offset;
-        self.last_record_offset = last_record_offset;
     }
 }
 

@@ -7,7 +7,7 @@ use std::mem::ManuallyDrop;
 use std::os::fd::FromRawFd;
 use std::os::unix::fs::FileExt;
 use std::ptr::NonNull;
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::{AtomicU32, Ordering, fence};
 
 use crate::encode::record::{Place, Record};
 use crate::put::refusal::Refusal;
@@ -77,19 +77,25 @@ impl Region {
     ///
     /// Readers of this process learn of a record by the end of the log, under a lock. Only those of
     /// other processes go by this word. The fence keeps processors and compilers from storing it
-    /// earlier (`dmb` on aarch64, nothing on x86-64, whose stores keep their order), and a volatile
-    /// store is one instruction. Other processes see all four bytes at once where these do not
-    /// cross a cache line (aarch64 before LSE2: where they are aligned). Elsewhere they may see a
-    /// part of the size for a moment, as with Python's engine: so a reader compares it with the
-    /// sizes of a record's parts.
+    /// earlier (`dmb` on aarch64, nothing on x86-64, whose stores keep their order). The store is
+    /// one instruction: an atomic one where the word is aligned, which Miri follows, and a volatile
+    /// one elsewhere. Other processes see all four bytes at once where these do not cross a cache
+    /// line (aarch64 before LSE2: where they are aligned). Elsewhere they may see a part of the
+    /// size for a moment, as with Python's engine: so a reader compares it with the sizes of a
+    /// record's parts.
     #[inline]
     fn copy_last(&self, position: usize, word: SizeWord) {
         debug_assert!(self.has(position, word.len()));
         fence(Ordering::Release);
+        let word = u32::from_ne_bytes(word);
         // SAFETY: as in `copy`; a packed word may stand at any address.
         unsafe {
-            let to = self.begin.as_ptr().add(position).cast::<Word>();
-            to.write_volatile(Word(u32::from_ne_bytes(word)));
+            let to = self.begin.as_ptr().add(position).cast::<u32>();
+            if to.is_aligned() {
+                AtomicU32::from_ptr(to).store(word, Ordering::Relaxed);
+            } else {
+                to.cast::<Word>().write_volatile(Word(word));
+            }
         }
     }
 
@@ -116,7 +122,7 @@ impl Region {
         true
     }
 
-    /// Write records, the first one's size last.
+    /// Write records, or the blank that ends a file, the first size last.
     ///
     /// The first magic is written first, see `Appender.publish`. Many bytes go through the file, as
     /// that takes half the time of touching pages for the first time.
@@ -145,23 +151,23 @@ impl Region {
         Ok(())
     }
 
+    /// The size that another process sees at an aligned position.
+    #[cfg(test)]
+    pub fn size_at(&self, position: usize) -> u32 {
+        assert!(self.has(position, SIZE_SIZE));
+        // SAFETY: the place is among the bytes, and a test's are aligned as such words.
+        let word = unsafe { AtomicU32::from_ptr(self.begin.as_ptr().add(position).cast()) };
+        u32::from_be(word.load(Ordering::Acquire))
+    }
+
     /// What stands there; the bytes have to be there.
     #[cfg(test)]
     pub fn read(&self, position: usize, size: usize) -> Vec<u8> {
         assert!(self.has(position, size));
-        // SAFETY: the place is among the bytes, and tests write on the thread that reads.
+        // SAFETY: the place is among the bytes, and tests read what no thread writes any more.
         unsafe {
             let from = self.begin.as_ptr().add(position);
             std::slice::from_raw_parts(from, size).to_vec()
-        }
-    }
-
-    /// Write the blank that ends a file, its size last; nothing where there is no room for it.
-    pub fn write_blank(&self, position: usize, head: &[u8; SIZE_AND_MAGIC_SIZE]) {
-        if self.has(position, head.len()) {
-            let [first, second, third, fourth, magic @ ..] = head;
-            self.copy(position + SIZE_SIZE, magic);
-            self.copy_last(position, [*first, *second, *third, *fourth]);
         }
     }
 }

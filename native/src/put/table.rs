@@ -245,6 +245,7 @@ impl Chunk {
                 end.queues.set_of(name, queue_id, queue_offset as u64 + 1);
             }
         }
-        end.count(self.end, self.offsets.last().copied().unwrap_or(self.start));
+        end.end_offset = self.end;
+        end.last_record_offset = self.offsets.last().copied().unwrap_or(self.start);
     }
 }

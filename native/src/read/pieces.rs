@@ -15,7 +15,7 @@ use crate::shared::bytes::{be_i32, be_i64};
 use crate::shared::decline::{Arg, Decline, declined_unless};
 use crate::shared::gil::GilCell;
 
-const PLACE_SIZE: usize = 12;
+pub const PLACE_SIZE: usize = 12;
 const GAP_MAX: usize = 4 << 10; // bytes between two pieces that are read rather than skipped
 const STRETCH_MAX: usize = 1 << 20; // bytes of one read, more only for one piece
 const KEPT_MAX: usize = 4 << 20; // bytes of a buffer that is kept for another call

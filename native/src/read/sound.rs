@@ -4,12 +4,11 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 
 use crate::derive::window::{Parts, is_record};
+use crate::read::pieces::PLACE_SIZE;
 use crate::read::view::MessageView;
 use crate::shared::border::{guarded, unlocked};
 use crate::shared::bytes::{be_i32, be_i64};
 use crate::shared::decline::{Arg, Decline, declined_unless};
-
-const PLACE_SIZE: usize = 12;
 
 /// See `reput_consumequeue.reading._sound.sound_messages`.
 #[pyfunction]
@@ -71,29 +70,21 @@ impl Queue<'_> {
         mut after: i64,
     ) -> Vec<(i64, Parts)> {
         let mut found = Vec::with_capacity(records.len());
-        for (row, record) in records.iter().enumerate() {
+        found.extend(records.iter().enumerate().map_while(|(row, record)| {
             let place = &places[row * stride..row * stride + PLACE_SIZE];
             let following = places.get((row + 1) * stride..(row + 2) * stride);
             let offset = be_i64(place, 0);
-            if !is_record(record) || offset <= after {
-                break;
-            }
-            let is_there = i64::from(be_i32(place, 8)) == record.len() as i64
+            let is_there = is_record(record)
+                && offset > after
+                && i64::from(be_i32(place, 8)) == record.len() as i64
                 && be_i64(record, 28) == offset
                 && self.is_listed(record, row, place, following);
-            if !is_there {
-                break;
-            }
-            let Some(parts) = Parts::of(record) else {
-                break;
-            };
+            let parts = is_there.then(|| Parts::of(record)).flatten()?;
             let name = &record[parts.topic..parts.topic + parts.topic_size];
-            if !(self.is_light || name == self.topic) || !parts.body_matches(record) {
-                break;
-            }
-            found.push((offset, parts));
+            let is_sound = (self.is_light || name == self.topic) && parts.body_matches(record);
             after = offset;
-        }
+            is_sound.then_some((offset, parts))
+        }));
         found
     }
 

@@ -32,7 +32,7 @@ pub fn shielded<T>(
     work: impl FnOnce() -> PyResult<T>,
 ) -> PyResult<T> {
     catch_unwind(AssertUnwindSafe(work))
-        .unwrap_or_else(|payload| Err(kernel_error(py, kernel, &said(payload.as_ref()))))
+        .unwrap_or_else(|payload| Err(kernel_error(py, kernel, said(payload.as_ref()))))
 }
 
 /// Work without the interpreter lock, where it is so long that others should go on meanwhile.
@@ -44,14 +44,10 @@ pub fn unlocked<T: Ungil>(py: Python<'_>, size: usize, work: impl FnOnce() -> T 
     if size < LONG { work() } else { py.detach(work) }
 }
 
-fn said(payload: &(dyn Any + Send)) -> String {
-    if let Some(text) = payload.downcast_ref::<&str>() {
-        (*text).to_owned()
-    } else if let Some(text) = payload.downcast_ref::<String>() {
-        text.clone()
-    } else {
-        "a panic without a text".to_owned()
-    }
+fn said(payload: &(dyn Any + Send)) -> &str {
+    let literal = payload.downcast_ref::<&str>().copied();
+    let text = payload.downcast_ref::<String>().map(String::as_str);
+    literal.or(text).unwrap_or("a panic without a text")
 }
 
 /// A `reput.errors.KernelError`.

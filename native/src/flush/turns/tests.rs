@@ -1,10 +1,16 @@
 //! Without Python, so that Miri can run them.
 
+use std::cell::Cell;
 use std::sync::atomic::AtomicUsize;
 
 use super::*;
 
 const LONG: Duration = Duration::from_secs(3_600);
+
+thread_local! {
+    /// How often this thread woke where it slept.
+    pub static WOKEN: Cell<usize> = const { Cell::new(0) };
+}
 
 /// A log that grows, and is flushed in turn.
 #[derive(Default)]
@@ -33,11 +39,10 @@ impl Log {
             match awake {
                 Awake::OnDisk => return true,
                 Awake::Failed => return false,
-                Awake::ItsTurn(turn) => {
+                Awake::ItsTurn(turn, _) => {
                     self.flush(turns);
                     drop(turn);
                 }
-                Awake::FlushFailed(_, error) => unreachable!("no file is flushed here: {error}"),
                 Awake::Slept => {}
             }
         }
@@ -51,7 +56,7 @@ fn poll(turns: &FlushTurns, physical_offset: i64) -> Option<Awake<'_>> {
 
 fn turn_at(turns: &FlushTurns, physical_offset: i64) -> Turn<'_> {
     match poll(turns, physical_offset) {
-        Some(Awake::ItsTurn(turn)) => turn,
+        Some(Awake::ItsTurn(turn, _)) => turn,
         _ => panic!("it is not this thread's turn"),
     }
 }
@@ -90,24 +95,37 @@ fn who_wakes_by_itself_goes_on_and_forgets_nobody() {
 }
 
 #[test]
-fn the_end_of_a_turn_wakes_the_next_and_all_whose_bytes_are_on_disk() {
-    let (turns, log) = (FlushTurns::new(0), Log::default());
-    log.end.store(9, Ordering::SeqCst);
-    let turn = turn_at(&turns, 5);
+fn the_end_of_a_turn_wakes_the_next_and_all_whose_bytes_are_on_disk_each_once() {
+    const COUNT: i64 = if cfg!(miri) { 24 } else { 1_600 };
+    let (turns, woken) = (FlushTurns::new(0), AtomicUsize::new(0));
+    let turn = turn_at(&turns, COUNT);
 
     thread::scope(|scope| {
-        for offset in [3, 9, 4, 8, 5] {
-            let (turns, log) = (&turns, &log);
-            scope.spawn(move || assert!(log.wait(turns, offset, LONG)));
+        // Each offset once, in another order.
+        for offset in (0..COUNT).map(|number| 1 + number * 7 % COUNT) {
+            let (turns, woken) = (&turns, &woken);
+            let wait = move || {
+                // Each flush is enough for one thread only, the worst there is.
+                match turns.sleep(offset, None, LONG) {
+                    Awake::ItsTurn(_turn, _) if offset > COUNT / 2 => turns.reached(offset),
+                    awake => assert!(matches!(awake, Awake::OnDisk) && offset <= COUNT / 2),
+                }
+                woken.fetch_add(WOKEN.get(), Ordering::SeqCst);
+            };
+            let small = thread::Builder::new().stack_size(128 << 10);
+            small.spawn_scoped(scope, wait).unwrap();
         }
-        while turns.lock().asleep.len() < 5 {
+        while turns.lock().asleep.len() < COUNT as usize {
             thread::yield_now();
         }
-        turns.reached(5);
+        turns.reached(COUNT / 2);
         drop(turn);
     });
 
-    assert_eq!(log.flushes.load(Ordering::SeqCst), 1);
+    // The system may wake a thread by itself; nobody here wakes one a second time.
+    let woken = woken.into_inner() as i64;
+    assert!((COUNT..COUNT + COUNT / 8).contains(&woken), "{woken}");
+    assert_eq!(turns.flushed_offset(), COUNT);
 }
 
 #[test]
