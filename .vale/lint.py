@@ -1,4 +1,6 @@
-"""Check the prose of the pages with Vale, by the rules in `.vale/Reput`; do nothing without Go.
+"""Check the prose of pages, docstrings and comments with Vale, by the rules in `.vale/Reput`.
+
+Without Go it does nothing.
 
 Vale is a Go program. It is built once, from its module, and kept in the cache of the user.
 """
@@ -16,6 +18,7 @@ ROOT = Path(__file__).resolve().parents[1]
 VALE = "github.com/errata-ai/vale/v3/cmd/vale@v3.15.2"
 PAGES = ["README.md", "CONTRIBUTING.md", "docs", "client", "server", "follow"]
 PAGES += ["extras", "plugins", "examples", "spark", "native/README.md"]
+SOURCES = ["benchmarks", "client", "examples", "extras", "plugins", "spark"]
 EXAMPLES = ROOT / ".vale" / "examples.md"
 
 
@@ -30,7 +33,9 @@ def main() -> int:
     if unseen:
         sys.stderr.write(f"prose: {sorted(unseen)} do not find their lines in {EXAMPLES}\n")
         return 1
-    return subprocess.run([vale, "--glob=*.md", *PAGES], cwd=ROOT, check=False).returncode
+    checks = [["--glob=*.md", *PAGES], ["--glob=*.py", *SOURCES]]
+    runs = [subprocess.run([vale, *each], cwd=ROOT, check=False) for each in checks]
+    return max(run.returncode for run in runs)
 
 
 def installed(go: str) -> str:

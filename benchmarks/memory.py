@@ -2,8 +2,8 @@
 
 A virtual machine hands memory that it has freed back to its host, often within seconds, and the
 first touch of each page has the host find one again: 2 µs per KiB where this was measured, three
-times what it takes to put a message of 1 KiB. Who was measured shortly after something else had
-freed as much, a JVM after it was warmed up, say, did not pay for that; all others did.
+times what it takes to put a message of 1 KiB. A contender measured shortly after another had
+freed as much, such as a warmed-up JVM, did not pay for that; all others did.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def claim(size: int, directory: Path) -> None:
     """Touch and free ``size`` bytes, and some more, but no more than half of what is free.
 
     As pages of a mapped file in ``directory``: a system gives pages out again in the order in which
-    they came back, and anonymous ones or those that were written come back in another. In a process
+    they came back, and anonymous or written ones come back in another. In a process
     of its own, since that of a case is judged by its peak memory.
     """
     try:

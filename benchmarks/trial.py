@@ -118,7 +118,7 @@ class Trial:
         Args:
             label: label of the row.
             count: messages, or what ``unit`` says.
-            size: bytes; 0 if there are none to count.
+            size: bytes; 0 if none are counted.
             unit: unit of ``count``.
             baseline: whether the other rows are compared with this one.
             descendants: also count the processor time of processes that the block starts, and state

@@ -84,7 +84,7 @@ def by_name(name: str) -> Case:
     """Return the case of that name, be it one of `ALL` or of `BESIDE_JAVA`.
 
     Raises:
-        KeyError: there is none.
+        KeyError: it does not exist.
     """
     for case in (*ALL, *BESIDE_JAVA):
         if case.name == name:

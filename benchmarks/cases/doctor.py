@@ -93,7 +93,7 @@ def _some(store: Store) -> list[int]:
 
 
 def _exchange(root: Path, file_size: int, offset: int, data: bytes) -> bytes:
-    """Write bytes of the log; return those that stood there."""
+    """Write bytes of the log; return the old ones."""
     base = offset - offset % file_size
     with open(root / "commitlog" / f"{base:020d}", "r+b") as file:
         file.seek(offset - base)

@@ -38,7 +38,7 @@ def cases() -> Iterator[Case]:
 
 
 def report(trial: Trial) -> None:
-    """One process, and one process per processor; what is counted is all that was put."""
+    """One process, and one process per processor; every message of the store is counted."""
     from reput_doctor import make_report
 
     assert trial.big_log is not None

@@ -81,7 +81,7 @@ def send(trial: Trial, *, flush: str) -> None:
 
 
 def push(trial: Trial) -> None:
-    """A stock push consumer takes what there is, then each message as it comes."""
+    """A stock push consumer takes all messages, then each new one as it comes."""
     from benchmarks.served.turns import take_turns
 
     count, latencies = trial.count(_FULL_CONSUMED, 2_000), trial.count(_FULL_LATENCIES, 20)

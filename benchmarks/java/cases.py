@@ -60,7 +60,7 @@ def put_one(trial: Trial, *, full: int) -> None:
 
 
 def put_many(trial: Trial, *, full: int, form: str) -> None:
-    """``put_many`` of lists of messages, of columns, or of Arrow's, made beforehand."""
+    """``put_many`` of lists of messages, columns or Arrow batches, made beforehand."""
     batches = trial.count(full // BATCH)
     work = Workload(trial.body_size)
     make = _MAKERS[form]

@@ -1,4 +1,4 @@
-"""Those that are compared: RocketMQ's store of a version, and reput with an engine."""
+"""The contenders: RocketMQ's store of a version, and reput with an engine."""
 
 from __future__ import annotations
 

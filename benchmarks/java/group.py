@@ -89,8 +89,8 @@ def run_rounds(
 ) -> Results:
     """Run the jobs of ``rows``; return the outcomes so far if interrupted.
 
-    Whoever is first in one round is last in the next, so that nobody always follows the same one.
-    What was skipped or failed is not tried again.
+    The first contender of a round is the last of the next, so that none always follows the same
+    one. A skipped or failed one is not tried again.
     """
     jobs = [job for job in JOBS if any(row.job is job for row in rows)]
     steps = [

@@ -1,4 +1,4 @@
-"""The table beside RocketMQ's store: what is compared, and what is aimed at."""
+"""The table beside RocketMQ's store: its rows, and their goals."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class Line:
     """Mean bytes of a record in the log; 0 where not known."""
 
     def value(self, name: str) -> float | None:
-        """Return the median of the rounds; None where there is none."""
+        """Return the median of the rounds; None without a figure."""
         found = self.values.get(name)
         return statistics.median(found) if found else None
 
@@ -72,7 +72,7 @@ def lines_of(
     """Return a line for each row.
 
     Args:
-        rows: what is asked for.
+        rows: the rows of the table.
         results: outcomes by the names of job and contender.
         log_size: bytes of the large log.
         scale: 1 in a full run.

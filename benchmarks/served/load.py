@@ -15,7 +15,7 @@ _PROJECT = Path(__file__).resolve().parent / "java"
 
 
 class JavaLoad:
-    """Does what it is told, one after the other; a context manager."""
+    """Does the given tasks one after the other; a context manager."""
 
     def __init__(self, directory: Path) -> None:
         """Build and start the program.

@@ -24,11 +24,11 @@ def take_turns(
 ) -> None:
     """Measure each server in each round, and add a row for each.
 
-    Whoever is first in one round is last in the next.
+    The first contender of a round is the last of the next.
 
     Args:
         trial: takes the rows.
-        label: what is done.
+        label: the name of the work.
         contenders: the servers.
         work: does it once, told the server and the round; returns what `JavaLoad.do` returns.
     """

@@ -62,8 +62,8 @@ class Client(OpensConsumers):
             options: those of `reput_client.ClientOptions`.
 
         Raises:
-            ValueError: an address that is none, or a value that an option does not allow.
-            TypeError: an option that there is not, or a value of a wrong type.
+            ValueError: an address that is not valid, or a value that an option does not allow.
+            TypeError: an option that does not exist, or a value of a wrong type.
         """
         self._runtime = Runtime(name_servers, ClientOptions(**options), clock)
         self._sender = Sender(

@@ -23,7 +23,7 @@ def split_address(address: str) -> tuple[str, int]:
     """Return host and port of ``host:port``; an IPv6 address may stand in brackets.
 
     Raises:
-        ValueError: the text is no such address.
+        ValueError: the text is not such an address.
     """
     host, colon, port = address.strip().rpartition(":")
     host = host.removeprefix("[").removesuffix("]")

@@ -16,13 +16,13 @@ class Rules:
     """What the rules for all plugins have to know about this one."""
 
     plugin_name = "counter"
-    same_files = False  # equal logs give equal rows, in files of SQLite's that may differ
+    same_files = False  # equal logs give equal rows, in SQLite files that may differ
 
     def state(self, plugin: CounterPlugin) -> object:
         return plugin.query(QUERY)
 
     def messages(self) -> list[reput.Message]:
-        """Return messages that `rows` makes rows of, whatever it passes over."""
+        """Return messages that `rows` makes rows of, beside others that it ignores."""
         return [
             reput.Message("orders", b'{"price": 120}', tags="new", keys=["a1", "alice"]),
             reput.Message("orders", b'{"price": 80}', tags="paid", keys=["a2", "bob"]),

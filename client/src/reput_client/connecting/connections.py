@@ -86,7 +86,7 @@ class Connections:
         await (await self.get(address)).send(command)
 
     async def get(self, address: str) -> Connection:
-        """Return the connection to an address; it is made if there is none.
+        """Return the connection to an address; it is made if it does not exist.
 
         Raises:
             ConnectError: it cannot be made.
@@ -108,7 +108,7 @@ class Connections:
     def _opened(self, address: str, task: asyncio.Task[Connection]) -> None:
         self._opening.pop(address, None)
         if not task.cancelled():
-            task.exception()  # it goes to those who wait, if any still do
+            task.exception()  # it goes to the waiting callers, if any
 
     async def _connect(self, address: str) -> Connection:
         try:
@@ -137,7 +137,7 @@ class Connections:
             del self._open[connection.address]
 
     def close_idle(self, seconds: float) -> None:
-        """Close connections that were not used for so long, and forget those that are lost."""
+        """Close connections that were not used for so long, and forget lost ones."""
         now = asyncio.get_running_loop().time()
         for address, each in list(self._open.items()):
             if each.is_lost:

@@ -33,7 +33,7 @@ def addresses_of(given: str | Iterable[str]) -> tuple[str, ...]:
     """Return addresses of name servers from what a caller gave: several, or one text with ``;``.
 
     Raises:
-        ValueError: there is none, or one that is no address.
+        ValueError: the text has no address, or one that is not valid.
     """
     listed = given.replace(",", ";").split(";") if isinstance(given, str) else list(given)
     found = tuple(dict.fromkeys(each.strip() for each in listed if each.strip()))

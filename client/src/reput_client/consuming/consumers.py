@@ -87,7 +87,7 @@ class Consumers:
         Source: RocketMQ ``DefaultMQPushConsumerImpl#sendMessageBackAsNormalMessage``.
         """
         properties = dict(message.properties)
-        properties.pop(TRANSACTIONAL, None)  # a copy is no half message, whatever its original was
+        properties.pop(TRANSACTIONAL, None)  # a copy is not a half message
         properties.setdefault(_ORIGIN, message.msg_id)
         properties.setdefault(_RETRY_TOPIC, message.topic)
         properties[RECONSUME_TIME] = str(message.reconsume_times + 1)

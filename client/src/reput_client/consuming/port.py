@@ -180,7 +180,7 @@ class RemotePort:
         host, port = message.store_host
         stated = f"{host}:{port}"
         known = self._runtime.routes.all_brokers({message.topic})
-        # A broker behind another address than its own: the only one there is.
+        # A broker behind another address than its own: the only broker.
         return next(iter(known)) if stated not in known and len(known) == 1 else stated
 
     # ------------------------------------------------------------------ offsets

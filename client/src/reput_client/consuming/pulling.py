@@ -151,7 +151,7 @@ def messages_in(body: bytes, address: str) -> list[MessageView]:
 
     Args:
         body: the bytes.
-        address: who has sent them, for the error.
+        address: the sender, for the error.
 
     Raises:
         CorruptFileError: a message is cut, or its body does not match its checksum.

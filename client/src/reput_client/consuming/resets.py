@@ -20,7 +20,7 @@ def offsets_of(body: bytes) -> dict[MessageQueue, int]:
     """Return the queue offsets in the body of a reset.
 
     Raises:
-        BodyError: the body is no JSON.
+        BodyError: the body is not valid JSON.
     """
     parsed = parse_body(body, "reset of offsets")
     table = parsed.get("offsetTable") if isinstance(parsed, Mapping) else None

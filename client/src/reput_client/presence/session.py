@@ -77,7 +77,7 @@ class Membership:
 
 
 def subscription(topic: str, selector: Selector, version: int) -> Subscription:
-    """Return what brokers are told of a selector, which was asked for at ``version``, ms."""
+    """Return the subscription for a selector, which was asked for at ``version``, ms."""
     tags = tuple(sorted(selector.tags))
     return Subscription(
         topic=topic,
@@ -130,7 +130,7 @@ class Session:
         await self.beat(only_new=True)
 
     async def beat(self, *, only_new: bool = False) -> None:
-        """Tell all brokers that the client is alive; those that cannot be told, the next time.
+        """Tell all brokers that the client is alive; unreachable ones, the next time.
 
         Args:
             only_new: tell only brokers that were not told of all groups, or on a connection that

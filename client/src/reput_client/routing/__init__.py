@@ -1,1 +1,1 @@
-"""Where topics are: routes as name servers tell them, and the table of those that are in use."""
+"""Where topics are: routes as name servers tell them, and the table of routes in use."""

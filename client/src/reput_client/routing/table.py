@@ -52,7 +52,7 @@ class RouteTable:
     # ------------------------------------------------------------------ topics
 
     async def find(self, topic: str) -> Route | None:
-        """Return the route of a topic; None if there is none. It is asked for only once.
+        """Return the route of a topic; None if it does not exist. It is asked for only once.
 
         Raises:
             ClientError: no name server answers.
@@ -60,7 +60,7 @@ class RouteTable:
         return self._routes.get(topic) or await self.ask(topic)
 
     async def ask(self, topic: str) -> Route | None:
-        """Ask for the route of a topic, and return it; None if there is none.
+        """Ask for the route of a topic, and return it; None if it does not exist.
 
         Raises:
             ClientError: no name server answers.
@@ -75,7 +75,7 @@ class RouteTable:
     def _answered(self, topic: str, task: asyncio.Task[Route | None]) -> None:
         del self._asked[topic]
         if not task.cancelled():
-            task.exception()  # it goes to those who wait, if any still do
+            task.exception()  # it goes to the waiting callers, if any
 
     async def _ask(self, topic: str) -> Route | None:
         found = await self._from_name_server(topic)
@@ -112,7 +112,7 @@ class RouteTable:
             queue_count: most queues of each broker, should the topic come into being now.
 
         Raises:
-            RouteNotFoundError: there is none, and brokers do not make topics by themselves.
+            RouteNotFoundError: it does not exist, and brokers do not create topics by themselves.
             ClientError: no name server answers.
         """
         found = await self.find(topic)
@@ -141,11 +141,11 @@ class RouteTable:
     # ------------------------------------------------------------------ what is looked for again
 
     def want(self, topic: str) -> None:
-        """Look for the route of a topic with every `refresh`, also if there is none yet."""
+        """Look for the route of a topic with every `refresh`, also if it does not exist yet."""
         self._wanted.add(topic)
 
     async def refresh(self) -> None:
-        """Ask for all routes again; those that cannot be asked for stay as they are."""
+        """Ask for all routes again; a route without an answer stays as it is."""
         for topic in sorted(self._wanted | self._routes.keys()):
             try:
                 if await self.ask(topic) is None and topic in self._routes:
@@ -176,7 +176,7 @@ class RouteTable:
         """Return the address of the master that has a queue.
 
         Raises:
-            RouteNotFoundError: there is none now.
+            RouteNotFoundError: it does not exist now.
             ClientError: no name server answers.
         """
         return await self.broker(queue, MASTER_ID, is_exact=True)
@@ -185,7 +185,7 @@ class RouteTable:
         """Return the address of the broker with that id that has a queue, or of another one.
 
         Raises:
-            RouteNotFoundError: there is none now.
+            RouteNotFoundError: it does not exist now.
             ClientError: no name server answers.
         """
         for has_asked in (False, True):

@@ -1,4 +1,4 @@
-"""`Latencies`: for how long a broker that was slow or failed is passed over.
+"""`Latencies`: for how long a broker that was slow or failed gets no messages.
 
 Source: RocketMQ 5 ``MQFaultStrategy`` and ``LatencyFaultToleranceImpl``.
 """
@@ -21,7 +21,7 @@ _FAILED_MS: Final = 10_000
 
 @attrs.define(eq=False)
 class Latencies:
-    """Brokers that are passed over now. Used on one thread."""
+    """Brokers that get no messages now. Used on one thread."""
 
     clock: Callable[[], int]
     """Returns ms."""

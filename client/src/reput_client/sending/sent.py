@@ -1,8 +1,8 @@
 """`SentEnds`: how far a client itself has filled queues, as brokers have told it.
 
 A broker enters a message in its queue a moment after it has stored and acknowledged it (RocketMQ's
-``ReputMessageService``). Who sends a message and then asks for the end of the queue may be told one
-that lies before that message.
+``ReputMessageService``). A client that sends a message and then asks for the end of the queue may
+get an offset before that message.
 """
 
 from __future__ import annotations
@@ -38,6 +38,6 @@ class SentEnds:
     def forget(self, queue: MessageQueue) -> None:
         """Take back what is known of a queue: its broker shows that it is otherwise, or is right.
 
-        A topic may have been deleted and made anew.
+        A topic may have been deleted and recreated.
         """
         self._ends.pop(queue, None)

@@ -46,7 +46,7 @@ GROUP: Final = "PGROUP"
 
 
 class Outcome(enum.IntEnum):
-    """What becomes of a message; the numbers are RocketMQ's."""
+    """The outcome of a message, with the numbers of RocketMQ."""
 
     UNKNOWN = 0
     COMMIT = 8

@@ -63,7 +63,7 @@ class AuditPlugin(reput.Plugin):
 
     @reput.hookimpl
     def reput_recover(self, progress: int) -> int:
-        """Forget what the store does not vouch for; return from where messages are needed."""
+        """Forget what the store may have lost; return from where messages are needed."""
         if not self._context.writable:
             return progress  # in a reader the writer's plugin counts
         log = self._context.log

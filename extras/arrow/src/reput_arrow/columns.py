@@ -166,7 +166,7 @@ def hosts_of(batch: pa.RecordBatch, name: str) -> tuple[list[bytes], npt.NDArray
         where the row is null.
 
     Raises:
-        MessageIllegalError: a text that is no host.
+        MessageIllegalError: a text that is not a host.
     """
     if name not in batch.schema.names:
         return None

@@ -132,7 +132,7 @@ def _in_place(further: _Entries, name: str, texts: pa.StringArray) -> tuple[Any,
 
 
 def _unsliced(texts: pa.StringArray) -> pa.StringArray:
-    """Return the same texts as an array that is no part of another one.
+    """Return the same texts as an array that is not a part of another one.
 
     Of a part, pyarrow up to 21 makes invalid text where some values are replaced by null.
     """

@@ -57,7 +57,7 @@ def _load(name: str, entry_point: EntryPoint) -> click.Command:
     """Import the command.
 
     Raises:
-        Failure: the import failed, or the object is no command.
+        Failure: the import failed, or the object is not a command.
     """
     # An import runs other authors' code, which may raise anything, SystemExit included.
     try:

@@ -132,7 +132,7 @@ def _abandon_stdout() -> None:
     try:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (OSError, ValueError):
-        pass  # stdout is no file here
+        pass  # stdout is not a file here
 
 
 @click.group(

@@ -1,6 +1,6 @@
 """Checks a store of reput or RocketMQ, and says what is wrong, where, and what to do about it.
 
-`findings` is the language that all rooms share: what was found, how bad it is, what was checked.
+`findings` is the language that all packages share: findings, their severity, and the checks made.
 Each name is imported when it is first used.
 """
 

@@ -1,6 +1,6 @@
 """What a check of a store finds: findings, how severe they are, and what was checked at all.
 
-Rooms that look at a store make a `Finding` for each thing that is not as it should be, collect them
+Packages that check a store make a `Finding` for each problem, collect them
 in `Findings`, whose memory is bounded, and hand back one `Report`.
 """
 
@@ -139,7 +139,7 @@ def finding_of_file(
 
 
 class Findings:
-    """Collects findings in bounded memory: the first of each kind, and how many there were."""
+    """Collects findings in bounded memory: the first of each kind, and their number."""
 
     def __init__(self, per_kind: int = FINDINGS_PER_KIND) -> None:
         self._per_kind = per_kind
@@ -239,7 +239,7 @@ class Report:
 
     @property
     def exit_code(self) -> int:
-        """What the shell is told; see `Severity.exit_code`."""
+        """The exit code for the shell; see `Severity.exit_code`."""
         return 0 if self.worst is None else self.worst.exit_code
 
     def as_json(self) -> dict[str, Any]:

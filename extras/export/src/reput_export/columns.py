@@ -1,4 +1,4 @@
-"""Columns that a read adds to those of a log; a write passes over them."""
+"""Columns that a read adds to those of a log; a write ignores them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ADDED_COLUMNS: Final = (STORE_COLUMN, BROKER_COLUMN, DAMAGE_COLUMN)
 
 
 def check_columns(schema: pa.Schema) -> None:
-    """Refuse the schema of rows that are no messages.
+    """Refuse the schema of rows that are not messages.
 
     Raises:
         CodedError: a column that is missing, not known or of a wrong type.

@@ -32,9 +32,9 @@ def refuse_unknown(
 
     Args:
         given: options by name.
-        known: names of the options that there are, as the text lists them.
+        known: names of the existing options, as the text lists them.
         of: whose options they are, for the text.
-        others: names that are passed over, and not listed.
+        others: names that are ignored, and not listed.
 
     Raises:
         CodedError: an unknown option; the text says which one was meant, perhaps.

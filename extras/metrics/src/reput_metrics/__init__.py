@@ -29,7 +29,7 @@ def collector(
     Args:
         stores: open stores. Several are told apart by a label that has their directory.
         registry: where to register; the default registry when left out.
-        label: name of that label; with one store there is none.
+        label: name of that label; one store has no such label.
 
     Returns:
         The collector, for ``registry.unregister``.

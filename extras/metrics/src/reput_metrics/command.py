@@ -73,7 +73,7 @@ def metrics(path: str, listen: tuple[str, int] | None, max_age: float, as_json: 
 
     read = partial(of_path, path, follow_links=follows_links(), tell=tell)
     sampler = Sampler(read, max_age)
-    found = sampler.read_now()  # what prevents it is said before anything is served
+    found = sampler.read_now()  # an error appears before anything is served
     if listen is not None:
         _serve(sampler, *listen)
     elif as_json:

@@ -90,7 +90,7 @@ class DamageCollector:
             current = Corruption(position, CorruptionKind.BAD_MAGIC, detail)
 
     def _record_size(self, position: int, end: int) -> int:
-        """Return the size of a record at ``position`` whose lengths add up; 0 if there is none."""
+        """Return the size of a record at ``position`` whose lengths add up; 0 if none does."""
         size = self.log.size_at(position)
         if not RECORD_MIN_SIZE <= size <= min(RECORD_SIZE_MAX, end - position):
             return 0

@@ -65,7 +65,7 @@ def reput_offline_weigh(
     when a comparison has found differences.
 
     Args:
-        comparison: what was compared.
+        comparison: the compared files.
         differences: of each file that differs, the first ``comparison.limit``.
 
     Returns:
@@ -78,13 +78,13 @@ def reput_offline_weigh(
 def reput_offline_explain(
     comparison: Comparison, differences: Sequence[Difference]
 ) -> Sequence[Difference] | None:
-    """Say what stands where files differ: what was found and expected, and which messages.
+    """Explain where files differ: the found and expected values, and the messages.
 
     Called with real differences, after `reput_offline_weigh`. Without this hook, bytes are shown,
     in hex, and no messages.
 
     Args:
-        comparison: what was compared.
+        comparison: the compared files.
         differences: differences of the plugin's files.
 
     Returns:

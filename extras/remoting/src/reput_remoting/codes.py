@@ -11,7 +11,7 @@ __all__ = ["RequestCode", "ResponseCode"]
 
 
 class RequestCode(IntEnum):
-    """What a request asks for; the names are RocketMQ's."""
+    """What a request asks for; with the names of RocketMQ."""
 
     SEND_MESSAGE = 10
     PULL_MESSAGE = 11
@@ -106,7 +106,7 @@ class RequestCode(IntEnum):
 
 
 class ResponseCode(IntEnum):
-    """How a request ended; the names are RocketMQ's."""
+    """How a request ended; with the names of RocketMQ."""
 
     SUCCESS = 0
     SYSTEM_ERROR = 1

@@ -87,7 +87,7 @@ class Command:
         """Return the fields as an object of a header's class.
 
         Raises:
-            HeaderError: a field is missing, or its text is no value of its type.
+            HeaderError: a field is missing, or its text is not a value of its type.
         """
         return read_header(header_type, self.fields)
 

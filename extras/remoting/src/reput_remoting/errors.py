@@ -1,4 +1,4 @@
-"""What is wrong with bytes or fields that a peer has sent."""
+"""Errors in bytes or fields that a peer has sent."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class RemotingError(ReputError):
 
 @attrs.define(eq=False, slots=False)
 class FrameError(RemotingError):
-    """Bytes are no frame; nothing that follows them on the connection can be read."""
+    """Bytes are not a frame; nothing after them on the connection can be read."""
 
     position: int
     """Bytes from the beginning of the frame."""
@@ -31,7 +31,7 @@ class FrameError(RemotingError):
 
 @attrs.define(eq=False, slots=False)
 class HeaderError(RemotingError, ValueError):
-    """A field of a request or an answer is missing, or its text is no value of its type."""
+    """A field of a request or an answer is missing, or its text is not a value of its type."""
 
     header: str
     """Name of the header's class."""

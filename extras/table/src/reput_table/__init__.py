@@ -1,4 +1,4 @@
-"""Plugins that are a SQL table: for those who want an index and not a file format.
+"""Plugins that are a SQL table: for an index without a file format.
 
     from reput_table import Schema, TablePlugin
 

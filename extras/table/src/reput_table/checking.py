@@ -43,7 +43,7 @@ def check_table(
             tables and the place.
 
     Returns:
-        Whether the table is sound; False if it was made for another layout.
+        Whether the table is valid; False if it was made for another layout.
 
     Raises:
         CorruptFileError: the file is damaged.
@@ -54,7 +54,7 @@ def check_table(
     except sqlite3.OperationalError as error:
         if not is_refused(error):
             raise
-        # A text that is no UTF-8, a table that is no table.
+        # A text that is not UTF-8, a table that is not a table.
         raise CorruptFileError(path, 0, f"not what SQLite wrote: {error}") from error
 
 

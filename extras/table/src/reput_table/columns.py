@@ -81,7 +81,7 @@ def grouped_rows(
 
 
 def _columns(schema: Schema, given: Any, count: int) -> tuple[dict[str, Any], int]:
-    """Return the columns by name, and how many rows there are."""
+    """Return the columns by name, and the number of rows."""
     if hasattr(given, "to_pydict"):  # an Arrow table or batch
         given = given.to_pydict()
     if not isinstance(given, Mapping):
@@ -119,7 +119,7 @@ def _numbers(name: str, value: Any, kind: type, length: int) -> npt.NDArray[Any]
     """Return a ``(length,)`` int64 or float64 array.
 
     Raises:
-        TypeError: a value is no number of that kind, or is missing.
+        TypeError: a value is not a number of that kind, or is missing.
     """
     array = np.asarray(value)
     kinds = "iub" if kind is int else "iubf"

@@ -128,7 +128,7 @@ class TablePlugin(reput.Plugin):
 
     @reput.hookimpl
     def reput_recover(self, progress: int) -> int:
-        """Cut the table to ``progress``, or make it anew if it is damaged or of other options."""
+        """Cut the table to ``progress``, or recreate it if it is damaged or of other options."""
         context = self._opened()
         self._progress = progress
         if not context.writable:
@@ -207,7 +207,7 @@ class TablePlugin(reput.Plugin):
         with self._using:
             if self._file is not None:
                 self._file.close()
-            # A later call must not make the file anew.
+            # A later call must not recreate the file.
             self._context = self._file = None
 
     @reput.hookimpl(optionalhook=True)
@@ -234,7 +234,7 @@ class TablePlugin(reput.Plugin):
         return Layout(self.schema, context.plugin, fingerprint)
 
     def _made(self) -> TableFile:
-        """Return the file; make it if there is none."""
+        """Return the file; make it if it does not exist."""
         if self._file is None:
             self._file = TableFile.make(self._layout, self._path, self._opened().disk)
         return self._file

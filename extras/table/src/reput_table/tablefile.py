@@ -111,7 +111,7 @@ class TableFile:
 
     @classmethod
     def make(cls, layout: Layout, path: str, disk: Disk) -> TableFile:
-        """Make the file anew, in place of one that is there."""
+        """Create the file, in place of an existing one."""
         disk.make_directory(os.path.dirname(path), durable=True)
         remove(path, disk)
         made = cls(layout, path, disk, connect(path, disk, "rwc"))
@@ -179,7 +179,7 @@ class TableFile:
         self.parts[part] = Part(first_offset, first_row)
 
     def cut(self, physical_offset: int, parting: Parting) -> None:
-        """Forget messages from ``physical_offset`` on, and all others of the part it lies in."""
+        """Forget messages from ``physical_offset`` on, and all others of its part."""
         if physical_offset >= self.dispatched_to:
             return
         first = parting.part_of(physical_offset)

@@ -261,7 +261,7 @@ class CompactionPlugin(reput.Plugin):
                 256 MiB, and less where there would be too few tasks.
 
         Returns:
-            What became of each queue in which there was something to do.
+            What became of each queue that had work to do.
 
         Raises:
             ValueError: a topic is not compacted.

@@ -1,4 +1,4 @@
-"""Consumer groups for reput: who has read how far, who reads what, and what becomes of failures."""
+"""Consumer groups for reput: offsets, the members and their queues, and retries of failures."""
 
 from __future__ import annotations
 

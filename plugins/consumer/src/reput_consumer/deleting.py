@@ -55,7 +55,7 @@ def delete_group(port: EmbeddedPort, group: str, *, with_offsets: bool) -> bool:
     Args:
         port: the store's.
         group: its name.
-        with_offsets: whether the group is to begin anew if it comes again.
+        with_offsets: whether the group is to start from the beginning if it comes again.
 
     Raises:
         ReputError: the store is read-only, or the log cannot be flushed.

@@ -145,7 +145,7 @@ class Members:
             return [each for each in self._engines if each.settings.group == group]
 
     def of_name(self, group: str, member: str) -> Engine | None:
-        """Return the member of a group that has a client id; None if there is none."""
+        """Return the member of a group that has a client id; None if no member has it."""
         return next((each for each in self.of_group(group) if each.settings.member == member), None)
 
     def settings_of(self, group: str, member: str) -> MemberSettings | None:
@@ -180,7 +180,7 @@ class Members:
         return found
 
     def save(self, group: str) -> None:
-        """Save how far the members of a group are, but of those that save only when told.
+        """Save how far the members of a group are, except members that save only on request.
 
         Raises:
             ReputError: it cannot be saved.

@@ -46,7 +46,7 @@ def checked_group(group: object) -> str:
     """Return ``group`` if a broker takes it for a group's name.
 
     Raises:
-        TypeError: it is no text.
+        TypeError: it is not a string.
         ValueError: it is empty, too long, or has other characters.
     """
     return _checked("group", group, _GROUP_MAX)
@@ -56,7 +56,7 @@ def checked_topic(topic: object) -> str:
     """Return ``topic`` if a broker takes it for a topic's name.
 
     Raises:
-        TypeError: it is no text.
+        TypeError: it is not a string.
         ValueError: it is empty, too long, or has other characters.
     """
     is_long = isinstance(topic, str) and topic.startswith((RETRY_PREFIX, DLQ_PREFIX))

@@ -28,7 +28,7 @@ class OpensConsumers(ABC):
     @property
     @abstractmethod
     def _opener(self) -> Members:
-        """What opens the consumers; raises a `ReputError` if there is none any more."""
+        """What opens the consumers; raises a `ReputError` if it was closed."""
 
     def consumer(
         self,
@@ -57,7 +57,7 @@ class OpensConsumers(ABC):
                 ``"latest"``, ``"earliest"``, a time, or a queue offset.
             ordered: read each queue one message after the other; a message that fails holds up
                 those after it.
-            broadcast: read everything, whoever else is in the group.
+            broadcast: read everything, independent of other members.
             explicit: count messages as consumed only by `ReceivedMessage.ack`.
             idle: seconds without a message after which iterating and running end.
             until: ``"end"`` to end after the messages that are there now, or a time to end after
@@ -70,7 +70,7 @@ class OpensConsumers(ABC):
             ReputError: the store is read-only, no broker answers, or the group does not take the
                 consumer.
             ValueError: a name, a selector, or another argument that cannot be.
-            TypeError: an argument of a wrong type, or an option that there is not.
+            TypeError: an argument of a wrong type, or an option that does not exist.
         """
         return self._opener.open(
             group,

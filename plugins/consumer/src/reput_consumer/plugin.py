@@ -180,7 +180,7 @@ class ConsumerPlugin(OpensConsumers, reput.Plugin):
 
     @reput.hookimpl
     def reput_report(self) -> Mapping[str, object]:
-        """Return how many groups and members there are."""
+        """Return the numbers of groups and members."""
         port = self._of_store
         groups = port.registry.groups()
         return {
@@ -296,8 +296,8 @@ class ConsumerPlugin(OpensConsumers, reput.Plugin):
         """Delete a topic: its settings, what groups have read of it, and what they see of it.
 
         Its messages stay in the log, and in queues as `reput.Store.read` shows them, until the log
-        loses them; groups and brokers see only those that come later. Messages that are in no queue
-        yet count as later ones, so call `reput.Store.wait_dispatched` first.
+        loses them; groups and brokers see only later messages. Messages that are in no queue yet
+        count as later ones, so call `reput.Store.wait_dispatched` first.
 
         Returns:
             Whether there was such a topic. All is durable when this returns.
@@ -389,14 +389,14 @@ class ConsumerPlugin(OpensConsumers, reput.Plugin):
     def watch(self, arrived: Callable[[DispatchBatch], None] | None) -> None:
         """Have ``arrived`` called with all messages that have come to their queues, from now on.
 
-        For those who serve the store; it is called on the thread that dispatches, a batch may come
-        again after a failure, and None ends it.
+        For servers of the store; it is called on the thread that dispatches, a batch may come again
+        after a failure, and None ends it.
         """
         self._watcher = arrived
 
     @property
     def port(self) -> EmbeddedPort:
-        """The store as consumers ask it, for those who serve it to consumers elsewhere."""
+        """The store as consumers ask it, for servers of consumers elsewhere."""
         return self._of_store
 
     # ------------------------------------------------------------------ timed work

@@ -62,7 +62,7 @@ class GroupProgress:
 
     @property
     def oldest_timestamp(self) -> int | None:
-        """Store time of the oldest message that is not consumed, ms; None if there is none."""
+        """Store time of the oldest message that is not consumed, ms; None if all are."""
         found = [each.oldest_timestamp for each in self.queues]
         return min((each for each in found if each is not None), default=None)
 

@@ -1,4 +1,4 @@
-"""Sets the offsets of a group anew, in the file and in the members of this process.
+"""Resets the offsets of a group, in the file and in the members of this process.
 
 Source: RocketMQ ``ResetOffsetByTimeCommand`` and ``AdminBrokerProcessor#resetOffset``.
 """
@@ -23,7 +23,7 @@ __all__ = ["Reset", "move_group", "reset_offsets"]
 
 @attrs.frozen
 class Reset:
-    """What has changed for one queue."""
+    """The change of one queue."""
 
     queue: MessageQueue
     before: int | None

@@ -104,9 +104,9 @@ def keys_of_texts(
     Args:
         window: ``(w,)`` uint8, in which the texts stand.
         unique_starts: position of each message's unique key.
-        unique_sizes: its bytes; 0 or less where there is none.
+        unique_sizes: its bytes; 0 or less without a key.
         words_starts: position of the text of its other keys, words between separators.
-        words_sizes: the text's bytes; 0 or less where there is none.
+        words_sizes: the text's bytes; 0 or less without a text.
         seeds: Java hash of the text before each of its keys.
         physical_offsets: where its record stands.
         timestamps: its store time.

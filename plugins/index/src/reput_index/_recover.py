@@ -5,7 +5,7 @@ So cutting is undoing: from the newest item on, each slot gets its earlier item 
 
 After a crash that is not enough. Items below the plugin's progress are on disk, but slots are
 written in place: a slot written after the last flush may be on disk or not. So the slots of the
-last file are rebuilt in one pass over its items. Earlier files were full and on disk before
+last file are rebuilt in one walk along its items. Earlier files were full and on disk before
 progress came so far; only their ends and borders are checked.
 
 Source: RocketMQ ``IndexService#load``, which removes the file that was being written at the crash,
@@ -87,7 +87,7 @@ class RecoveryReport:
     def _drop_behind_damage(self, *, clean: bool) -> bool:
         """Remove the files after the first damaged one.
 
-        How much of the damaged file is sound is found out later. After a crash it may just be the
+        A later step finds out how much of the damaged file is valid. After a crash it may be the
         file of the last flush, without the bytes written since.
 
         Returns:
@@ -271,7 +271,7 @@ def _has_slot(file: IndexFile, slot: int, stop: int) -> bool:
 def _sound_items(
     file: IndexFile, physical_offset: int, limit: int | None = None
 ) -> tuple[int, npt.NDArray[np.int32]]:
-    """Return the number of sound items below ``physical_offset``, and the slots after them."""
+    """Return the number of valid items below ``physical_offset``, and the slots after them."""
     geometry = file.geometry
     slots = np.zeros(geometry.slot_count, np.int32)
     stop = geometry.item_count if limit is None else limit + 1

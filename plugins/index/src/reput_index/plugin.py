@@ -196,7 +196,7 @@ class IndexPlugin(reput.Plugin):
 
     @reput.hookimpl
     def reput_flush(self) -> Mapping[str, int]:
-        """Flush everything, and vouch for the files that are full."""
+        """Flush everything, and note the full files as on disk."""
         self.index.flush()
         return {"index_timestamp": self.index.flushed_timestamp}
 

@@ -44,7 +44,7 @@ def first_uncovered(log: LogView, start: int, end: int) -> Iterator[_Range]:
 def outside_of(losses: tuple[Loss, ...], units: Units) -> Units:
     """Return the units of records of which nothing is known to be lost.
 
-    What the log has lost was filled or is skipped: its bytes are not those that were summed.
+    Lost parts of the log were filled or are skipped: a sum was made of other bytes.
     """
     if not losses or not len(units):
         return units

@@ -1,6 +1,6 @@
-"""Disputes: records that a rebuild has summed anew, though an older sum denies what is there now.
+"""Disputes: records that a rebuild has summed although an older sum contradicts their bytes.
 
-A rebuild makes sums of the log as it is. Where that has changed since a sound sum was made, the
+A rebuild makes sums of the log as it is. Where that has changed since a valid sum was made, the
 older sum is kept here and goes on to count: otherwise the rebuild would hide the damage. There are
 few of them, mostly none.
 """
@@ -64,7 +64,7 @@ class Disputes:
         return self if len(rows) == len(self.rows) else Disputes(rows)
 
     def applied(self, units: Units) -> Units:
-        """Return ``units`` with the older sums in place of those that replaced them."""
+        """Return ``units`` with the older sums in place of their replacements."""
         if not self.rows or not len(units):
             return units
         crc, starts = units.crc.copy(), units.start

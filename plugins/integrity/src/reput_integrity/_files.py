@@ -60,7 +60,7 @@ class SumFiles:
         return f"{self.directory}/{file_name(base)}"
 
     def load(self) -> None:
-        """Find the files that are on disk; what has another name is left alone."""
+        """Find the files that are on disk; files with other names are left alone."""
         names = (entry.name for entry in self.disk.list(self.directory))
         found = sorted(int(name) for name in names if is_file_name(name))
         self.bases = tuple(base for base in found if base % self.file_size == 0)
@@ -94,7 +94,7 @@ class SumFiles:
     def chunks(self, base: int) -> Iterator[Units]:
         """Iterate over a file's units, a MiB at a time; nothing without the file.
 
-        The file is opened anew: another process may write, cut or remove it.
+        Each call opens the file: another process may write, cut or remove it.
         """
         try:
             descriptor = self.disk.open(self.path(base))

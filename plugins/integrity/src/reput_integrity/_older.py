@@ -36,7 +36,7 @@ class Judged:
 
 @attrs.define(eq=False)
 class OlderSums:
-    """The sums of a store whose sums are being made again; what they say goes on to count."""
+    """The older sums of a store whose sums are being rebuilt; they go on to count."""
 
     files: SumFiles
     log: LogView

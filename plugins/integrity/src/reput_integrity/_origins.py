@@ -1,7 +1,7 @@
-"""Origins: which sums were made later than the records, and so vouch only for what was read then.
+"""Origins: which sums were made later than the records, and so prove only what was read then.
 
 The file lists exceptions, so that a store that is only written never changes it. It cannot be
-derived from the log: a file that is lost is not made again, and nothing is known of older sums.
+derived from the log: a lost file cannot be rebuilt, and then the origin of older sums is not known.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class Origins:
 
     @classmethod
     def load(cls, path: str, disk: Disk) -> Origins | None:
-        """Read the file; None if there is none.
+        """Read the file; None if it does not exist.
 
         Raises:
             CorruptFileError: the file contradicts itself.

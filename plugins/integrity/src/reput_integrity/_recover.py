@@ -1,6 +1,6 @@
 """Brings the files of sums in line with the log when a store opens for writing.
 
-A file that is damaged or missing is mended by itself: sound units stay, and vouch for what they
+A file that is damaged or missing is repaired by itself: valid units stay, and prove what they
 always did; only sums of records that have none are made from the log, and noted as made later. To
 derive everything after the damage again would make sums of what may have rotted meanwhile.
 """
@@ -43,7 +43,7 @@ class Recovery:
     """Ms since the epoch."""
 
     def run(self, progress: int) -> int:
-        """Cut the sums to ``progress`` and mend them; return from where records are needed."""
+        """Cut the sums to ``progress`` and repair them; return from where records are needed."""
         files, low = self.files, self.log.min_physical_offset
         files.cut(progress)
         files.trim(low)
@@ -74,7 +74,7 @@ class Recovery:
         return progress
 
     def _is_sound(self, base: int, start: int, end: int, *, is_last: bool) -> bool:
-        """Whether every record in ``[start, end)`` has a sum; a sound last file is cut there."""
+        """Whether every record in ``[start, end)`` has a sum; a valid last file is cut there."""
         if base not in self.files.bases:
             return not self._uncovered(Units.none(base), start, end)
         units = self.files.read(base)

@@ -80,11 +80,11 @@ class Units:
 
     @classmethod
     def decode(cls, base: int, data: bytes, at: int, after: int, limit: int) -> Units:
-        """Return the sound units of a part of a file.
+        """Return the valid units of a part of a file.
 
         Args:
             base: physical offset at which the log's file begins.
-            data: whole units; what follows the last whole one is unsound.
+            data: whole units; bytes after the last whole one are not valid.
             at: file position of ``data``, bytes.
             after: position in the log's file before which no record may begin.
             limit: bytes of the log's file: no record ends after them.

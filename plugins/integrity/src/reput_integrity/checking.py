@@ -84,7 +84,7 @@ class Checker:
         low = self.log.min_physical_offset
         first = low if start is None else max(start, low)
         reach = self.reach()  # first: a writer moves the log's end before it
-        # Records after `reach` may have sums; those that have some are compared, too.
+        # Records after `reach` may have sums; then they are compared, too.
         stop = self.log.max_physical_offset
         if stop < (reach if end is None else min(end, reach)):
             yield from self._of_lost_end(stop, reach if end is None else min(end, reach))
@@ -180,7 +180,7 @@ class Checker:
             row = stop
 
     def _differing(self, units: Units) -> npt.NDArray[np.int64]:
-        """Return the rows of records that are not those that were summed."""
+        """Return the rows whose record differs from the record that was summed."""
         first, stop = int(units.start[0]), int(units.end[-1])
         data = (self.read or self.log.read)(first, stop - first)
         inside = units.end - first <= len(data)

@@ -101,7 +101,7 @@ def _rounds(scrubber: Scrubber, every: int | None, *, as_json: bool) -> bool:
     from reput.files import system_clock
     from reput_cli.kit import warn
 
-    begin, end = scrubber.extent  # opens the store: what prevents that is said alone
+    begin, end = scrubber.extent  # opens the store: an error here is the only output
     if not scrubber.remembers:
         warn("the place is not remembered, as reput never wrote this store; --state names a file")
     if not scrubber.has_sums:

@@ -93,7 +93,7 @@ class IntegrityPlugin(reput.Plugin):
 
     @reput.hookimpl
     def reput_recover(self, max_physical_offset: int, progress: int) -> int:
-        """Cut the sums to ``progress``; mend those that are damaged or missing."""
+        """Cut the sums to ``progress``; repair damaged or missing ones."""
         context, files = self.context, self._opened()
         if not context.writable:
             self.dispatched_to = progress

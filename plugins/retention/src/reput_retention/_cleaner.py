@@ -157,8 +157,8 @@ def expire_log(
         store: an open store.
         dry_run: only report what would be removed, and change nothing; also possible in a store
             opened with ``mode="r"``.
-        config: the options to follow; those of the store's plugin when left out, or, in a store
-            without it, those that remove nothing.
+        config: the options to follow; if left out, the options of the store's plugin, or, in a
+            store without it, options that remove nothing.
 
     Raises:
         ReadOnlyStoreError: the store was opened with ``mode="r"``.

@@ -5,7 +5,7 @@ run of the oldest files; holds, of plugins that still need the log from an offse
 short (`CleanPlan.held_by`).
 
 Source: RocketMQ ``CleanCommitLogService``, ``MappedFileQueue#deleteExpiredFileByTime``. Different
-on purpose: for a full disk as many files are removed as make the missing room, where RocketMQ
+on purpose: for a full disk as many files are removed as the disk needs, where RocketMQ
 removes ten at a time; and plugins are asked what they still need.
 """
 

@@ -98,7 +98,7 @@ class TransactionPlugin(reput.Plugin):
             self._offsets.finish_replacing(flush=not engine.context.clean)
         with engine.lock:
             # The index must have seen the whole log before anything is ended. After a failed flush
-            # the log reaches above `max_physical_offset`, where the files are sound.
+            # the log reaches above `max_physical_offset`, where the files are valid.
             if engine.context.writable:
                 engine.known_to = max(max_physical_offset, engine.context.log.max_physical_offset)
             position = engine.tracker.recover(progress)
@@ -192,7 +192,7 @@ class TransactionPlugin(reput.Plugin):
         try:
             offsets.save(half, op, engine.context.clock())
         except (OSError, CorruptFileError) as error:
-            # RocketMQ then reads more than it must, which is no reason to fail.
+            # RocketMQ then reads more than it must; the plugin need not fail.
             logger.warning("offsets of transactions not written: %s", error)
 
     # ------------------------------------------------------------------ working

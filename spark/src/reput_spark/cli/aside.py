@@ -15,7 +15,7 @@ __all__ = ["stderr_aside"]
 def stderr_aside() -> Iterator[None]:
     """Have processes that the block starts write errors to a file, printed if the block fails.
 
-    They keep that file to their end. What goes wrong in them later comes as an exception.
+    They keep that file to their end. Their later failures come as exceptions.
     """
     sys.stderr.flush()
     terminal = os.dup(2)

@@ -34,9 +34,9 @@ def demo(master: str, as_json: bool) -> None:
     """Read, rebuild and count a store that Apache RocketMQ wrote, on Apache Spark.
 
     Unpacks the store, has a key index derived as while messages arrive, reads the log as a
-    DataFrame, builds index and queues anew on Spark, and compares each byte, of the queues with
-    those that RocketMQ wrote. Ends with code 1 where one differs. Nothing stays. Workers of Spark's
-    must see this machine's temporary directory.
+    DataFrame, rebuilds index and queues on Spark, and compares each byte, of the queues with the
+    files that RocketMQ wrote. Ends with code 1 where one differs. Nothing stays. Spark workers must
+    see this machine's temporary directory.
     """
     from reput_cli.kit import ProgressBar
 

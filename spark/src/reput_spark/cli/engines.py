@@ -22,7 +22,7 @@ __all__ = ["engine_of", "progress_of", "session_of", "spark_at"]
 
 
 def progress_of(label: str) -> ProgressBar:
-    """Return a bar that counts bytes; it is quiet where stderr is no terminal."""
+    """Return a bar that counts bytes; it is quiet where stderr is not a terminal."""
     from reput_cli.kit import ProgressBar
 
     return ProgressBar(label, None, "bytes")

@@ -1,4 +1,4 @@
-"""``reput spark rebuild``: build the files of plugins anew."""
+"""``reput spark rebuild``: rebuild the files of plugins."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def rebuild(
     split_size: int | None,
     as_json: bool,
 ) -> None:
-    """Build the files of each PLUGIN of the store at PATH anew from the log, as `reput rebuild`."""
+    """Rebuild the files of each PLUGIN of the store at PATH from the log, as `reput rebuild`."""
     from reput_cli.kit import check_store, check_used, follows_links, print_rebuilt, used_plugins
     from reput_offline import SPLIT_SIZE, run_rebuild
 

@@ -117,7 +117,7 @@ def _parallelism_of(spark: SparkSession) -> int:
 
 
 def failure_of(error: Exception) -> SparkReputError:
-    """Return our error from the text of Spark's; Spark's own text, shortened, without one."""
+    """Return our error from the text of a Spark error; without one, the shortened text."""
     code = code_of(error)
     text = str(error)
     if code is None:

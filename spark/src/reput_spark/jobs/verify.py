@@ -1,7 +1,7 @@
 """Verify logs: a read that collects damage, and what lies around each damage.
 
-Spark reads every record with its checksum and counts; what is damaged comes as a row. The driver
-then looks at the damaged places, which are few: what is wrong there, and where the log goes on.
+Spark reads every record with its checksum and counts; each damaged place comes as a row. The driver
+then looks at these places, which are few, and reports the damage and where the log goes on.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _SCHEMA: Final = (
 
 @attrs.frozen
 class Damage:
-    """Bytes of a log that are no records; plain values."""
+    """Bytes of a log that are not records; plain values."""
 
     store: str
     file: str
@@ -77,7 +77,7 @@ def verify(
 ) -> Verified:
     """Read every record of the logs that paths lead to; each task reads a file of a log.
 
-    What a store's writer has found and repaired is no damage any more; ``reput losses`` shows it.
+    Damage that a store's writer has repaired does not count; ``reput losses`` shows it.
 
     Args:
         spark: the session, also one of Spark Connect.

@@ -43,8 +43,8 @@ def watched(spark: SparkSession, told: Callable[[float], None]) -> Iterator[None
         context.cancelJobGroup(group)
         raise
     finally:
-        # Attempts of a job that failed, and those that another attempt was quicker than, run on for
-        # a moment, and would write where the caller is about to clear up.
+        # Attempts of a failed job, and attempts that another one overtook, run on for a moment,
+        # and would write where the caller is about to clear up.
         _wait_until_idle(context, group)
         ended.set()
         thread.join()
@@ -75,7 +75,7 @@ def _look(context: Any, group: str, told: Callable[[float], None], ended: thread
 def _rising(told: Callable[[float], None]) -> Callable[[int, int], None]:
     """Return a function that takes tasks done and tasks in all, and calls ``told`` with more only.
 
-    Of a query with a shuffle, further stages are known late: what was told stays then.
+    A query with a shuffle shows further stages late; the total does not shrink then.
     """
     most = 0.0
 

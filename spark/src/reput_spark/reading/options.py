@@ -72,7 +72,7 @@ class ReadOptions(Selection):
 
         Args:
             options: texts by name.
-            others: names of options that are not of a read, and passed over.
+            others: names of options that do not belong to a read, and are ignored.
 
         Raises:
             SparkReputError: an unknown option (with the one that was meant, perhaps), or a value

@@ -1,5 +1,5 @@
-"""What Spark calls: the only room that subclasses `pyspark.sql.datasource`, and the types it needs.
+"""Spark's entry: the only package that subclasses `pyspark.sql.datasource`, and its types.
 
-It turns options and schemas into plain values and calls plain functions of the rooms below it; it
+It turns options and schemas into plain values and calls plain functions of lower packages; it
 must not know how a session is started, nor the jobs that run on it.
 """

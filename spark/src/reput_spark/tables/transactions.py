@@ -51,7 +51,7 @@ def dangling_transactions(spark: Any, path: Paths) -> DataFrame:
         .withColumns(_texts("properties['REAL_TOPIC']", "properties['PGROUP']", "queue_offset"))
         .selectExpr("store", "physical_offset", f"{_ROW} AS row", "false AS is_ended")
     )
-    # One look at the log for both: records that are prepared, and those that end one.
+    # One look at the log for both: prepared records, and records that end one.
     is_prepared = f"(sys_flag & {TRANSACTION_MASK}) = {TRANSACTION_PREPARED}"
     bits = (
         read(spark, path, columns=[*columns, "sys_flag", "prepared_transaction_offset"])

@@ -1,6 +1,6 @@
 """Commit one DataFrame into a store; see `reput_spark.writing.putting`.
 
-Its rows are put. Those that keep their hosts and store times, or that no plugin may look at, are
+Its rows are put. Rows that keep their hosts and store times, or that no plugin may look at, are
 written as whole log files by the driver, as `reput_export.importing` does it.
 """
 

@@ -6,13 +6,13 @@
 
 The order, and what a crash leaves at each place:
 
-1. segments, on disk before their names are told: a crash leaves some, which are swept later;
+1. segments, on disk before the driver gets their names: a crash leaves some, swept later;
 2. the store's lock, held to the end;
-3. what is in the log already is brought to disk, so that the place in the intent stays one;
+3. a flush of the log, so that the place in the intent stays valid;
 4. the intent: from here on the batch is put from these segments, and from no others;
-5. the rows, by partition, then by row: a crash leaves some of them in the log. Who settles the
-   batch looks after the intent's place which ones, and puts the others. Now and then the log is
-   flushed and the intent moved behind what is there, so that this never is much;
+5. the rows, by partition, then by row: a crash leaves some of them in the log. The process
+   that settles the batch looks for them after the intent's place, and puts the others. Now and then
+   the log is flushed and the intent moved behind what is there, so that this never is much;
 6. a flush, and only then the note that all of it is there: what that says is on disk;
 7. the intent and the segments go: a crash leaves some, which say nothing any more.
 """
@@ -155,7 +155,7 @@ class Putter:
         return intent
 
     def found(self, intent: Intent) -> npt.NDArray[Any]:
-        """Return ``(n,)`` bool: which rows the log has, of those that are not done.
+        """Return ``(n,)`` bool: which of the rows that are not done the log has.
 
         Raises:
             SparkReputError: the log has lost its place.
@@ -177,7 +177,7 @@ class Putter:
         return found_rows(rows, intent.born_timestamp, log, log.encoder, start)
 
     def put(self, intent: Intent, found: npt.NDArray[Any] | None = None) -> None:
-        """Put the rows of a batch, but for those that were found; all are on disk at the end.
+        """Put the rows of a batch that were not found; all are on disk at the end.
 
         Raises:
             SparkReputError: the store refuses a row.
@@ -185,7 +185,7 @@ class Putter:
         step = 0
         for row, size, batch in self._rest(intent):
             there = None if found is None else found[row - intent.done :]
-            # What was found stands before the place that the intent would be moved to.
+            # Found rows stand before the place that the intent would be moved to.
             if size - step >= _STEP_SIZE and (there is None or not there.any()):
                 self._flush()
                 end = self.store.log.max_physical_offset

@@ -93,7 +93,7 @@ def put_form(batch: pa.RecordBatch, columns: Columns) -> pa.RecordBatch:
 
 
 def messages_of(batch: pa.RecordBatch, born_timestamp: int) -> Columns:
-    """Return the messages of a batch; ``born_timestamp``, ms, is for those that state none."""
+    """Return the messages of a batch; ``born_timestamp``, ms, is the default of rows."""
     place = batch.schema.get_field_index("properties")
     if place >= 0 and pa.types.is_large_binary(batch.schema.field(place).type):
         texts = pair_of(batch.column(place))
@@ -145,7 +145,7 @@ class RowCheck:
 
         Raises:
             PutError: a row that the store refuses, or that no file of its size can hold.
-            MessageIllegalError: a row that is no message.
+            MessageIllegalError: a row that is not a message.
         """
         if self._are_plain(columns):
             return

@@ -87,7 +87,7 @@ def directory_of(root: str, key: str) -> str:
 
 
 def batch_of_name(name: str) -> int | None:
-    """Return the batch that a file's name tells; None where it is no segment of a known batch."""
+    """Return the batch that a file's name tells; None if it is not a segment of a known batch."""
     found = _NAME.fullmatch(name)
     batch = None if found is None else int(found[1])
     return None if batch == _UNKNOWN_BATCH else batch

@@ -27,7 +27,7 @@ __all__ = ["StoreSink"]
 
 @attrs.define(eq=False)
 class StoreSink:
-    """One stream into one store; lives for one call of Spark's."""
+    """One stream into one store; lives for one call by Spark."""
 
     options: SinkOptions
     opening: Opening = attrs.field(
@@ -60,7 +60,7 @@ class StoreSink:
             self._commit(store, notes, filled, batch_id)
 
     def abort(self, segments: Sequence[Segment], batch_id: int) -> None:
-        """Remove the segments of a batch, but for those that an intent names."""
+        """Remove the segments of a batch, but for the segments that an intent names."""
         for key in {each.key for each in segments}:
             notes = self._notes(key)
             intent = notes.intent()
@@ -84,7 +84,7 @@ class StoreSink:
         intent = notes.intent()
         putter = Putter(store, self.opening.root, notes)
         if intent is not None and intent.batch_id > done:
-            # Its rows are in the log in part, from its own segments; those that this call brings
+            # Its rows are in the log in part, from its own segments; the segments of this call
             # may have the same rows in another order, or on other partitions.
             putter.put(intent, putter.found(intent))
             self._end(store, notes, intent)

@@ -56,7 +56,7 @@ class LocalDisk(Disk):
         self._only = only
 
     def data_ranges(self, descriptor: int, start: int, end: int) -> builtins.list[tuple[int, int]]:
-        """See `Disk.data_ranges`; what is read in no time is not asked for.
+        """See `Disk.data_ranges`; small ranges are read without asking.
 
         A file in memory is gone through page by page up to its next hole, which took ten times as
         long as reading the few KiB near a cut.
@@ -182,7 +182,7 @@ def disk_of(path: str, only: str | None = None) -> tuple[Disk, str]:
         only: name of the one file that listings of the disk show; all when left out.
 
     Raises:
-        ValueError: a scheme that Arrow does not know, or a URI that is none; the text is Arrow's.
+        ValueError: a scheme unknown to Arrow, or a URI that is not valid; Arrow's text.
         OSError: what the scheme needs is not installed, or its server does not answer.
     """
     if path.startswith("file:/") and not path.startswith("file://"):

@@ -1,6 +1,6 @@
 """How far a log goes that grows, for readers that come back: each message once, and none half.
 
-An end is always after a sound record: of the right size, with the magic, its own offset, whole in
+An end is always after a valid record: of the right size, with the magic, its own offset, whole in
 its file to the last byte (`reput.log.Tail`), with a body that matches its checksum.
 """
 
@@ -23,7 +23,7 @@ _TAIL_SIZE = 8
 
 @attrs.define(eq=False, slots=False)
 class LogCutError(ReputError):
-    """A log no longer holds what was read of it: it was cut, or made again."""
+    """A log no longer holds what was read of it: it was cut, or recreated."""
 
     directory: str
     position: int
@@ -45,7 +45,7 @@ def end_behind(log: OpenLog, position: int) -> int:
     last = log.last_written()
     start = position if last is None else max(position, last)
     _refuse_cut(log, position)
-    # What is older than the record before it was left there when the log was cut.
+    # Bytes older than the record before them were left there when the log was cut.
     before = log.timestamp_before(start) if log.size_at(start) else 0
     log.find_end_behind(start, before)
     return log.max_physical_offset

@@ -127,7 +127,7 @@ class LedgerLog(OpenLog):
             position += found.end
             if found.problem is None and found.end:
                 continue
-            # What was torn off here, or stayed when the log was cut, was never committed.
+            # Bytes torn off here, or left when the log was cut, were never committed.
             if self._committed is None or (last is not None and last.number >= committed):
                 return position
             used = self.files.last_used(position, stop)
@@ -181,7 +181,7 @@ class LedgerLog(OpenLog):
         if batch.finding is not None:
             return batch, None
         if count < len(good):
-            # Nothing is passed over: the next batch begins with it, and nothing before it counts.
+            # Nothing is skipped: the next batch begins with it, and nothing before it counts.
             batch.end_offset = position + int(starts[count])
             detail = "its index or term does not follow from the entry before it"
             batch.finding = Corruption(batch.end_offset, CorruptionKind.PHYSICAL_OFFSET, detail)
@@ -202,7 +202,7 @@ class LedgerLog(OpenLog):
         starts: npt.NDArray[np.int64],
         sizes: npt.NDArray[np.int64],
     ) -> EntryBatch:
-        """Decode the records of entries; the batch has a finding where one of them is no record."""
+        """Decode the records of entries; the batch has a finding where one is not a record."""
         bodies = pieces(window, starts + HEAD_SIZE, starts + sizes)
         data = bodies.buffers()[2]
         together = np.frombuffer(data, np.uint8) if data is not None else np.zeros(0, np.uint8)
@@ -251,7 +251,7 @@ def _committed_index(directory: str) -> int | None:
         None without a checkpoint.
 
     Raises:
-        CorruptFileError: the checkpoint states something that is no number.
+        CorruptFileError: a value of the checkpoint is not a number.
     """
     disk, path = disk_of(below(above(directory), "checkpoint"))
     if not disk.exists(path):

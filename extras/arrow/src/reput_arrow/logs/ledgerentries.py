@@ -64,7 +64,7 @@ _POSITION: Final = ENTRY_DTYPE.fields["position"][1] if ENTRY_DTYPE.fields else 
 
 
 class Last(NamedTuple):
-    """The entry before those that come."""
+    """The entry before the next ones."""
 
     number: int
     term: int

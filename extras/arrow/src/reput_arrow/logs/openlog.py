@@ -91,7 +91,7 @@ class OpenLog(LogReader):
         self._window_size = _LARGE_WINDOW_SIZE if is_large else _WINDOW_SIZE
 
     def find_end(self, *, quickly: bool = False) -> None:
-        """Look where the log ends, and keep that end: what is written later is not read.
+        """Look where the log ends, and keep that end: later records are not read.
 
         Args:
             quickly: begin to look shortly before the end, and not where the last file begins.

@@ -42,7 +42,7 @@ class QueueBounds:
 
     @property
     def topics(self) -> frozenset[str]:
-        """Those that are named."""
+        """The named topics."""
         return frozenset({*self.starts, *self.ends})
 
     def rows(self, batch: DispatchBatch) -> npt.NDArray[np.bool_]:

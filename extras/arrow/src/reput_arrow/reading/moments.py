@@ -46,8 +46,8 @@ def start_before(log: OpenLog, low: int, high: int, timestamp: int) -> Window:
 
     Args:
         log: the log.
-        low: a file's first byte, before which there are none.
-        high: where the log ends, or what is wanted of it.
+        low: a file's first byte; no message is before it.
+        high: where the log, or its wanted part, ends.
         timestamp: ms.
     """
     if high - low < _LEAST_SIZE:
@@ -65,8 +65,8 @@ def end_after(log: OpenLog, low: int, high: int, timestamp: int) -> int:
 
     Args:
         log: the log.
-        low: where what is wanted begins, or a border before it.
-        high: where the log ends, or a border after which there is no such message.
+        low: where the wanted part begins, or a border before it.
+        high: where the log ends, or a border after the last such message.
         timestamp: ms.
     """
     if high - low < _LEAST_SIZE:

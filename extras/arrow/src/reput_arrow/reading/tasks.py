@@ -158,8 +158,8 @@ def _by_file(options: Selection) -> bool:
     """Whether splits begin where files do, and nowhere else.
 
     A cut may fall for a body that holds a record. A read that fails at damage notices when it lands
-    after the cut; a read that passes over damage would take what is in the body for records, and so
-    begins at whole files.
+    after the cut; a read that skips damage would take the body's content for records, and so begins
+    at whole files.
     """
     return options.split_size is None or options.corrupt != "fail"
 

@@ -81,7 +81,7 @@ def compiled(where: str | MessageFilter | None) -> MessageFilter | None:
         where: SQL92 as RocketMQ's, a compiled filter, or None for all messages.
 
     Raises:
-        ConfigError: it is no condition, or reput-filter is not installed.
+        ConfigError: it is not a condition, or reput-filter is not installed.
     """
     if where is None or not isinstance(where, str):
         return where

@@ -15,7 +15,7 @@ __all__ = ["lazy_frame"]
 def lazy_frame(
     schema: pa.Schema, read_columns: Callable[[list[str]], Iterable[pa.RecordBatch]]
 ) -> pl.LazyFrame:
-    """Return a LazyFrame over batches; each collecting of it reads them anew.
+    """Return a LazyFrame over batches; each collecting of it reads them again.
 
     Args:
         schema: of all columns.

@@ -70,7 +70,7 @@ def scan(
         max_queue_offset: queue offset after the last one wanted.
         key: only messages of ``topic`` with this key, UNIQ_KEY or a word of KEYS. Where the store's
             index leads to them, nothing else is read.
-        since: store time of the oldest message wanted. What is older in the log is not read.
+        since: store time of the oldest message wanted. Older parts of the log are not read.
         until: store time after that of the newest message wanted; likewise.
         columns: those wanted, of `COLUMNS`, and ``"store"``, the path that a row came from, and
             ``"broker"``, the name of that directory; all of `COLUMNS` when left out. Columns

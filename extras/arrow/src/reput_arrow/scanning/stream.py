@@ -1,4 +1,4 @@
-"""`Scan`: messages of logs as a stream of Arrow batches, which begins anew for each reader."""
+"""`Scan`: messages of logs as a stream of Arrow batches, which starts again for each reader."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _WINDOW_ROWS: Final = 1 << 20  # no window of the log has so many records
 
 @attrs.frozen(eq=False)
 class Scan:
-    """Messages of logs, not read yet: every iteration and every stream reads the logs anew.
+    """Messages of logs, not read yet: every iteration and every stream reads the logs again.
 
     It has the Arrow PyCapsule interface, by which Polars, DuckDB, pandas, PyArrow and others read
     it batch by batch. Where a log ends is looked for when the reading begins.

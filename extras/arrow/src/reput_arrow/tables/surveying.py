@@ -1,8 +1,8 @@
 """How far the queues of a log reach, and since when what nobody has read yet waits.
 
 Consume queues tell nearly all of it without the log, where a store has some and the plugin that
-reads them is installed. What they do not reach, all of it where there are none, is read from the
-log, so that the answer does not depend on them.
+reads them is installed. The rest, or everything without queues, is read from the log, so that the
+answer does not depend on them.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Survey:
         """Look at the queues, then at the part of the log that they do not reach.
 
         Raises:
-            CorruptFileError: a log that cannot be opened; damage in it is passed over.
+            CorruptFileError: a log that cannot be opened; damage in it is skipped.
         """
         self._forget()
         start = self._ask_queues()

@@ -166,7 +166,7 @@ def _show_loss(root: str, place: int, loss: Loss, problems: list[str], *, as_jso
 
 
 def _find(store: Store, place: int) -> MessageView | str:
-    """Return the message at a place, or a text that says why there is none."""
+    """Return the message at a place, or a text that says why it does not exist."""
     from reput.errors import OffsetOutOfRangeError
 
     try:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = ["info"]
 
-_WORTH_A_LINE = 64 << 10  # smaller parts are no news
+_WORTH_A_LINE = 64 << 10  # smaller parts are not worth a line
 _WRITERS = {
     "reput": "reput",
     "rocketmq": "Apache RocketMQ",
@@ -89,7 +89,7 @@ def info(path: str, topic: str | None, show_queues: bool, scan: bool, as_json: b
 
 
 class _Facts(NamedTuple):
-    """What was found in the store."""
+    """The facts found in the store."""
 
     store: Store
     topics: list[TopicFacts] | None

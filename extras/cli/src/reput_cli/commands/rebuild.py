@@ -61,7 +61,7 @@ def rebuild(
 
     A store that only RocketMQ has written does not say which options its plugins have. Give those
     that are not the usual ones, like the delays of the broker's messageDelayLevel:
-    --set schedule.delay_levels="1s 2s 3s". What was assumed is told.
+    --set schedule.delay_levels="1s 2s 3s". The output lists the assumptions.
     """
     from reput_cli.kit.opening import follows_links
     from reput_cli.kit.progressbar import ProgressBar

@@ -1,6 +1,6 @@
-"""The door for commands, both ours and those of other distributions.
+"""The public names for commands, both ours and those of other distributions.
 
-Each name is imported when it is first used. What is not listed may change in any release.
+Each name is imported when it is first used. Names that are not listed may change in any release.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ __all__ = ["ExitCode"]
 
 
 class ExitCode(enum.IntEnum):
-    """What the shell is told; ``docs/cli.md`` shows this list."""
+    """The exit codes; ``docs/cli.md`` shows this list."""
 
     OK = 0
     """Done, and nothing wrong was found."""

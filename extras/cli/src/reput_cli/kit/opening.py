@@ -66,7 +66,7 @@ def open_to_write(
 
     Args:
         path: the store's directory.
-        create: make a store if there is none, as `reput.open` does.
+        create: create the store if it does not exist, as `reput.open` does.
         plugins: as for `reput.open`.
         config: as for `reput.open`.
         waits: whether to wait for all plugins at the end, with a progress bar.

@@ -26,9 +26,9 @@ class ProgressBar:
     """One bar; a context manager.
 
     Args:
-        label: what is being done, "appending".
-        total: how much there is to do; None if not known.
-        unit: what is counted: ``"bytes"``, or a plural noun.
+        label: the work in progress, "appending".
+        total: the amount of work; None if not known.
+        unit: unit of the count: ``"bytes"``, or a plural noun.
         shown: False hides the bar, for commands that print results to the same terminal.
         clock: seconds, for tests.
     """

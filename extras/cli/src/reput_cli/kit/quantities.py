@@ -24,7 +24,7 @@ def parse_duration(text: str) -> int:
     """Return ``72h`` in ms; units ms s m h d w.
 
     Raises:
-        ValueError: ``text`` is no duration.
+        ValueError: ``text`` is not a duration.
     """
     found = re.fullmatch(r"(\d{1,15})(ms|[smhdw])", text.strip(), flags=re.ASCII)
     if found is None:
@@ -36,7 +36,7 @@ def parse_size(text: str) -> int:
     """Return ``10GB``, ``512MiB`` or ``4096`` in bytes; kB is 1,000 bytes and KiB 1,024.
 
     Raises:
-        ValueError: ``text`` is no size.
+        ValueError: ``text`` is not a size.
     """
     found = re.fullmatch(r"(\d{1,18}(?:\.\d{1,9})?)\s*([a-z]*)", text.strip().lower(), re.ASCII)
     unit = None if found is None else _UNIT_SIZES.get(found[2])

@@ -37,7 +37,7 @@ def check_used(root: str, plugin: str) -> None:
     """Check that the store uses a plugin.
 
     Raises:
-        Failure: it does not use the plugin; the text names those that it uses.
+        Failure: it does not use the plugin; the text names its plugins.
     """
     names = used_plugins(root)
     if names is None:

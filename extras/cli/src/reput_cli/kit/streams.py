@@ -2,8 +2,8 @@
 
 A shell may start a program without them (``>&-``). Then the next file that is opened gets the
 number 0, 1 or 2, and a line meant for the terminal could be written into a file of a store. So all
-three are opened from the start. Using a closed one fails with an error that names it; what cannot
-be printed on a closed stderr is told by the exit code alone.
+three are opened from the start. Using a closed one fails with an error that names it; with a
+closed stderr only the exit code tells of an error.
 """
 
 from __future__ import annotations

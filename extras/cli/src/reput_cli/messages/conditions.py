@@ -66,7 +66,7 @@ def conditions_of(
 
     Raises:
         Failure: no plugin compiles ``where``.
-        click.BadParameter: ``where`` is no condition.
+        click.BadParameter: ``where`` is not a condition.
     """
     return Conditions(tags_of(tag), _compiled(store, topic, where), until)
 

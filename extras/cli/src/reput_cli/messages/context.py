@@ -124,7 +124,7 @@ def _by_queue(
 
 
 def _runs(rows: npt.NDArray[np.int64], shown: npt.NDArray[np.bool_]) -> list[list[int]]:
-    """Return the rows of one queue that are shown, those that follow one another together."""
+    """Return the shown rows of one queue, consecutive ones together."""
     places = np.flatnonzero(shown)
     if not len(places):
         return []

@@ -71,7 +71,7 @@ class Needle:
     def rows(
         self, batch: DispatchBatch, wanted: npt.NDArray[np.bool_], *, unpacks: bool
     ) -> npt.NDArray[np.bool_]:
-        """Return rows that may hold it, among those that are wanted: ``(n,)``.
+        """Return rows that may hold it, among the wanted ones: ``(n,)``.
 
         Args:
             batch: the records.

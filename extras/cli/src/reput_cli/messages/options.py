@@ -32,7 +32,7 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 def topic_arguments(command: _Command) -> _Command:
-    """TOPIC, and ``--topic`` for those who are used to it; see `one_topic`."""
+    """TOPIC, and ``--topic`` as other tools have it; see `one_topic`."""
     option = click.option(
         "-t",
         "--topic",

@@ -58,11 +58,11 @@ _DERIVED = frozenset({"body_crc", "body_size", "compression", "size", "transacti
 
 
 class InputError(Exception):
-    """A line that is no message."""
+    """A line that is not a message."""
 
 
 class LeftOut:
-    """What was not taken over from lines, for a note at the end."""
+    """Fields of lines that were ignored, for a note at the end."""
 
     def __init__(self) -> None:
         self.names: set[str] = set()

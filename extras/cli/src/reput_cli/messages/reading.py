@@ -83,7 +83,7 @@ def choose_queues(
     """Return the queues of the topic, or the queue with that id.
 
     Raises:
-        Failure: no such topic or queue; the text names those that exist.
+        Failure: no such topic or queue; the text names the existing ones.
     """
     found = [queue for queue in every if queue.topic == topic]
     if not found:
@@ -203,7 +203,7 @@ class QueueReader:
         while first < end and found < count:
             self.next_offset = begin = max(first, end - span)
             part: list[Placed | Lost] = []
-            # What is missing may lead a read beyond its part, to messages that are known already.
+            # Missing messages may lead a read beyond its part, to messages that are known already.
             while self.next_offset < end and (placed := self.read(end - self.next_offset)):
                 part += [each for each in placed if (each.queue_offset or 0) < end]
             part = [each for each in part if not isinstance(each, Placed) or matches(each)]

@@ -21,7 +21,7 @@ _WORTH_A_RATE = 1_000  # below this, most of the time went into opening the stor
 
 
 class Stored:
-    """What was stored so far."""
+    """The messages stored so far."""
 
     def __init__(self) -> None:
         self.line_count = 0

@@ -141,7 +141,7 @@ class _Work:
                     reached = self._wait(store, start, end)
                     derives = _derives(store, self.plugin)
                 except KeyboardInterrupt:
-                    # A plugin with a backlog is no reason to wait longer: it is stopped.
+                    # A plugin with a backlog does not prolong the wait: it is stopped.
                     store.close(timeout=0)
                     raise
             if derives:

@@ -124,7 +124,7 @@ def _classes(
 
 
 class _Collector:
-    """A plugin of pytest's: offers the classes, and keeps the scores."""
+    """A pytest plugin: offers the classes, and keeps the scores."""
 
     def __init__(self, progress: Callable[[int, int], None], classes: Mapping[str, type]) -> None:
         self.scores: list[Score] = []

@@ -18,7 +18,7 @@ __all__ = ["Removed", "found_to_remove", "remove"]
 
 
 class Removed(NamedTuple):
-    """What is taken out of a store, and what stays."""
+    """The parts that leave a store, and the parts that stay."""
 
     root: str
     plugin: str

@@ -40,7 +40,7 @@ def print_report(report: Report, *, limit: int, as_json: bool) -> None:
     """Print a report.
 
     Args:
-        report: what was found.
+        report: the findings.
         limit: findings that are printed for people.
         as_json: whether to print all of it, for programs.
     """

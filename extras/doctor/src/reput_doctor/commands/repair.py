@@ -1,4 +1,4 @@
-"""``reput repair``: makes a sound store of a damaged one."""
+"""``reput repair``: makes a valid store of a damaged one."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ class Steps:
     """Shows one bar after the other; a context manager.
 
     Args:
-        doing: what is done with each step, before its name.
+        doing: the verb before the name of each step.
     """
 
     def __init__(self, doing: str = "checking the ") -> None:
@@ -35,7 +35,7 @@ class Steps:
         """Show how far a step is; the step before it has ended.
 
         Args:
-            step: what is checked.
+            step: the checked part.
             done: bytes.
             total: bytes.
         """

@@ -1,6 +1,6 @@
 """Compares the JSON files in ``config/`` of two stores, value by value, and their options.
 
-How often a file was written (``dataVersion``) is no difference.
+How often a file was written (``dataVersion``) is not a difference.
 """
 
 from __future__ import annotations

@@ -117,7 +117,7 @@ class MessageComparison:
     # ------------------------------------------------------------------ matching
 
     def _take(self, rows_a: npt.NDArray[np.int64], rows_b: npt.NDArray[np.int64]) -> None:
-        """Match new rows with each other and with those that wait."""
+        """Match new rows with each other and with waiting ones."""
         a, b = self.a, self.b
         waited_a, waited_b = a.waiting_count, b.waiting_count
         a.wait(rows_a)

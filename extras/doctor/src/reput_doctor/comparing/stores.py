@@ -92,7 +92,7 @@ def compare_stores(
 
     Raises:
         StoreNotFoundError: no store at one of the paths.
-        ValueError: a name in ``ignored`` is no field.
+        ValueError: a name in ``ignored`` is not a field.
     """
     check_ignored(ignored)
     begun = time.monotonic()

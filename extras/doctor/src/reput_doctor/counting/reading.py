@@ -100,7 +100,7 @@ def count_log(
         engine: runs the tasks.
         times: store times of the messages that are counted.
         marks: places in queues to find.
-        progress: called with bytes done and bytes in all; what is read again counts again.
+        progress: called with bytes done and bytes in all; bytes read again count again.
     """
     even = part.size // (engine.parallelism * _SPLITS_PER_JOB)
     size = max(min(SPLIT_SIZE, even), _SPLIT_MIN)
@@ -119,7 +119,7 @@ def count_log(
 
 
 def _count(task: _Task, report: Callable[[int], None]) -> CountedLog:
-    """Count one split, which most often is sound."""
+    """Count one split, which most often is valid."""
     found, split = CountedLog(Counts(task.times, task.marks)), task.split
     with open_log(task.place) as log:
         split = _left_of(split, log, found)
@@ -133,7 +133,7 @@ def _count(task: _Task, report: Callable[[int], None]) -> CountedLog:
 
 
 def _search(task: _Task, report: Callable[[int], None]) -> CountedLog:
-    """Count a stretch that is not sound, in one piece, and list its damages."""
+    """Count a stretch that is not valid, in one piece, and list its damages."""
     found, split = CountedLog(Counts(task.times, task.marks)), task.split
     with open_log(task.place) as log:
         split = _left_of(split, log, found)
@@ -151,7 +151,7 @@ def _search(task: _Task, report: Callable[[int], None]) -> CountedLog:
 def _left_of(split: Split, log: LogReader, found: CountedLog) -> Split:
     """Return the part of a split whose files are still there; the log's first ones may have gone.
 
-    They were there when splits were planned, so a writer has removed them: that is no damage.
+    They were there when splits were planned, so a writer has removed them: that is not damage.
     """
     start = min(max(log.min_physical_offset, split.start_offset), split.end_offset)
     found.removed_size = start - split.start_offset

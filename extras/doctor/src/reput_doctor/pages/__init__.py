@@ -1,8 +1,8 @@
 """Self-contained HTML pages: a shell, tables and plots as SVG; nothing is loaded, no script runs.
 
-All text is escaped here: topics, groups and keys are bytes of strangers. Plots are plain SVG whose
-colours are variables of the page, so that they follow the reader's light or dark theme; the small
-libraries for SVG write fixed colours into each shape, or load a script.
+All text is escaped here: topics, groups and keys are bytes from other programs. Plots are plain SVG
+whose colours are variables of the page, so that they follow the reader's light or dark theme; the
+small libraries for SVG write fixed colours into each shape, or load a script.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ def columns(
         totals: what each column adds up to.
         series: names and values of parts; at most `SERIES_MAX`, in the order of their colours.
         labels: what each column stands for.
-        title: of the whole plot, for those who cannot see it.
+        title: of the whole plot, for readers who cannot see it.
     """
     most = max(totals, default=0)
     if most <= 0:

@@ -83,7 +83,7 @@ def page(title: str, subtitle: str, content: Iterable[str], foot: str) -> str:
     Args:
         title: text, escaped here.
         subtitle: text below the title.
-        content: HTML of the parts of this room.
+        content: HTML of the parts of this page.
         foot: text at the end: what made the page, and when.
     """
     return "\n".join(

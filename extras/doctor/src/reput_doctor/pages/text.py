@@ -14,7 +14,7 @@ _TEXT_MAX: Final = 200
 
 
 def html_text(text: str) -> str:
-    """Return ``text`` as content or attribute of an element, whatever a stranger wrote into it."""
+    """Return ``text`` as content or attribute of an element, safe in HTML."""
     shown = escape_text(text[: _TEXT_MAX + 1])
     return escape(shown if len(text) <= _TEXT_MAX else f"{shown[:_TEXT_MAX]}…", quote=True)
 

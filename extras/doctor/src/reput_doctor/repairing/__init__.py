@@ -1,4 +1,4 @@
-"""Mends a damaged store: looks, plans, and makes a sound copy, or mends in place with a backup.
+"""Repairs a damaged store: makes a plan, then a valid copy, or repairs it in place with a backup.
 
 `plan` looks at everything and changes nothing; `repair` does what a plan says. Users call
 `reput_doctor.repairing.repair.repair`, or ``reput repair``.

@@ -1,11 +1,11 @@
-"""Keeps the original bytes of a store that is mended in place, and puts them back.
+"""Keeps the original bytes of a store that is repaired in place, and puts them back.
 
 A backup is a directory:
 
     backup.json   which store, and what it holds: one entry for each changed part of a log file
     bytes         the original bytes of these parts, one after the other
-    files/        everything else of the store, moved there when the mended store takes its place
-    log-files/    files of ``commitlog`` that the mended log does not have
+    files/        everything else of the store, moved there when the repaired store takes its place
+    log-files/    files of ``commitlog`` that the repaired log does not have
 
 ``backup.json`` and ``bytes`` are on disk before the first byte of the store changes, and name every
 byte of the log that will: file, position, size, and what stood there.
@@ -63,7 +63,7 @@ RENAMED_BACK: Final = 2
 
 @attrs.define(eq=False, slots=False)
 class NoBackupError(ReputError):
-    """A directory is no backup of a store, or one of another store."""
+    """A directory is not a backup of a store, or one of another store."""
 
     path: str
     reason: str
@@ -108,7 +108,7 @@ class Backup:
         """Read the backup in a directory.
 
         Raises:
-            NoBackupError: there is none.
+            NoBackupError: it does not exist.
         """
         try:
             facts = json.loads(Disk().read_file(os.path.join(path, _NAME), _SIZE_MAX))
@@ -163,7 +163,7 @@ def log_changes(plan: Plan, ranges: Sequence[tuple[int, int]]) -> Iterator[tuple
                 if held > 0:
                     yield part.path, first - part.base, held
         kept = min(end - part.base, size)
-        if kept < part.size:  # what is cut, zeros included
+        if kept < part.size:  # the bytes that are cut, zeros included
             yield part.path, kept, part.size - kept
 
 

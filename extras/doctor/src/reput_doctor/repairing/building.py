@@ -1,7 +1,7 @@
-"""Makes a sound store, in a directory of its own, from a damaged one and its plan.
+"""Makes a valid store, in a directory of its own, from a damaged one and its plan.
 
-The order: losses are noted while their bytes can be read, the log's files are brought and mended,
-the small files beside them are written, plugins' files are made again, what cannot be made again
+The order: losses are noted while their bytes can be read, the log's files are brought and repaired,
+the small files beside them are written, plugins' files are rebuilt, what cannot be rebuilt
 is taken over, and the store is opened and closed once, as by any writer.
 """
 
@@ -46,7 +46,7 @@ _OWN: Final = frozenset(
     {"commitlog", "config", "checkpoint", "abort", "abort.bak", "lock", UNFINISHED, STAGING}
 )
 _REMADE: Final = frozenset({"progress", "rebuild", "requests", "plugins"})
-"""Directories of reput's own whose files are made again, or taken over one by one."""
+"""Directories of reput's own whose files are rebuilt, or taken over one by one."""
 _FILES_OPEN: Final = 64
 
 
@@ -68,7 +68,7 @@ class Source:
 
 @attrs.frozen
 class Built:
-    """What was made."""
+    """The store that was made."""
 
     rebuilt: tuple[Rebuilt, ...]
     notices: tuple[Notice, ...]
@@ -89,7 +89,7 @@ def build(
     jobs: int | None,
     step: Step,
 ) -> Built:
-    """Make a sound store in ``root``, an empty directory.
+    """Make a valid store in ``root``, an empty directory.
 
     Args:
         source: the damaged store, which is not changed, but for what ``bring`` does.
@@ -97,7 +97,7 @@ def build(
         bring: brings the log's files.
         now: ms.
         jobs: processes that make plugins' files; None for one per processor.
-        step: is told what begins.
+        step: called with each step that begins.
     """
     plan = source.plan
     disk = Disk().at(root)
@@ -167,7 +167,7 @@ def copied_log(source: Source, step: Step) -> Bring:
 
 
 def bases_of(plan: Plan) -> range:
-    """Return the bases of all files that the mended log has."""
+    """Return the bases of all files that the repaired log has."""
     found, size = plan.searched, max(plan.layout.file_size, 1)
     # A file that begins at the end is made by the next writer.
     return range(found.start_offset, max(found.end_offset, found.start_offset), size)
@@ -258,7 +258,7 @@ def _copy_samples(source: Source, root: str, disk: Disk) -> None:
 
 
 def _heads(paths: list[str]) -> list[str]:
-    """Return those that are the first file of their queue."""
+    """Return the paths that are the first file of their queue."""
     names = ((path, os.path.basename(path)) for path in paths)
     return [path for path, name in names if is_file_name(name) and int(name) == 0]
 
@@ -284,10 +284,10 @@ def _files(disk: Disk, directory: str) -> list[tuple[str, int]]:
 
 
 def _take_over(source: Source, root: str, disk: Disk) -> list[Notice]:
-    """Copy what is neither the log's nor made again; return what was left out."""
+    """Copy what is neither the log's nor rebuilt; return what was left out."""
     plan, notices = source.plan, []
     made = {entry.name for entry in disk.list(root)}
-    # Of an empty log nothing is made; what was derived from other bytes must not come back.
+    # Of an empty log nothing is made; files derived from other bytes must not come back.
     derived = tuple(_derived(plan))
     old = (*derived, *(f"{name}_ext" for name in derived))
     for entry in source.disk.list(plan.root):

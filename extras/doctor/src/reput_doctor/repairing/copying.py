@@ -1,6 +1,6 @@
 """Copies files: by sharing blocks where the file system can, else in the kernel; sparse stays so.
 
-What is copied is on disk when the caller has flushed it.
+The copy is on disk when the caller has flushed it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def copy_bytes(
         target_disk: of the target.
         target: descriptor, open for writing.
         size: bytes.
-        told: is told the progress.
+        told: called with the progress.
     """
     size = min(size, disk.size(source))
     done = 0
@@ -118,9 +118,9 @@ def copy_tree(
         disk: of the source.
         source: file or directory.
         target_disk: of the target.
-        target: what the copy is called; what is there already stays, unless a file is copied to it.
+        target: path of the copy; existing files stay, unless a file is copied to them.
         wanted: given path and size of each file; False leaves the file out.
-        told: is told the progress.
+        told: called with the progress.
 
     Returns:
         Paths that are neither files nor directories, or cannot be read; they were left out.

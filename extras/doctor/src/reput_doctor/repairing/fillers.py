@@ -75,7 +75,7 @@ class FilledLosses:
 
     def not_in(self, ledger: Iterable[Loss]) -> list[Loss]:
         """Return the losses that ``ledger`` does not have."""
-        # Those that a later entry covers in part are among them: the first one that ends after
+        # Losses that a later entry covers in part are among them: the first one that ends after
         # the loss begins says whether it is known.
         known = sorted((each.end_offset, each.start_offset) for each in ledger)
         found = []

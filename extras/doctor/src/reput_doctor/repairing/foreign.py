@@ -1,4 +1,4 @@
-"""Finds log files that hold sound records, but of another log."""
+"""Finds log files that hold valid records, but of another log."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FOREIGN_SAMPLES_MIN: Final = 8
 
 
 def foreign_files(log: LogReader, known: Known, layout: Layout) -> frozenset[int]:
-    """Return bases of files that hold sound records of another log.
+    """Return bases of files that hold valid records of another log.
 
     The queues know what stands in each file. If none of what they know is in one file, and most of
     it is in the others, the file belongs to another store.

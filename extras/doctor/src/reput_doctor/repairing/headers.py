@@ -1,8 +1,8 @@
 """Finds records whose header names a wrong place in a queue, and what it should name.
 
 A message that a queue leads to, at a queue offset that no record of the log has, must be the record
-to which the queue leads: if that record is sound but for topic, queue or transaction flag, these
-are what was damaged. As a queue's files may be the damage, a header is mended only if no queue
+to which the queue leads: if that record is valid but for topic, queue or transaction flag, these
+are what was damaged. As a queue's files may be the damage, a header is repaired only if no queue
 confirms what it states now, the records around it do not either, the queue lacks exactly this
 message, and the queue is right about the messages beside it.
 """
@@ -48,8 +48,8 @@ def check_headers(
         log: the log up to its end.
         sequences: what the log's queue offsets say.
         in_gaps: messages that queues lead to, at queue offsets that no record has.
-        near: what queues lead to, ``in_ranges`` at the records of ``in_gaps`` and at those that
-            break the order, ``in_gaps`` at the queue offsets beside those of ``in_gaps``.
+        near: messages that queues lead to, ``in_ranges`` at the records of ``in_gaps`` and at
+            records that break the order, ``in_gaps`` at the queue offsets beside ``in_gaps``.
     """
     judging = _Judging(log, sequences, near)
     mends: dict[int, list[Mend]] = {}
@@ -81,7 +81,7 @@ def check_headers(
 
 
 class _Judging:
-    """What is asked about single records."""
+    """The questions about single records."""
 
     def __init__(self, log: LogReader, sequences: QueueSequences, near: Known) -> None:
         self._log = log
@@ -93,7 +93,7 @@ class _Judging:
         self._neighbours = {_name(place): place for place in near.in_gaps}
 
     def sound(self, offset: int, size: int) -> MessageView | None:
-        """Return the record at ``offset`` if it has that size, and a sound body."""
+        """Return the record at ``offset`` if it has that size, and a valid body."""
         message = self._log.read_message(offset, size)
         return message if message is not None and message.body_matches() else None
 

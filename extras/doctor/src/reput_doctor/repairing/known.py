@@ -2,7 +2,7 @@
 
 Consume queues know topic, queue, queue offset and size of each record; a key index knows hashes of
 keys and store times. They may be as damaged as the log, so nothing is believed that contradicts the
-log's sound records.
+log's valid records.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Place:
 
 @attrs.frozen
 class Wanted:
-    """What is asked."""
+    """The questions."""
 
     ranges: Sequence[tuple[int, int]]
     """Physical offsets, half-open, ascending, apart from each other."""

@@ -21,15 +21,15 @@ __all__ = ["changed_last_record"]
 def changed_last_record(
     traces: Traces, log: LogReader, found: Searched, mends: Iterable[Mend]
 ) -> Damage | None:
-    """Return the last record if its bytes are not those that were written; None if they are.
+    """Return the last record if its bytes are not the written ones; None if they are.
 
     Also None if the store was not closed by reput, or with a log that ended elsewhere.
 
     Args:
         traces: the store.
         log: its log.
-        found: what it holds.
-        mends: what is mended in it; with that the record may be what it was.
+        found: the record that it holds.
+        mends: the repairs in it; with these the record may be the original.
     """
     try:
         closed = traces.closed

@@ -1,7 +1,7 @@
 """Finds out which file of a damaged ``commitlog`` directory holds which part of the log.
 
 Files may be missing, short, long, doubled, renamed, or come from another store. A record states its
-own physical offset, so a file with a sound record tells where it belongs, whatever it is called.
+own physical offset, so a file with a valid record tells where it belongs, whatever it is called.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ def _claim(
 
 
 def _stated_base(disk: Disk, path: str, size: int) -> int | None:
-    """Return where the file begins by its first two sound records, or by the only one."""
+    """Return where the file begins by its first two valid records, or by the only one."""
     found: Counter[int] = Counter()
     descriptor = disk.open(path)
     try:
@@ -182,7 +182,7 @@ def _stated_base(disk: Disk, path: str, size: int) -> int | None:
 
 
 def _bases_stated(data: bytes) -> Counter[int]:
-    """Return bases that sound records state, with the number of records; two are enough."""
+    """Return bases that valid records state, with the number of records; two are enough."""
     found: Counter[int] = Counter()
     at = 0
     while (at := _next_magic(data, at)) >= 0:

@@ -1,8 +1,8 @@
-"""Mends a record of which one field is damaged, where everything else says what it must be.
+"""Repairs a record of which one field is damaged, where everything else says what it must be.
 
 The size follows from the lengths inside, the magic is one of two, and the physical offset is where
-the record stands. A record counts as mended only if its body then matches its checksum, and a sound
-record, a blank or the log's unwritten part follows at once.
+the record stands. A record counts as repaired only if its body then matches its checksum, and a
+valid record, a blank or the log's unwritten part follows at once.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Mend:
 def mend_record(
     log: LogReader, at: int, finding: Corruption | None, *, after: int = 0
 ) -> Mend | None:
-    """Return how the record at ``at`` is mended; None if it is not damaged in one field alone.
+    """Return how the record at ``at`` is repaired; None if it is not damaged in one field alone.
 
     Args:
         log: the log.
@@ -94,7 +94,7 @@ def mend_record(
 
 
 def mended_batch(log: LogReader, mend: Mend) -> DispatchBatch:
-    """Return the mended record alone, as columns."""
+    """Return the repaired record alone, as columns."""
     data = bytearray(log.files.read(mend.physical_offset, mend.size))
     data[mend.position : mend.position + len(mend.new)] = mend.new
     return Decoder().decode(np.frombuffer(bytes(data), np.uint8), mend.physical_offset).batch

@@ -1,4 +1,4 @@
-"""Carries out a plan on the log's files: mends fields, fills lost bytes, notes the losses.
+"""Carries out a plan on the log's files: repairs fields, fills lost bytes, notes the losses.
 
 The files are those of the store that is being made, or of one whose original bytes are backed up.
 The ledger is written, as pending, before the first byte is overwritten, as at an opening.
@@ -64,11 +64,11 @@ def overwritten(plan: Plan) -> list[Overwritten]:
 
 @attrs.define(eq=False)
 class LogMending:
-    """The mending of one log: `note` while the original bytes are there, then `write`.
+    """The repair of one log: `note` while the original bytes are there, then `write`.
 
     Args:
         plan: what to do.
-        root: the store whose log is mended.
+        root: the store whose log is repaired.
         disk: of that store.
         now: ms; the time of the new entries of the ledger.
     """
@@ -101,7 +101,7 @@ class LogMending:
             self._ledger.note(plan.head)
 
     def write(self) -> None:
-        """Mend the files below the store's root; on disk when this returns."""
+        """Repair the files below the store's root; on disk when this returns."""
         plan, disk, config = self.plan, self.disk, _log_config(self.plan)
         pool = FilePool(disk, _FILES_OPEN)
         try:
@@ -127,7 +127,7 @@ def _log_config(plan: Plan) -> CommitLogConfig:
 
 
 def _take_over_losses(plan: Plan, disk: Disk, own: str) -> None:
-    """Write the sound entries of the old ledger, where the new one will add its own."""
+    """Write the valid entries of the old ledger, where the new one will add its own."""
     if not plan.known_losses or disk.exists(os.path.join(own, "losses.jsonl")):
         return
     import json

@@ -79,7 +79,7 @@ def make_plan(
         file_size: bytes of a log file; 0 to find out.
         config: options of plugins, by section.
         follow_links: as for `reput.open`.
-        step: is told what begins.
+        step: called with each step that begins.
 
     Raises:
         UnsafePathError: a link below the store's directory.
@@ -221,7 +221,7 @@ class _Planning:
     def _headers(
         self, log: LogReader, found: Searched, sequences: QueueSequences, known: Known
     ) -> tuple[tuple[Damage, ...], tuple[Mend, ...]]:
-        """Return all lost ranges and all mends, those of headers included."""
+        """Return all lost ranges and all repairs, those of headers included."""
         offsets = np.array([each.physical_offset for each in known.in_gaps], np.int64)
         starts = np.array([each.start_offset for each in found.lost], np.int64)
         ends = np.array([each.end_offset for each in found.lost], np.int64)

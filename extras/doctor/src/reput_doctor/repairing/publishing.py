@@ -35,9 +35,9 @@ class Mark:
     source: str
     """The damaged store."""
     target: str
-    """Where the sound store is made."""
+    """Where the valid store is made."""
     backup: str = ""
-    """Where the original bytes are, if the store is mended in place."""
+    """Where the original bytes are, if the store is repaired in place."""
     is_complete: bool = False
     """Whether all is made, and only has to be renamed into place."""
 

@@ -1,4 +1,4 @@
-"""Puts the original bytes of a store back that was mended in place.
+"""Puts the original bytes of a store back that was repaired in place.
 
 Each step may be interrupted, and is done again by the next call: names are exchanged by way of
 names of their own, and the backup says how far that is.
@@ -34,7 +34,7 @@ _COPY_SIZE: Final = 1 << 20
 
 
 def put_back(path: str, store: str, disk: Disk) -> Backup:
-    """Bring a store back to what it was before it was mended in place.
+    """Bring a store back to what it was before it was repaired in place.
 
     May be called again after it was interrupted, and after a repair that was.
 

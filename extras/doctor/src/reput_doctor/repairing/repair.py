@@ -62,7 +62,7 @@ class Repaired:
 
     plan: Plan
     target: str
-    """The sound store; that of the plan itself if nothing was to be done."""
+    """The valid store; that of the plan itself if nothing was to be done."""
     built: Built | None
     """None if nothing was to be done."""
     differences: tuple[Difference, ...] = ()
@@ -90,7 +90,7 @@ def repair(
     clock: Callable[[], int] = system_clock,
     step: Step = _silent,
 ) -> Repaired:
-    """Make a sound copy of a damaged store; the store itself is not changed.
+    """Make a valid copy of a damaged store; the store itself is not changed.
 
     Args:
         path: the damaged store. No process may have it open for writing.
@@ -100,7 +100,7 @@ def repair(
         jobs: processes that make plugins' files; None for one per processor.
         follow_links: as for `reput.open`.
         clock: returns now, ms since the epoch.
-        step: is told the name of each step that begins, and returns what is told its progress.
+        step: called with the name of each step; returns a callable for its progress.
 
     Raises:
         StoreNotFoundError: there is no store.
@@ -134,7 +134,7 @@ def repair(
 
 @attrs.frozen(eq=False)
 class _Making:
-    """Makes the sound store; the damaged one's lock is held."""
+    """Makes the valid store; the damaged one's lock is held."""
 
     root: str
     wanted_jobs: int | None
@@ -196,7 +196,7 @@ def repair_in_place(
     clock: Callable[[], int] = system_clock,
     step: Step = _silent,
 ) -> Repaired:
-    """Mend a damaged store where it is; every byte that changes is backed up first.
+    """Repair a damaged store where it is; every byte that changes is backed up first.
 
     `undo` brings the store back, also after a repair that was interrupted.
 
@@ -214,7 +214,7 @@ def repair_in_place(
         StoreNotFoundError: there is no store, or an earlier repair has to be undone first.
         StoreLockedError: a process has it open for writing.
         NotEmptyError: ``backup`` has files in it.
-        NoSpaceError: there is too little space for the backup and for what is made again.
+        NoSpaceError: there is too little space for the backup and for what is rebuilt.
         UnsafePathError: a link below the store's directory.
         ConfigError: an unknown option in ``config``.
     """
@@ -273,7 +273,7 @@ def undo(
     *,
     follow_links: bool = False,
 ) -> Backup:
-    """Bring a store back to what it was before it was mended in place.
+    """Bring a store back to what it was before it was repaired in place.
 
     Args:
         path: the store.
@@ -291,7 +291,7 @@ def undo(
     if read_mark(root, disk) is None:
         with hold(root, follow_links=follow_links):
             return put_back(kept, root, disk)
-    # An unfinished store cannot be opened by a writer, so there is none to keep out.
+    # A writer cannot open an unfinished store, so none must be kept out.
     return put_back(kept, root, disk)
 
 

@@ -1,4 +1,4 @@
-"""Reads a whole log, however damaged, and says which bytes hold no sound record.
+"""Reads a whole log, however damaged, and says which bytes hold no valid record.
 
 The rules are those of recovery at opening (`docs/crash-safety.md`), applied to all of the log and
 not only to its last part. Different on purpose: files may be missing in the middle; a closed log
@@ -46,7 +46,7 @@ class Searched:
     message_count: int
     """Sound records."""
     lost: tuple[Damage, ...]
-    """Bytes before the end that hold no sound record, ascending; none crosses a file's end."""
+    """Bytes before the end that hold no valid record, ascending; none crosses a file's end."""
     missing: tuple[int, ...]
     """Files of the log that are missing, by base; they are among ``lost``."""
     mends: tuple[Mend, ...]
@@ -116,7 +116,7 @@ class _Search:
         """Read to the end of the files."""
 
     def past(self, at: int, finding: Corruption | None) -> Onward | None:
-        """Mend the record at ``at``, or skip what is missing or damaged there."""
+        """Repair the record at ``at``, or skip what is missing or damaged there."""
         files = self.log.files
         if files.base_of(at) is None:
             return self._missing(at, files.base_after(at))
@@ -162,7 +162,7 @@ class _Search:
         return len(head) == SIZE_AND_MAGIC.size and SIZE_AND_MAGIC.unpack(head) in _UNFINISHED
 
     def _is_last_blank(self, at: int) -> bool:
-        """Whether a blank closes the last file there is."""
+        """Whether a blank closes the last file."""
         files = self.log.files
         base = files.base_of(at)
         if base is None or files.base_after(at) is not None:
@@ -185,7 +185,7 @@ def search(
         log: the log, whose files are loaded; nothing is changed.
         was_closed: whether its last writer closed it.
         leads_to: whether a plugin's files lead to a record at a physical offset, with a size.
-        watch: called with all sound records, batch by batch; a batch is valid until it returns.
+        watch: called with all valid records, batch by batch; a batch is valid until it returns.
         progress: called with bytes done and bytes in all.
     """
     if not log.files.bases:

@@ -1,4 +1,4 @@
-"""Checks that there is room for what a repair makes, before it makes anything."""
+"""Checks that the disk has room for a repair, before the repair starts."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def needed_space(plan: Plan, *, has_log: bool) -> int:
 
 
 def check_space(plan: Plan, directory: str, *, has_log: bool) -> None:
-    """Check that ``directory``, or the nearest one above it that exists, has room.
+    """Check that ``directory``, or the nearest one above it that exists, has enough free space.
 
     Raises:
         NoSpaceError: there is too little.

@@ -46,7 +46,7 @@ def plugins_of(traces: Traces, given: Mapping[str, Mapping[str, Any]]) -> StoreP
 
     Args:
         traces: the store.
-        given: options by section, on top of those that the store records.
+        given: options by section, on top of the recorded ones.
     """
     notices: list[Notice] = []
     manifest = None
@@ -77,7 +77,7 @@ def plugins_of(traces: Traces, given: Mapping[str, Mapping[str, Any]]) -> StoreP
                 raise
             missing[error.plugin] = str(error)
         except ConfigError as error:
-            # A damaged option is no reason to repair nothing; one that was given now is a mistake.
+            # A damaged option does not prevent a repair; a given one is a mistake.
             if error.section in given or error.section not in sections:
                 raise
             del sections[error.section]

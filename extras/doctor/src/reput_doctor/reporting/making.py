@@ -146,7 +146,7 @@ def make_report(
 
 
 def _known_losses(losses: Iterable[Loss], damages: Iterable[Damage]) -> int:
-    """Return how many losses were known before: not those that this look at the log has found."""
+    """Return how many losses were known before this look at the log."""
     found = {damage.start_offset for damage in damages}
     return sum(1 for loss in losses if loss.start_offset not in found)
 

@@ -23,7 +23,7 @@ def transactions_of(seen: Halves, finished_below: dict[int, int], log: LogView) 
     """Return what is open, and the oldest of it by name.
 
     Args:
-        seen: what was read of the log.
+        seen: the records read of the log.
         finished_below: as for `dangling`.
         log: where the messages are.
     """

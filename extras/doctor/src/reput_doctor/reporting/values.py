@@ -118,7 +118,7 @@ class HourCount:
 
 @attrs.frozen
 class Bucket:
-    """Messages whose value is in ``[least, below)``; None is no bound."""
+    """Messages whose value is in ``[least, below)``; None is not a bound."""
 
     least: int | None
     below: int | None

@@ -65,7 +65,7 @@ def check_checkpoint(
         root: the store's directory.
         disk: bound to it.
         store: open for reading.
-        last_time: store time of the last record of the log, ms; 0 if there is none.
+        last_time: store time of the last record of the log, ms; 0 if it is empty.
         findings: is added to.
     """
     path = os.path.join(root, "checkpoint")

@@ -101,7 +101,7 @@ def _load(name: str, sections: Mapping[str, Mapping[str, Any]], offered: Sequenc
 def _ordered(
     names: list[str], sections: Mapping[str, Mapping[str, Any]], not_checked: list[NotChecked]
 ) -> tuple[PluginSet, list[str]]:
-    """Return the plugins that work together: those that need a missing one are left out."""
+    """Return the plugins that work together: plugins that need a missing one are left out."""
     while True:
         config = {name: each for name, each in sections.items() if name in names}
         try:
@@ -142,7 +142,7 @@ def check_derived(
         was_closed: whether the last writer closed the store: otherwise what came last may be
             missing, and the next opening adds it.
         progress: called with bytes done and bytes in all.
-        config: options of plugins, on top of those that the store remembers.
+        config: options of plugins, on top of the recorded ones.
         is_vouched: whether checksums cover every byte of every record, and match: then it is not
             the log that is wrong where derived files differ.
     """

@@ -134,7 +134,7 @@ def check_log(
 
 
 def _check(task: LogTask, report: Callable[[int], None]) -> LogPart:
-    """Read one split, which most often is sound."""
+    """Read one split, which most often is valid."""
     orders, deep, checksummed = Orders(), Deep() if task.deep else None, 0
     with _open(task) as log:
         try:
@@ -150,7 +150,7 @@ def _check(task: LogTask, report: Callable[[int], None]) -> LogPart:
 
 
 def _search(task: LogTask, report: Callable[[int], None]) -> LogPart:
-    """Read a stretch that is not sound, in one piece, and name each damage."""
+    """Read a stretch that is not valid, in one piece, and name each damage."""
     orders, deep, checksummed = Orders(), Deep() if task.deep else None, 0
     split = task.split
     with _open(task) as log:

@@ -83,7 +83,7 @@ def add_log_findings(
     known = [(each.start_offset, each.end_offset) for each in recorded]
     for damage in checked.damages:
         if any(start <= damage.start_offset < stop for start, stop in lost):
-            continue  # the missing file, or the missing end of a file, was told
+            continue  # the missing file, or the missing end of a file, was reported
         is_tail = damage.start_offset >= end
         is_known = any(
             start < damage.end_offset and damage.start_offset < stop for start, stop in known
@@ -196,7 +196,7 @@ def _add_breaks(
         if each.found > each.expected and any(
             start < each.place and each.before < stop for start, stop in broken
         ):
-            continue  # what is missing stood in a damaged range, or in a recorded loss
+            continue  # the missing record stood in a damaged range, or in a recorded loss
         findings.add(_of_break(each, store))
     if checked.orders.break_count > told:
         more = checked.orders.break_count - told

@@ -29,7 +29,7 @@ Ends = Callable[[str, int], int | None]
 
 
 def check_settings(root: str, disk: Disk, ends: Ends, findings: Findings) -> int:
-    """Check all JSON files; return how many there are.
+    """Check all JSON files; return their number.
 
     Args:
         root: the store's directory.

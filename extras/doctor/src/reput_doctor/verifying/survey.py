@@ -61,7 +61,7 @@ class LogFile:
 
 @attrs.define
 class Survey:
-    """What is in a store's directory."""
+    """The contents of a store's directory."""
 
     root: str
     disk: Disk

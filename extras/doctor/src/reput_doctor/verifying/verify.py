@@ -118,7 +118,7 @@ class _Check:
         )
 
     def run(self, opened: contextlib.ExitStack, jobs: int | None, scratch: str | None) -> None:
-        """Check everything, part by part; what stops one part stops no other."""
+        """Check everything, part by part; a failure of one part does not stop the others."""
         is_held = self._hold(opened)
         traces = look(self.root, disk=self.disk)
         check_state(traces, self.findings, is_written=not is_held)
@@ -240,7 +240,7 @@ class _Check:
 
 @contextlib.contextmanager
 def _held(root: str, disk: Disk, not_checked: list[NotChecked]) -> Iterator[None]:
-    """Hold the store; a writer that comes meanwhile, where there is no lock file, is told."""
+    """Hold the store; without a lock file, a writer that comes meanwhile is reported."""
     follow = disk.follows_links
     held = hold(root, writes=False, follow_links=follow)
     held.__enter__()

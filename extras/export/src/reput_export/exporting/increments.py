@@ -154,7 +154,7 @@ def plan_increment(
     """Plan the tasks of what came after a state.
 
     Args:
-        selection: what is exported.
+        selection: the exported messages.
         state: of the increment before.
         parallelism: tasks that run at once.
         split_size: most bytes of a split, about.

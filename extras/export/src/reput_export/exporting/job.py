@@ -77,7 +77,7 @@ def export(
         target: a directory that is not there yet, or a URI that `pyarrow.fs` knows; the same place
             for all processes that run tasks.
         engine: `reput_offline.LocalEngine`, or `reput_spark.jobs.engine.SparkEngine`.
-        columns: of `reput_arrow.COLUMNS`; all when left out. Those that directories are made by
+        columns: of `reput_arrow.COLUMNS`; all when left out. Columns that directories are made by
             are in names of directories.
         split_size: bytes of the log in a task, about.
         corrupt: ``"fail"``, or ``"skip"`` to leave out what is damaged.

@@ -1,7 +1,7 @@
 """Columns as JSON, each row's text made by operations on whole columns.
 
-Only rows with characters that are rare in texts, or with bodies that are no text, are looked at one
-by one.
+Only rows with characters that are rare in texts, or with bodies that are not text, are looked at
+one by one.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def _has_other_controls(letters: Any) -> bool:
 
 
 def readable_bodies(bodies: pa.BinaryArray) -> tuple[pa.StringArray, pa.StringArray]:
-    """Return bodies as text, and how: ``utf-8``, or ``base64`` for what is no UTF-8."""
+    """Return bodies as text, and how: ``utf-8``, or ``base64`` for other bytes."""
     try:
         texts = bodies.cast(pa.string())
     except pa.ArrowInvalid:

@@ -38,7 +38,7 @@ class Order:
 
 @attrs.frozen
 class Exported:
-    """What was written."""
+    """The written files."""
 
     message_count: int
     size: int

@@ -75,7 +75,7 @@ def _directory(batch: DispatchBatch, row: int, partition_by: Sequence[str]) -> s
 
 def _name(batch: DispatchBatch, row: int, part: str) -> str:
     if part == "topic":
-        # A topic is a stranger's text: nothing of it may lead to another directory.
+        # A topic is any text: nothing of it may lead to another directory.
         topic = quote(batch.topics[int(batch.topic_code[row])], safe="").replace(".", "%2E")
         return f"topic={topic or NO_NAME}"
     if part == "queue":

@@ -56,7 +56,7 @@ class _Meter:
 
 
 class _Stream:
-    """The rows of one file, of which those that were not taken yet are held."""
+    """The rows of one file, of which the pending ones are held."""
 
     def __init__(self, source: Source, meter: _Meter) -> None:
         self.source = source
@@ -68,7 +68,7 @@ class _Stream:
         self.keys: npt.NDArray[np.int64] | None = None
 
     def open(self) -> bool:
-        """Hold the next rows; False where there is none."""
+        """Hold the next rows; False at the end."""
         for rows, done in self._read:
             self._meter.add(done - self._done)
             self._done = done

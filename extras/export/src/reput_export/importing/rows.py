@@ -57,7 +57,7 @@ def rows_of(source: Source) -> Iterator[tuple[pa.Table, int]]:
 
 
 def _with_named(rows: pa.Table, source: Source) -> pa.Table:
-    """Return the columns of messages, with those that names of directories say."""
+    """Return the columns of messages, with the columns in names of directories."""
     unknown = set(rows.column_names) - set(_TYPES) - _PASSED_OVER
     if unknown:
         known = ", ".join(each.name for each in INPUT_COLUMNS)
@@ -115,7 +115,7 @@ def _jsonl(source: Source) -> Iterator[tuple[pa.Table, int]]:
 def _object(source: Source, number: int, line: bytes) -> dict[str, Any]:
     try:
         found = json.loads(line)
-    except ValueError as error:  # also for what is no UTF-8
+    except ValueError as error:  # also for other bytes than UTF-8
         raise CodedError("ROW", f"{source.path}, line {number}: no JSON: {error}") from None
     if not isinstance(found, dict):
         raise CodedError("ROW", f"{source.path}, line {number}: no object, but {found!r:.40}")

@@ -41,7 +41,7 @@ def find_sources(source: str) -> list[Source]:
     """Return the files below a directory, or the one file, in the order of stores and offsets.
 
     Raises:
-        CodedError: there is none.
+        CodedError: it does not exist.
     """
     try:
         system, root = (

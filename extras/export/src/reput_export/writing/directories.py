@@ -43,7 +43,7 @@ _NAME: Final = re.compile(r"write-[0-9a-f]{32}")
 
 
 def spark_directory(root: str) -> str:
-    """Return the directory in which a store keeps what is Spark's."""
+    """Return the directory in which a store keeps the files of Spark."""
     return os.path.join(root, OWN_DIRECTORY, "spark")
 
 
@@ -104,7 +104,7 @@ def forget(root: str, name: str, disk: Disk, *, with_root: bool = False) -> None
 
 
 def _remove_all(directory: str, disk: Disk) -> None:
-    """Remove a directory of files as far as that goes; what is left is swept some day.
+    """Remove a directory of files as far as that goes; a later sweep removes the rest.
 
     Another write may clear up, too; an attempt that Spark no longer waits for may make a file
     meanwhile, and a file that an attempt still has open keeps a name on NFS. None of that is an

@@ -1,6 +1,6 @@
 """Reads how far consumers and deliveries have come, from the JSON files in ``config/``.
 
-What a file holds is a broker's, or a stranger's: values of another kind are passed over, and said.
+A broker, or any program, wrote the file: values of another kind are ignored, and reported.
 
 Source: RocketMQ ``ConsumerOffsetManager`` (``offsetTable``, keys ``topic@group``, values by queue
 id), ``LmqConsumerOffsetManager`` (``lmqOffsetTable``), ``ScheduleMessageService`` (``offsetTable``,

@@ -76,7 +76,7 @@ def hold(
         if not disk.exists(os.path.join(root, "commitlog")):
             raise StoreNotFoundError(root, EXPECTED)
         lock = closed._lock()
-        # A writer leaves its lock file. If there is none, an inspection must not make one.
+        # A writer leaves its lock file. If it does not exist, an inspection must not make it.
         is_locked = writes or disk.exists(lock.path)
         opened.callback(lock.release)
         if is_locked:
@@ -103,7 +103,7 @@ class ClosedStore(Traces):
 
     @property
     def last_record_offset(self) -> int:
-        """Where the last record of `log` begins; -1 if there is none."""
+        """Where the last record of `log` begins; -1 if the log is empty."""
         return self._read().recovery.last_record_offset
 
     @property
@@ -166,7 +166,7 @@ class ClosedStore(Traces):
     def replace_directories(
         self, plugin: str, built: str, names: Sequence[str], *, aside: str
     ) -> None:
-        """Replace directories of a plugin by new ones that were built from `log`.
+        """Replace directories of a plugin by new ones, built from `log`.
 
         The order of the steps, and what a crash leaves:
 

@@ -39,7 +39,7 @@ class TouchedMessage:
 class Difference:
     """A part of a file that is not what a rebuild from the log gives; plain values.
 
-    What follows `reason` is for those who explain differences to people; a plugin that weighs
+    What follows `reason` is for explanations to people; a plugin that weighs
     files may leave it out. See `reput_offline_explain`.
     """
 

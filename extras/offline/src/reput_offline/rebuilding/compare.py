@@ -134,7 +134,7 @@ def _alike(
 ) -> list[tuple[str, str]]:
     """Return pairs of files that begin with the same bytes, each file in at most one pair.
 
-    A file whose name is of another form than that of built ones is no file of the plugin's.
+    A file whose name is of another form than that of built ones is not a file of the plugin.
     Where a file has no other with the same beginning, it is paired with the one that has most of
     the bytes, as its beginning may be what is damaged.
     """

@@ -115,7 +115,7 @@ def run_rebuild(
         config: options of plugins, by section.
         limit: with ``check``, how many differences of each file are wanted.
         explains: with ``check``, whether to say what was found and expected where files differ, and
-            which messages are touched; log files of a wrong size are no error then.
+            which messages are touched; log files of a wrong size are not an error then.
         damaged: with ``check``, ranges of physical offsets whose records cannot be read, ascending:
             the comparison goes on without them. Other damage is an error.
         end_offset: with ``check``, the end of a record up to which files are built and compared, of
@@ -231,7 +231,7 @@ class _Rebuild:
         )
 
     def _floors(self, log: LogReader, sections: Mapping[str, Any]) -> Mapping[tuple[str, int], int]:
-        """Return the next queue offsets: those recorded, and those that only the old files show.
+        """Return the next queue offsets: recorded, or shown by the old files alone.
 
         They are recorded before the old files go: RocketMQ may have removed messages without a
         record.

@@ -25,7 +25,7 @@ def explained(
 ) -> tuple[Difference, ...]:
     """Return the differences with what was found and expected; see `reput_offline.hookspecs`.
 
-    A plugin is a stranger's code, and a comparison is complete without what it says: where it
+    A plugin is third-party code, and a comparison is complete without what it says: where it
     fails, bytes are shown.
     """
     try:

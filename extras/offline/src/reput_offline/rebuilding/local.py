@@ -39,7 +39,7 @@ def rebuild(
             follow from the log alone.
         jobs: number of processes; by default one per processor; 1 uses this process only.
         split_size: bytes of the log that a process reads at a time, roughly.
-        progress: called with bytes of the log done and bytes in all; a further pass over the log,
+        progress: called with bytes of the log done and bytes in all; a further walk along the log,
             or over what was found in it, counts again.
         check: compare what is built with the store's files, and change nothing.
         disk: file operations of this process; other processes use the system's.

@@ -82,7 +82,7 @@ class Engine(Protocol):
 
         Args:
             work: see `Work`.
-            tasks: those that should begin first come first.
+            tasks: the ones to begin first come first.
             told: called with the bytes of the tasks done so far; never fewer than before.
         """
         ...

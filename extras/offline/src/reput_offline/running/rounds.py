@@ -59,7 +59,7 @@ def read_in_rounds(
     lengthen: Callable[[_Task], _Task] = lambda task: task,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> list[tuple[_Task, Any]]:
-    """Read every split, and those that are not sound once more, joined.
+    """Read every split; then read splits that are not valid once more, joined.
 
     Args:
         tasks: the splits of one log after the other, in their order.
@@ -67,7 +67,7 @@ def read_in_rounds(
         check: reads one split; its result has an attribute ``is_sound``.
         search: reads a stretch that is not sound, and gets past damage.
         lengthen: called with each stretch that is searched, as its end may not be certain.
-        progress: called with bytes done and bytes in all; what is read twice counts twice.
+        progress: called with bytes done and bytes in all; bytes read twice count twice.
 
     Returns:
         What was read, in the order of the logs, each part once: tasks and results.
@@ -95,8 +95,8 @@ def _sort_out(
 ) -> tuple[list[int], list[tuple[int, _Task]]]:
     """Return the numbers of tasks whose results count, and what to read in one piece instead.
 
-    The beginning of a log is a border, and so is the end of a sound split that began at a border;
-    after an unsound split, only the beginning of the next file is a border for certain.
+    The beginning of a log is a border, and so is the end of a valid split that began at a border;
+    after a split that is not valid, only the beginning of the next file is a border for certain.
     """
     kept: list[int] = []
     again: list[tuple[int, _Task]] = []

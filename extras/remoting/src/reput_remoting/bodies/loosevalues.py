@@ -90,7 +90,7 @@ def name_of(value: object, names: Sequence[str]) -> str | None:
 def member_of(found: dict[object, object], name: str) -> object:
     """Return a member; its name may differ in case, hyphens and underscores.
 
-    None if there is none.
+    None if it does not exist.
     """
     if name in found:
         return found[name]

@@ -71,7 +71,7 @@ class BodyObject:
     def integers(self, name: str, *, bits: int = 64) -> list[int]:
         """Return a list of integers, which may stand in quotes; Go writes them so.
 
-        An empty list if it is missing or null; null in it is passed over.
+        An empty list if it is missing or null; null in it is ignored.
         """
         values = self._list(name)
         try:

@@ -82,7 +82,7 @@ class Registration:
         """Return what a body says.
 
         Raises:
-            BodyError: it is no registration.
+            BodyError: it is not a registration.
         """
         if is_packed:
             return _unpacked(body)

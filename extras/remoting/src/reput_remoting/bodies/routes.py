@@ -87,7 +87,7 @@ class TopicRoute:
         """Return what a body says.
 
         Raises:
-            BodyError: it is no route.
+            BodyError: it is not a route.
         """
         found = BodyObject.of(body, "route")
         return cls(
@@ -118,7 +118,7 @@ class ClusterInfo:
         """Return what a body says.
 
         Raises:
-            BodyError: it is no such information.
+            BodyError: it is not such information.
         """
         found = BodyObject.of(body, _CLUSTER)
         names = found.member("clusterAddrTable")

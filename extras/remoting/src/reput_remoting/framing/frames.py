@@ -88,7 +88,7 @@ class FrameReader:
         """Return the next command; None if more bytes are needed.
 
         Raises:
-            FrameError: the bytes are no frame. Each further call raises the same.
+            FrameError: the bytes are not a frame. Each further call raises the same.
         """
         if self._error is not None:
             raise self._error

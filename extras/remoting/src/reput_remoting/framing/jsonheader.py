@@ -51,7 +51,7 @@ def decode_json(header: bytes, body: bytes) -> Command:
     """Return the command of a JSON header and a body.
 
     Raises:
-        FrameError: ``header`` is no JSON object, or a member is not of its type.
+        FrameError: ``header`` is not a JSON object, or a member is not of its type.
     """
     text = header.decode("utf-8", "replace")
     try:

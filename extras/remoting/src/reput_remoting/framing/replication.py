@@ -113,7 +113,7 @@ class TransferReader:
         """Return the transfers that are whole now.
 
         Args:
-            size: how many bytes were written at the start of `room`.
+            size: how many bytes were written at the start of its buffer.
 
         Raises:
             TransferError: the bytes are not those of a master.

@@ -28,10 +28,10 @@ _NUMBER: Final = re.compile(r"[+-]?[0-9]{1,19}")
 
 
 def read_header(header_type: type[HeaderT], fields: Mapping[str, str]) -> HeaderT:
-    """Return the object of ``header_type`` that ``fields`` hold; other fields are passed over.
+    """Return the object of ``header_type`` that ``fields`` hold; other fields are ignored.
 
     Raises:
-        HeaderError: a field is missing, or its text is no value of its type.
+        HeaderError: a field is missing, or its text is not a value of its type.
     """
     values = {}
     for field in _fields_of(header_type):

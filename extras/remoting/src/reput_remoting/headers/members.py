@@ -1,4 +1,4 @@
-"""Headers of clients and groups: who is there, who leaves, resets that a broker passes on.
+"""Headers of clients and groups: arrivals, departures, and resets that a broker passes on.
 
 Source: RocketMQ ``UnregisterClientRequestHeader``, ``ResetOffsetRequestHeader`` and their kin.
 """

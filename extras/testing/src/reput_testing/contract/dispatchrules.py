@@ -40,7 +40,7 @@ class DispatchRules(ContractRules):
     """Rules for messages that are dispatched."""
 
     def test_messages_change_its_state(self, tmp_path: Path) -> None:
-        """A plugin that passes over every message would keep all other rules."""
+        """A plugin that ignores every message would keep all other rules."""
         before = self.build(tmp_path / "no messages", SmallLog())
         after = self.build(tmp_path / "messages", self.log())
 

@@ -1,4 +1,4 @@
-"""`ContractRules`: what a contract class is told about its plugin, and what its tests share."""
+"""`ContractRules`: what a contract class knows of its plugin, and what its tests share."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class ContractRules:
     def messages(self) -> Sequence[Message]:
         """Return messages that the plugin acts on; the kit puts them between its own, in every log.
 
-        Fill this in if the plugin passes over messages, such as those whose bodies are not valid
+        Fill this in if the plugin ignores messages, such as those whose bodies are not valid
         JSON: the kit's own messages have any bodies and properties. Each has to fit a file of
         2 KiB. By default what the plugin's ``contract_messages()`` returns, if it has this method,
         as for `reput plugins check`.

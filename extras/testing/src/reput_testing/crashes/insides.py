@@ -40,7 +40,7 @@ def kill(store: Store) -> None:
     """Leave ``store`` in the state of a killed process; this process goes on.
 
     Nothing more is dispatched, flushed or written, no plugin is closed; files, threads and the lock
-    are released, so that the store can be opened again. What was written stays written: for what a
+    are released, so that the store can be opened again. Written bytes stay written: for what a
     power cut takes see `PowerCuts`, for a process that really dies `KillContract`.
     """
     closer, parts = store._closer, store._parts

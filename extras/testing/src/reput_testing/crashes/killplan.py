@@ -174,7 +174,7 @@ class Life:
             )
 
 
-# --------------------------------------------------------------------------- what a writer is told
+# --------------------------------------------------------------------------- the orders of a writer
 
 START_SIZE: Final = 1 << 17
 """Most bytes of an encoded `Start`."""

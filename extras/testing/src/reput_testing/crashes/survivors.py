@@ -117,7 +117,7 @@ class Survivors:
     def compare_queues(self, store: reput.Store, first: Mapping[tuple[str, int], int]) -> None:
         """Read every queue and compare, if a plugin can read queues.
 
-        In a read-only store queues may end early: what was put last is not dispatched there.
+        In a read-only store queues may end early: the last messages are not dispatched there.
 
         Args:
             store: the store.

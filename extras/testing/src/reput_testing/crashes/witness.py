@@ -1,7 +1,7 @@
 """`Witness`: remembers what was put into a store and what the store promised.
 
-After a crash it compares: what was promised is there, unchanged and in order; nothing is there that
-was never put; and the store goes on as if there had been no crash.
+After a crash it compares: each promised message is there, unchanged and in order; nothing is there
+that was never put; and the store goes on as if there had been no crash.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The states in which a power cut may leave a directory, and the files of each state.
 
-A `CrashPoint` is one moment in the life of a `reput_testing.SimulatedDisk`. What was flushed before
+A `CrashPoint` is one moment in the life of a `reput_testing.SimulatedDisk`. Bytes flushed before
 this moment is certain. Each other piece may be on disk or not, independently of the rest:
 
 * each page of 4096 bytes, with any of the contents that it had since its file was flushed, or torn
@@ -10,7 +10,7 @@ this moment is certain. Each other piece may be on disk or not, independently of
   as a whole or not at all. Changes of the same name survive in their order only.
 
 One choice for every piece is a `CrashState`; its `id` spells out the choices, so that the same
-state can be made again from the same point.
+state can be recreated from the same point.
 
 Source: Pillai et al., "All File Systems Are Not Created Equal" (OSDI 2014), for the model.
 """

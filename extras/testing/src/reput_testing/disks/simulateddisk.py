@@ -39,7 +39,7 @@ class SimulatedDisk(QuickDisk):
     """A disk on which the power may fail at any time. Thread-safe.
 
     Args:
-        directory: everything below it is simulated. What is already there is durable.
+        directory: everything below it is simulated. Existing files are durable.
         note: called at each point; its result becomes `CrashPoint.note`. A useful note is what was
             promised to be durable by then.
 

@@ -1,7 +1,7 @@
 """First round of a job: the size and kind of every row, and the hashes of the keys.
 
 Of rows with the same key in one run of a task, only the last row's hash is written. So a key that
-comes often takes no more room than others, and the merge reads less.
+comes often takes no more space than others, and the merge reads less.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ queue offsets. There are four rounds of tasks; each needs the complete results o
    which new pair;
 4. *write*: some new pairs.
 
-A task may be run twice, also by two processes at once: each attempt writes files of its own. The
-files that count are those that the accepted answer names.
+A task may be run twice, also by two processes at once: each attempt writes files of its own. Only
+the files that the accepted answer names count.
 """
 
 from __future__ import annotations

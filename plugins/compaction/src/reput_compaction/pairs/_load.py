@@ -62,7 +62,7 @@ def bases_in(disk: Disk, directory: str) -> dict[int, int]:
 
 
 def find_sizes(context: StoreContext, asked: FileSizes) -> FileSizes:
-    """Return the sizes of the existing files; ``asked`` if there are none or some have those."""
+    """Return the sizes of the existing files; ``asked`` if no file exists or some have them."""
     logs: Counter[int] = Counter()
     queues: Counter[int] = Counter()
     for topic, queue_id in find_queues(context):

@@ -100,7 +100,7 @@ class Files:
         return np.frombuffer(data, UNIT_DTYPE, len(data) // UNIT_SIZE)
 
     def read_notes(self, pair: Pair, first: int, stop: int) -> npt.NDArray[np.void]:
-        """Return slots ``[first, stop)`` of the notes: `NOTE_DTYPE`, zero where there are none."""
+        """Return slots ``[first, stop)`` of the notes: `NOTE_DTYPE`, zero where no note exists."""
         found = np.zeros(max(stop - first, 0), NOTE_DTYPE)
         try:
             data = self.pool.read(pair.notes, len(found) * NOTE_SIZE, first * NOTE_SIZE)
@@ -242,7 +242,7 @@ class Files:
     def flush_pair(self, pair: Pair) -> None:
         """Flush one pair; do nothing if the pair was replaced meanwhile.
 
-        If the pair is still being made, a failure concerns that pair only: it is made again.
+        If the pair is still being made, a failure concerns that pair only: it is recreated.
         """
         self.unflushed.forget(pair)
         for handle in pair.handles:

@@ -1,5 +1,5 @@
 """One compacted queue: its topics, the messages appended to it, and reading it.
 
-This room answers what a queue holds, also while another process writes it. It must know neither how
-a run chooses messages nor that there are jobs.
+This package reads what a queue holds, also while another process writes it. It must know neither
+how a run chooses messages nor that jobs exist.
 """

@@ -49,12 +49,12 @@ class CompactedQueue:
 
     @property
     def max_offset(self) -> int:
-        """Queue offset after the last message; 0 when there is none."""
+        """Queue offset after the last message; 0 when the queue is empty."""
         return next((pair.last + 1 for pair in reversed(self.pairs) if pair.count), 0)
 
     @property
     def min_offset(self) -> int:
-        """Queue offset of the first message; 0 when there is none."""
+        """Queue offset of the first message; 0 when the queue is empty."""
         return next((pair.first for pair in self.pairs if pair.count), 0)
 
     @property

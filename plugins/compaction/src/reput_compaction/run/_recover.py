@@ -215,7 +215,7 @@ class QueueRecovery:
     # ------------------------------------------------------------------ damage
 
     def _mend(self, pair: Pair, intact: int | None, *, closely: bool) -> None:
-        """Check one pair, as closely as there is reason to, and repair it.
+        """Check one pair, as closely as needed, and repair it.
 
         Args:
             pair: the pair.

@@ -3,8 +3,8 @@
 Extend units are written before the queue's units that lead to them. Their end is recorded only by
 the queue: it is after the extend unit to which the queue's last address leads. Source: RocketMQ
 ``ConsumeQueueExt``. Different on purpose: a message that comes again gets no second extend unit;
-messages of light queues have none, as in RocketMQ; what is cut is zeroed; and an opening reads at
-most the last extend unit.
+messages of light queues have none, as in RocketMQ; a cut zeroes the units that it removes; and an
+opening reads at most the last extend unit.
 """
 
 from __future__ import annotations

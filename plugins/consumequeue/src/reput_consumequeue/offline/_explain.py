@@ -65,7 +65,7 @@ def _is_message(units: Units) -> npt.NDArray[np.bool_]:
 
 
 def _units(comparison: Comparison, root: str, path: str, first: int, count: int) -> Units:
-    """Return ``(count,)`` units of a file; those that it does not have are zero."""
+    """Return ``(count,)`` units of a file; missing ones are zero."""
     try:
         descriptor = comparison.disk.open(os.path.join(root, path))
     except FileNotFoundError:

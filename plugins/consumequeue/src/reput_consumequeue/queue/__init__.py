@@ -1,5 +1,5 @@
 """One consume queue: adding units, its extent, and recovering the extent after a crash.
 
-This room keeps queues and their extend files in line with the log. It must know neither how queues
-are read nor the plugin's hooks.
+This package keeps queues and their extend files in line with the log. It must know neither how
+queues are read nor the plugin's hooks.
 """

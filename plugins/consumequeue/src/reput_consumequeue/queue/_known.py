@@ -1,4 +1,4 @@
-"""Note which queues exist, and find those that lack units which they once had.
+"""Note which queues exist, and find queues that lack units which they once had.
 
 A queue is noted before the store's progress says that its units are on disk; its end is noted when
 the plugin is closed. See `reput_consumequeue.queuereaches`.

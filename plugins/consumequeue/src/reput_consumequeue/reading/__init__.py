@@ -1,5 +1,5 @@
 """Reading a queue: by queue offset, by time, through a filter, and while another process writes.
 
-This room turns units into the messages that they point to, up to the limits of a read. It must not
-change a file.
+This package turns units into the messages that they point to, up to the limits of a read. It must
+not change a file.
 """

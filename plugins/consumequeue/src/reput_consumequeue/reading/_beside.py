@@ -2,10 +2,10 @@
 
 A writer that recovers from a crash cuts units and writes them again; a backfill from the start cuts
 all of them; a rebuild replaces the directories. A reader in another process meanwhile, or after one
-of these was killed, gets what it saw: messages, or else that there is nothing *yet*. That a message
-is lost, or that there is nothing up to some queue offset, is answered only from files that did not
-change during the read. A queue offset above the queue's end is corrected only if the plugin's
-recorded progress says that the queue is complete.
+of these was killed, gets what it saw: messages, or the answer that nothing exists *yet*. The answer
+that a message is lost, or that nothing exists up to some queue offset, comes only from files that
+did not change during the read. A queue offset above the queue's end is corrected only if the
+plugin's recorded progress says that the queue is complete.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ class Collector:
 
         Returns:
             How many units were dealt with. `is_full` says whether the read ends there; otherwise
-            `take` looks at those that are left.
+            `take` looks at the rest.
         """
         messages, queue = self.messages, self.queue
         left, room, after = self.max_count, self.max_bytes, self._skip_below - 1
@@ -153,7 +153,7 @@ class Collector:
             behind = following if is_last else (offsets[row + 1], sizes[row + 1])
             message, is_repeated = self._message_at(place, offset, size, record, behind)
             if message is not None and not is_repeated and _belongs(message, self.queue):
-                # A damaged body that the filter would reject is no loss: tags ignore bodies, too.
+                # A damaged body that the filter would reject is not lost: tags ignore bodies, too.
                 if self.scout is not None and not self.scout.selects(place, message):
                     continue
                 if self._is_intact(message):
@@ -214,7 +214,7 @@ class Collector:
             yield next(read) if record is None else record
 
     def _full_at(self, sizes: list[int], first: int, stop: int) -> int | None:
-        """Return the first row for which there is no room; it ends the read, wanted or not."""
+        """Return the first row that does not fit; it ends the read, wanted or not."""
         if not self.messages or first >= stop:
             return None
         if len(self.messages) >= self.max_count:

@@ -1,4 +1,4 @@
-"""Makes messages of records as queues list them, as long as there is nothing to decide about them.
+"""Makes messages of records as queues list them, as long as they need no decision.
 
 What a queue's reader decides (a record that is gone, torn, damaged, or of another queue) it decides
 by looking at one record; most records leave nothing to decide, and these go through here.
@@ -39,7 +39,7 @@ def sound_messages(
     is_light: bool,
     after: int,
 ) -> list[MessageView]:
-    """Return the first of consecutive messages of a queue: those that are beyond doubt.
+    """Return the first of consecutive messages of a queue, up to the first doubtful one.
 
     A message is, if its record is whole and has the stated size, states the physical offset at
     which it stands, lies behind the message before it, has a body that matches its checksum, and
@@ -64,7 +64,7 @@ def sound_messages(
     place = struct.Struct(f">qi{stride - _PLACE_SIZE}x")
     known = list(place.iter_unpack(places[: len(places) - len(places) % stride]))
     known.append((-1, 0))  # not known
-    # A name longer than a byte can tell is no topic of a version 1 record.
+    # A version 1 record cannot have a topic whose length does not fit into a byte.
     name_size = len(topic)
     names = {
         MAGIC_V1: bytes([name_size]) + topic if name_size <= TOPIC_SIZE_V1_MAX else None,

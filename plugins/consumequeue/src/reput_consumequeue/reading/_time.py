@@ -59,7 +59,7 @@ def _halve(
 
 
 def _file_by_time(queue: ConsumeQueue, log: LogView, timestamp: int, boundary: str) -> int | None:
-    """Return the first unit of the file to search; None when there is none."""
+    """Return the first unit of the file to search; None if no file can have it."""
     bases = queue.files.bases
     if not bases:
         return None

@@ -49,7 +49,7 @@ class Circle:
 
 @attrs.frozen
 class Configured:
-    """The queues that the member's own configuration names, whoever else is in the group."""
+    """The queues that the member's own configuration names, independent of the other members."""
 
     queues: tuple[MessageQueue, ...] = attrs.field(default=(), converter=tuple)
     name = "CONFIG"

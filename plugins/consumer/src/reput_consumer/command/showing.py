@@ -41,7 +41,7 @@ def print_groups(
         path: the store, as the user has written it.
         found: the groups; one at least.
         rates: messages per second by group; empty to show none.
-        roster: who is in them.
+        roster: their members.
         now: ms.
     """
     columns = [

@@ -55,7 +55,7 @@ def create(path: str, topic: str, queues: int | None, perm: str | None, as_json:
 @json_option("one document")
 @with_debug
 def alter(path: str, topic: str, queues: int | None, perm: str | None, as_json: bool) -> None:
-    r"""Change TOPIC in the store at PATH; what is not named stays.
+    r"""Change TOPIC in the store at PATH; only the named settings change.
 
     Messages of queues beyond a smaller number stay, and are not read by groups. Nobody may write
     the store meanwhile.

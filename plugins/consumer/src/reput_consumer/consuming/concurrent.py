@@ -90,7 +90,7 @@ class Concurrently:
             if end < len(offsets):
                 fetched.appendleft(each._replace(start=end))
             goal = engine.goal_of(assignment.queue)
-            if goal is not None:  # what is beyond stays unfinished
+            if goal is not None:  # later messages stay unfinished
                 end = bisect_left(offsets, goal, start, end)
             if start == end:
                 continue
@@ -150,7 +150,7 @@ class Concurrently:
             self._engine.in_flight.discard(delivery)
 
     def retry(self, delivery: Delivery, level: int, rows: range) -> None:
-        """See `Line.retry`: send messages back; those that cannot be come again here."""
+        """See `Line.retry`: send messages back; if that fails, they come again here."""
         engine = self._engine
         if engine.settings.broadcast:
             logger.warning(

@@ -1,8 +1,8 @@
 """`Delivery`: messages of one queue that were handed out together.
 
-What becomes of each message is a mark, one byte. Whoever handles messages sets marks without a
+The outcome of each message is a mark, one byte. Threads that handle messages set marks without a
 lock; the engine settles a delivery, which moves marks into the process queue, when somebody needs
-to know: at the end of a delivery, before offsets are saved, or when a thread waits for room.
+to know: at the end of a delivery, before offsets are saved, or when a thread waits for space.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Delivery:
 
     @property
     def is_stale(self) -> bool:
-        """Whether results mean nothing: the queue was lost, or is read anew."""
+        """Whether results mean nothing: the queue was lost, or is read again."""
         return self.processing.is_dropped
 
     @property

@@ -1,4 +1,4 @@
-"""`Engine`: one member of a group at work, whoever drives it.
+"""`Engine`: one member of a group at work, independent of its caller.
 
 Threads that want messages call `take` or `open`, which fetch by themselves when there is nothing at
 hand, and otherwise sleep until a message arrives. Timed work (saves, expiry, retries) is done by
@@ -76,7 +76,7 @@ class Engine(Fetching):
     # ------------------------------------------------------------------ taking
 
     def take(self, max_count: int, seconds: float | None) -> Delivery | None:
-        """Return messages of one queue; wait for them if there are none.
+        """Return messages of one queue; wait until some exist.
 
         Args:
             max_count: most messages to return.
@@ -99,7 +99,7 @@ class Engine(Fetching):
 
         Args:
             seconds: as for `take`.
-            max_count: most messages; None for as many as there are.
+            max_count: most messages; None for no limit.
 
         Returns:
             As for `take`; the messages are to be marked, and settled.
@@ -187,7 +187,7 @@ class Engine(Fetching):
     # ------------------------------------------------------------------ what users control
 
     def seek(self, queue: MessageQueue, offset: int) -> None:
-        """Go on at another offset of a queue; what was fetched and not finished is dropped.
+        """Go on at another offset of a queue; fetched, unfinished messages are dropped.
 
         Raises:
             KeyError: the member does not have the queue.
@@ -206,7 +206,7 @@ class Engine(Fetching):
                 self.seek(queue, offsets[queue])
 
     def pause(self, queues: Iterable[MessageQueue]) -> None:
-        """Fetch nothing more of queues; what was fetched is still handed out."""
+        """Fetch nothing more of queues; fetched messages are still handed out."""
         with self.lock:
             for queue in queues:
                 self.assignments[queue].is_paused = True
@@ -261,7 +261,7 @@ class Engine(Fetching):
             return self.timers.next_due
 
     def close(self) -> None:
-        """Save how far the member is, and leave the group; what is unfinished comes again.
+        """Save how far the member is, and leave the group; unfinished messages come again.
 
         Raises:
             ReputError: the offsets cannot be committed; the group is left all the same.

@@ -34,7 +34,7 @@ def overdue(engine: Host, assignment: Assignment, now: int) -> tuple[Delivery, i
         now: ms.
 
     Returns:
-        None if there is none, or if the oldest one has time left.
+        None if no message waits, or if the oldest one has time left.
     """
     deliveries = [each for each in engine.in_flight if each.assignment is assignment]
     for each in deliveries:

@@ -86,7 +86,7 @@ class Fetching(Holdings):
         """
         with self.lock:
             if processing is not assignment.processing or assignment.is_lost:
-                return  # the queue was lost, or is read anew
+                return  # the queue was lost, or is read again
             assignment.is_fetching = False
             assignment.next_offset = fetched.next_offset
             if fetched.status is FetchStatus.FOUND:

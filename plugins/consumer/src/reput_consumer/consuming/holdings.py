@@ -210,7 +210,7 @@ class Holdings(Results):
         """
         starts = {each.queue: each.offset for each in taken if each.is_changed}
         if not starts or not (self._is_member or self.settings.auto_commit):
-            return True  # who assigns queues and saves by hand has no group to begin for
+            return True  # assigned by hand, saved by hand: no group to begin for
         try:
             self._offsets.save(starts, durable=True)
         except (ReputError, OSError) as error:
@@ -229,7 +229,7 @@ class Holdings(Results):
             self.timers.arm(REBALANCE, self.port.clock() + _START_AGAIN_MS)
 
     def locked(self, queues: Iterable[MessageQueue]) -> set[MessageQueue]:
-        """Lock queues, or keep them locked; return those that the member has as far as is known."""
+        """Lock queues, or keep them locked; return the queues known to be the member's."""
         try:
             return self.port.lock(self.settings.group, self.settings.member, queues)
         except (ReputError, OSError) as error:

@@ -39,7 +39,7 @@ class Host(Owner, Protocol):
         ...
 
     def locked(self, queues: Iterable[MessageQueue]) -> set[MessageQueue]:
-        """Lock queues, or keep them locked; return those that the member has."""
+        """Lock queues, or keep them locked; return the queues that the member has."""
         ...
 
     def suspend(self, assignment: Assignment, until: int) -> None:
@@ -51,7 +51,7 @@ class Host(Owner, Protocol):
         ...
 
     def wake(self) -> None:
-        """Wake one of those who wait for messages; under the lock."""
+        """Wake one thread that waits for messages; under the lock."""
         ...
 
 
@@ -74,7 +74,7 @@ class Line(Protocol):
         ...
 
     def open(self, max_count: int | None, now: int) -> Delivery | None:
-        """Begin to hand out messages of one queue, row by row; None if there are none now."""
+        """Begin to hand out messages of one queue, row by row; None if no message waits."""
         ...
 
     def recall(self, delivery: Delivery) -> None:

@@ -138,16 +138,16 @@ class Member:
     def listen(self, listener: Callable[[], None] | None) -> None:
         """Have a function called when there may be messages to take; None to end that.
 
-        It is called under the lock, from any thread; for those who cannot wait.
+        It is called under the lock, from any thread, by callers that cannot wait.
         """
         with self.lock:
             self._listener = listener
             self._watch()
 
     def wake(self) -> None:
-        """Wake one of those who wait for messages; under the lock.
+        """Wake one thread that waits for messages; under the lock.
 
-        Whoever finds some wakes the next one if there is more to do.
+        A thread that finds messages wakes the next one if more work is left.
         """
         if self._sleeping:
             self.lock.notify()

@@ -221,7 +221,7 @@ class InOrder:
                 if queue in locked:
                     delivery.assignment.locked_at = now
                 else:
-                    self.recall(delivery)  # what comes next must wait for the lock
+                    self.recall(delivery)  # the next delivery must wait for the lock
             engine.timers.arm(_LOCKS, now + _EXTEND_MS)
 
 

@@ -40,7 +40,7 @@ class Results(Member):
             offset = self.line.settle(delivery)
             if offset is not None:
                 if not len(processing):
-                    # What the selector has passed over needs not be looked at again either.
+                    # Messages that the selector skipped need not be looked at again either.
                     offset = max(offset, assignment.next_offset)
                 self._moved(assignment, offset, only_forward=not self.settings.ordered)
             if self.goals is not None and self._sleeping:
@@ -72,7 +72,7 @@ class Results(Member):
         Args:
             delivery: the messages.
             level: delay level; 0 for 3 + how often it came back, -1 to give it up.
-            rows: those that failed; None for all.
+            rows: the failed ones; None for all.
         """
         if not delivery.is_stale:
             self.line.retry(delivery, level, range(len(delivery)) if rows is None else rows)
@@ -85,7 +85,7 @@ class Results(Member):
             self.settle(delivery)
 
     def forget_stale(self) -> None:
-        """Forget deliveries of queues that are lost, or are read anew; under the lock."""
+        """Forget deliveries of queues that are lost, or are read again; under the lock."""
         for delivery in [each for each in self.in_flight if each.is_stale]:
             delivery.recall()
             self.in_flight.remove(delivery)

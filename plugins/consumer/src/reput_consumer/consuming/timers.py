@@ -11,7 +11,7 @@ __all__ = ["Timers"]
 
 @attrs.define(eq=False)
 class Timers:
-    """Times by name of the work, ms. Guarded by the lock of whoever has it."""
+    """Times by name of the work, ms. Guarded by the lock of its owner."""
 
     wake_at: Callable[[int], None]
     """Called with a time at which the owner wants its work done; must not wait."""
@@ -52,5 +52,5 @@ class Timers:
 
     @property
     def next_due(self) -> int | None:
-        """When work is due next; None if there is none."""
+        """When work is due next; None without work."""
         return min(self._due.values(), default=None)

@@ -206,7 +206,7 @@ class Consumer:
         return Run(self._engine, handler, batch, self._idle).on_threads(threads)
 
     def stop(self) -> None:
-        """End iterating and running, from any thread; what is being handled is finished first."""
+        """End iterating and running, from any thread; messages in progress are finished first."""
         self._engine.stop()
 
     # ------------------------------------------------------------------ offsets, the end

@@ -25,7 +25,7 @@ _POLL_SECONDS: Final = 5.0
 
 
 class PullConsumer:
-    """Polls the queues that its group gives it, or those that `assign` names.
+    """Polls the queues that its group gives it, or the queues that `assign` names.
 
     A message counts as consumed when `poll` returns it. Use it on one thread.
     """
@@ -95,7 +95,7 @@ class PullConsumer:
         return self._engine.port.offset_by_time(queue, timestamp)
 
     def pause(self, *queues: MessageQueue) -> None:
-        """Fetch nothing more from queues; what was fetched already is still returned."""
+        """Fetch nothing more from queues; fetched messages are still returned."""
         self._check(*queues)
         self._engine.pause(queues)
 

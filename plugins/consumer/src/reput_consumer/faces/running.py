@@ -63,7 +63,7 @@ class Run:
 
         Raises:
             ReputError: messages cannot be read any more.
-            KeyboardInterrupt: the user stops; what is being handled is finished first.
+            KeyboardInterrupt: the user stops; messages in progress are finished first.
         """
         threads = [
             threading.Thread(target=self._work, name=f"reput-consumer-{number}", daemon=True)

@@ -22,7 +22,7 @@ class OffsetStore(Protocol):
     """Reads and keeps a member's offsets."""
 
     def read(self, queue: MessageQueue) -> int | None:
-        """Return the offset of a queue; None if there is none."""
+        """Return the offset of a queue; None if it has none."""
         ...
 
     def save(self, offsets: Mapping[MessageQueue, int], *, durable: bool) -> None:

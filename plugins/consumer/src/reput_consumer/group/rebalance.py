@@ -38,8 +38,8 @@ def wanted_queues(
     """Return which queues a member should have.
 
     Returns:
-        Queues by topic, None where the member keeps those that it has; and the topics of which more
-        can be said later.
+        Queues by topic, None where the member keeps its queues; and the topics that must be looked
+        at later.
     """
     found: dict[str, list[MessageQueue] | None] = {}
     unknown = set()
@@ -68,5 +68,5 @@ def _of_topic(
         return queues
     members = port.members(settings.group)
     if settings.member not in members:
-        return None  # not told yet, or left: keep what there is
+        return None  # not told yet, or left: keep the queues
     return share(settings.strategy, settings.member, queues, members)

@@ -36,7 +36,7 @@ def start_offset(
     Args:
         port: answers what the queue holds.
         queue: the queue.
-        stored: the group's offset of the queue; None if there is none.
+        stored: the group's offset of the queue; None if it has none.
         start: what the caller asked for.
         has_grown: whether the group reads other queues of the topic already.
 

@@ -110,7 +110,7 @@ class BrokerDocument:
 def section_of(document: dict[str, Any], name: str) -> dict[str, Any]:
     """Return the table ``name`` of a document, to read or to change; an empty one if it has none.
 
-    What stands there but is no table is replaced by one, as a broker would fail to load it.
+    A value that is not a table is replaced by one, as a broker would fail to load it.
     """
     found = document.get(name)
     if not isinstance(found, dict):

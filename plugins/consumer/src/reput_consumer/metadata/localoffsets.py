@@ -1,7 +1,7 @@
 """``.rocketmq_offsets/<client id>/<group>/offsets.json``: how far one broadcasting consumer is.
 
 Each member of a broadcasting group reads everything, so each keeps its own offsets, at its client.
-The keys of the table are objects, which is no JSON:
+The keys of the table are objects, which JSON does not allow:
 
     {
         "offsetTable":{{
@@ -116,7 +116,7 @@ def decode(data: bytes) -> dict[MessageQueue, int]:
     """Return offsets by queue.
 
     Raises:
-        ValueError: the bytes are no such file; the text says at which character.
+        ValueError: the bytes are not such a file; the text says at which character.
     """
     reader = _Reader(data.decode("utf-8"))
     offsets: dict[MessageQueue, int] = {}

@@ -179,8 +179,8 @@ class ConsumerOffsets:
 
         Args:
             flush_messages: makes all messages durable that are there when it is called. It is
-                called after the offsets to write are taken, and before they are written: what is
-                committed meanwhile is left to the next save.
+                called after the offsets to write are taken, and before they are written: offsets
+                committed meanwhile are left to the next save.
 
         Returns:
             Whether there was anything to write.

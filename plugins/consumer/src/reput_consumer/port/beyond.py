@@ -53,7 +53,7 @@ def lower_offsets_beyond(
                 "group=%s queue=%s/%d offset=%d lowered_to=%d",
                 *(group, topic, queue_id, offset, end),
             )
-    offsets.save()  # counts no message that is not on disk: what was committed is lower
+    offsets.save()  # counts no message that is not on disk: the committed offset is lower
 
 
 def _is_foreign(topic: str, topics: Topics) -> bool:

@@ -236,7 +236,7 @@ class EmbeddedPort:
         return self.offsets.save(self.flush_log)
 
     def flush_log(self) -> None:
-        """Wait until every message is on disk that there is now.
+        """Wait until every message that exists now is on disk.
 
         Raises:
             ServiceNotAvailableError: that takes too long.

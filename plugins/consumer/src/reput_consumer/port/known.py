@@ -82,7 +82,7 @@ class KnownQueues:
         return set(self._known[topic])
 
     def forget(self, topic: str) -> None:
-        """List a topic anew when it is asked for; it was deleted."""
+        """List a topic again when it is asked for; it was deleted."""
         with self._lock:
             self._listed.discard(topic)
             self._known.pop(topic, None)
@@ -123,7 +123,7 @@ class KnownQueues:
         return grown
 
     def forget_unread(self) -> None:
-        """List topics anew that no member reads any more when somebody reads them again."""
+        """Forget topics that no member reads any more; they are listed again when read."""
         topics = self.registry.topics()
         with self._lock:
             self._listed &= topics

@@ -95,8 +95,8 @@ class ConsumerPort(Protocol):
     def queues(self, topic: str) -> list[MessageQueue]:
         """Return the queues of a topic that may be read; none if there is no such topic.
 
-        Members of a group share the queues out by what each of them is told, so all of them must be
-        told the same, at the latest after ``changed`` was called.
+        Members of a group share the queues out by the answer that each of them gets, so all of them
+        must get the same answer, at the latest after ``changed`` was called.
 
         Raises:
             ReputError: it cannot be told now; the member keeps the queues of the topic it has.
@@ -203,7 +203,7 @@ class ConsumerPort(Protocol):
         Raises:
             ReputError: the group may not read, has a member of that name, or selectors of that kind
                 are not understood.
-            ValueError: a selector is no condition; the text says where it goes wrong.
+            ValueError: a selector is not a valid condition; the text says where.
         """
         ...
 

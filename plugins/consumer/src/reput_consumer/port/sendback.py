@@ -103,7 +103,7 @@ def _copy(message: MessageView, topic: str, queue_id: int, level: int) -> Messag
     properties.setdefault(ORIGIN_MESSAGE_ID, message.msg_id)
     properties[DELAY] = str(level)
     properties[_WAIT] = "false"
-    properties.pop(_HALF, None)  # a copy is no half message, whatever its original was
+    properties.pop(_HALF, None)  # a copy is not a half message, whatever its original was
     return attrs.evolve(
         copy,
         topic=topic,

@@ -1,4 +1,4 @@
-"""`ProcessQueue`: what was fetched from one queue and is not finished, and what may be committed.
+"""`ProcessQueue`: unfinished messages fetched from one queue, and the offset to commit.
 
 The offset to commit never passes the oldest unfinished message: a message that is stuck holds the
 offset, and all later ones come again after a restart.
@@ -126,7 +126,7 @@ class ProcessQueue(Generic[M]):
         )
 
     def put(self, queue_offsets: Sequence[int], messages: Sequence[M]) -> None:
-        """Add messages by queue offset; those that are there already are left alone.
+        """Add messages by queue offset; known ones are left alone.
 
         Args:
             queue_offsets: ``n`` queue offsets, in ascending order.
@@ -166,7 +166,7 @@ class ProcessQueue(Generic[M]):
     # ------------------------------------------------------------------ concurrently
 
     def get(self, queue_offset: int) -> M | None:
-        """Return a message that waits; None if there is none."""
+        """Return a message that waits; None if it does not."""
         row = self._row_of(queue_offset)
         return self._messages[row] if row >= 0 and self._states[row] == _WAITS else None
 

@@ -1,1 +1,1 @@
-"""Who is in which group of a store now, for readers in this process and in others."""
+"""The members of each group of a store now, for readers in this process and in others."""

@@ -1,7 +1,7 @@
 """`RosterFile`: the members of a store's groups, in a file that its writer leaves for readers.
 
 The file is JSON, written by the process that has the store open to write: when it has opened it,
-and when members come or go or share queues out anew. Members are sorted by group and client id;
+and when members come or go or share queues out again. Members are sorted by group and client id;
 ``queues`` is null where the process does not know them::
 
     {

@@ -68,7 +68,7 @@ class IndexFile:
         return Header.decode(self.pool.read(self.path, HEADER_SIZE, 0))
 
     def read_slot(self, slot: int) -> int:
-        """Return the number of a slot's newest item; 0 or nonsense if there is none."""
+        """Return the number of a slot's newest item; 0 or nonsense for an empty slot."""
         slots = self.slots  # another thread may be dropping them
         if slots is not None:
             return int(slots[slot])

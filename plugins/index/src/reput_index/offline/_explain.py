@@ -175,7 +175,7 @@ def _with_messages(
 def _items(
     comparison: Comparison, path: str, first: int, count: int, geometry: Geometry
 ) -> npt.NDArray[np.void]:
-    """Return ``(count,)`` items of a file; those that it does not have are zero."""
+    """Return ``(count,)`` items of a file; missing ones are zero."""
     data = _read(comparison, path, geometry.position_of_item(first), count * ITEM_SIZE)
     return np.frombuffer(data, ITEM_DTYPE)
 

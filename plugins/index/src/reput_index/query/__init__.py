@@ -1,4 +1,4 @@
 """Find messages by key: items with the same hash select them, the records themselves decide.
 
-This room answers queries, also in RocketMQ's way. It must not change a file.
+This package answers queries, also in RocketMQ's way. It must not change a file.
 """

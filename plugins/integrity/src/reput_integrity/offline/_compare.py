@@ -1,7 +1,7 @@
-"""Judges differences between files of sums and those that a rebuild gives.
+"""Judges differences between files of sums and the files of a rebuild.
 
-Where a sound unit says something else than the log, the log has changed and not the sum: such a
-difference names the log's file, as making the sum again would hide the damage.
+Where a valid unit contradicts the log, the log has changed and not the sum: such a difference names
+the log's file, as a new sum would hide the damage.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def weigh(comparison: Comparison, differences: Sequence[Difference]) -> Compared
 
 
 def _is_place(name: str) -> bool:
-    """Whether a name is an offset that a log can have; others are no file of sums."""
+    """Whether a name is an offset that a log can have; a file of sums has no other name."""
     return is_file_name(name) and int(name) < 1 << 62
 
 
@@ -126,7 +126,7 @@ def _weighed(comparison: Comparison, path: str, base: int) -> Iterator[Differenc
 
 def _units_in(comparison: Comparison, root: str, base: int) -> Units:
     files = _files_in(comparison, root)
-    if root == comparison.root:  # what was built has the sums of the log as it is
+    if root == comparison.root:  # a built file has the sums of the log as it is
         files.load()
     return files.read(base)
 

@@ -10,7 +10,7 @@ from reput.files import Disk
 
 __all__ = ["QuietDisk"]
 
-_PIECE: Final = 128 << 10  # bytes; what was in memory before is told apart at this size
+_PIECE: Final = 128 << 10  # bytes; pages that were in memory before are told apart at this size
 
 
 class QuietDisk(Disk):
@@ -29,7 +29,7 @@ class QuietDisk(Disk):
 
     def read_into(self, descriptor: int, buffer: memoryview, position: int) -> int:
         """See `Disk.read_into`."""
-        _advise(descriptor, 0, 0, "POSIX_FADV_RANDOM")  # what is read ahead is hard to tell apart
+        _advise(descriptor, 0, 0, "POSIX_FADV_RANDOM")  # read-ahead blurs the pages
         filled = 0
         while filled < len(buffer):
             piece = buffer[filled : filled + _PIECE]

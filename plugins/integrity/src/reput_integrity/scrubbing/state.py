@@ -1,6 +1,6 @@
 """`ScrubState`: how far a scrub has come, and what it has found; ``<store>/reput/scrub``.
 
-One JSON object. A file that cannot be used is no damage: the scrub begins at the log's beginning.
+One JSON object. An unusable file is not damage: the scrub begins at the log's beginning.
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ class _Walk:
         if self.missing is not None:
             return
         if self.is_full and self.following < 0:
-            return  # its copy may be among those that were left out
+            return  # its copy may be among the rows that were left out
         if restored(view) is not None:
             self.missing = place
 

@@ -47,7 +47,7 @@ _NEVER: Final = (SCHEDULE_TOPIC, *HALF_TOPICS)
 def restored(view: MessageView) -> Message | None:
     """Return the message to deliver; None if its properties name no place to deliver it to.
 
-    The half topics are no such place, as a half message would begin an unknown transaction; nor is
+    Nor are the half topics, as a half message would begin an unknown transaction; nor is
     the schedule topic itself.
     """
     record = view.record

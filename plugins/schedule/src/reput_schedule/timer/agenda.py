@@ -1,4 +1,4 @@
-"""`Agenda`: the rules of time: what was delivered, and what is delivered next.
+"""`Agenda`: the rules of time: the delivered messages, and the next ones.
 
 Two numbers, those of `Reached`, say what was delivered. They move like this:
 
@@ -38,7 +38,7 @@ class Agenda:
     """What the timer delivers, in which order and when.
 
     Attributes:
-        reached: what was delivered.
+        reached: how far messages were delivered.
         recent: earlier values of `reached`, of a short while.
         step: the step that is being delivered; None between steps.
         has_late: whether records that were not examined may be late.

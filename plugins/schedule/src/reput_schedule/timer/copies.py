@@ -1,9 +1,9 @@
 """`Copies`: delivered messages found in the log, so that none of them is delivered again.
 
-What was delivered since the last checkpoint is known from the commit log alone: a delivered message
-is the parked message with another topic and queue, and both have the same fingerprint. Messages
-that are equal in everything share a fingerprint; they are counted, and it makes no difference which
-of them was delivered.
+Only the commit log shows the deliveries since the last checkpoint: a delivered message is the
+parked message with another topic and queue, and both have the same fingerprint. Messages that are
+equal in everything share a fingerprint; they are counted, and it makes no difference which of them
+was delivered.
 """
 
 from __future__ import annotations

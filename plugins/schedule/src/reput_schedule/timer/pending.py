@@ -112,7 +112,7 @@ class Tail:
             covered_to: physical offset below which every parked message is on the wheel.
             copies: range of physical offsets in which the timer's files count no delivered message
                 as delivered.
-            reached: what was delivered according to the timer's files.
+            reached: how far messages were delivered according to the timer's files.
         """
         parked = np.concatenate([np.zeros((0, 3), np.int64), *self._parked])
         parked = parked[parked[:, 0] >= covered_to]

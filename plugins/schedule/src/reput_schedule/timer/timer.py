@@ -157,8 +157,8 @@ class Timer:
         self._files.load()
         check = self._saved
         self._is_open = True
-        # After a failed flush `max_physical_offset` is where the files are sound, but the log goes
-        # on above it and holds what was delivered since.
+        # After a failed flush `max_physical_offset` is where the files are valid, but the log goes
+        # on above it and holds later deliveries.
         self._opened_at = max(max_physical_offset, self._context.log.max_physical_offset)
         limit = min(max_physical_offset, progress)
         if check is None or not self._is_believable(check, self._opened_at, progress):
@@ -420,7 +420,7 @@ class Timer:
                 # After the first page the file is neither the old wheel nor the new one.
                 self._save(attrs.evolve(self._saved, is_closed=False))
             pages.write(disk, files.wheel_path)
-        # The checkpoint last, as it vouches for both.
+        # The checkpoint last, as it says that both are on disk.
         if check.is_news(self._saved):
             self._save(check)
         if metrics is not None:

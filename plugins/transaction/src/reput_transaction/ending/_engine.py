@@ -108,7 +108,7 @@ class Engine:
         return not self.is_claimed(row.physical_offset)
 
     def half_at(self, physical_offset: int) -> HalfMessage | None:
-        """Return the half message at ``physical_offset``; None if there is none."""
+        """Return the half message at ``physical_offset``; None if it does not exist."""
         record = self.context.log.read_message(physical_offset)
         if record is None or record.topic != HALF_TOPIC or record.transaction:
             return None

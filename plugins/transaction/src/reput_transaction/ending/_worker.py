@@ -40,7 +40,7 @@ _PAUSE_MS: Final = 100  # until the disk is asked again
 
 @attrs.frozen
 class Checker:
-    """Who is asked what became of a transaction."""
+    """The callback that is asked about the outcome of a transaction."""
 
     ask: Check
     answers_later: bool = False

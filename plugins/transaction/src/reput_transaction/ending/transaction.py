@@ -68,7 +68,7 @@ class Transaction:
         """Make all messages visible; may be tried again after an error.
 
         Returns:
-            Receipt of the committed messages; None when there are none.
+            Receipt of the committed messages; None without messages.
 
         Raises:
             FlushDiskTimeoutError: the half messages are not on disk yet; nothing was committed.

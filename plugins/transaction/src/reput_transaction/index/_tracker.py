@@ -62,7 +62,7 @@ class Tracker:
         snapshots = self._on_disk()
         good = [each for each in snapshots if each[0] <= progress]
         for number, (offset, path) in enumerate(good):
-            # All are read, the oldest first: those after a damaged one are all made again.
+            # All are read, the oldest first: all after a damaged one are recreated.
             if not self._load(offset, path):
                 good = good[:number]
                 break

@@ -37,7 +37,7 @@ def parse_offsets(data: bytes, path: str) -> dict[str, Any]:
 
 
 def offset_of(document: Mapping[str, Any], key: str) -> int | None:
-    """Return the offset of queue 0 that is noted for ``topic@group``; None if there is none."""
+    """Return the offset of queue 0 that is noted for ``topic@group``; None without one."""
     queues = document.get(_TABLE, {}).get(key)
     if not isinstance(queues, dict):
         return None

@@ -50,7 +50,7 @@ def settled_key(key: str) -> str:
         return key
     try:
         path = disk_of(key)[1]
-    except ValueError:  # no URI; then it is no log of ours, and is not found
+    except ValueError:  # not a URI, so not a log of ours, and not found
         return key
     head, name = os.path.split(path)
     if is_file_name(name):
@@ -61,7 +61,7 @@ def settled_key(key: str) -> str:
 def find_stream_logs(paths: Iterable[str]) -> dict[str, LogPlace]:
     """Return the logs that paths lead to now, by their keys in order.
 
-    A store into which nothing was put yet has none, and is no error.
+    A new store without messages has none, and that is not an error.
 
     Raises:
         SparkReputError: nothing there, no log, or one of DLedger.

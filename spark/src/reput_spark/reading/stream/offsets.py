@@ -4,8 +4,8 @@
      "last": {path of a log: [physical offset, store time, checksum of the body] of that record},
      "from": {path of a log: {topic: {queue id: first queue offset wanted}}}}
 
-By its last record a log is known again: one that was cut, or made again, and grew past the place
-holds another record there. Offsets of earlier releases have no ``last``, and go on without. Only
+Its last record identifies a log: a log that was cut or recreated, and grew past the place, holds
+another record there. Offsets of earlier releases have no ``last``, and go on without. Only
 streams that began at queue offsets have ``from``: it is decided once, before the first batch.
 """
 

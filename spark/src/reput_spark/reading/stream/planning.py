@@ -171,7 +171,7 @@ class LogStream:
         return {key: bounds.starts for key, bounds in found.items() if bounds is not None}
 
     def _places(self, begin: Places) -> dict[str, LogPlace]:
-        """Return the logs that there are; those of ``begin`` must be among them.
+        """Return the existing logs; the logs of ``begin`` must be among them.
 
         Raises:
             SparkReputError: a log of ``begin`` is gone, and an unknown one is there.
@@ -297,7 +297,7 @@ def _opened(place: LogPlace, end: int = 0) -> OpenLog:
 
 
 def _last_of(place: LogPlace, key: str, end: int) -> dict[str, Last]:
-    """Return the last record before ``end`` by the log's key; nothing where there is none."""
+    """Return the last record before ``end`` by the log's key; nothing for an empty log."""
     with _opened(place) as log:
         found = last_record(log, end)
     return {} if found is None else {key: found}

@@ -8,8 +8,8 @@ different as their keys. Some names need care:
 * a message that asks to come later, or with a transaction, may stand in the log as it was put, or
   parked in a topic of the plugin that does it, which then names its own topic and queue. Each way
   has a key of its own: a direct row is never taken for a parked one, nor for its delivery;
-* a name that no row of the batch has may be one that a plugin gives to each message: of a record
-  it is passed over.
+* a name that no row of the batch has may be one that a plugin gives to each message: it is ignored
+  in a record.
 """
 
 from __future__ import annotations

@@ -109,7 +109,7 @@ def _look_of(facts: Facts) -> tuple[int, int]:
 class _Wanted:
     """Tells the few records that may be rows from all other records, which are not kept.
 
-    What was put after a commit that did not end may be much more than the batch.
+    After a commit that did not end, many more messages than the batch may follow.
     """
 
     def __init__(
@@ -150,7 +150,7 @@ def _paired(rows: _KeyTable, records: _KeyTable) -> npt.NDArray[np.bool_]:
     _pair(rows, records, "parked", ~rows.is_paired)
     _pair(rows, records, "capped", ~rows.is_paired)
     waited = rows.is_paired & ~is_direct
-    _pair(rows, records, "delivered", waited)  # their deliveries are no other row's
+    _pair(rows, records, "delivered", waited)  # their deliveries are not another row's
     _pair(rows, records, "delivered", ~rows.is_paired)
     return rows.is_paired
 

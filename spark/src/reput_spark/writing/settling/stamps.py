@@ -2,7 +2,7 @@
 
     reput_stamp = <who writes>:<batch>:<row>        2f6b7c0e-…:17:4711
 
-Who writes is a query's id, the option ``txn_app_id``, or the name of a write; the rows of a batch
+The writer is a query's id, the option ``txn_app_id``, or the name of a write; the rows of a batch
 count from 0, in the order in which they are put. It is a property like any other: RocketMQ keeps
 and delivers it, and a delayed message has it while it waits and when it comes.
 """
@@ -46,7 +46,7 @@ def stamp_size(key: str) -> int:
 
 
 def stamped(columns: Columns, prefix: str, first: int) -> Columns:
-    """Return messages with stamps; those that they had, of another write, are gone.
+    """Return messages with stamps, without the stamps of another write.
 
     Args:
         columns: with property texts, if any, as ``(offsets, data)``.

@@ -1,4 +1,4 @@
-"""The files beside a log that are derived from it, and how far their plugins vouch for them."""
+"""The files beside a log that are derived from it, and how far they are complete."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Beside:
     pool: FilePool
 
     def names(self, *path: str) -> list[str]:
-        """Return the names in a directory below the root, sorted; none where there is none."""
+        """Return the names in a directory below the root, sorted; none if it does not exist."""
         directory = os.path.join(self.root, *path)
         if not self.disk.exists(directory):
             return []
@@ -67,7 +67,7 @@ class Beside:
         return ProgressFile(path, self.disk).believable(log)
 
     def reaches(self) -> Mapping[tuple[str, int], QueueReach]:
-        """Return the queues that there were, and how far each went when that was noted.
+        """Return the noted queues, and how far each went at that time.
 
         Raises:
             DoubtError: the plugin that keeps queues is not installed.
@@ -85,7 +85,7 @@ class Beside:
         return found if isinstance(found, dict) else {}
 
     def skipped(self, plugin: str) -> bool:
-        """Whether a plugin was told to leave out messages that it could not take."""
+        """Whether a plugin left out messages that it could not take, as the user asked."""
         return bool(self._json("plugins", f"{plugin}.json").get("skipped_count", 0))
 
     def _json(self, *names: str) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """Plan a read of one key by the store's index files.
 
 An index file has an item for each key of each message between its first and its last one; the items
-of one hash are chained. So between these two places no other record has the key. What is outside of
-all files is scanned, but for what the plugin vouches for in a store of reput.
+of one hash are chained. So between these two places no other record has the key. The log outside of
+all files is scanned, except for the part that the plugin of a reput store has finished.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def plan_key(
         layout.key_hash(java_string_hash(f"{topic}{layout.TOPIC_END}{options.key}"))
         for topic in sorted(options.topics or ())
     ]
-    # Keys of one record may be in two files: so all places, and then those that are answered for.
+    # Keys of one record may be in two files: so all places, and then the ones in reach.
     places = {
         place
         for file in files

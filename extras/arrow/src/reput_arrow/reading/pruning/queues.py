@@ -3,8 +3,8 @@
 Queue offsets have no gaps, so units ``[first, stop)`` are all of a queue between two places. What
 they do not reach is scanned: the log before the oldest unit, where messages before it are wanted
 and may be there, and the log after the place up to which the units are known to be complete. That
-is what the plugin vouches for in a store of reput; in a broker's store nothing vouches, and the
-newest unit is the limit.
+is the plugin's progress in a reput store; in a broker's store nothing says so, and the newest unit
+is the limit.
 """
 
 from __future__ import annotations

@@ -187,7 +187,7 @@ class PartReader:
         return covered.pop()
 
     def _read(self, places: npt.NDArray[np.void]) -> Iterator[DispatchBatch]:
-        """Yield the records at ``places``, which ascend; each is sound, and says where it stands.
+        """Yield the records at ``places``, which ascend; each is valid, and states its place.
 
         Raises:
             DoubtError: one is not.

@@ -54,7 +54,7 @@ class QueueUnits:
     """The files of one queue, which may be damaged, and may be written meanwhile.
 
     Raises:
-        DoubtError: there are none, or they do not follow each other.
+        DoubtError: no file exists, or they do not follow each other.
     """
 
     def __init__(self, beside: Beside, topic: str, queue_id: int) -> None:
@@ -104,7 +104,7 @@ class QueueUnits:
 
     @cached_property
     def stop(self) -> int:
-        """Queue offset after the last unit; what is unused is zero.
+        """Queue offset after the last unit; unused units are zero.
 
         Raises:
             DoubtError: units follow unused ones.

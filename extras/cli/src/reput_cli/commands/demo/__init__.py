@@ -1,4 +1,4 @@
-"""``reput demo``: opens a store of RocketMQ's, appends, dispatches and reads back."""
+"""``reput demo``: opens a RocketMQ store, appends, dispatches and reads back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Order events for ``reput demo`` to store, like those that RocketMQ stored before."""
+"""Order events for ``reput demo`` to store, like the orders that RocketMQ stored before."""
 
 from __future__ import annotations
 

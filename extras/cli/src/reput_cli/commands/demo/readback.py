@@ -43,7 +43,7 @@ class Amount(NamedTuple):
 
 
 class _Tally:
-    """What was read back, by queue."""
+    """The messages that were read back, by queue."""
 
     def __init__(self) -> None:
         self.java_in_place = 0

@@ -65,7 +65,7 @@ class Field:
     on: _On = _On.TERMINAL | _On.PAGE
 
     def only_on_page(self) -> Field:
-        """Return this column for pages, which have more room than a terminal."""
+        """Return this column for pages, which are wider than a terminal."""
         return attrs.evolve(self, on=_On.PAGE)
 
     def only_in_terminal(self) -> Field:

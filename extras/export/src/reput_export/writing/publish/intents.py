@@ -1,4 +1,4 @@
-"""Two small files of a store that writes keep: what is being published, and what was.
+"""Two small files of a store that writes keep: the current publication, and the finished ones.
 
 ``reput/spark/publish.json`` is there from the moment at which a write is to be published until all
 of it is. A process that holds the store's lock and finds it has found a write that was cut short.
@@ -126,7 +126,7 @@ def load_writes(root: str, disk: Disk) -> dict[str, PublishedWrite]:
 
 
 def note_write(root: str, write: PublishedWrite, disk: Disk) -> None:
-    """Add a write to those that are published."""
+    """Add a write to the published ones."""
     writes = {**load_writes(root, disk), write.name: write}
     # The sort is stable: of each kind, the oldest first.
     in_turn = sorted(writes, key=lambda name: not is_name(name))

@@ -126,7 +126,7 @@ def settle_earlier(
     """Finish a write of whole files that was cut short, or take it back; see `publish`.
 
     Returns:
-        Names of writes that were finished, and of those that were taken back.
+        Names of writes that were finished, and of writes that were taken back.
 
     Raises:
         CodedError: the store is open or damaged, or the write cannot be finished.

@@ -64,7 +64,7 @@ def take_back(
 ) -> bool:
     """Undo a write of which nothing is in the log.
 
-    What was published stays, and so do the files that are to follow: the next write finishes it.
+    Published files stay, and so do the files that are to follow: the next write finishes it.
 
     Args:
         root: the store's directory.

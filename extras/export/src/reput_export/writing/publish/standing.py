@@ -133,7 +133,7 @@ def _removed_if_it_fails(root: str, disk: Disk) -> Iterator[None]:
             made = [each for each in disk.list(root) if each.name != OWN_DIRECTORY]
             made += [each for each in disk.list(own) if each.name != "spark"]
             # As long as its log's directory is there it is a store, an empty one.
-            # A link is no directory: it is removed itself, and not what it leads to.
+            # A link is not a directory: it is removed itself, and not what it leads to.
             made.sort(key=lambda entry: (_is_directory(entry), entry.path == log_directory(root)))
             for entry in made:
                 if _is_directory(entry):

@@ -183,7 +183,7 @@ class SegmentWriter:
         Such rows have IPv6 hosts, record checksums or property texts with inner names.
 
         Raises:
-            PutError: a row that is no message.
+            PutError: a row that is not a message.
             ValueError: one whose bytes depend on its queue offset, or that fits into no file.
         """
         for row, message in enumerate(part.columns.to_messages()):

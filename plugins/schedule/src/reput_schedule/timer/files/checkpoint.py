@@ -1,9 +1,9 @@
-"""`Reached`: what was delivered, and the file ``config/timercheck`` that says so.
+"""`Reached`: how far messages were delivered, and its file ``config/timercheck``.
 
-The timer log and the wheel are derived from the commit log. What was delivered is not: it is kept
-here, in two numbers. A parked message is delivered when the time of its slot lies below
-``read_timestamp`` and its physical offset below ``examined_to``. A message that came too late for
-its slot lies above ``examined_to``, and is delivered when that moves on.
+The timer log and the wheel are derived from the commit log. How far messages were delivered is not:
+this file keeps it, in two numbers. A parked message is delivered when the time of its slot lies
+below ``read_timestamp`` and its physical offset below ``examined_to``. A message that came too late
+for its slot lies above ``examined_to``, and is delivered when that moves on.
 
 When the clock is set back, ``read_timestamp`` is set back, too: otherwise messages parked from then
 on would be taken for overdue and come too early. A *mark* then remembers the two numbers of before:
@@ -43,7 +43,7 @@ _SAVE_AFTER = 16 << 20  # bytes of log to read again after a crash, though nothi
 
 @attrs.frozen(kw_only=True)
 class Reached:
-    """What was delivered at one moment."""
+    """How far messages were delivered at one moment."""
 
     read_timestamp: int
     """ms, a multiple of the precision."""

@@ -46,7 +46,7 @@ __all__ = ["TimerFiles"]
 
 
 class _Sound(NamedTuple):
-    """How many records at the start of a chunk are sound and wanted."""
+    """How many records at the start of a chunk are valid and wanted."""
 
     size: int
     is_limit: bool
@@ -179,7 +179,7 @@ class TimerFiles:
         return number, False
 
     def _scan_again(self, end: int, limit: int) -> int:
-        """Clear the wheel and put the records below ``end`` on it, which are sound."""
+        """Clear the wheel and put the records below ``end`` on it, which are valid."""
         read_tick = self.wheel.read_tick
         self.wheel.clear()
         self.wheel.advance(read_tick)
