@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[1]
 VALE = "github.com/errata-ai/vale/v3/cmd/vale@v3.15.2"
 PAGES = ["README.md", "CONTRIBUTING.md", "docs", "client", "server", "follow"]
 PAGES += ["extras", "plugins", "examples", "spark", "native/README.md"]
-SOURCES = ["benchmarks", "client", "examples", "extras", "plugins", "spark"]
+SOURCES = ["benchmarks", "client", "examples", "extras", "follow", "plugins", "server", "spark"]
 EXAMPLES = ROOT / ".vale" / "examples.md"
 
 

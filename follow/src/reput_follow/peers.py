@@ -34,7 +34,7 @@ def parse_addresses(text: str) -> tuple[Address, ...]:
     """Return the addresses of a text with ``;`` between them.
 
     Raises:
-        AddressError: one of them is not an address, or there is none.
+        AddressError: one of them is not an address, or the list is empty.
     """
     found = tuple(parse_address(each) for each in text.split(";") if each.strip())
     if not found:

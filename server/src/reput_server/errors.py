@@ -15,7 +15,7 @@ class ServerError(ReputError):
 
 @attrs.define(eq=False, slots=False)
 class AddressError(ServerError, ValueError):
-    """A text is no address to listen on."""
+    """A text is not an address to listen on."""
 
     text: str
 

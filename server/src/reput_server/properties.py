@@ -29,7 +29,7 @@ def parse_properties_text(data: bytes) -> dict[str, str]:
     """Return settings by name; the last value of a name counts.
 
     Raises:
-        ValueError: these are no properties.
+        ValueError: these are not properties.
     """
     if len(data) > _SIZE_MAX:
         raise ValueError(f"properties of {len(data)} bytes; at most {_SIZE_MAX}")
@@ -44,7 +44,7 @@ def parse_properties_text(data: bytes) -> dict[str, str]:
 
 
 def _whole_lines(text: str) -> list[str]:
-    """Return lines without those that say nothing; a backslash at a line's end goes on."""
+    """Return lines without comments and empty ones; a backslash at a line's end goes on."""
     found: list[str] = []
     begun = ""
     for each in re.split(r"\r\n|\r|\n", text):

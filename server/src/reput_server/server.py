@@ -168,12 +168,12 @@ class Server:
 
     @property
     def address(self) -> Address | None:
-        """Where the broker listens; None if there is none."""
+        """Where the broker listens; None if it does not listen."""
         return None if self.service is None else self.service.address
 
     @property
     def name_server(self) -> Address | None:
-        """Where the name server listens; None if there is none."""
+        """Where the name server listens; None if it does not listen."""
         return None if self.names is None else self.names.address
 
 

@@ -83,11 +83,11 @@ def source_of(address: Address | None, name_servers: str | None, broker: str | N
 
 
 def plugins_of(path: str, given: str | None) -> list[str] | None:
-    """Return the plugins to open a store with; None for those that it has, or a new one's.
+    """Return the plugins to open a store with; None for its recorded ones, or a new store's.
 
     Args:
         path: the store's directory.
-        given: names with commas between them; a store that exists keeps those that it has, too.
+        given: names with commas between them; an existing store also keeps its own.
     """
     if given is None:
         return None

@@ -15,7 +15,7 @@ class Session:
 
     A master counts every report as an acknowledgement of all below it. An observer's first report
     names the offset that it wants, as it must; later ones acknowledge nothing. A replica reports
-    what is on disk.
+    what it has on disk.
     """
 
     acknowledge: bool
@@ -42,7 +42,7 @@ class Session:
         self._end_offset = max(self._end_offset, end_offset)
 
     def report(self, flushed_offset: int, now: float) -> bytes | None:
-        """Return the report that is due; None if there is none.
+        """Return the report that is due; None if it is not due.
 
         Args:
             flushed_offset: physical offset below which the store's log is on disk.

@@ -432,8 +432,8 @@ class Follower:
                 session.received(following)
                 self._note(transfer, is_compared=following >= own.end_offset)
             if config.acknowledge and transfers:
-                # A replica's report promises that a loss of power costs none of it. What comes
-                # meanwhile is one larger batch.
+                # A replica's report promises that a loss of power costs none of it. Transfers
+                # that come meanwhile are one larger batch.
                 self.store.wait_flushed(self.store.log.max_physical_offset)
 
     def _raise_jump(self, connection: HaConnection, transfer: Transfer, following: int) -> NoReturn:

@@ -39,7 +39,7 @@ def save_metadata(
     """Ask a broker for its metadata, and replace the files that changed.
 
     Args:
-        broker: who is asked.
+        broker: the broker to ask.
         root: directory of the store.
         with_delays: whether to save how far delay levels are, too; False in a store whose plugin
             ``schedule`` keeps that file.

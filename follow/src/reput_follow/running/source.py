@@ -35,7 +35,7 @@ class Source:
         """Return the broker of a name, which name servers at ``HOST:PORT;HOST:PORT`` know.
 
         Raises:
-            AddressError: ``name_servers`` are no addresses.
+            AddressError: ``name_servers`` are not addresses.
         """
         return cls(name_servers=parse_addresses(name_servers), broker=broker)
 

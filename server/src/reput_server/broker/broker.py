@@ -86,7 +86,7 @@ class Broker:
             config: the server's options.
             loop: where requests are answered.
             begin: has something done on the loop.
-            address: what clients are told.
+            address: the address for clients.
             packed_host: the same in message ids.
             is_writable: False if the store was opened for reading.
 
@@ -197,7 +197,7 @@ class Broker:
         return None if found is None else self._permitted(found)
 
     async def look(self) -> Mapping[str, TopicSettings]:
-        """Return all its topics, with those that have come by now."""
+        """Return all its topics, including the newest ones."""
         await self.context.run(self.context.topics.look)
         return self.topics()
 

@@ -93,7 +93,7 @@ class BrokerContext:
         return self._keys.next()
 
     def group(self, name: str) -> GroupSettings:
-        """Return a group's settings; a group that there is not is made, on a thread that may wait.
+        """Return a group's settings; it is created if it does not exist, on a thread that may wait.
 
         Raises:
             Refusal: a name that no group has.

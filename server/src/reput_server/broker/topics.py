@@ -1,4 +1,4 @@
-"""`TopicTable`: the topics of a broker, those of its file and those that only the store knows.
+"""`TopicTable`: the topics of a broker, from its file and from the store.
 
 Source: RocketMQ ``TopicConfigManager``.
 """
@@ -65,7 +65,7 @@ class TopicTable:
 
     @property
     def creates_topics(self) -> bool:
-        """Whether a send to a topic that there is not makes it."""
+        """Whether a send creates a topic that does not exist."""
         return self.is_writable and self.options.config.creates_topics
 
     def all(self) -> Mapping[str, TopicSettings]:
@@ -114,7 +114,7 @@ class TopicTable:
 
     def _look(self) -> None:
         end, now = self.store.log.max_physical_offset, self.clock()
-        # What was put last may not have been in its queue yet.
+        # The last messages may not have been in their queues yet.
         if self._observed_at[0] == end and 0 <= now - self._observed_at[1] < _LOOK_AGAIN_MS:
             return
         self._observed_at = end, now
@@ -169,7 +169,7 @@ class TopicTable:
             ReputError: the log cannot be flushed.
             OSError: a file cannot be written.
         """
-        # What was put and is in no queue yet would count as put later.
+        # Messages that are in no queue yet would count as put later.
         self.store.wait_dispatched(_DISPATCH_SECONDS, plugins=[_QUEUES])
         with self._looking:
             was_there = self.plugin.delete_topic(topic)
@@ -178,7 +178,7 @@ class TopicTable:
         return was_there
 
     def ensure(self, settings: TopicSettings) -> TopicSettings:
-        """Return a topic; one that there is not is added as given.
+        """Return a topic; if it does not exist, it is added as given.
 
         Raises:
             OSError: the broker's file cannot be written.

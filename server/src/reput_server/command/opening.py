@@ -19,11 +19,11 @@ _OF_A_BROKER: Final = (_READER, _GROUPS, "filter", "index", "retention", "schedu
 
 @contextlib.contextmanager
 def opened(path: str, *, read_only: bool, config: Mapping[str, Any]) -> Iterator[Store]:
-    """Open the store at ``path``, and make one if there is none.
+    """Open the store at ``path``, and create it if it does not exist.
 
     Args:
         path: the store's directory.
-        read_only: whether nothing may be changed; a reader is told no options.
+        read_only: whether nothing may be changed; a reader gets no options.
         config: sections of the store's configuration.
 
     The plugin of consumer groups derives nothing from the log; a store that does not use it does

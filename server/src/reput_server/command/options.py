@@ -1,4 +1,4 @@
-"""Reads what `reput serve` is told: addresses, files of options, of keys and of certificates."""
+"""Reads the options of `reput serve`: addresses, files of options, of keys and of certificates."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def limits_of(config: Mapping[str, Any]) -> Limits:
     """Return the limits that a file of options names.
 
     Raises:
-        Failure: one that there is not, or a number that it cannot be.
+        Failure: one that does not exist, or a number that is not allowed.
     """
     import attrs
 

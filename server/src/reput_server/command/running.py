@@ -41,7 +41,7 @@ def run(
         path: the store's directory.
         config: the server's options.
         sections: options of the store that the command line gives.
-        given: those that a file of options gives.
+        given: options that a file gives.
         read_only: whether nothing may be changed.
         as_json: whether to print one line, for programs.
 
@@ -75,7 +75,7 @@ def _at_hand() -> Iterator[None]:
     """Have the process answer soon: its event loop waits neither for other threads nor for gc."""
     turn = sys.getswitchinterval()
     sys.setswitchinterval(_TURN_SECONDS)
-    # What is there before the first request stays: no collection looks at it again.
+    # All objects before the first request stay: no collection looks at it again.
     gc.freeze()
     try:
         yield

@@ -112,7 +112,7 @@ class NameHandlers:
         return command.answer(ResponseCode.SUCCESS, body=route.encode(is_strict=is_strict))
 
     async def clusters(self, request: Request) -> Command:
-        """Answer which brokers there are."""
+        """Answer the list of brokers."""
         self.table.expire(self.clock())
         info = ClusterInfo(brokers=self.table.brokers(), clusters=self.table.clusters())
         return request.command.answer(ResponseCode.SUCCESS, body=info.encode())
@@ -143,7 +143,7 @@ class NameHandlers:
         return request.command.answer(ResponseCode.SUCCESS, body=body)
 
     async def unit_topics(self, request: Request) -> Command:
-        """Answer the topics of units, those that units subscribe to, or these alone."""
+        """Answer the topics of units, the topics that units subscribe to, or these alone."""
         wanted, unwanted = _UNITS[RequestCode(request.command.code)]
         flags = self.table.sys_flags()
         names = [name for name, flag in flags.items() if flag & wanted and not flag & unwanted]

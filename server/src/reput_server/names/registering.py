@@ -1,6 +1,6 @@
 """`Registrar`: keeps a broker registered at name servers of others.
 
-Each is told the broker's topics every 30 seconds and when they change, over one connection; one
+Each gets the broker's topics every 30 seconds and when they change, over one connection; one
 that is not there is tried again, and nothing waits for it. Source: RocketMQ ``BrokerOuterAPI``,
 ``BrokerController.registerBrokerAll``.
 """
@@ -162,7 +162,7 @@ class Registrar:
         await _ask(peer, Command.request(RequestCode.UNREGISTER_BROKER, header))
         peer.end()
 
-    # ------------------------------------------------------------------ what is told
+    # ------------------------------------------------------------------ the messages
 
     @property
     def _own(self) -> str:
@@ -175,7 +175,7 @@ class Registrar:
                 _FILLER: TopicSettings(topic=_FILLER, read_queues=1, write_queues=1),
             }
         if topics != self._told:
-            # By its version a name server sees that there is something new.
+            # By its version a name server sees that something has changed.
             self._told, self._version["counter"] = topics, self._version["counter"] + 1
         return Registration(topics=topics, version=dict(self._version))
 

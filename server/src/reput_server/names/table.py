@@ -36,7 +36,7 @@ class LocalBroker(Protocol):
         ...
 
     async def look(self) -> Mapping[str, TopicSettings]:
-        """Return all its topics, with those that have come by now."""
+        """Return all its topics, including the newest ones."""
         ...
 
 
@@ -192,7 +192,7 @@ class RouteTable:
         return {cluster: tuple(sorted(names)) for cluster, names in sorted(found.items())}
 
     def topics(self, cluster: str | None = None) -> list[str]:
-        """Return the names of all topics, or of those that brokers of a cluster have; sorted."""
+        """Return the names of all topics, or of the topics of a cluster; sorted."""
         brokers = self.brokers()
         names = {
             topic

@@ -1,1 +1,1 @@
-"""The HA port: what is on disk of the log is sent to slaves, and their reports are counted."""
+"""The HA port: the flushed part of the log is sent to slaves, and their reports are counted."""

@@ -1,5 +1,5 @@
 """A broker for tests of programs that use RocketMQ, in whatever language they are written.
 
 `broker` is the broker, `fixture` the plugin of pytest that brings ``rocketmq_broker``, and
-``python -m reput_server.testing`` a process that does what it is told line by line.
+``python -m reput_server.testing`` a process that takes commands line by line.
 """

@@ -84,7 +84,7 @@ class LocalBroker:
 
     @property
     def name_server(self) -> str:
-        """``host:port`` of the name server, which clients are told (``namesrvAddr``)."""
+        """``host:port`` of the name server, for clients (``namesrvAddr``)."""
         return _text(self._running.name_server)
 
     @property
@@ -172,7 +172,7 @@ class LocalBroker:
     def forward(self, time_: float | dt.timedelta) -> None:
         """Have time go by for the broker at once: seconds, or a `timedelta`.
 
-        What is due by then, such as delayed messages, is delivered soon after.
+        Messages due by then, such as delayed ones, are delivered soon after.
         """
         seconds = time_.total_seconds() if isinstance(time_, dt.timedelta) else float(time_)
         if seconds < 0:

@@ -48,7 +48,7 @@ class Faults:
     # ------------------------------------------------------------------ for tests
 
     def answer_busy(self, times: int = 1, codes: Collection[int] = SENDS) -> None:
-        """Answer the next requests that there is too much to do (2), and do nothing.
+        """Answer the next requests with "system busy" (2), and do nothing.
 
         Args:
             times: how many requests.

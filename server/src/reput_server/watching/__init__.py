@@ -1,1 +1,1 @@
-"""For those who watch a server: metrics, a status page, and whether it is well, over HTTP."""
+"""Watching a server over HTTP: metrics, a status page, and whether it works."""

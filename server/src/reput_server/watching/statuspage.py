@@ -215,7 +215,7 @@ def _table(
 
 
 def _text(text: str) -> str:
-    """Return a text as content of an element, whatever a stranger wrote into it."""
+    """Return a text as content of an element, safe in HTML."""
     shown = escape_text(text[: _TEXT_MAX + 1])
     return escape(shown if len(text) <= _TEXT_MAX else f"{shown[:_TEXT_MAX]}…", quote=True)
 

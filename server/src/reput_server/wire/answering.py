@@ -91,7 +91,7 @@ class Handlers:
             return False
 
     async def answer(self, request: Request) -> Command | None:
-        """Return the answer to a request; None if there is none, or if it comes later."""
+        """Return the answer to a request; None if it comes later, or never."""
         command = request.command
         try:
             _check_body(command)

@@ -23,7 +23,7 @@ def context_of(tls: TlsConfig | None) -> ssl.SSLContext | None:
         return None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    # A client that begins anew and anew would cost the server far more than itself.
+    # A client that renegotiates again and again would cost the server far more than itself.
     context.options |= ssl.OP_NO_RENEGOTIATION
     _check_readable(tls.certificate, tls.key)
     try:

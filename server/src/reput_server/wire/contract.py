@@ -33,7 +33,7 @@ class Connection(Protocol):
         Args:
             count: requests.
             size: bytes that they took, the sum of `Request.size`.
-            answers: those that peers wait for; bytes are whole frames.
+            answers: the answers that peers wait for; bytes are whole frames.
         """
         ...
 
@@ -63,7 +63,7 @@ class Connection(Protocol):
         ...
 
     def go_on(self) -> None:
-        """Read on, if there is room again."""
+        """Read on, if there is space again."""
         ...
 
 
@@ -118,7 +118,7 @@ class Host(Protocol):
         ...
 
     async def answer(self, request: Request) -> Command | None:
-        """Return the answer to a request; None if there is none, or if it comes later."""
+        """Return the answer to a request; None if it comes later, or never."""
         ...
 
     def unread_bytes(self) -> int:

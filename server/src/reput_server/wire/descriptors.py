@@ -2,7 +2,7 @@
 
 A store that cannot open a file takes no messages any more, so connections end where the store's
 share begins. The system gives the lowest number that is free: a connection's own number tells how
-many are in use, whoever has them.
+many are in use in the whole process.
 """
 
 from __future__ import annotations

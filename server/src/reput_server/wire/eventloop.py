@@ -1,4 +1,4 @@
-"""The event loop of a server: uvloop's where it is installed, asyncio's else."""
+"""The event loop of a server: uvloop's where it is installed; otherwise asyncio's."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ class Peer(asyncio.Protocol):
         self._pump()
 
     def _pump(self) -> None:
-        """Begin what was read, as long as there is room for it."""
+        """Begin the requests that were read, until the limit is reached."""
         while self.is_open and not self._is_full:
             held = self._reader.held_size
             try:
@@ -178,7 +178,7 @@ class Peer(asyncio.Protocol):
             self._transport.resume_reading()
 
     def go_on(self) -> None:
-        """Read on, if there is room again."""
+        """Read on, if there is space again."""
         if self._is_reading_paused and not self._is_full:
             self._pump()
 

@@ -199,7 +199,7 @@ class Service:
             self._all_ended.set()
 
     async def answer(self, request: Request) -> Command | None:
-        """Return the answer to a request; None if there is none, or if it comes later."""
+        """Return the answer to a request; None if it comes later, or never."""
         self.request_count += 1
         return await self._handlers.answer(request)
 

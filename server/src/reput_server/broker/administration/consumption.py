@@ -29,7 +29,7 @@ def consumption(
 
     Args:
         context: the broker.
-        groups: who is connected.
+        groups: the connected members.
         group: the group.
         wanted: topics that are wanted; none for all.
     """
@@ -58,7 +58,7 @@ def _members(context: BrokerContext, group: str, queue: QueueProgress) -> dict[s
 
 
 def _last_consumed(context: BrokerContext, queue: QueueProgress) -> int:
-    """Return the store time of the message that was consumed last, ms; 0 if there is none."""
+    """Return the store time of the message that was consumed last, ms; 0 without one."""
     if queue.offset <= 0:
         return 0
     result = context.store.read(queue.topic, queue.queue_id, queue.offset - 1, 1)

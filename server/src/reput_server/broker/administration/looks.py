@@ -103,7 +103,7 @@ class LookHandlers:
         }
 
     def _stored_at(self, queue: MessageQueue, offset: int) -> int:
-        """Return when the message at an offset was stored, ms; -1 if there is none."""
+        """Return when the message at an offset was stored, ms; -1 without one."""
         if offset < 0:
             return _NEVER
         found = self.context.plugin.port.read(queue.topic, queue.queue_id, offset, 1).messages

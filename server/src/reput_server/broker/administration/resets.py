@@ -1,8 +1,8 @@
 """Answers operators who move groups (222, 314).
 
 A group goes on at its new offsets whether or not it is there: they are committed at once, consumers
-in this process move, and those behind connections are told by the answer to their next pull. Tools
-older than 5.0 expect what a broker of theirs does: clients are told by a request (220), and a group
+in this process move, and others learn it from the answer to their next pull. Tools
+older than 5.0 expect what an old broker does: it sends clients a request (220), and a group
 without a client is refused with 206.
 
 Source: RocketMQ ``AdminBrokerProcessor#resetOffset``, ``#cloneGroupOffset``, ``Broker2Client``.

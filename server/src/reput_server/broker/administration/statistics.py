@@ -134,7 +134,7 @@ class StatisticsHandlers:
         }
 
     def _stored_at(self, topic: str, queue_id: int, offset: int) -> int:
-        """Return when the message that a group has consumed last was stored; 0 if there is none."""
+        """Return when the message that a group has consumed last was stored; 0 without one."""
         if offset < 0:
             return 0
         messages = self.context.store.read(topic, queue_id, offset, 1).messages

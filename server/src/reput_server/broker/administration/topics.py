@@ -175,7 +175,7 @@ class TopicHandlers:
         return table
 
     async def readers(self, request: Request) -> Command:
-        """Answer the groups that read a topic: those that are there, and those with offsets."""
+        """Answer the groups that read a topic: connected ones, and groups with offsets."""
         asked: TopicOf = request.command.header(TopicOf)
         online = [
             name

@@ -1,1 +1,1 @@
-"""Ends of transactions: what producers say became of them, and asking those who have not said."""
+"""Ends of transactions: the outcomes from producers, and questions to silent producers."""

@@ -1,4 +1,4 @@
-"""Ends transactions as their producers say (37), and asks those who have not said (39).
+"""Ends transactions as their producers say (37), and asks silent producers (39).
 
 Source: RocketMQ ``EndTransactionProcessor``, ``AbstractTransactionalMessageCheckListener``.
 """
@@ -38,7 +38,7 @@ _PAUSE_SECONDS: Final = 0.05
 
 @attrs.define(eq=False)
 class TransactionHandlers:
-    """The request that ends transactions, and the question for those that nobody ends."""
+    """The request that ends transactions, and the question for transactions that nobody ends."""
 
     context: BrokerContext
     groups: Groups

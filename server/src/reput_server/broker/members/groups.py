@@ -115,7 +115,7 @@ class Groups:
         group.clients[client.client_id] = client
         leave = self._leaver(self.drop_consumer, data.group, client)
         client.peer.remember(("consumer", data.group, client.client_id), leave)
-        # Whoever has gone meanwhile has left already, and would stay for ever.
+        # A client that has gone meanwhile has left already, and would stay for ever.
         if has_changed and client.peer.is_open:
             # The store tells all members, this one among them: its connection may be a new one.
             try:

@@ -24,7 +24,7 @@ _SAVED_SECONDS: Final = 0.5
 
 @attrs.define(eq=False)
 class GroupNews:
-    """What one client is told of one group."""
+    """The notices to one client about one group."""
 
     loop: asyncio.AbstractEventLoop
     peer: Connection
@@ -48,7 +48,7 @@ class GroupNews:
             self._tell()
 
     def _tell(self) -> None:
-        self._is_due = False  # first: what changes from here on is told by another notice
+        self._is_due = False  # first: later changes need another notice
         self._next = max(self._next, self.loop.time() - _SAVED_SECONDS) + _PAUSE_SECONDS
         self.peer.tell(
             Command.request(

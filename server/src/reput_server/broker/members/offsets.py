@@ -67,7 +67,7 @@ class OffsetHandlers:
         if found is not None:
             return found
         first, following = self.context.port.bounds(queue)
-        # A topic that was deleted and made again goes on at the next queue offset: there it begins.
+        # A topic that was deleted and recreated goes on at the next queue offset: there it begins.
         begin = self.context.plugin.deleted.floor(asked.topic, asked.queue_id)
         is_young = first <= begin < following
         return begin if is_young and asked.set_zero_if_not_found is not False else None

@@ -153,7 +153,7 @@ class PullHandlers:
         )
 
     def _hold(self, waiting: _Waiting, answer: Command, result: ReadResult) -> bool:
-        """Hold a pull for which there is nothing yet; False if it is to be answered."""
+        """Hold a pull that found nothing yet; False if it is to be answered."""
         loop, pull, peer = self.context.loop, waiting.pull, waiting.request.peer
         if answer.code != ResponseCode.PULL_NOT_FOUND or loop.time() >= waiting.until:
             return False

@@ -69,7 +69,7 @@ class HeldPulls:
         pull.peer.remember(pull, lambda: self._drop(pull))
         watched = self._watched.get(pull.queue)
         # Below what is watched: a message has come since the pull has looked, of which the store
-        # tells at once; or the queue begins anew, and ends lower than it did.
+        # tells at once; or the queue was recreated, and ends lower than it did.
         if watched is None or pull.queue_offset < watched:
             self._watched[pull.queue] = pull.queue_offset
             self.begin(self._watch(pull.queue, pull.queue_offset))

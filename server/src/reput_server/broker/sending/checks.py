@@ -41,7 +41,7 @@ _FORBIDDEN: Final = frozenset(
 
 
 def checked_destination(context: BrokerContext, send: Send) -> tuple[str, int]:
-    """Return topic and queue id of a send; a topic that there is not may be made.
+    """Return topic and queue id of a send; the topic may be created.
 
     Raises:
         Refusal: the send may not be stored.

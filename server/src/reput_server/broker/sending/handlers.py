@@ -165,7 +165,7 @@ class SendHandlers:
         return ",".join(self.context.message_id(physical) for _, physical in stored.places)
 
     def _unpacked(self, batch: Message, send: Send, found: Mapping[str, str]) -> Sequence[Message]:
-        """Return the messages of a batch, as many records as there are."""
+        """Return the messages of a batch, one for each record."""
         if send.topic.startswith(RETRY_PREFIX):
             text = f"batch request does not support retry group {send.topic}"
             raise Refusal(ResponseCode.MESSAGE_ILLEGAL, text)

@@ -44,7 +44,7 @@ class MessageProperties:
 
     @property
     def added(self) -> str:
-        """What is added to properties that are in order and name nothing of it."""
+        """The text added to properties that are in order and have none of it."""
         return self._added[False][1]
 
     def of(

@@ -205,7 +205,7 @@ class SendsTogether:
         taken = self._take(now)
         if not taken:
             self._is_busy = False
-            self._tell_round_over()  # of those that waited too long
+            self._tell_round_over()  # of sends that waited too long
             return
         self.times.begin(now)
         if self.is_flushed or now < self._slow_until:
@@ -235,7 +235,7 @@ class SendsTogether:
             if each.is_gone:
                 continue
             waited = int((now - each.since) * 1000)
-            # A slow disk alone is no reason: what came while it wrote goes with the next round.
+            # A slow disk alone does not matter: sends that came meanwhile go with the next round.
             if waited > self.options.limits.send_wait_ms and each.since < self._taken_at:
                 text = (
                     "[TIMEOUT_CLEAN_QUEUE]broker busy, start flow control for a while, period in "
@@ -264,7 +264,7 @@ class SendsTogether:
             self._answer(taken, ended, end_offset)
 
     def _answer(self, taken: list[Send], results: Sequence[Result], end_offset: int) -> None:
-        """Answer sends, those that are stored once replicas have them if that was asked for.
+        """Answer sends; stored ones once replicas have them, if the options ask for that.
 
         Args:
             taken: the sends.
@@ -352,7 +352,7 @@ class SendsTogether:
         return [(_places_of(receipt), None)]
 
     def _put_run(self, sends: list[Send], receipts: list[BatchReceipt]) -> list[Result]:
-        """Put sends of one message each; what is refused is refused for itself alone."""
+        """Put sends of one message each; each refusal concerns one send."""
         try:
             receipt = self.put_many([send.messages[0] for send in sends], wait=False)
         except (PutError, PluginError) as error:

@@ -1,6 +1,6 @@
 """`Statistics`: what a broker counts, by RocketMQ's names and keys.
 
-Messages are counted when they have come to their queues, whoever has put them: a producer, a delay
+Messages are counted when they have come to their queues, from any source: a producer, a delay
 that is over, a transaction that was committed, or the program that serves the store. So they are
 counted by batches, and a moment after their sends were answered.
 
@@ -155,7 +155,7 @@ class Statistics:
             size: bytes of their records.
             seconds: how long the read took.
             behind: bytes of the log after the last of the messages.
-            stored: when the last of them was stored, ms; None if there is none.
+            stored: when the last of them was stored, ms; None without messages.
         """
         now, tick = self.clock(), self.ticks()
         self.reads.add(seconds)
@@ -207,7 +207,7 @@ class Statistics:
     def data(self, name: str, key: str) -> tuple[WindowSum, WindowSum, WindowSum] | None:
         """Return minute, hour and day of what has this name and key; None if nothing has.
 
-        What is not counted, but has a value at any moment, has that as the sum of each.
+        A value that is measured and not counted is the sum of each.
         """
         with self._lock:
             counts = self._counts.get(name)

@@ -1,4 +1,4 @@
-"""`Windows`: what was counted in the last minute, hour and day.
+"""`Windows`: the counts of the last minute, hour and day.
 
 A count of the minute has slices of ten seconds, one of the hour of ten minutes, one of the day of
 an hour; the oldest slice goes as a whole. So a window reaches back by its length less one slice,

@@ -166,7 +166,7 @@ def change(context: BrokerContext, wanted: dict[str, str]) -> None:
         shown = f"{name[:80]}={text[:80]}"
         if name not in CHANGES:
             if before.get(name) == text:
-                continue  # a tool that sends back all that it was told
+                continue  # a tool that sends back all values
             if name not in before:
                 raise ValueError(f"{shown}: this broker has no such option")
             changeable = ", ".join(sorted(CHANGES))
