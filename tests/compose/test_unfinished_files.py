@@ -21,6 +21,9 @@ _RARE = {
     "transaction/00000000000000004096.new",
 }
 """These are made where the log loses its head, is long, or a file is damaged."""
+_WHILE_OPEN = ("reput/plugins/", "reput/progress/", "reput/lost+found/")
+"""The core writes there only while the file ``abort`` is on disk: a closed store has no leftovers
+in these directories."""
 
 
 @pytest.fixture(scope="module")
@@ -61,6 +64,8 @@ def test_they_are_of_the_core_and_of_each_plugin_that_has_small_files(names):
 @pytest.mark.parametrize("left", ["closed", "crashed"])
 def test_a_writer_removes_them(tmp_path, names, stores, left):
     root = tmp_path / "store"
+    if left == "closed":
+        names = [name for name in names if not name.startswith(_WHILE_OPEN)]
     with_leftovers(names, stores[left == "crashed"], root)
 
     opened(root).close()
@@ -93,6 +98,7 @@ def test_a_writer_brings_names_to_disk_that_were_given_and_not_flushed(tmp_path,
 
 def test_a_reader_and_a_file_of_somebody_else_leave_them(tmp_path, names, stores):
     root = tmp_path / "store"
+    names = [name for name in names if not name.startswith(_WHILE_OPEN)]
     with_leftovers(names, stores[0], root)
     others = ["config/topics.json.new", "mine.new", "reput/requests/index.new"]
     for name in others:

@@ -78,8 +78,8 @@ def test_an_opening_that_fails_behind_a_stage_gives_up_everything(
     room, name = stage.split(".")
     real = getattr({"stages": stages, "starting": starting}[room], name)
 
-    def failing(*arguments):
-        real(*arguments)
+    def failing(*arguments, **named):
+        real(*arguments, **named)
         raise error
 
     for module in (opening, stages, starting):

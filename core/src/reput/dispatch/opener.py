@@ -210,7 +210,7 @@ def known_progress(
         # RocketMQ wrote the store: after a close everything is dispatched; after a crash all is
         # dispatched again from the file that recovery began to read at.
         return recovery.end_offset if clean else recovery.start_offset
-    believable = file.believable_of(recorded, log)
+    believable = file.believable_of(recorded, log, recovery.known)
     if believable is not None:
         if log.follows or not recovery.damages:
             return believable

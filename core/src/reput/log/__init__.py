@@ -32,11 +32,9 @@ if TYPE_CHECKING:
     from reput.log.reading.walk import Walk as Walk
     from reput.log.reading.windows import CheckedRanges as CheckedRanges
     from reput.log.recovery.brokernotes import Checkpoint as Checkpoint
+    from reput.log.recovery.notes import CheckedNote as CheckedNote
     from reput.log.recovery.notes import LogHead as LogHead
     from reput.log.recovery.notes import LogNote as LogNote
-    from reput.log.recovery.notes import is_checked_note_sound as is_checked_note_sound
-    from reput.log.recovery.notes import load_checked as load_checked
-    from reput.log.recovery.notes import save_checked as save_checked
     from reput.log.recovery.repair import fill as fill
     from reput.log.writing.queueoffsets import QueueFloors as QueueFloors
     from reput.log.writing.receipts import BatchReceipt as BatchReceipt
@@ -45,6 +43,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "BatchReceipt": "writing.receipts",
     "CUT": "damage",
+    "CheckedNote": "recovery.notes",
     "CheckedRanges": "reading.windows",
     "Checkpoint": "recovery.brokernotes",
     "CommitLogConfig": "config",
@@ -69,10 +68,7 @@ _HOMES = {
     "Walk": "reading.walk",
     "Writer": "reading.beside",
     "fill": "recovery.repair",
-    "is_checked_note_sound": "recovery.notes",
-    "load_checked": "recovery.notes",
     "fingerprint_of": "progress",
-    "save_checked": "recovery.notes",
 }
 
 __all__ = [*_HOMES]

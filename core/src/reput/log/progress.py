@@ -111,15 +111,22 @@ class ProgressFile:
         """
         return self.believable_of(self.load_all(), log)
 
-    def believable_of(self, newest_first: Sequence[Progress], log: LogView) -> int | None:
-        """Return the same for slots that were loaded."""
+    def believable_of(
+        self, newest_first: Sequence[Progress], log: LogView, known: Progress | None = None
+    ) -> int | None:
+        """Return the same for slots that were loaded; the log has the last record of ``known``."""
         low, high = log.min_physical_offset, log.max_physical_offset
         for progress in newest_first:
             record = progress.record_offset
             if progress.physical_offset > high:
                 continue
-            if record >= low and fingerprint_of(log, record) != progress.fingerprint:
-                continue
+            if record >= low:
+                if known is not None and record == known.record_offset:
+                    found = known.fingerprint
+                else:
+                    found = fingerprint_of(log, record)
+                if found != progress.fingerprint:
+                    continue
             if progress is not newest_first[0]:
                 text = "the log was rewritten below a plugin's progress file=%s goes_back_to=%d"
                 logger.warning(text, self.path, progress.physical_offset)

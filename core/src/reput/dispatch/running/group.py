@@ -69,7 +69,8 @@ class ReadGroup:
         self.read_error: Exception | None = None
         """Why the log could not be read the last time; None if it could."""
         self._read_retries = Retries(self._board.config)
-        self._reader = feed.log.read_ahead()
+        self._reader: PrefetchingReader | None = None
+        """Reads at the foremost position; made when there is something to read."""
         self._window_size = feed.log.config.window_size
         self._short_size = self._window_size
         self._readers: dict[int, BatchReader] = {}
@@ -119,6 +120,8 @@ class ReadGroup:
         for place in reversed(to_read):
             is_front = place == places[-1]
             stop = limit if is_front else min(places[places.index(place) + 1], limit)
+            if self._reader is None:
+                self._reader = self.feed.log.read_ahead()
             reader: PrefetchingReader | BatchReader = self._reader
             if not is_front and (is_busy or len(to_read) > 1):
                 # Not the prefetching reader: its window for the front would be thrown away.
@@ -336,4 +339,5 @@ class ReadGroup:
 
     def close(self) -> None:
         """End the reading thread."""
-        self._reader.close()
+        if self._reader is not None:
+            self._reader.close()

@@ -366,8 +366,12 @@ def check_names(files: MappedFileQueue) -> None:
 def _stated_base(files: MappedFileQueue, base: int) -> int:
     """Return the file's base by its first two records; ``base`` if they do not agree."""
     stated, position = [], 0
+    data = files.read(base, _FIRST_READ_SIZE)  # most often both headers
     for _ in range(2):
-        head = files.read(base + position, HEADER_SIZE)
+        if position + HEADER_SIZE <= len(data):
+            head = data[position : position + HEADER_SIZE]
+        else:
+            head = files.read(base + position, HEADER_SIZE)
         if len(head) < HEADER_SIZE:
             return base
         size, magic, _, _, _, _, own, *_ = HEADER.unpack(head)

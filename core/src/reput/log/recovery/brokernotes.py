@@ -30,33 +30,47 @@ _FIELDS: Final = struct.Struct(">qqqqq")
 _MARGIN_MS: Final = 3_000  # a flush may lack messages stored up to this long before it
 
 
-@attrs.frozen
+@attrs.define(eq=False)
 class AbortFile:
-    """The file ``abort``: made when a writer opens the store, removed when it closes the store."""
+    """The file ``abort``: made when a writer opens the store, removed when it closes the store.
+
+    An object looks at the file once, and again after it has changed the file.
+    """
 
     path: str
     disk: Disk
+    _is_present: bool | None = None
+    _is_left: bool | None = None
 
     @property
     def present(self) -> bool:
         """Whether the file exists: the store is being written, or was not (fully) closed."""
-        return self.disk.exists(self.path)
+        if self._is_present is None:
+            self._is_present = self.disk.exists(self.path)
+        return self._is_present
 
     @property
     def left_on_purpose(self) -> bool:
         """Whether the last writer closed the store, but left the file for RocketMQ to see."""
-        return self.disk.read_if_exists(self.path, 64) == _LEFT_ON_PURPOSE
+        if self._is_left is None:
+            self._is_left = self.disk.read_if_exists(self.path, 64) == _LEFT_ON_PURPOSE
+        return self._is_left
 
     def create(self) -> None:
         """Write the file with this process's id, as the store is being written."""
-        self.disk.replace(self.path, str(os.getpid()).encode())
+        self._replace(str(os.getpid()).encode())
 
     def leave(self) -> None:
         """Note that the store is closed, but that RocketMQ must recover, as queues are missing."""
-        self.disk.replace(self.path, _LEFT_ON_PURPOSE)
+        self._replace(_LEFT_ON_PURPOSE)
+
+    def _replace(self, data: bytes) -> None:
+        self._is_present = self._is_left = None
+        self.disk.replace(self.path, data)
 
     def remove(self) -> None:
         """Remove the file durably; only after everything was flushed and dispatched."""
+        self._is_present = self._is_left = None
         self.disk.remove(self.path)
         self.disk.flush_directory(os.path.dirname(self.path))
 

@@ -22,11 +22,18 @@ import numpy as np
 
 from reput.log.damage import Damage
 from reput.log.reading.finder import head_at, is_blank
+from reput.log.reading.reader import store_timestamp_of
 from reput.log.reading.walk import Onward, Walk
 from reput.record.batch import Corruption, CorruptionKind
 from reput.record.checksum import SECTOR_SIZE
 from reput.record.decode import End
-from reput.record.layout import BLANK_MAGIC, MAGIC_V1, MAGIC_V2, RECORD_MIN_SIZE
+from reput.record.layout import (
+    BLANK_MAGIC,
+    MAGIC_V1,
+    MAGIC_V2,
+    RECORD_MIN_SIZE,
+    SIZE_AND_MAGIC,
+)
 from reput.record.view import message_at
 
 if TYPE_CHECKING:
@@ -61,6 +68,10 @@ class RecoveryReport:
     """Bytes of files after the end that were cut, unwritten space included."""
     damages: tuple[Damage, ...] = ()
     """Damage that sound records follow, ascending; none crosses the end of a file."""
+    known: Progress | None = attrs.field(default=None, eq=False, repr=False)
+    """A place whose last record was found to be as it was noted, if one was looked for."""
+    clear_from: int = attrs.field(default=-1, eq=False, repr=False)
+    """Where zeros begin that reach to the end of the last file; -1 if that is not known."""
 
 
 _PHYSICAL_OFFSET = operator.attrgetter("physical_offset")
@@ -94,21 +105,20 @@ def find_end(
     """
     if not log.files.bases:
         return RecoveryReport(0, 0, 0, 0, None)
-    if clean and closed is not None and _is_as_closed(log, closed):
-        end, record = closed.physical_offset, closed.record_offset
-        timestamp = log.store_timestamp_in_files(record)
-        return RecoveryReport(end, end, 0, timestamp, None, record)
-    known = None if clean else _last_flushed(log, flushed)
+    if clean and closed is not None and (record := _as_closed(log, closed)):
+        end, timestamp = closed.physical_offset, store_timestamp_of(record)
+        return RecoveryReport(end, end, 0, timestamp, None, closed.record_offset, known=closed)
+    known, record = (None, b"") if clean else _last_flushed(log, flushed)
     # Beside a writer `Tail` judges the last record: it may be whole in a moment.
     looks_for_torn = log.keeps_records_after_damage and not clean and not being_written
     search = _Search(log, being_written, looks_for_torn, is_replica, progress)
     if known is not None:
-        search.begin(known.physical_offset, known.record_offset)
+        search.begin(known.physical_offset, known.record_offset, store_timestamp_of(record))
     else:
         until = None if clean else checkpoint.replay_timestamp
         search.begin(_start_file(log, log.files.bases, until))
     end_kind = search.run()
-    found = search.found()
+    found = search.found(known)
     if clean and closed is not None:
         return _without_changed_record(log, found, closed, search.record_before)
     is_new = known is None or found.last_record_offset > known.record_offset
@@ -140,13 +150,12 @@ class _Search:
     record_before: int = -1
     finding: Corruption | None = None
     damages: list[Damage] = attrs.field(factory=list)
+    clear_from: int = -1
 
-    def begin(self, start: int, last_record: int = -1) -> None:
-        """Start at ``start``, the end of the record ``last_record`` if that is given."""
+    def begin(self, start: int, last_record: int = -1, timestamp: int = 0) -> None:
+        """Start at ``start``, after the record ``last_record`` of that time if that is given."""
         self.start = self.end = start
-        self.last_record = last_record
-        if last_record >= 0:
-            self.timestamp = max(self.log.store_timestamp_in_files(last_record), 0)
+        self.last_record, self.timestamp = last_record, max(timestamp, 0)
 
     def run(self) -> str:
         """Read to the end; return what stands there, a word of `End`."""
@@ -208,6 +217,9 @@ class _Search:
             return None
         if head_at(log.files, at) in _UNFINISHED:
             return None  # a kill interrupted a put: sound records after this are part of it
+        if finding is None and _is_clear_from(log, at):
+            self.clear_from = at
+            return None
         damages = log.finder().damages_at(at, finding, after=self.timestamp)
         if not damages:
             return None
@@ -222,8 +234,8 @@ class _Search:
             self.end, self.finding, end_kind = damage.start_offset, damage.finding, End.BAD
         return end_kind
 
-    def found(self) -> RecoveryReport:
-        """Return what was found."""
+    def found(self, known: Progress | None) -> RecoveryReport:
+        """Return what was found, after the offset that was ``known``."""
         return RecoveryReport(
             self.start,
             self.end,
@@ -232,27 +244,43 @@ class _Search:
             self.finding,
             self.last_record,
             damages=tuple(self.damages),
+            known=known,
+            clear_from=self.clear_from,
         )
 
 
-def _last_flushed(log: LogReader, flushed: Sequence[Progress]) -> Progress | None:
-    """Return the furthest of ``flushed`` whose last record is still the one that was flushed."""
+def _is_clear_from(log: LogReader, offset: int) -> bool:
+    """Whether zeros alone follow ``offset``, to the end of the last file."""
+    base = log.files.base_of(offset)
+    if base is None:
+        return True
+    end = base + log.file_size
+    return end == log.files.capacity_end and log.files.last_used(offset, end) == offset
+
+
+def _last_flushed(log: LogReader, flushed: Sequence[Progress]) -> tuple[Progress | None, bytes]:
+    """Return the furthest of ``flushed`` whose last record is as it was flushed, and the record."""
     for place in sorted(flushed, key=_PHYSICAL_OFFSET, reverse=True):
-        if _record_end(log, place) is not None:
-            return place
-    return None
+        if record := _record_below(log, place)[0]:
+            return place, record
+    return None, b""
 
 
-def _record_end(log: LogReader, place: Progress) -> int | None:
-    """Return where the last record below ``place`` ends; None if it is not the one noted there."""
+def _record_below(log: LogReader, place: Progress) -> tuple[bytes, bytes]:
+    """Return the last record below ``place``, and the size and magic after the place.
+
+    There is no record if it is not the one noted there.
+    """
     record, end = place.record_offset, place.physical_offset
     base = log.files.base_of(record)
     if base is None or not record < end <= base + log.file_size:
-        return None
-    data = log.files.read(record, end - record)
-    data = data[: int.from_bytes(data[:4], "big")]  # a blank may stand between it and the place
+        return b"", b""
+    data = log.files.read(record, end - record + SIZE_AND_MAGIC.size)
+    head = data[end - record :]
+    # A blank may stand between it and the place.
+    data = data[: min(int.from_bytes(data[:4], "big"), end - record)]
     is_same = len(data) >= RECORD_MIN_SIZE and zlib.crc32(data) == place.fingerprint
-    return record + len(data) if is_same else None
+    return (data if is_same else b""), head
 
 
 def _without_torn_record(log: LogReader, found: RecoveryReport, before: int) -> RecoveryReport:
@@ -274,19 +302,24 @@ def _without_torn_record(log: LogReader, found: RecoveryReport, before: int) -> 
     return attrs.evolve(found, end_offset=record, finding=finding, last_record_offset=before)
 
 
-def _is_as_closed(log: LogReader, closed: Progress) -> bool:
-    """Whether the log ends with the last record of a closed log, unchanged, and nothing follows."""
-    end, record_end = closed.physical_offset, _record_end(log, closed)
+def _as_closed(log: LogReader, closed: Progress) -> bytes:
+    """Return the last record of a closed log; nothing if it was changed, or something follows."""
+    end, (record, head) = closed.physical_offset, _record_below(log, closed)
+    if not record:
+        return b""
+    is_whole = len(head) == SIZE_AND_MAGIC.size  # else the next file begins there, if any does
+    _, magic = SIZE_AND_MAGIC.unpack(head) if is_whole else head_at(log.files, end)
     # A blank there, too, is what a later writer wrote: it leads to the next file.
-    behind = (MAGIC_V1, MAGIC_V2, BLANK_MAGIC)
-    if record_end is None or head_at(log.files, end)[1] in behind:
-        return False
+    if magic in (MAGIC_V1, MAGIC_V2, BLANK_MAGIC):
+        return b""
     # The end must be one that the log can have: the record's end, or the file's end after a blank,
     # if the next file was begun and is empty.
+    record_end = closed.record_offset + len(record)
     blank = end - record_end, BLANK_MAGIC
-    return end == record_end or (
+    is_end = end == record_end or (
         is_blank(log.files, record_end) and head_at(log.files, record_end) == blank
     )
+    return record if is_end else b""
 
 
 def _without_changed_record(

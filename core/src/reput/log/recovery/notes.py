@@ -46,12 +46,9 @@ if TYPE_CHECKING:
     from reput.log.reading.view import LogView
 
 __all__ = [
+    "CheckedNote",
     "LogHead",
     "LogNote",
-    "is_checked_note_sound",
-    "load_checked",
-    "path_of_checked",
-    "save_checked",
 ]
 
 _CHECKED_SIZE_MAX: Final = 1 << 20
@@ -197,59 +194,66 @@ class LogHead:
 # --------------------------------------------------------------------------- its checksums
 
 
-def path_of_checked(root: str) -> str:
-    """Return the path of a store's note of checksums."""
-    return os.path.join(root, OWN_DIRECTORY, "record-crc.json")
+@attrs.define(eq=False)
+class CheckedNote:
+    """The note of where every record of one store's log has a checksum of its own."""
 
+    root: str
+    disk: Disk
+    _noted: CheckedRanges | None = None
+    _is_read: bool = False
 
-def load_checked(root: str, disk: Disk, *, reput_wrote_last: bool) -> CheckedRanges:
-    """Read the note; no ranges if it is missing or damaged.
+    @property
+    def path(self) -> str:
+        """The file."""
+        return os.path.join(self.root, OWN_DIRECTORY, "record-crc.json")
 
-    Args:
-        root: the store's directory.
-        disk: file operations.
-        reput_wrote_last: whether no other program has opened the store for writing since.
-    """
-    noted = _read_checked(root, disk) or CheckedRanges()
-    if reput_wrote_last or not noted.ranges or noted.ranges[-1][1] < OPEN_END:
-        return noted
-    flushed = LogNote.of(root, disk).file.load()
-    return noted.until(0 if flushed is None else flushed.physical_offset)
+    @property
+    def noted(self) -> CheckedRanges | None:
+        """The ranges in the file, read once only; None if the file is damaged."""
+        if not self._is_read:
+            self._noted, self._is_read = self._read(), True
+        return self._noted
 
+    def load(self, *, reput_wrote_last: bool) -> CheckedRanges:
+        """Return the ranges that count; none if the file is missing or damaged.
 
-def is_checked_note_sound(root: str, disk: Disk) -> bool:
-    """Whether the existing file is as it was written."""
-    return _read_checked(root, disk) is not None
+        Args:
+            reput_wrote_last: whether no other program has opened the store for writing since.
+        """
+        noted = self.noted or CheckedRanges()
+        if reput_wrote_last or not noted.ranges or noted.ranges[-1][1] < OPEN_END:
+            return noted
+        flushed = LogNote.of(self.root, self.disk).file.load()
+        return noted.until(0 if flushed is None else flushed.physical_offset)
 
+    def save(self, checked: CheckedRanges) -> None:
+        """Write the ranges if the file has others; without a range there is no file."""
+        if checked == self.noted:
+            return
+        self._is_read = False
+        ranges = [[start, None if end >= OPEN_END else end] for start, end in checked.ranges]
+        if ranges:
+            data = json.dumps({"ranges": ranges, "crc": _crc(ranges)}).encode()
+            self.disk.replace(self.path, data)
+        else:
+            self.disk.remove(self.path)
+            self.disk.flush_directory(os.path.dirname(self.path))
 
-def save_checked(checked: CheckedRanges, root: str, disk: Disk) -> None:
-    """Write the note if it says something else; without a range there is no file."""
-    path = path_of_checked(root)
-    ranges = [[start, None if end >= OPEN_END else end] for start, end in checked.ranges]
-    data = json.dumps({"ranges": ranges, "crc": _crc(ranges)}).encode() if ranges else None
-    if data == disk.read_if_exists(path, _CHECKED_SIZE_MAX):
-        return
-    if data is not None:
-        disk.replace(path, data)
-    else:
-        disk.remove(path)
-        disk.flush_directory(os.path.dirname(path))
-
-
-def _read_checked(root: str, disk: Disk) -> CheckedRanges | None:
-    data = disk.read_if_exists(path_of_checked(root), _CHECKED_SIZE_MAX)
-    if data is None:
-        return CheckedRanges()
-    try:
-        facts = object_of(data)
-        ranges = facts["ranges"]
-        if facts["crc"] != _crc(ranges) or len(ranges) > _RANGES_MAX:
+    def _read(self) -> CheckedRanges | None:
+        data = self.disk.read_if_exists(self.path, _CHECKED_SIZE_MAX)
+        if data is None:
+            return CheckedRanges()
+        try:
+            facts = object_of(data)
+            ranges = facts["ranges"]
+            if facts["crc"] != _crc(ranges) or len(ranges) > _RANGES_MAX:
+                return None
+            return CheckedRanges(
+                tuple((start, OPEN_END if end is None else end) for start, end in ranges)
+            )
+        except (ValueError, TypeError, KeyError):
             return None
-        return CheckedRanges(
-            tuple((start, OPEN_END if end is None else end) for start, end in ranges)
-        )
-    except (ValueError, TypeError, KeyError):
-        return None
 
 
 def _crc(ranges: object) -> int:

@@ -93,9 +93,12 @@ def repair(
     """
     is_last = log.files.base_of(recovery.end_offset) in (None, *log.files.bases[-1:])
     is_in_blank = is_replica and log.size_at(recovery.end_offset) > 0
-    if clean and recovery.finding is None and not recovery.damages and is_last and not is_in_blank:
+    nothing_follows = clean and recovery.finding is None and is_last and not is_in_blank
+    is_clear = recovery.clear_from == recovery.end_offset
+    if not recovery.damages and (nothing_follows or is_clear):
         ledger.finish()
-        return recovery
+        cut = 0 if clean else log.files.capacity_end - recovery.end_offset
+        return attrs.evolve(recovery, truncated_size=cut)
     directory = os.path.join(root, OWN_DIRECTORY, "lost+found")
     return _Repair(log, ledger, directory, disk, config, is_replica).run(recovery)
 

@@ -41,7 +41,7 @@ def refuse_other_files(root: str, disk: Disk) -> None:
     Raises:
         StoreNotFoundError: there are such files; nothing was changed.
     """
-    if not disk.exists(root) or disk.exists(os.path.join(root, "commitlog")):
+    if disk.exists(os.path.join(root, "commitlog")) or not disk.exists(root):
         return
     names = [entry.name for entry in disk.list(root)]
     others = [name for name in names if not _is_ignored(name)]

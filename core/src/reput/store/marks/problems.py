@@ -15,7 +15,7 @@ from reput.dispatch.records.manifest import Manifest
 from reput.errors import CorruptFileError, UnsafePathError
 from reput.files.names import OWN_DIRECTORY
 from reput.log.recovery.brokernotes import Checkpoint
-from reput.log.recovery.notes import LogHead, is_checked_note_sound, path_of_checked
+from reput.log.recovery.notes import CheckedNote, LogHead
 
 if TYPE_CHECKING:
     from reput.dispatch.records.states import PluginRecords
@@ -146,12 +146,12 @@ def _notes_of(
         places: progress files.
     """
     checkpoint = os.path.join(root, "checkpoint")
-    head = LogHead.of(root, disk)
+    head, checked = LogHead.of(root, disk), CheckedNote(root, disk)
     return [
         (checkpoint, lambda: len(disk.read_file(checkpoint)) >= Checkpoint.SIZE_MIN),
         (ledger.path, lambda: not ledger.damaged_count),
         (head.path, lambda: head.is_whole),
-        (path_of_checked(root), lambda: is_checked_note_sound(root, disk)),
+        (checked.path, lambda: checked.noted is not None),
         *((place.path, _says_where(place)) for place in places),
         *((records.path(name), _is_record(records, name)) for name in plugins),
     ]

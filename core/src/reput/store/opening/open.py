@@ -148,11 +148,11 @@ def open_store(
 
 
 def _open(request: OpenRequest, undoing: Undoing) -> Store:
-    settings = None
-    if request.writable and not request.disk.exists(request.root):
+    settings, is_missing = None, request.writable and not request.disk.exists(request.root)
+    if is_missing:
         # A wrong option must not leave a new directory.
         settings = configure(request, None, Problems(is_refused=True))
-    locked = hold(request, undoing)
+    locked = hold(request, undoing, is_missing=is_missing)
     if settings is None or locked.manifest is not None:
         settings = configure(request, locked.manifest, locked.problems)
     undoing.when_failed(functools.partial(close_plugins, locked, settings.plugins))

@@ -33,12 +33,7 @@ from reput.log.reading.reader import LogReader, check_names
 from reput.log.reading.windows import CheckedRanges
 from reput.log.recovery.brokernotes import Checkpoint
 from reput.log.recovery.end import RecoveryReport, find_end
-from reput.log.recovery.notes import (
-    LogHead,
-    LogNote,
-    load_checked,
-    save_checked,
-)
+from reput.log.recovery.notes import CheckedNote, LogHead, LogNote
 from reput.log.recovery.repair import reflush, repair
 from reput.log.writing.commitlog import CommitLog
 from reput.plugin.base import Plugin, build_config, without_removed
@@ -125,7 +120,9 @@ class LockedStore:
     manifest: Manifest | None
     """Plugins and options of the last writer; None unless that was reput."""
     note: LogNote
-    """Of the log, with the file ``abort`` and the checkpoint."""
+    """Of the log's end, with the file ``abort`` and the checkpoint."""
+    head: LogHead
+    checked: CheckedNote
     closed: Progress | None
     """Where the log ended when the last writer closed it; None if it did not."""
     clean: bool
@@ -173,8 +170,13 @@ class LogFindings:
 # --------------------------------------------------------------------------- its lock
 
 
-def hold(request: OpenRequest, undoing: Undoing) -> LockedStore:
+def hold(request: OpenRequest, undoing: Undoing, *, is_missing: bool) -> LockedStore:
     """Take the lock, for a writer, and read what the last writer left.
+
+    Args:
+        request: what to open.
+        undoing: undoes the steps.
+        is_missing: whether a writer makes the store's directory.
 
     Raises:
         StoreNotFoundError: there is no store, for a reader; or, for a writer, the directory holds
@@ -192,7 +194,8 @@ def hold(request: OpenRequest, undoing: Undoing) -> LockedStore:
     lock = StoreLock(request.path("lock"), root, disk)
     undoing.in_any_case(disk.release)
     if request.writable:
-        request.outer.make_directory(root, durable=True)
+        if is_missing:
+            request.outer.make_directory(root, durable=True)
         undoing.in_any_case(lambda: _give_up(lock, disk, calls))
         lock.acquire()
         disk.hold(*_held_directories(request))
@@ -203,7 +206,8 @@ def hold(request: OpenRequest, undoing: Undoing) -> LockedStore:
     clean = closed is not None or not note.abort.present
     manifest = problems.manifest(root, disk)
     records = PluginRecords(root, disk, problems.pass_over)
-    return LockedStore(lock, calls, records, problems, manifest, note, closed, clean)
+    head, checked = LogHead.of(root, disk), CheckedNote(root, disk)
+    return LockedStore(lock, calls, records, problems, manifest, note, head, checked, closed, clean)
 
 
 def _held_directories(request: OpenRequest) -> list[str]:
@@ -323,15 +327,24 @@ def begin_changes(
     """Write ``abort`` and the manifest, and make the store's directories."""
     disk, abort, own = request.disk, locked.note.abort, request.path(OWN_DIRECTORY)
     is_new = not abort.present
-    flush = not (locked.clean and is_new)
-    disk.finish_replacing(request.root, "abort", "checkpoint", flush=flush)
-    # Not in "requests": other processes write there at any time.
-    for directory in (own, *[os.path.join(own, name) for name in _OWN_NOTES]):
-        disk.finish_replacing(directory, flush=flush)
+    # Where a kill leaves half of a file: before "abort" is written, or after it was removed, when
+    # plugins close. Not in "requests", as other processes write there at any time.
+    disk.finish_replacing(request.root, "abort", "checkpoint", flush=False)
+    disk.finish_replacing(own, flush=False)
+    if not is_new:
+        for name in _OWN_NOTES:
+            disk.finish_replacing(os.path.join(own, name))
     disk.make_directory(os.path.join(own, "progress"))
     disk.make_directory(files.directory)
     if locked.manifest is None:
         disk.hold(*_held_directories(request))  # some were missing
+    if locked.manifest is None or not is_new:
+        # The previous writer may have been killed before these names, or the names of files that
+        # it replaced, were on disk. Everything from here on rests on them.
+        for directory in (request.root, own, files.directory):
+            disk.flush_directory(directory)
+        with contextlib.suppress(PermissionError):  # another user's directory, which existed before
+            request.outer.flush_directory(os.path.dirname(request.root))
 
     def take_back() -> None:
         try:
@@ -344,13 +357,6 @@ def begin_changes(
     undoing.when_failed(take_back)
     if is_new or abort.left_on_purpose:
         abort.create()
-    if locked.manifest is None or not is_new:
-        # The previous writer may have been killed before these names were on disk, and everything
-        # put from here on is reached through them.
-        for directory in (request.root, own, files.directory):
-            disk.flush_directory(directory)
-        with contextlib.suppress(PermissionError):  # another user's directory, which existed before
-            request.outer.flush_directory(os.path.dirname(request.root))
     names = tuple(sorted(settings.plugins.plugins))
     fresh = Manifest(names, settings.sections, settings.master)
     if fresh != locked.manifest:
@@ -384,7 +390,7 @@ def examine(
     if not request.writable:
         noting = (locked.note.file, *places.values())
         problems.look_for_damaged_notes(root, disk, ledger, locked.records, noting)
-        lost = problems.noted(lambda: _lost_head(LogHead.of(root, disk), locked, files), None)
+        lost = problems.noted(lambda: _lost_head(locked, files), None)
         if lost is not None and ledger.note(lost):
             problems.report(
                 f"the log begins at {lost.end_offset} instead of {lost.start_offset}: {lost.detail}"
@@ -392,8 +398,7 @@ def examine(
     is_replica = settings.master is not None
     keeps = settings.log.recovery == "reput" or is_replica
     checked = problems.noted(
-        lambda: load_checked(root, disk, reput_wrote_last=locked.lock.is_signed),
-        CheckedRanges(),
+        lambda: locked.checked.load(reput_wrote_last=locked.lock.is_signed), CheckedRanges()
     )
     log = LogReader(
         files,
@@ -465,9 +470,8 @@ def note_log(
     checked = found.checked.until(found.report.end_offset)
     if settings.log.record_crc and settings.master is None:
         checked = checked.from_on(found.report.end_offset)
-    save_checked(checked, request.root, request.disk)
-    head = LogHead.of(request.root, request.disk)
-    lost = _lost_head(head, locked, files)
+    locked.checked.save(checked)
+    lost = _lost_head(locked, files)
     if lost is not None:
         logger.error(
             "log lost its head noted=%d found=%d; nobody has trimmed these files",
@@ -475,15 +479,15 @@ def note_log(
             lost.end_offset,
         )
         found.ledger.note(lost)
-    head.note(files.min_offset)
+    locked.head.note(files.min_offset)
     locked.lock.sign()
     return checked
 
 
-def _lost_head(head: LogHead, locked: LockedStore, files: MappedFileQueue) -> Loss | None:
+def _lost_head(locked: LockedStore, files: MappedFileQueue) -> Loss | None:
     if not files.bases or not locked.lock.is_signed:
         return None  # a program that leaves no note may have removed files
-    return head.loss(files.min_offset)
+    return locked.head.loss(files.min_offset)
 
 
 def open_log(

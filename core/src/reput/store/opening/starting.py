@@ -20,7 +20,6 @@ from reput.dispatch.running.workers import Workers
 from reput.dispatch.status import live_state, recorded_state
 from reput.dispatch.trimming import Trimming
 from reput.files.names import OWN_DIRECTORY
-from reput.log.recovery.notes import LogHead
 from reput.log.writing.feeding import Feeding
 from reput.log.writing.queueoffsets import QueueFloors, count_queue_offsets, skip_lost_offsets
 from reput.store.access import OpenParts, StoreAccessPoint
@@ -111,7 +110,7 @@ def start_writing(
         _make_ready(opener, queue_offsets)
         return queue_offsets
 
-    head = LogHead.of(request.root, request.disk)
+    head = locked.head
     if settings.master is None:
         log.start_writing(ready(plugins))
     else:

@@ -10,7 +10,7 @@ import os
 from typing import TYPE_CHECKING, Self
 
 from reput.files import FilePool, MappedFileQueue, file_name, system_clock
-from reput.log import LogNote, LogReader, Tail, Writer, load_checked
+from reput.log import CheckedNote, LogNote, LogReader, Tail, Writer
 from reput_arrow.logs.arrowdisk import LocalDisk, disk_of
 from reput_offline import Traces, look
 
@@ -54,7 +54,7 @@ class OpenLog(LogReader):
         self._root = os.path.dirname(directory) if isinstance(disk, LocalDisk) else ""
         self._traces: Traces | None = None
         # Without a look at the lock, which not every file system has: up to what was flushed.
-        checked = load_checked(os.path.dirname(directory), disk, reput_wrote_last=False)
+        checked = CheckedNote(os.path.dirname(directory), disk).load(reput_wrote_last=False)
         tail = Tail(files, self._writer, disk)
         super().__init__(files, _WINDOW_SIZE, tail=tail, checked=checked)
         self._is_closed = LogNote.of(os.path.dirname(directory), disk).closed() is not None

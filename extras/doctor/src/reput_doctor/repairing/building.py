@@ -19,13 +19,13 @@ from reput.errors import ReputError
 from reput.files import OWN_DIRECTORY, Disk, FilePool, MappedFileQueue, file_name, is_file_name
 from reput.log import (
     LOG_SECTION,
+    CheckedNote,
     Checkpoint,
     LogEnd,
     LogHead,
     LogNote,
     LogReader,
     QueueFloors,
-    save_checked,
 )
 from reput.plugin import PluginHooks
 from reput.storefiles import UNFINISHED, Manifest
@@ -180,7 +180,7 @@ def _write_notes(plan: Plan, root: str, disk: Disk) -> None:
     time = found.last_store_timestamp
     Checkpoint(time, time, 0).save(os.path.join(root, "checkpoint"), disk)
     LogHead.of(root, disk).note(found.start_offset)
-    save_checked(plan.checked, root, disk)
+    CheckedNote(root, disk).save(plan.checked)
     if plan.queue_floors:
         QueueFloors(root, disk, writable=True).keep(plan.queue_floors)
     usable = plan.plugins

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Final
 from reput.errors import UnsafePathError
 from reput.files import OWN_DIRECTORY, system_clock
 from reput.log import (
+    CheckedNote,
     Checkpoint,
     LogNote,
     LossLedger,
     ProgressFile,
     QueueFloors,
-    is_checked_note_sound,
 )
 from reput_doctor.repairing.logfiles import Notice
 
@@ -80,7 +80,7 @@ def _problems(traces: Traces, end_offset: int) -> Iterator[tuple[str, str, str]]
     if ledger.damaged_count:
         text = f"{ledger.damaged_count} of its lines cannot be read; the others are taken over"
         yield "reput.ledger", f"{OWN_DIRECTORY}/losses.jsonl", text
-    if not is_checked_note_sound(root, disk):
+    if CheckedNote(root, disk).noted is None:
         text = "it is damaged, so records that have lost their checksum are not noticed"
         yield "reput.record-crc", f"{OWN_DIRECTORY}/record-crc.json", text
     floors: list[str] = []

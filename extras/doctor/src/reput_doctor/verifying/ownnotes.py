@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Final
 from reput.errors import CorruptFileError
 from reput.files import OWN_DIRECTORY, system_clock
 from reput.log import (
+    CheckedNote,
     LossLedger,
     ProgressFile,
     QueueFloors,
     fingerprint_of,
-    is_checked_note_sound,
 )
 from reput_doctor.findings import Findings, Severity, finding_of_file
 
@@ -209,7 +209,7 @@ def _check_checked(traces: Traces, findings: Findings) -> int:
     file = f"{OWN_DIRECTORY}/record-crc.json"
     if not traces.disk.exists(os.path.join(traces.root, file)):
         return 0
-    if not is_checked_note_sound(traces.root, traces.disk):
+    if CheckedNote(traces.root, traces.disk).noted is None:
         findings.add(
             finding_of_file(
                 Severity.DAMAGE, "reput.record-crc", "reput", file,

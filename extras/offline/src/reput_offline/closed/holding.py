@@ -24,12 +24,12 @@ from reput.errors import (
 from reput.files import OWN_DIRECTORY, Disk, FilePool, MappedFileQueue, system_clock
 from reput.log import (
     LOG_SECTION,
+    CheckedNote,
     LogEnd,
     LogNote,
     LogReader,
     Progress,
     fingerprint_of,
-    save_checked,
 )
 from reput.record.layout import BLANK_MAGIC, SIZE_AND_MAGIC
 from reput.storefiles import Phase, path_argument, refuse_unfinished
@@ -238,7 +238,7 @@ class ClosedStore(Traces):
         checked = self.checked_ranges
         if checked.covers(end):
             # Nobody knows whether the records of these files have checksums of their own.
-            save_checked(checked.until(end), self.root, self.disk)
+            CheckedNote(self.root, self.disk).save(checked.until(end))
         with self._files() as files:
             disk.make_directory(os.path.join(own, "progress"), durable=True)
             disk.make_directory(files.directory, durable=True)

@@ -11,7 +11,7 @@ import attrs
 
 from reput.errors import PluginError
 from reput.files import OWN_DIRECTORY, Disk, is_safe_name
-from reput.log import Checkpoint, LogNote, ProgressFile, load_checked
+from reput.log import CheckedNote, Checkpoint, LogNote, ProgressFile
 from reput.plugin import PluginSet, installed
 from reput.storefiles import (
     AbortFile,
@@ -118,7 +118,7 @@ class Traces:
     @property
     def checked_ranges(self) -> CheckedRanges:
         """Ranges of the log in which each record has a checksum of its own (`record_crc`)."""
-        return load_checked(self.root, self.disk, reput_wrote_last=self.reput_wrote_last)
+        return CheckedNote(self.root, self.disk).load(reput_wrote_last=self.reput_wrote_last)
 
     @property
     def writer_pid(self) -> int | None:

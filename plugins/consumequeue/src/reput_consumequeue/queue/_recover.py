@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING
 from reput_consumequeue.layout import PRE_BLANK_SIZE, UNIT_DTYPE, valid_count
 
 if TYPE_CHECKING:
+    import numpy as np
+
+    from reput_consumequeue._files import Units
     from reput_consumequeue.queue._queue import ConsumeQueue
 
 __all__ = ["correct_min_offset", "extend", "first_beyond", "recover", "truncate"]
@@ -39,14 +42,17 @@ def recover(queue: ConsumeQueue, *, clean: bool, known_offset: int | None = None
         queue.max_offset, queue.max_physical_offset = 0, -1
         return
     start = bases[-1] if clean else _first_doubtful(queue, known_offset)
-    end = start
+    end, page = start, None
     for base in bases[bases.index(start) :]:
-        count = _end_by_halving(queue, base) if clean else _end_by_reading(queue, base)
+        page = files.read(base, _FIRST_CHUNK)
+        if base == queue.min_offset and valid_count(page[:1]) and not _is_pre_blank(page[0]):
+            queue.min_physical_offset = int(page["physical_offset"][0])
+        count = _end_by_halving(queue, base, page) if clean else _end_by_reading(queue, base, page)
         end = base + count
         if count < files.per_file:
             break
     queue.max_offset = end
-    queue.max_physical_offset = _end_of_record(queue, end - 1)
+    queue.max_physical_offset = _end_of_record(queue, end - 1, page, base)
     if files.shared.writable and (not clean or end < bases[-1]):
         files.clear_from(end)
 
@@ -63,21 +69,19 @@ def _first_doubtful(queue: ConsumeQueue, known_offset: int | None) -> int:
     return bases[index]
 
 
-def _end_by_reading(queue: ConsumeQueue, base: int) -> int:
+def _end_by_reading(queue: ConsumeQueue, base: int, units: Units) -> int:
     units_per_file = queue.files.per_file
     done, chunk = 0, _FIRST_CHUNK
-    while done < units_per_file:
-        units = queue.files.read(base + done, min(chunk, units_per_file - done))
+    while True:
         count = valid_count(units)
         done += count
-        if count < len(units) or len(units) == 0:
-            break
+        if count < len(units) or len(units) == 0 or done >= units_per_file:
+            return done
         chunk = min(chunk * 8, _CHUNK)
-    return done
+        units = queue.files.read(base + done, min(chunk, units_per_file - done))
 
 
-def _end_by_halving(queue: ConsumeQueue, base: int) -> int:
-    page = queue.files.read(base, _FIRST_CHUNK)
+def _end_by_halving(queue: ConsumeQueue, base: int, page: Units) -> int:
     low, high = valid_count(page), queue.files.per_file
     if low < len(page):
         return low
@@ -91,9 +95,15 @@ def _end_by_halving(queue: ConsumeQueue, base: int) -> int:
     return low
 
 
-def _end_of_record(queue: ConsumeQueue, unit: int) -> int:
-    """Return the physical offset after the record that ``unit`` points to; -1 without one."""
-    place = queue.files.read_place(unit) if unit >= queue.min_offset else None
+def _end_of_record(queue: ConsumeQueue, unit: int, page: Units | None = None, base: int = 0) -> int:
+    """Return the physical offset after the record that ``unit`` points to; -1 without one.
+
+    The unit need not be read if it is one of ``page``, which begins at ``base``.
+    """
+    if page is not None and base <= unit < base + len(page):
+        place: tuple[int, int] | None = page[unit - base].item()[:2]
+    else:
+        place = queue.files.read_place(unit) if unit >= queue.min_offset else None
     if place is None or place[1] == PRE_BLANK_SIZE:
         return -1
     return sum(place)
@@ -105,6 +115,8 @@ def truncate(queue: ConsumeQueue, max_physical_offset: int) -> None:
         return
     low = first_beyond(queue, max_physical_offset)
     queue.max_offset = low
+    if low == queue.min_offset:
+        queue.min_physical_offset = -1  # its next first unit is another one
     queue.max_physical_offset = _end_of_record(queue, low - 1)
     if queue.files.shared.writable:
         queue.files.clear_from(low)
@@ -157,6 +169,10 @@ def correct_min_offset(queue: ConsumeQueue, min_physical_offset: int) -> None:
     queue.min_offset = low
     # Later units point above the log's beginning in any case.
     queue.min_physical_offset = min_physical_offset
+
+
+def _is_pre_blank(unit: np.void) -> bool:
+    return int(unit["size"]) == PRE_BLANK_SIZE
 
 
 def _readable(place: tuple[int, int] | None, min_physical_offset: int) -> bool:
