@@ -1,7 +1,7 @@
 """Records: bytes as RocketMQ lays them out, and the messages and columns that they hold.
 
 This package encodes messages to records and decodes records to messages and columns. It must not
-know where records are kept: no file, no path, no position but those that callers pass.
+know where records are kept: no file, no path, no position that a caller does not pass.
 `reput.record.layout` is public, too: its constants are the format.
 """
 

@@ -1,16 +1,15 @@
-"""`DispatchBatch`: messages of the log as columns, as every plugin is given them.
+"""`DispatchBatch`: messages of the log as columns, as every plugin gets them.
 
-Columns are native numpy arrays of one length; row ``i`` is the same record in all of them. Number
-columns are cut out of the records' headers when first asked for; text stays in the window and is
-located when asked for. A batch, and every view of its memory, is valid until the hook that received
-it returns: the window's memory is used again for the next batch.
+Columns are native numpy arrays of one length; row ``i`` is the same record in all of them. They are
+made when first asked for; text stays in the window. A batch, and every view of its memory, is valid
+until the hook that received it returns: the next batch uses the window's memory again.
 """
 
 from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import attrs
 import numpy as np
@@ -30,7 +29,7 @@ _ASKED_MAX = 64
 
 
 class CorruptionKind(enum.Enum):
-    """What was wrong with the bytes at which a decode stopped."""
+    """The fault of the bytes at which a decode stopped."""
 
     BAD_MAGIC = "neither a record nor a blank begins here"
     BAD_SIZE = "the record's size is impossible"
@@ -57,6 +56,16 @@ class Corruption:
         return f"physical offset {self.physical_offset}: {self.reason.value} ({self.detail})"
 
 
+def _int32(name: str, doc: str) -> npt.NDArray[np.int32]:
+    made = property(lambda batch: batch.column(name), doc=f"``(n,)`` int32: {doc}")
+    return cast("npt.NDArray[np.int32]", made)
+
+
+def _int64(name: str, doc: str) -> npt.NDArray[np.int64]:
+    made = property(lambda batch: batch.column(name), doc=f"``(n,)`` int64: {doc}")
+    return cast("npt.NDArray[np.int64]", made)
+
+
 @attrs.define(eq=False, kw_only=True, repr=False)
 class DispatchBatch:
     """Columns over ``n`` records, in commit-log order; read-only."""
@@ -71,22 +80,22 @@ class DispatchBatch:
     size: npt.NDArray[np.int64]
     """``(n,)``, bytes of each record."""
     _header: npt.NDArray[np.void]
-    """``(n,)`` of `HEADER_DTYPE`: big-endian, as they were cut out."""
+    """``(n,)`` of `HEADER_DTYPE`."""
     _parts: Mapping[str, npt.NDArray[np.int64]]
-    """Where body, topic and properties stand."""
+    """Start and size of body, topic and properties, by name."""
     topic_code: npt.NDArray[np.int32]
     """``(n,)``, index of each record's topic in `topics`."""
     topics: tuple[str, ...]
-    """Names of topics, among them all that occur."""
+    """Names of topics; more than occur here."""
     end_offset: int
     """Physical offset at which the next batch begins: the end of the last record, or the start of
     the next file if a blank followed the record."""
     finding: Corruption | None = None
     """The corruption at which decoding ended early, or None."""
     _columns: dict[str, Any] = attrs.field(factory=dict)
-    """What was made or added, by name."""
+    """Columns that were made or added, by name."""
     _asked: set[str] = attrs.field(factory=set)
-    """Names of what was made; one for a batch and its parts."""
+    """Names of columns that were made; one set for a batch and its parts."""
 
     def __attrs_post_init__(self) -> None:
         # All plugins are given the same batch, so none may write into it.
@@ -135,14 +144,11 @@ class DispatchBatch:
         return value
 
     def asked(self) -> tuple[str, ...]:
-        """Return the names of what was made on request, for `make` of another batch.
-
-        What its parts, and batches with further columns, were asked for is among it.
-        """
+        """Return the names of columns made on request, also of its parts; for another `make`."""
         return tuple(self._asked)
 
     def make(self, asked: Iterable[str]) -> None:
-        """Make what another batch was asked for, ahead of a request."""
+        """Make columns that another batch was asked for, ahead of a request."""
         for key in asked:
             if key.startswith(_TEXT):
                 self.text(key.removeprefix(_TEXT))
@@ -153,40 +159,15 @@ class DispatchBatch:
         """Whether the column ``name`` was asked for before, or added by a plugin."""
         return name in self._columns
 
-    @property
-    def physical_offset(self) -> npt.NDArray[np.int64]:
-        """``(n,)`` int64: where each record begins in the log (its position, not its field)."""
-        return self.column("physical_offset")
-
-    @property
-    def queue_id(self) -> npt.NDArray[np.int32]:
-        """``(n,)`` int32."""
-        return self.column("queue_id")
-
-    @property
-    def queue_offset(self) -> npt.NDArray[np.int64]:
-        """``(n,)`` int64: ordinal of each message in its queue."""
-        return self.column("queue_offset")
-
-    @property
-    def sys_flag(self) -> npt.NDArray[np.int32]:
-        """``(n,)`` int32: bits of ``reput.record.layout``."""
-        return self.column("sys_flag")
-
-    @property
-    def store_timestamp(self) -> npt.NDArray[np.int64]:
-        """``(n,)`` int64, ms."""
-        return self.column("store_timestamp")
-
-    @property
-    def born_timestamp(self) -> npt.NDArray[np.int64]:
-        """``(n,)`` int64, ms."""
-        return self.column("born_timestamp")
-
-    @property
-    def tags_code(self) -> npt.NDArray[np.int64]:
-        """``(n,)`` int64: hash of the tags, 0 without tags; a plugin may replace this column."""
-        return self.column("tags_code")
+    physical_offset = _int64("physical_offset", "where each record begins in the log.")
+    queue_id = _int32("queue_id", "the queue of the topic.")
+    queue_offset = _int64("queue_offset", "ordinal of each message in its queue.")
+    sys_flag = _int32("sys_flag", "bits of ``reput.record.layout``.")
+    store_timestamp = _int64("store_timestamp", "ms.")
+    born_timestamp = _int64("born_timestamp", "ms.")
+    tags_code = _int64(
+        "tags_code", "hash of the tags, 0 without; a plugin may replace this column."
+    )
 
     @property
     def transaction(self) -> npt.NDArray[np.int32]:
@@ -281,10 +262,9 @@ class DispatchBatch:
         )
 
     def stand_at(self, physical_offset: npt.NDArray[np.int64]) -> None:
-        """State where each record is in the log; for a batch of records that were moved together.
+        """State where each record is in the log: ``(n,)`` int64, not copied.
 
-        Args:
-            physical_offset: ``(n,)`` int64; it is not copied.
+        For a batch of records that were moved together.
         """
         physical_offset.flags.writeable = False
         self._columns["physical_offset"] = physical_offset
@@ -334,8 +314,7 @@ _SIGN = 0x80000000
 def queue_keys(topic_code: npt.NDArray[Any], queue_id: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
     """Return ``(n,)`` int64, one number for each queue, so that sorting them groups by queue.
 
-    The topic's code is in the upper 32 bits, the queue id in the lower. No checksum covers a queue
-    id, so damage can make it negative, which must not change the topic's half.
+    The topic's code is in the upper 32 bits, the queue id, which damage can make negative, below.
     """
     keys: npt.NDArray[np.int64] = topic_code.astype(np.int64) << 32
     keys |= queue_id.astype(np.int64) & _LOW

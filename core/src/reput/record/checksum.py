@@ -1,7 +1,6 @@
 """CRC-32 by the fastest implementation that is installed, whole-record checksums, and torn texts.
 
-The CRC-32 of the ``zlib-ng`` distribution (extra ``reput[fast]``) takes a quarter of zlib's time
-for a body of 1 KiB, and a twentieth for large bodies. The values are the same.
+The CRC-32 of ``zlib-ng`` (extra ``reput[fast]``) takes a quarter of zlib's time for 1 KiB.
 """
 
 from __future__ import annotations
@@ -29,8 +28,7 @@ def record_crc_matches(record: bytes, properties_size: int, *, required: bool = 
     """Whether the whole-record checksum of ``record`` is right; or absent, if not ``required``.
 
     Source: RocketMQ ``MessageDecoder`` (``enabledAppendPropCRC``): the last 20 bytes of the
-    properties are the name, 0x01, ten digits with the lowest first, 0x02; the checksum covers all
-    bytes before these.
+    properties are the name, 0x01, ten digits with the lowest first, 0x02.
     """
     reserved = record[-CRC_PROPERTY_SIZE:]
     if properties_size < len(reserved) or not reserved.startswith(CRC_PROPERTY_NAME):
@@ -45,8 +43,7 @@ def looks_torn(text: bytes) -> str | None:
     """Return why recovery takes ``text`` for a property text that a power cut tore; None if not.
 
     No checksum covers topic and properties, unless the store writes `record_crc`. An unwritten
-    sector reads as zeros: one that begins inside a property text was lost. So that this holds, a
-    reput writer refuses property texts that look torn.
+    sector reads as zeros. A reput writer refuses property texts that look torn.
     """
     if text.endswith(b"\0"):
         return "the text ends in a zero byte"

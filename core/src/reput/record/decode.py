@@ -1,14 +1,11 @@
 """Bytes to columns: `Decoder` turns a window of the log into a `DispatchBatch`.
 
-The decoder finds where records begin, cuts their headers into columns, and checks every length
-before it follows it. It never raises because of the bytes: it returns the records before the first
-bad one, with a `Corruption` that describes the bad one.
+The decoder checks every length before it follows it. It never raises because of the bytes: it
+returns the records before the first bad one, with a `Corruption` that describes the bad one.
 
-How record borders are found. Every position with a record's magic number is a candidate; the
-records are the chain of candidates in which each record's size leads to the next, beginning at the
-window's first byte. If no body contains the magic, all candidates are the chain, which one
-comparison of two columns proves. Otherwise the chain is walked, from one record to the next, as it
-always is for large records, and for the few of a small window.
+How record borders are found. Every position with a record's magic number is a candidate. If no body
+contains the magic, each candidate's size leads to the next one, which one comparison of two columns
+proves. Otherwise, and for large or few records, the decoder walks from one record to the next.
 
 Source: RocketMQ ``CommitLog#checkMessageAndReturnSize``. Different on purpose: a record must say
 its own physical offset (switch ``check_offset``), as RocketMQ accepts stale records that line up.
@@ -41,6 +38,7 @@ from reput.record.layout import (
     RECORD_MIN_SIZE,
     SIZE_AND_MAGIC,
     STORE_HOST_V6,
+    VALUE_END,
 )
 from reput.record.text.gather import fixed_rows, words_at
 from reput.record.text.topics import TopicTable, topic_table
@@ -59,7 +57,6 @@ _WALK_WITHIN = 8 << 10
 _MAGIC_BYTES = MAGIC_V1.to_bytes(4, "big")
 _BE_U4 = np.dtype(">u4")
 _BE_I2 = np.dtype(">i2")
-_PROPERTY_END = 2  # the byte that ends each property
 _HOST_ARRIVAL = BORN_HOST_POSITION + HOST_SIZE  # store timestamp of a record with IPv4 birth
 
 
@@ -67,13 +64,13 @@ class End:
     """What follows the last record of a window."""
 
     WINDOW = "window"
-    """The window's end, perhaps after a part of a record, which the next window shows whole."""
+    """The window's end, perhaps after a part of a record."""
     BLANK = "blank"
-    """A blank record: the file is closed, the log continues in the next one."""
+    """A blank record: the log continues in the next file."""
     EMPTY = "empty"
-    """Zeros: space not written yet."""
+    """Zeros: unwritten space."""
     BAD = "bad"
-    """A corruption, which is the batch's ``finding``."""
+    """A corruption, the batch's ``finding``."""
 
 
 @attrs.frozen
@@ -95,10 +92,7 @@ class _Borders(NamedTuple):
 
 @attrs.define(eq=False)
 class Decoder:
-    """Decodes windows, and remembers the topics that occurred.
-
-    Not thread-safe: one decoder per reading thread.
-    """
+    """Decodes windows, and remembers their topics. Not thread-safe."""
 
     check_crc: bool = False
     """Verify every body's checksum; an empty body has none."""
@@ -110,8 +104,7 @@ class Decoder:
     """Whether a record without that checksum is damaged; together with `check_record_crc`."""
     topics: TopicTable = attrs.field(factory=topic_table)
     _walks: bool = False
-    """Whether the last window's records were so large that walking from one to the next is cheaper
-    than searching all bytes."""
+    """Whether the last window's records were so large that a walk is cheaper than a search."""
 
     def decode(
         self, window: npt.NDArray[np.uint8], base_offset: int, file_end: int | None = None
@@ -121,8 +114,8 @@ class Decoder:
         Args:
             window: ``(w,)`` uint8, contiguous; the batch refers to its memory.
             base_offset: physical offset of ``window[0]``.
-            file_end: physical offset at which the file ends, if the caller knows it: a blank must
-                end there, and a record that ends after it is corrupt.
+            file_end: physical offset at which the file ends, if known: a blank must end there, and
+                a record that ends after it is corrupt.
 
         Returns:
             The batch of all whole, valid records from the start of the window on.
@@ -184,7 +177,7 @@ _FINDINGS = {
         "it has no checksum property, which every record of this part of the log has",
     ),
 }
-"""What may be wrong with a record, by number: kind, and detail, which may name its own offset."""
+"""Faults of a record by number: kind, and detail, which may name the record's own offset."""
 
 
 @kernel
@@ -201,18 +194,17 @@ def cut_window(
     Args:
         window: ``(w,)`` uint8, contiguous.
         base_offset: physical offset of its first byte.
-        check_offset: see `Decoder`, as for the two that follow.
-        check_crc: likewise.
-        check_record_crc: likewise.
+        check_offset: see `Decoder`.
+        check_crc: see `Decoder`.
+        check_record_crc: see `Decoder`.
         walks: how to look for borders, which changes no answer.
 
     Returns:
-        Start and size, ``(n,)`` int64; the headers, ``(88 n,)`` uint8, as `HEADER_DTYPE` has them
-        for IPv4 hosts; by name some or none of their numbers, ``(n,)`` in the machine's byte order,
-        if the engine has them at hand; start and size of body, topic and properties by name,
-        ``(n,)`` int64; the position in the window after the last record; the number in `_FINDINGS`
-        of what is wrong with the record there, 0 if there is none or it is cut; and the physical
-        offset that this record states.
+        Start and size, ``(n,)`` int64; the headers, ``(88 n,)`` uint8 of `HEADER_DTYPE`, as if all
+        hosts were IPv4; by name some or none of their numbers, ``(n,)`` in native byte order; start
+        and size of body, topic and properties by name, ``(n,)`` int64; the position after the last
+        record; the fault of the record there by its number in `_FINDINGS`, 0 if there is no fault
+        or no whole record; and the physical offset that this record states.
     """
     few = walks or len(window) <= _WALK_WITHIN
     borders = _walk_bytes(window) if few else _find_borders(window)
@@ -257,7 +249,7 @@ def _find_borders(window: npt.NDArray[np.uint8]) -> _Borders:
     ends = starts + sizes
     is_chain = len(starts) > 0 and starts[0] == 0 and int(sizes.min()) >= RECORD_MIN_SIZE
     if not is_chain or not np.array_equal(ends[:-1], starts[1:]):
-        return _walk_bytes(window)  # a body holds the magic, or the first bytes are no record
+        return _walk_bytes(window)  # a body holds the magic, or no record begins the window
     if ends[-1] > len(window):  # the last one is cut by the window's end
         starts, sizes = starts[:-1], sizes[:-1]
     return _Borders(starts, sizes, int(ends[len(starts) - 1]) if len(starts) else 0)
@@ -345,12 +337,11 @@ def _cut_headers(
     sys_flag = header["sys_flag"]
     long_hosts = (sys_flag & (BORN_HOST_V6 | STORE_HOST_V6)) != 0
     if long_hosts.any():
-        # An IPv6 host moves the fields after it: cut those rows again, at the moved positions.
+        # An IPv6 host moves the fields after it.
         rows = np.flatnonzero(long_hosts)
         born_extra = np.where(sys_flag[rows] & BORN_HOST_V6, HOST_EXTRA_V6, 0)
         store_extra = np.where(sys_flag[rows] & STORE_HOST_V6, HOST_EXTRA_V6, 0)
-        # A record may be too short for the hosts that its flags claim. It fails the length check
-        # later; here the position is only kept inside the window.
+        # A record that is too short for its hosts fails the length check later.
         time_at = np.minimum(start[rows] + _HOST_ARRIVAL + born_extra, len(window) - 8)
         rest_at = start[rows] + HEADER_SIZE - AFTER_STORE_HOST_DTYPE.itemsize
         rest_at = np.minimum(rest_at + born_extra + store_extra, len(window) - 16)
@@ -364,9 +355,9 @@ def _cut_headers(
 def _cut_parts(
     window: npt.NDArray[np.uint8], borders: _Borders, header: npt.NDArray[np.void]
 ) -> tuple[dict[str, npt.NDArray[np.int64]], npt.NDArray[np.bool_]]:
-    """Return where body, topic and properties of each record stand, and which rows are consistent.
+    """Return start and size of body, topic and properties, and which rows are consistent.
 
-    A length is read only if the lengths before it leave room for it; otherwise it counts as zero.
+    A length is read only if the lengths before it leave space for it; otherwise it counts as zero.
     """
     start, size = borders.start, borders.size
     sys_flag = header["sys_flag"].astype(np.int32)
@@ -415,8 +406,7 @@ def _wrong_crc(
 ) -> int:
     """Return the first of ``count`` rows whose body does not match its checksum, -1 if all match.
 
-    Makes one call per message: no library computes a CRC over many short texts at once, and zlib's
-    takes 0.1 to 0.2 microseconds for a body of 100 bytes.
+    One call per message: no library computes a CRC over many short texts at once.
     """
     view = window.data
     starts = parts["body_start"][:count].tolist()
@@ -436,13 +426,13 @@ def _first_without_crc(
 ) -> int:
     """Return the first row without a checksum property, the number of rows if each has one.
 
-    A record that is too small for a topic and the property is a filler, which replaces lost bytes.
+    A record that is too small for a topic and the property is a filler.
     """
     name = np.frombuffer(CRC_PROPERTY_NAME, np.uint8)
     lacks = size >= RECORD_MIN_SIZE + CRC_PROPERTY_SIZE
     rows = np.flatnonzero(parts["properties_size"] >= CRC_PROPERTY_SIZE)
     end = (start + size)[rows]
     at = end[:, np.newaxis] - CRC_PROPERTY_SIZE + np.arange(len(name))
-    # No checksum covers the property itself: its digits are compared, name and end are asked here.
-    lacks[rows[(window[at] == name).all(axis=1) & (window[end - 1] == _PROPERTY_END)]] = False
+    # No checksum covers the property's own name and end.
+    lacks[rows[(window[at] == name).all(axis=1) & (window[end - 1] == VALUE_END)]] = False
     return int(lacks.argmax()) if lacks.any() else len(start)

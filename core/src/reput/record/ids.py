@@ -14,8 +14,7 @@ from reput.record.messages.plain import plain_integer, plain_text, shown
 
 __all__ = ["offset_message_id", "pack_host", "packed_host", "parse_message_id"]
 
-_PAIR = 2
-_ID_SIZES = (HOST_SIZE + 8, HOST_SIZE_V6 + 8)  # bytes; two hex digits each
+_ID_SIZES = (HOST_SIZE + 8, HOST_SIZE_V6 + 8)  # bytes
 
 
 @lru_cache(maxsize=4096)
@@ -42,7 +41,7 @@ def packed_host(field: str, host: object) -> bytes:
     Raises:
         MessageIllegalError: ``host`` is not a pair of an address as text and a port.
     """
-    if not (isinstance(host, Sequence) and len(host) == _PAIR and isinstance(host[0], str)):
+    if not (isinstance(host, Sequence) and len(host) == 2 and isinstance(host[0], str)):
         raise MessageIllegalError(field, shown(host), None, "(address, port) expected")
     return pack_host(plain_text(field, host[0]), plain_integer(field, host[1]))
 

@@ -1,8 +1,7 @@
-"""Bodies that a producer compressed, as the bytes that it was given.
+"""Unpacks bodies that a producer compressed.
 
-The store neither compresses nor decompresses: clients compress bodies of 4,096 bytes and more, and
-say in the system flag by which algorithm. zlib comes with Python; LZ4 and ZSTD need the extra
-``reput[compression]``, and ZSTD comes with Python 3.14.
+Clients compress bodies of 4,096 bytes and more, and name the algorithm in the system flag. LZ4 and
+ZSTD need the extra ``reput[compression]``; ZSTD comes with Python 3.14.
 
 Source: RocketMQ ``MessageSysFlag`` (bits 0 and 8 to 10), ``CompressorFactory``: a zlib stream, an
 LZ4 frame, a ZSTD frame. Differs from it in that the size of the result is bounded.
@@ -20,26 +19,22 @@ from reput.record.layout import COMPRESSED, COMPRESSION_MASK
 __all__ = ["UNPACKED_SIZE_MAX", "compression_name", "unpack_body"]
 
 UNPACKED_SIZE_MAX: Final = 64 << 20
-"""Bytes of the largest body that is unpacked unless the caller says otherwise: twice what any store
-takes as a body. A few compressed bytes can stand for gigabytes."""
+"""Bytes of the largest unpacked body, unless the caller gives another limit. A few compressed bytes
+can stand for gigabytes."""
 
 _ZLIB, _LZ4, _ZSTD, _ZLIB_OF_5 = 0, 0x100, 0x200, 0x300
 _NAMES: Final = {_ZLIB: "zlib", _LZ4: "lz4", _ZSTD: "zstd", _ZLIB_OF_5: "zlib"}
 
 
 def compression_name(sys_flag: int) -> str | None:
-    """Return ``"zlib"``, ``"lz4"``, ``"zstd"`` or ``"unknown"``; None for a body as it was given.
-
-    Args:
-        sys_flag: the system flag of the record.
-    """
+    """Return ``"zlib"``, ``"lz4"``, ``"zstd"`` or ``"unknown"``; None for a plain body."""
     if not sys_flag & COMPRESSED:
         return None
     return _NAMES.get(sys_flag & COMPRESSION_MASK, "unknown")
 
 
 def unpack_body(body: bytes, sys_flag: int, limit: int = UNPACKED_SIZE_MAX) -> bytes:
-    """Return a body as its producer was given it, before it was compressed.
+    """Return a body before its producer compressed it.
 
     Args:
         body: the body as stored.

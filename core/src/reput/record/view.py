@@ -1,13 +1,9 @@
-"""`MessageView`: a stored message as a lazy view of its record.
-
-Fields are parsed when they are asked for. A view holds one copy of the record's bytes and outlives
-the store that it came from.
-"""
+"""`MessageView`: a stored message as a view of its record, parsed when a field is asked for."""
 
 from __future__ import annotations
 
 import ipaddress
-from typing import Any
+from typing import Any, cast
 
 from reput.engine import compiled
 from reput.errors import CorruptFileError
@@ -48,14 +44,22 @@ def host_of(packed: bytes) -> Host:
     return str(ipaddress.ip_address(packed[:-4])), _from_bytes(packed[-4:], "big", signed=True)
 
 
+def _number(place: int, doc: str) -> int:
+    """Return a property of `MessageView`: the number at ``place`` of the record's header."""
+
+    def get(view: MessageView) -> int:
+        return view._head[place]  # type: ignore[no-any-return]
+
+    return cast("int", property(get, doc=doc))
+
+
 @compiled
 class MessageView:
-    """One stored message.
+    """One stored message. It has a copy of the record's bytes, and outlives its store.
 
     Args:
         record: the record's bytes.
-        physical_offset: where the record is in the log; the offset that it states when left
-            out.
+        physical_offset: where the record is in the log; None for the offset that it states.
 
     Raises:
         CorruptFileError: ``record`` is not a whole record.
@@ -72,7 +76,7 @@ class MessageView:
 
     def __init__(self, record: bytes, physical_offset: int | None = None) -> None:
         if len(record) < RECORD_MIN_SIZE:
-            raise _corrupt(physical_offset, f"{len(record)} bytes are no record")
+            raise _corrupt(physical_offset, f"{len(record)} bytes are not a record")
         head = HEADER.unpack_from(record)
         self.record = record
         self.physical_offset = head[6] if physical_offset is None else physical_offset
@@ -89,7 +93,7 @@ class MessageView:
     def checked(
         cls, record: bytes, physical_offset: int, places: tuple[int, int, int, int]
     ) -> MessageView:
-        """Return a view of a record whose header and lengths were found right by the caller."""
+        """Return a view of a record whose header and lengths the caller has checked."""
         view: MessageView = _new(cls)
         view.record = record
         view.physical_offset = physical_offset
@@ -97,7 +101,7 @@ class MessageView:
         return view
 
     def __getattr__(self, name: str) -> Any:
-        # Called for a slot that is not filled yet: what most readers do not need is found late.
+        # Called for a slot that is not filled yet: most readers do not need all of them.
         value: Any
         if name == "_head":
             value = _head_of(self.record)
@@ -134,45 +138,18 @@ class MessageView:
         """Bytes of the whole record."""
         return len(self.record)
 
-    @property
-    def queue_id(self) -> int:
-        """The queue of the topic."""
-        return self._head[3]  # type: ignore[no-any-return]
-
-    @property
-    def queue_offset(self) -> int:
-        """Ordinal of the message in its queue."""
-        return self._head[5]  # type: ignore[no-any-return]
-
-    @property
-    def stated_offset(self) -> int:
-        """The physical offset that the record itself states."""
-        return self._head[6]  # type: ignore[no-any-return]
-
-    @property
-    def sys_flag(self) -> int:
-        """Compression, transaction and host bits."""
-        return self._head[7]  # type: ignore[no-any-return]
-
-    @property
-    def body_crc(self) -> int:
-        """CRC-32 & 0x7FFFFFFF that the record states for its body."""
-        return self._head[2]  # type: ignore[no-any-return]
-
-    @property
-    def flag(self) -> int:
-        """32 bits of the application."""
-        return self._head[4]  # type: ignore[no-any-return]
-
-    @property
-    def born_timestamp(self) -> int:
-        """When the producer made the message, ms since the epoch."""
-        return self._head[8]  # type: ignore[no-any-return]
-
-    @property
-    def store_timestamp(self) -> int:
-        """When the message was appended to the log, ms since the epoch."""
-        return self._head[10]  # type: ignore[no-any-return]
+    queue_id = _number(3, "The queue of the topic.")
+    queue_offset = _number(5, "Ordinal of the message in its queue.")
+    stated_offset = _number(6, "The physical offset that the record itself states.")
+    sys_flag = _number(7, "Compression, transaction and host bits.")
+    body_crc = _number(2, "CRC-32 & 0x7FFFFFFF that the record states for its body.")
+    flag = _number(4, "32 bits of the application.")
+    born_timestamp = _number(8, "When the producer made the message, ms since the epoch.")
+    store_timestamp = _number(10, "When the message was appended to the log, ms since the epoch.")
+    reconsume_times = _number(12, "How often consumers have sent the message back.")
+    prepared_transaction_offset = _number(
+        13, "Physical offset of the half message that a commit or rollback belongs to."
+    )
 
     @property
     def born_host(self) -> Host:
@@ -185,16 +162,6 @@ class MessageView:
         return host_of(_head_of(self.record)[11])
 
     @property
-    def reconsume_times(self) -> int:
-        """How often consumers have sent the message back."""
-        return self._head[12]  # type: ignore[no-any-return]
-
-    @property
-    def prepared_transaction_offset(self) -> int:
-        """Physical offset of the half message that a commit or rollback belongs to."""
-        return self._head[13]  # type: ignore[no-any-return]
-
-    @property
     def transaction(self) -> int:
         """The transaction bits of `sys_flag`."""
         return self.sys_flag & TRANSACTION_MASK
@@ -203,8 +170,7 @@ class MessageView:
     def compression(self) -> str | None:
         """Name of the algorithm by which the producer compressed the body; None if it did not.
 
-        The store neither compresses nor decompresses; `body` is as the producer sent it, and
-        `reput.record.unpack_body` is what the producer was given.
+        The store keeps the body as the producer sent it; `reput.record.unpack_body` unpacks it.
         """
         return compression_name(self.sys_flag)
 
@@ -216,7 +182,7 @@ class MessageView:
     # ------------------------------------------------------------------ parts
 
     def places(self) -> tuple[int, int, int, int]:
-        """Return the positions of body, topic name (start and end) and properties in the record.
+        """Return where body, topic name (start and end) and properties stand in the record.
 
         Raises:
             CorruptFileError: a length inside the record leads out of it.

@@ -65,7 +65,7 @@ def with_light_queue_offsets(
     """Return ``message`` with a property of its light queues' offsets, and the offsets by queue.
 
     Raises:
-        LightQueueCountError: the message would make more light queues than allowed.
+        LightQueueCountError: the message would create more light queues than allowed.
     """
     properties = parse_properties(properties_text)
     names = light_queue_names(message.topic, properties)
@@ -145,12 +145,12 @@ def in_queues(
     Args:
         prepared: the message.
         next_offsets: next offset of each queue; advanced past the message.
-        encoder: encodes the message again if offsets become properties.
+        encoder: encodes the message once more if offsets become properties.
         light_max: how many light queues may exist; None if the store has no light queues.
 
     Raises:
         MessageIllegalError: ``INNER_NUM`` and the flag of an inner batch disagree.
-        LightQueueCountError: the message would make more light queues than allowed.
+        LightQueueCountError: the message would create more light queues than allowed.
     """
     message, special = prepared[4], prepared[10]
     count = inner_message_count(prepared) if special else 1

@@ -1,9 +1,8 @@
 """Encodes one message as a record.
 
 Encoding has two halves, because three fields are known only under the append lock: queue offset,
-physical offset and store time. `Encoder.prepare` does everything else outside the lock (checks,
-checksum, property text, sizes); `Encoder.finish` packs the header and joins the parts.
-`Encoder.encode` does both.
+physical offset and store time. `Encoder.prepare` does everything else outside the lock;
+`Encoder.finish` packs the header and joins the parts.
 
 Source: RocketMQ 5 ``MessageExtEncoder``; v1 records, v2 where the topic has more than 127
 characters. Refused on purpose, where RocketMQ writes something that reads back differently:
@@ -59,7 +58,7 @@ def check_topic(topic: str) -> None:
     """Refuse a text that cannot be a topic, and so must not become the name of a directory.
 
     Raises:
-        MessageIllegalError: ``topic`` is not a text, is empty, too long, or has characters that
+        MessageIllegalError: ``topic`` is not a text, is empty, is too long, or has characters that
             RocketMQ does not allow.
     """
     if type(topic) is not str:
@@ -78,9 +77,9 @@ def check_topic(topic: str) -> None:
 Prepared = tuple[int, struct.Struct, int, int, Message, bytes, bytes, bytes, bytes, int, bool]
 """A message, encoded as far as possible without its position in the log.
 
-A plain tuple, as one is made for every put: size of the whole record, struct of its head, magic,
-checksum of the body, message, body, topic prefixed with its length, properties, packed born host,
-system flag, and whether the message is special (light queues, inner batch, record checksum).
+A plain tuple, as every put makes one: size of the record, struct of its head, magic, checksum of
+the body, message, body, topic prefixed with its length, properties, packed born host, system flag,
+and whether the message is special (light queues, inner batch, record checksum).
 """
 
 
@@ -115,7 +114,6 @@ class Encoder:
             PropertiesSizeError: the property text is over the limit.
         """
         try:
-            # These are used as dictionary keys or in arithmetic below.
             name, queue_id, sys_flag = message.topic, message.queue_id, message.sys_flag
             body, given = message.body, message.properties
             if (
@@ -170,19 +168,8 @@ class Encoder:
         if queue_id < 0:
             raise MessageIllegalError("queue_id", queue_id, None, "0 or more expected")
         crc = crc32(body) & 0x7FFFFFFF
-        return (
-            size,
-            head,
-            magic,
-            crc,
-            message,
-            body,
-            topic,
-            properties,
-            born_host,
-            sys_flag,
-            special,
-        )
+        encoded = body, topic, properties, born_host
+        return size, head, magic, crc, message, *encoded, sys_flag, special
 
     def finish(
         self, prepared: Prepared, queue_offset: int, physical_offset: int, store_timestamp: int
@@ -253,12 +240,12 @@ def encode_filler(
 ) -> bytes:
     """Return a filler record of exactly ``size`` bytes, which replaces lost records.
 
-    Its flags are those of a rolled-back message, which no queue and no index lists. To fit the
-    size, the topic is cut, and the body is padded with spaces or left out.
+    Its flags are of a rolled-back message, which no queue and no index lists. To fit the size, the
+    topic is cut, and the body is padded with spaces or left out.
 
     Args:
         size: bytes of the record, at least `RECORD_MIN_SIZE`.
-        physical_offset: where the record will stand.
+        physical_offset: where the record stands.
         store_timestamp: ms; also the born timestamp.
         body: text for the record, if it fits.
         store_host: packed host; left out unless it is IPv4.

@@ -1,9 +1,8 @@
 """Encodes the tails of many records, the bytes after the body: topic, property size, properties.
 
-Rows of one batch mostly have properties of the same names: a key, a tag, the producer's own id.
-Then the text of all rows is joined, checked and cut at once; a row costs a few C calls and no
-Python frame. Other rows (different names, text that is not ASCII, errors) are encoded row by row,
-which also gives the error texts.
+Rows of one batch mostly have properties of the same names. Then the text of all rows is joined,
+checked and cut at once. Other rows (different names, text that is not ASCII, errors) are encoded
+row by row, which also gives the error texts.
 """
 
 from __future__ import annotations
@@ -73,7 +72,7 @@ def tails_at_once(
             fields[name] = column
         elif not are(column, NoneType):
             return None
-    # Exact `str` names, as f-strings use them below; the values are joined as they are.
+    # Exact `str` names, as f-strings use them below.
     named = {
         str.__str__(name): column for name, column in properties.items() if isinstance(name, str)
     }

@@ -34,8 +34,7 @@ Host = tuple[str, int]
 """Address (IPv4 or IPv6, as text) and port."""
 
 
-# Not frozen, against the rule for values: an object of a frozen class takes three times as long to
-# make, and producers make one for every put.
+# Not frozen: an object of a frozen class takes three times as long to make.
 @attrs.define
 class Message:
     """One message to be stored.
@@ -122,8 +121,7 @@ def property_text(
                 value = plain_text(f"property {name!r}", value)
             text = f"{text}{name}\x01{value}\x02"
             count += 1
-    # Names were checked, so one count is enough. A value may contain 0x01, the other separator:
-    # RocketMQ 5 reads such a value back, 4.8 does not.
+    # Names were checked. A value may contain 0x01: RocketMQ 5 reads it back, 4.8 does not.
     if text.count("\x02") != count:
         raise MessageIllegalError(
             "properties", text, None, "the character 0x02 separates properties"
@@ -132,17 +130,13 @@ def property_text(
         encoded = text.encode()
     except UnicodeEncodeError as error:
         raise MessageIllegalError("properties", text, None, f"not UTF-8: {error}") from None
-    # It ends in 0x02; every put runs this.
     return encoded if len(encoded) < SECTOR_SIZE else _written_whole(encoded)
 
 
 def _without_fields(
     keys: str | None, tags: str | None, properties: Mapping[str, str | None]
 ) -> dict[str, str | None]:
-    """Return ``properties`` without the entries that ``keys`` and ``tags`` repeat.
-
-    A reader of a text with the same property twice would see only the last.
-    """
+    """Return ``properties`` without the entries that ``keys`` and ``tags`` repeat."""
     rest = dict(properties)
     for field, name, value in [("keys", PROPERTY_KEYS, keys), ("tags", PROPERTY_TAGS, tags)]:
         if value is None or (field == "keys" and not value):
@@ -175,7 +169,6 @@ def _joined(keys: object) -> str:
     return joined
 
 
-# A program uses a small set of names again and again; each is checked once.
 _checked_names: set[str] = set()
 _NAMES_KEPT = 65_536
 
@@ -200,12 +193,11 @@ _NO_WAIT = b"WAIT\x01false"
 def waits_for_disk(properties: bytes) -> bool:
     """Whether the put of a message with this property text waits until the message is on disk.
 
-    It waits unless the property ``WAIT`` is ``false``. RocketMQ takes every word but ``true`` for
-    ``false``; an unwanted wait breaks no promise, a missing wait does.
+    It waits unless the property ``WAIT`` is ``false``; RocketMQ, unless it is not ``true``.
 
     Source: ``Message#isWaitStoreMsgOK``.
     """
-    if _NO_WAIT not in properties:  # the usual case; only a hit is worth parsing the text
+    if _NO_WAIT not in properties:  # the usual case
         return True
     return parse_properties(properties).get(PROPERTY_WAIT) != "false"
 

@@ -1,8 +1,7 @@
-"""Takes a text, bytes or a number of a caller, once, as an object of the built-in type.
+"""Takes a caller's text, bytes or number as an object of the built-in type.
 
-``numpy.str_``, members of an enumeration of texts and a program's own subclasses of `str` are
-texts, whatever they print; the same holds for bytes and whole numbers. A value of another kind is
-refused, with its type in the error.
+A `str` of any class is a text, whatever it prints; the same holds for bytes and whole numbers. A
+value of another kind is refused, with its type in the error.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Copies many short texts of a window into the rows of a matrix, without a loop over rows.
 
 The window is viewed as overlapping items of a fixed width, one at every byte; indexing this view
-copies one row per index at the speed of ``memcpy``. All columnar work on text starts here.
+copies one row per index at the speed of ``memcpy``.
 """
 
 from __future__ import annotations

@@ -1,12 +1,10 @@
 """Text of records as Java has it: decoded from UTF-8, and hashed by ``String.hashCode``.
 
-Bytes that are not UTF-8 become U+FFFD; their number decides the hash of a tag or a key, and so the
-bytes of queues and indexes. Java and Python agree except for encoded surrogates (``ED``, then
-``A0`` to ``BF``, then perhaps a continuation): Java replaces the sequence once, Python each byte.
+Bytes that are not UTF-8 become U+FFFD. Java and Python agree except for encoded surrogates (``ED``,
+then ``A0`` to ``BF``, then perhaps a continuation): Java replaces the sequence once, Python each
+byte. The number of U+FFFD decides the hash, and so the bytes of queues and indexes.
 
-Source: ``java.lang.String(byte[], UTF_8)``, ``String#decodeUTF8_UTF16`` (JDK 17): three bytes that
-encode a surrogate are replaced as one, and ``malformed3`` takes two bytes if the third is no
-continuation. ``String#hashCode``; the tags code of a message is this hash of its whole ``TAGS``.
+Source: ``java.lang.String#decodeUTF8_UTF16`` and its ``malformed3`` (JDK 17), ``String#hashCode``.
 """
 
 from __future__ import annotations
@@ -96,8 +94,8 @@ def _hashes_of_bytes(
 ) -> npt.NDArray[np.uint32]:
     """Continue the hashes ``value`` over the bytes of each row; return the ``(n,)`` new hashes.
 
-    Eight bytes at a time, in three steps: pairs of bytes become numbers of two bytes, pairs of
-    these numbers of four, and the last pair one number.
+    Eight bytes at a time: pairs of bytes become numbers of two bytes, pairs of these of four, and
+    the last pair one number.
 
     Args:
         words: ``(n, k)``, the rows; bytes after a row's own are ignored.

@@ -89,27 +89,16 @@ def texts_of(
     window: npt.NDArray[np.uint8], starts: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64]
 ) -> list[bytes | None]:
     """Return a copy of the bytes of each row of a `TextColumn`, None if they are missing."""
-    if len(starts) == 0:
-        return []
-    ends = (starts + sizes).tolist()
-    places = zip(starts.tolist(), ends, strict=True)
-    is_there = sizes >= 0
-    if not is_there.all():
-        return [
-            window[start:end].tobytes() if there else None
-            for (start, end), there in zip(places, is_there.tolist(), strict=True)
-        ]
-    # One copy of the stretch that holds all rows: slices of bytes cost less than those of it.
-    first = int(starts.min())
-    data = window[first : max(ends)].tobytes()
-    return [data[start - first : end - first] for start, end in places]
+    view = window.data
+    places = zip(starts.tolist(), sizes.tolist(), strict=True)
+    return [bytes(view[at : at + size]) if size >= 0 else None for at, size in places]
 
 
 @attrs.define(eq=False)
 class PropertyColumns:
     """Finds properties by name in a column of property texts.
 
-    The first search copies the texts into matrices; each name then costs a few passes over these.
+    The first search copies the texts into matrices; each name then costs a few scans of these.
     """
 
     _window: npt.NDArray[np.uint8]
@@ -182,8 +171,7 @@ class _RowsOfText:
         self.sizes = sizes
         self.width = matrix.shape[1]
         self.flat = matrix.reshape(-1)
-        # All positions where a name may end, found once: after one comparison hardly any but those
-        # of the name asked for are left.
+        # All positions where a name may end, found once.
         self._ends, self._columns, ends_rows = self._places(NAME_END)
         self._last_letters = words_at(self.flat, np.maximum(self._ends - 4, 0), _WORD)
         # Where the value after each of them ends. Mostly names and values alternate.

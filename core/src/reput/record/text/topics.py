@@ -1,7 +1,7 @@
 """Dictionary-encodes topics: a column of names in a window becomes codes and a table of names.
 
-The table lives as long as its decoder, so the topics of one window are recognised in the next by
-one search over a few hashes. A hash only selects a candidate: every row is compared with its name.
+A search over a few hashes recognises known topics. A hash only selects a candidate: every row is
+compared with its name.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 __all__ = ["TopicTable", "topic_table"]
 
-_NAMES_MAX = 1 << 16  # a log of an attacker may have a new topic in every record; then start over
+_NAMES_MAX = 1 << 16  # an attacker's log may have a new topic in every record; then start over
 _NAMES_SIZE_MAX = 1 << 24  # bytes of all names; likewise
 _INDEXED_SIZE_MAX = 256  # bytes; no writer makes longer names, and rows of the index are as wide
 _LEARNED_FIRST = 64  # rows
-_FEW = 16  # rows; to look each up by its bytes takes less than to hash all
+_FEW = 16  # rows that are faster looked up by their bytes than hashed
 _MULTIPLIERS = np.array(
     [
         (0x9E3779B97F4A7C15 * (2 * index + 1) | 1) & (2**64 - 1)
