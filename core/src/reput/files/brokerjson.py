@@ -1,9 +1,8 @@
 """Reads and writes JSON as RocketMQ's brokers do, which leave integer keys without quotes.
 
-Such a key, which JSON does not allow, is a `BareKey` in memory, so that a file that is read and
-written again has the same bytes: tabs, no space after a colon, entries with bare keys on one line.
+Such a key is a `BareKey` in memory, so that a file that is read and written has the same bytes.
 
-Source: RocketMQ ``ConfigManager`` and fastjson's pretty form.
+Source: RocketMQ ``ConfigManager`` and fastjson's pretty form: tabs, no space after a colon.
 """
 
 from __future__ import annotations
@@ -24,14 +23,11 @@ __all__ = ["BareKey", "backup_of", "changing", "decode", "encode", "read", "repl
 _SIZE_MAX: Final = 64 << 20
 _plain: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _text: Final = json.encoder.encode_basestring  # the encoder itself takes three times as long
-_MARK: Final = "\0"  # with a number behind it: a key that stood without quotes
+_MARK: Final = "\0"  # followed by a number: a key that stood without quotes
 _INTEGER: Final = re.compile("-?[0-9]+")
 # A text, which stays unchanged, or a key without quotes.
 _BARE_KEY: Final = re.compile(r'("(?:[^"\\]|\\.)*")|([{,]\s*)(-?[0-9]+)(?=\s*:)')
-
-
-# One for all stores of the process: it is held for a few small files, and by few.
-_changing: Final = new_lock()
+_changing: Final = new_lock()  # one for all stores of the process
 
 
 class BareKey(str):
@@ -44,7 +40,7 @@ def decode(data: bytes) -> Any:
     """Return the value of a document.
 
     Raises:
-        ValueError: ``data`` is no such document.
+        ValueError: ``data`` is not such a document.
     """
     try:
         text = _BARE_KEY.sub(_quoted, data.decode("utf-8"))
@@ -79,22 +75,21 @@ def read(
         except FileNotFoundError:
             continue
         except (OSError, ValueError) as error:
-            tell(f"{candidate}: damaged, and passed over: {error}")
+            tell(f"{candidate}: ignored, because it is damaged: {error}")
             continue
         if isinstance(found, dict):
             return found
-        tell(f"{candidate}: holds no JSON object, and is passed over")
+        tell(f"{candidate}: ignored, because it does not hold a JSON object")
     return None
 
 
 @contextlib.contextmanager
 def changing() -> Iterator[None]:
-    """Hold off other threads that change such a file, during the ``with`` block.
+    """Keep other threads from changing such a file during the ``with`` block.
 
-    Several plugins keep their entries in one file of the broker's. Each of them reads the file,
-    changes its own entries and replaces the file, all in one such block; otherwise one would undo
-    what another wrote in between. A signal handler that closes the store on the same thread goes
-    ahead; after it the disk is frozen, so that what was interrupted cannot write what is older.
+    Several plugins keep entries in one file of a broker: each reads the file, changes its own
+    entries and replaces the file in one such block. A signal handler that closes the store on the
+    same thread goes ahead; it freezes the disk, so that the interrupted code writes nothing older.
     """
     with _changing:
         yield
@@ -103,7 +98,7 @@ def changing() -> Iterator[None]:
 def replace(disk: Disk, path: str, document: Mapping[str, Any]) -> None:
     """Replace the file atomically and durably; its previous content goes to the backup.
 
-    A previous content that is damaged does not: the backup may be all that is left.
+    A damaged previous content does not: the backup may be all that is left.
     """
     data = encode(document).encode()
     try:
@@ -112,16 +107,10 @@ def replace(disk: Disk, path: str, document: Mapping[str, Any]) -> None:
         before = b""
     if before == data:
         return
-    if before and _is_document(before):
-        disk.replace(backup_of(path), before)
+    with contextlib.suppress(ValueError):
+        if isinstance(decode(before), dict):
+            disk.replace(backup_of(path), before)
     disk.replace(path, data)
-
-
-def _is_document(data: bytes) -> bool:
-    try:
-        return isinstance(decode(data), dict)
-    except ValueError:
-        return False
 
 
 def _quoted(match: re.Match[str]) -> str:
@@ -133,7 +122,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _is_marked(key: str) -> bool:
-    # A text of the document may begin with the mark itself; without quotes it would be no JSON.
+    # A text of the document may begin with the mark itself.
     return key[:1] == _MARK and _INTEGER.fullmatch(key, 1) is not None
 
 

@@ -1,7 +1,7 @@
-"""Reads small files of JSON, which may hold anything, into values whose types are checked.
+"""Reads small files of JSON into notes: attrs classes whose fields have checked types.
 
-A note is an attrs class whose fields are of ``int``, ``float``, ``bool`` or ``str``, perhaps ``|
-None``. Names that the class does not have are ignored: a later release may write more.
+A field is an ``int``, ``float``, ``bool`` or ``str``, perhaps ``| None``. Names that the class does
+not have are ignored: a later release may write more.
 """
 
 from __future__ import annotations

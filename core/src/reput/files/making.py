@@ -1,9 +1,7 @@
 """Makes files of a fixed size under a temporary name, and renames them when they are complete.
 
-Made in place, a crash could leave a file of a wrong size, which RocketMQ refuses to open.
-
-A new file is all zeros by contract: decoding, recovery and `MappedFileQueue` take zeros for
-unwritten space.
+A crash must not leave a file of a wrong size, which RocketMQ refuses to open. A new file is all
+zeros by contract: decoding, recovery and `MappedFileQueue` take zeros for unwritten space.
 """
 
 from __future__ import annotations
@@ -21,16 +19,16 @@ __all__ = ["make_aside", "make_file"]
 
 
 def make_file(disk: Disk, path: str, size: int, *, aside: str = "") -> None:
-    """Make a file of zeros. The caller flushes its bytes and its name.
-
-    The file takes no space yet, so that ten thousand queues of three messages do not take sixty
-    gigabytes. On a full disk the write that needs space fails.
+    """Make a file of zeros, which takes no space yet. The caller flushes its bytes and its name.
 
     Args:
         disk: the store's.
         path: the file, in a directory that exists.
         size: bytes.
         aside: temporary path, in the same file system; next to ``path`` when left out.
+
+    Raises:
+        OSError: the file cannot be made. A full disk fails the later write that needs space.
     """
     aside = aside or f"{path}.new"
     make_aside(disk, aside, size)
@@ -42,8 +40,8 @@ def make_aside(disk: Disk, path: str, size: int, *, reserve: int = 0, flush: boo
 
     Args:
         disk: the store's.
-        path: the temporary path; its directory is made. A file that a power cut left there is not
-            opened, but removed: it may also have its final name already.
+        path: the temporary path; its directory is created if it does not exist. A file that a power
+            cut left there is removed and never opened: it may also have its final name already.
         size: bytes.
         reserve: bytes from the start that get space at once, so that writing them cannot fail.
         flush: whether the file is on disk when this returns.
@@ -63,4 +61,4 @@ def make_aside(disk: Disk, path: str, size: int, *, reserve: int = 0, flush: boo
         raise
     finally:
         disk.close(descriptor)
-    heart.beat()  # a dispatch may make ten thousand files, one for each queue: it does not hang
+    heart.beat()  # a dispatch that makes ten thousand files does not hang

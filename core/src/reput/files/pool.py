@@ -39,8 +39,8 @@ class Handle:
 class FilePool:
     """Open descriptors of many files, at most ``max_open``; closes the least recently used.
 
-    A descriptor in use is pinned and not closed, so that up to one descriptor per thread can be
-    open beyond ``max_open``. Thread-safe.
+    A descriptor in use is pinned, so each thread may have one open beyond ``max_open``.
+    Thread-safe.
     """
 
     def __init__(self, disk: Disk, max_open: int = 256, *, write: bool = False) -> None:
@@ -138,7 +138,7 @@ class FilePool:
                 return descriptor
             path = file if isinstance(file, str) else _path_of(file)
             self._opening[file] = self._opening.get(file, 0) + 1
-        # Not under the lock: one slow open, as on a network file system, would stop all readers.
+        # Not under the lock: one slow open would stop all readers.
         opened = spare = -1
         try:
             opened = self._disk.open(path, write=self._write)

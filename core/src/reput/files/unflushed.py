@@ -32,10 +32,8 @@ class Unflushed(Generic[Item]):
     def __init__(self, disk: Disk, flush_file: Callable[[Item], object]) -> None:
         self._disk = disk
         self._flush_file = flush_file
-        # Both reentrant: a signal handler may close the store at any time.
-        self._lock = new_lock()
-        # One flush at a time: files that another thread's flush has under way are not on disk, and
-        # not noted any more.
+        self._lock = new_lock()  # reentrant, like the other: for signal handlers
+        # One flush at a time: files that another flush has under way are not noted any more.
         self._flushing = new_lock()
         self._files: _Notes[Item] = _Notes()
         self._directories: _Notes[str] = _Notes()
@@ -70,8 +68,8 @@ class Unflushed(Generic[Item]):
         """Check that no flush has failed.
 
         Raises:
-            OSError: a flush has failed. The system may have dropped the pages that it could not
-                write, so that another flush would report success without them.
+            OSError: a flush has failed. The system may have dropped pages that it could not write,
+                and would report success for another flush.
         """
         error = self._failure
         if error is not None:
@@ -81,8 +79,7 @@ class Unflushed(Generic[Item]):
     def flush(self, then: Callable[[], object] = lambda: None) -> None:
         """Bring to disk what was noted before this call, while other threads may go on writing.
 
-        A file's note is dropped when its flush begins, and restored if that flush does not end. So
-        after Ctrl-C the next flush continues with the files that remain.
+        A file's note is dropped when its flush begins, and restored if that flush does not end.
 
         Args:
             then: a last step of the flush, called when the files are on disk.
@@ -96,8 +93,8 @@ class Unflushed(Generic[Item]):
                 files, directories = self._files.all(), self._directories.all()
             try:
                 self._flush_each(files, self._files, self._flush_file)
-                # Names after bytes: recovery repairs a file without its bytes, but does not miss a
-                # file whose name was lost.
+                # Names after bytes: recovery repairs a file without its bytes, but does not notice
+                # that a name was lost.
                 self._flush_each(directories, self._directories, self._disk.flush_directory)
                 then()
             except OSError as error:

@@ -1,14 +1,12 @@
-"""Makes ready what the writer of the log needs next, on threads: `FileAllocator` and `Prefaulter`.
+"""Prepares files and pages that the writer of the log needs next: `FileAllocator`, `Prefaulter`.
 
-A roll must not wait until a new file is on disk, so one file is kept ready, with space for its
-first bytes. The file is made under ``<store>/reput`` and renamed into the log when it is used: the
-log's directory never has a file that is not part of the log.
+A roll must not wait until a new file is on disk, so one file is kept ready. It is made under
+``<store>/reput`` and renamed into the log when it is used: the log's directory never has a file
+that is not part of the log.
 
-The first store to a page of a file costs microseconds inside the kernel, which has to find the
-block on disk; in Python all threads wait meanwhile, as the interpreter lock is held. So pages are
-requested ahead of the writer, in a call that releases the lock. Measured with records of 280 bytes:
-0.42 microseconds a record become 0.20. Needs Linux 5.14 (``MADV_POPULATE_WRITE``); elsewhere pages
-become present when they are touched.
+The first store to a page costs microseconds inside the kernel, with the interpreter lock held. So
+pages are requested ahead of the writer, in a call that releases the lock: 0.20 instead of 0.42
+microseconds for a record of 280 bytes. Needs Linux 5.14 (``MADV_POPULATE_WRITE``).
 
 Source: RocketMQ ``AllocateMappedFileService``, which makes files in place, two at a time.
 """
@@ -45,7 +43,7 @@ _POPULATE_WRITE: Final = 23  # <linux/mman.h>; the mmap module has no name for i
 
 
 class _Ahead:
-    """A thread that works each time after it was asked to; without one the writer works itself."""
+    """A thread that works each time it is asked to; without one the writer works itself."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -55,7 +53,7 @@ class _Ahead:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Start the thread; not done by the first request, which may be a put's."""
+        """Start the thread. The first request does not, as a put may make it."""
         thread = threading.Thread(target=self._run, name=self._name, daemon=True)
         try:
             thread.start()
@@ -79,7 +77,7 @@ class _Ahead:
                 return
 
     def _work(self) -> bool:
-        """Do what was asked for; return whether it can be asked for again."""
+        """Do the requested work; return whether more work can be requested."""
         raise NotImplementedError
 
 
@@ -115,7 +113,7 @@ class FileAllocator(_Ahead):
         """Return the path of a file of full size, made now if none is ready; the caller renames it.
 
         Raises:
-            OSError: there is no room for the file.
+            OSError: the disk has no space for the file.
         """
         with self._lock:
             if not self._ready:
@@ -131,12 +129,12 @@ class FileAllocator(_Ahead):
         with self._lock:
             if self._ready:
                 self._ready = False
-                # Where a close was interrupted the disk may be frozen: the next opening removes it.
+                # A frozen disk keeps the file until the next opening.
                 with contextlib.suppress(DiskFrozenError):
                     self._disk.remove(self._path)
 
     def _work(self) -> bool:
-        # No waiting: the holder of the lock makes a file, or takes it and asks for another.
+        # The holder of the lock makes a file, or takes it and asks for another.
         if self._lock.acquire(blocking=False):
             try:
                 if self._is_wanted and not self._ready:
@@ -151,8 +149,7 @@ class FileAllocator(_Ahead):
         return True
 
     def _make(self) -> None:
-        # Flushed before it gets its name: after a power cut a file of the log must have its size,
-        # as another file may follow it.
+        # Flushed before it gets its name: after a power cut a file of the log must have its size.
         make_aside(self._disk, self._path, self._file_size, reserve=FIRST_SPACE, flush=True)
         self._ready = True
 

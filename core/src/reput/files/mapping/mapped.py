@@ -5,9 +5,8 @@ may be mapped for writing; all reads use ``pread``, so that a file that another 
 gives fewer bytes and never a signal.
 
 Source: RocketMQ ``DefaultMappedFile``, ``MappedFileQueue``. Different on purpose: truncating zeroes
-the bytes that it cuts, as records left after the end would count again once the log has grown up to
-them; a new file is made elsewhere and renamed into place, so that a crash never leaves a file of a
-wrong size, which RocketMQ refuses to open.
+the bytes that it cuts, as stale records would count once the log has grown up to them; a new file
+is made elsewhere and renamed into place.
 """
 
 from __future__ import annotations
@@ -46,8 +45,7 @@ _CLEAR_SIZE = 1 << 20
 class MappedFile:
     """A file that is open for writing through a map of its bytes.
 
-    It has its full size from the start, as RocketMQ expects, but takes space on disk as it is
-    written: a first message does not take a gigabyte.
+    It has its full size from the start, as RocketMQ expects, and takes space as it is written.
     """
 
     path: str
@@ -62,7 +60,7 @@ class MappedFile:
 
     @classmethod
     def open(cls, path: str, base_offset: int, size: int, disk: Disk, used: int = 0) -> MappedFile:
-        """Open and map a file that has its full size already, and space for its ``used`` bytes."""
+        """Open and map a file of full size, and give space to more than its ``used`` bytes."""
         descriptor = disk.open(path, write=True)
         try:
             found = disk.size(descriptor)
@@ -81,7 +79,7 @@ class MappedFile:
         """Give the file space up to position ``end``, and further, unless it has that already.
 
         Raises:
-            OSError: there is no room for bytes up to ``end``.
+            OSError: the disk has no space for bytes up to ``end``.
         """
         start = self.reserved
         if end <= start:
@@ -148,12 +146,11 @@ class MappedFileQueue:
         """List the directory's files.
 
         An empty last file, which a crash may leave, is removed (in a read-only store, ignored).
-        Names that are no offsets are ignored with a warning.
+        Other names are ignored with a warning.
 
         Args:
             writable: whether the caller may change the files.
-            damaged: called with a text for each file that is cut short or missing, and then reads
-                as fewer bytes; None raises instead.
+            damaged: called with a text for each file that is cut short or missing; None raises.
 
         Raises:
             CorruptFileError: a file of another size than the rest, a gap between two files, or a
@@ -195,11 +192,10 @@ class MappedFileQueue:
     def _take_size_of(self, found: list[tuple[int, int]], damaged: Callable[[str], None]) -> None:
         """Take the largest file's size, unless a file has the size that is configured."""
         sizes = {size for _, size in found}
-        # A single file that is cut short does not tell the size that files should have.
         largest = max(sizes)
         is_cut_short = len(found) == 1 and largest < self.file_size
         if is_cut_short or (self.file_size > 0 and self.file_size in sizes):
-            return  # not the size 0 of an emptied file, which is no size of files
+            return
         if self.file_size > 0:
             damaged(
                 f"{self.path(found[0][0])}: no file has the {self.file_size} bytes that are "
@@ -215,7 +211,7 @@ class MappedFileQueue:
 
     @property
     def min_offset(self) -> int:
-        """Base of the first file; 0 if there is none."""
+        """Base of the first file; 0 without files."""
         bases = self.bases
         return bases[0] if bases else 0
 
@@ -226,7 +222,7 @@ class MappedFileQueue:
 
     @property
     def capacity_end(self) -> int:
-        """Offset at which the last file ends; 0 if there is none."""
+        """Offset at which the last file ends; 0 without files."""
         bases = self.bases
         return bases[-1] + self.file_size if bases else 0
 
@@ -243,7 +239,7 @@ class MappedFileQueue:
         return bases[index]
 
     def base_after(self, offset: int) -> int | None:
-        """Return the base of the first file that begins after ``offset``; None if there is none."""
+        """Return the base of the first file that begins after ``offset``; None without one."""
         bases = self.bases
         index = bisect.bisect_right(bases, offset)
         return bases[index] if index < len(bases) else None
@@ -271,9 +267,9 @@ class MappedFileQueue:
         max_count: int,
         max_bytes: int,
     ) -> list[bytes]:
-        """Return the bytes of the first of many pieces that one file holds below ``limit``.
+        """Return the bytes of the first of many pieces, in the file of the first one.
 
-        See `reput.files.system.pieces.read_pieces`; the file is that of the first piece.
+        See `reput.files.system.pieces.read_pieces`.
         """
         if len(places) < stride:
             return []
@@ -313,10 +309,7 @@ class MappedFileQueue:
         return [(base + first, base + stop) for first, stop in ranges]
 
     def last_used(self, start: int, end: int) -> int:
-        """Return the end of the last byte in ``[start, end)``, of one file, that is not zero.
-
-        ``start`` if all are zero.
-        """
+        """Return the end of the last nonzero byte of ``[start, end)`` in one file, or ``start``."""
         for first, stop in reversed(self.data_ranges(start, end)):
             while stop > first:
                 at = max(first, stop - _CLEAR_SIZE)
@@ -332,8 +325,7 @@ class MappedFileQueue:
         """Make the finished file ``source`` the next file of the run; return its new path.
 
         The name is on disk before this returns, as a record in the file may be acknowledged next.
-        If an error or a signal handler interrupts this after the rename, `finish_adding` completes
-        it.
+        After an interruption, `finish_adding` completes this.
         """
         path = self.path(base_offset)
         if self._disk.exists(path):
@@ -358,12 +350,12 @@ class MappedFileQueue:
     def truncate(self, offset: int, keep: Mapping[int, str] | None = None) -> int:
         """Remove everything from ``offset`` on.
 
-        Later files are removed before that, the last one first, so that a crash leaves no gap. The
-        file that holds ``offset`` stays, and is zeroed from there on.
+        Later files are removed first, the last one before the others, so that a crash leaves no
+        gap. The file that holds ``offset`` is zeroed from there on.
 
         Args:
             offset: the new end.
-            keep: for later files that are to be moved instead of removed, the new path by base.
+            keep: new paths, by base, of later files that are moved instead of removed.
 
         Returns:
             The number of files removed or moved.
@@ -393,7 +385,7 @@ class MappedFileQueue:
                 self._remove(base)
             except OSError:
                 if self._disk.exists(self.path(base)):
-                    with self._lock:  # else nobody would try again
+                    with self._lock:  # so that the next call tries again
                         self.bases = (base, *self.bases)
                 raise
             removed += 1
@@ -433,7 +425,7 @@ class MappedFileQueue:
 
 
 def unused_path(disk: Disk, directory: str, name: str) -> str:
-    """Return a path in ``directory`` that does not exist: ``name``, or ``name-2`` and so on."""
+    """Return a path in ``directory`` that does not exist: ``name``, ``name-2`` and so on."""
     path, number = os.path.join(directory, name), 1
     while disk.exists(path):
         number += 1
@@ -447,7 +439,7 @@ def _sized_files(disk: Disk, directory: str) -> list[tuple[int, int]]:
     for entry in disk.list(directory):
         name = entry.name
         if not is_file_name(name):
-            logger.warning("passed over: no offset for a name file=%s", entry.path)
+            logger.warning("ignored, because its name is not an offset file=%s", entry.path)
             continue
         try:
             if entry.is_file():
@@ -459,5 +451,5 @@ def _sized_files(disk: Disk, directory: str) -> list[tuple[int, int]]:
                 reason = "a link that leads to nothing; put back what it led to, or remove it"
                 raise CorruptFileError(entry.path, 0, reason) from None
             continue  # another process removed it between the listing and now
-        logger.warning("passed over: no file, but named like one file=%s", entry.path)
+        logger.warning("ignored, because it is not a regular file file=%s", entry.path)
     return found

@@ -1,11 +1,7 @@
 """`Disk`: the only way by which core and plugins reach the operating system's files.
 
-Every read and every change of a store's file goes through a `Disk`, which keeps three promises: a
-file is created at full size, a short write is completed or raises, and only flushed bytes are
-reported as flushed. Tests replace it by a disk of their own.
-
-A disk that is bound to a store by `Disk.at` also refuses everything that is not part of the store;
-see `reput.files.system.root`.
+A short write is completed or raises, and only flushed bytes are reported as flushed. A disk that is
+bound to a store by `Disk.at` refuses everything that is not part of the store.
 """
 
 from __future__ import annotations
@@ -36,7 +32,7 @@ Item = TypeVar("Item")
 
 # Opening a foreign pipe must not wait for a peer.
 _OPEN: Final = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
-_READ_AT_ONCE: Final = 1 << 16  # bytes that are asked for without a look at the size of the file
+_READ_AT_ONCE: Final = 1 << 16  # bytes read before the file's size is asked
 _CLEAR_SIZE: Final = 1 << 20  # bytes read, and zeroed, at a time
 _ZEROS: Final = bytes(_CLEAR_SIZE)
 
@@ -44,8 +40,7 @@ _ZEROS: Final = bytes(_CLEAR_SIZE)
 class Disk(Tree):
     """File operations of a store; every method raises `OSError` when the system does.
 
-    A subclass keeps its state in ordinary attributes, which it shares with the disks that `at`
-    makes of it.
+    A subclass shares its attributes with the disks that `at` makes of it.
     """
 
     flushes_at_once: int = 8
@@ -61,11 +56,11 @@ class Disk(Tree):
         Args:
             path: the file.
             write: whether it will be written.
-            create: whether it is made if it does not exist; implies ``write``.
+            create: whether it is created if it does not exist; implies ``write``.
             fresh: whether it must not exist yet; together with ``create``.
 
         Raises:
-            FileExistsError: a file that must not exist does.
+            FileExistsError: the file exists, and must not.
             UnsafePathError: a link, a device or a pipe; or a file to be written that has a second
                 name, which may be outside of the store.
         """
@@ -105,8 +100,8 @@ class Disk(Tree):
     def create_fresh(self, path: str) -> int:
         """Make an empty temporary file, which is renamed later; return its descriptor.
 
-        A file that a crash left under that name is removed first and never opened: so no other
-        process has the new file open, and it contains no bytes of the old file.
+        A file that a crash left under that name is removed and never opened, as another process may
+        have it open.
         """
         try:
             return self.open(path, create=True, fresh=True)
@@ -144,7 +139,7 @@ class Disk(Tree):
         max_bytes: int,
     ) -> list[bytes]:
         """Read many short pieces of a file; see `reput.files.system.pieces.read_pieces`."""
-        if type(self).read is not Disk.read:  # whoever changes what a read does means this, too
+        if type(self).read is not Disk.read:  # a subclass that changes `read` means this, too
             read = partial(self.read, descriptor)
             return pieces_by(read, base, limit, places, stride, max_size, max_count, max_bytes)
         return read_pieces(descriptor, base, limit, places, stride, max_size, max_count, max_bytes)
@@ -160,11 +155,10 @@ class Disk(Tree):
         return filled
 
     def data_ranges(self, descriptor: int, start: int, end: int) -> list[tuple[int, int]]:
-        """Return the parts of ``[start, end)`` that are no sparse regions of the file.
+        """Return the parts of ``[start, end)`` outside of sparse regions, which read as zero.
 
-        A sparse region reads as zero; most of a preallocated file is one. All parts are looked up
-        before any is read: reading brings more than was asked for into memory, and what is in
-        memory is not reported as sparse. If the system cannot tell, the whole range is returned.
+        All parts are looked up before any is read, as read-ahead makes regions count as data. If
+        the system does not know, the whole range is returned.
         """
         ranges = []
         try:
@@ -185,7 +179,7 @@ class Disk(Tree):
         """Zero the bytes in ``[start, end)`` that are not zero; the caller flushes them.
 
         Returns:
-            How many bytes were written; 0 if all were zero already.
+            The number of bytes written; 0 if all were zero already.
         """
         cleared = 0
         for first, stop in self.data_ranges(descriptor, start, end):
@@ -214,13 +208,9 @@ class Disk(Tree):
 
         The file has at least ``size`` bytes afterwards.
         """
-        has_fallocate = hasattr(os, "posix_fallocate")
         if self._root.frozen_reason is not None:
             self._root.require_open()
-        if has_fallocate:
-            os.posix_fallocate(descriptor, start, size - start)
-        elif os.fstat(descriptor).st_size < size:
-            os.ftruncate(descriptor, size)
+        os.posix_fallocate(descriptor, start, size - start)
 
     def truncate(self, descriptor: int, size: int) -> None:
         """Set the size of the file; added bytes read as zero and take no space yet."""
@@ -230,12 +220,12 @@ class Disk(Tree):
 
     @property
     def flushes_plainly(self) -> bool:
-        """Whether `flush` and `is_whole` do what they do here, so that others may do it."""
+        """Whether no subclass changes `flush` and `is_whole`, so that a kernel may replace them."""
         mine = type(self)
         return mine.flush is Disk.flush and mine.is_whole is Disk.is_whole
 
     def flush(self, descriptor: int) -> None:
-        """Return when the file's bytes are on disk, those written through a map included."""
+        """Return when the file's bytes are on disk, also bytes written through a map."""
         if self._root.frozen_reason is not None:
             self._root.require_open()
         if hasattr(os, "fdatasync"):
@@ -247,7 +237,7 @@ class Disk(Tree):
     def map(self, descriptor: int, size: int) -> mmap.mmap:
         """Map the first ``size`` bytes for writing.
 
-        Storing to bytes that `allocate` gave no space ends the process where the disk is full.
+        On a full disk, storing to bytes without space (see `allocate`) ends the process.
         """
         self._root.require_open()
         return mmap.mmap(descriptor, size)
@@ -255,11 +245,10 @@ class Disk(Tree):
     def lock(self, descriptor: int) -> bool:
         """Lock the file's first byte for this open file; False if another open file has the lock.
 
-        The lock belongs to the open file and not to the process: it is released when the last copy
-        of this descriptor is closed (`os.dup`, a forked child), whatever other descriptors of the
-        file are closed. It excludes locks of processes, such as Java's, and they exclude it. On a
-        system without such locks it belongs to the process, and is released when the process
-        closes any descriptor of the file.
+        The lock is released when the last copy of this descriptor is closed (`os.dup`, a forked
+        child). It excludes locks of processes, such as Java's, and they exclude it. On a system
+        without such locks it belongs to the process, and is released when the process closes any
+        descriptor of the file.
         """
         return take_lock(descriptor)
 
@@ -276,7 +265,7 @@ class Disk(Tree):
         side_by_side(work, items, self.flushes_at_once)
 
     monotonic: Callable[[], float] = staticmethod(time.monotonic)
-    """Returns the seconds by which a store judges whether something takes too long."""
+    """Returns the seconds by which a store decides whether a call takes too long."""
 
     def sleep(self, seconds: float) -> None:
         """Return after so many seconds by `monotonic`."""
@@ -303,15 +292,14 @@ class Disk(Tree):
     def finish_replacing(self, directory: str, *names: str, flush: bool = True) -> None:
         """Complete, or undo, calls of `replace` that a kill interrupted.
 
-        Removes temporary files, and flushes the directory: a rename that is not on disk could be
-        lost in a power cut, after changes that rest on the new file. The writer of the files calls
-        this before it reads them, while no other process writes them.
+        Removes temporary files, and flushes the directory: a power cut could undo a rename after
+        changes that rest on the new file. The writer of the files calls this before it reads them.
 
         Args:
             directory: where the files are; may be missing.
             names: names of the files; all files of the directory when left out.
             flush: False if the last writer closed the store (`reput.plugin.StoreContext.clean`):
-                every name is on disk then, and a flush of nothing takes as long as another one.
+                every name is on disk then.
         """
         entries = self.list(directory)
         for entry in entries:
@@ -324,7 +312,7 @@ class Disk(Tree):
             self.flush_directory(directory)
 
     def read_if_exists(self, path: str, limit: int = 64 * 1024 * 1024) -> bytes | None:
-        """Return the same as `read_file`; None if there is no such file, as `exists` decides."""
+        """Return the same as `read_file`; None if the file does not exist, as `exists` decides."""
         try:
             return self.read_file(path, limit)
         except FileNotFoundError:
@@ -353,7 +341,7 @@ def is_zero(data: bytes) -> bool:
 
 
 def system_clock() -> int:
-    """Return the time now, ms since the epoch; a store uses this unless given another clock."""
+    """Return the time now, ms since the epoch: the clock of a store that is given no other."""
     return time.time_ns() // 1_000_000
 
 

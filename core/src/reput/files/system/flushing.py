@@ -1,14 +1,11 @@
-"""Flushes several files at a time, and tells a waiting thread that a flush advances.
+"""Flushes several files at a time, and reports to a waiting thread that a flush advances.
 
-The system flushes ten files in little more than the time of one if all flushes are under way at
-once, and the interpreter lock is free meanwhile. Measured with a thousand files of one page each
-(ext4, two processors): 59 ms one after the other, 18 ms with eight threads, 23 ms with sixteen.
-``syncfs`` took 8 ms, but flushes everything else in the file system's page cache, too, and does not
-tell which file could not be written.
+A thousand files of one page each (ext4, two processors) take 59 ms one after the other, 18 ms with
+eight threads, 23 ms with sixteen. ``syncfs`` would also flush all other files of the file system,
+and does not report which file could not be written.
 
-A flush of a thousand files on a slow disk takes long, but does not hang. The flushing thread beats
-the heart of its call after every file; the waiting thread measures the time since the last beat,
-not since the beginning. `reput.files.system.disk` beats, so that plugins need not.
+A flush of a thousand files on a slow disk takes long, but does not hang. A `Disk` beats the heart
+of its thread after every file; the waiting thread measures the time since the last beat.
 """
 
 from __future__ import annotations
@@ -25,7 +22,7 @@ _SHARE: Final = 4  # files that make one more thread worth while
 
 
 class _Heart(threading.local):
-    """Has one `beat` for each thread; the code that sets it for some work restores it later."""
+    """Has one `beat` for each thread."""
 
     beat: Callable[[], object] = bool  # a call of C that does nothing
 
@@ -37,8 +34,7 @@ heart: Final = _Heart()
 def side_by_side(work: Callable[[Item], object], items: Sequence[Item], at_once: int) -> None:
     """Call ``work`` for each of ``items``; return when all calls have returned.
 
-    If threads cannot be started, the running ones do all the work. A beat on any of them is one of
-    the calling thread.
+    A beat on any of its threads is a beat of the calling thread.
 
     Args:
         work: called from several threads if there are many items.
@@ -85,6 +81,6 @@ def side_by_side(work: Callable[[Item], object], items: Sequence[Item], at_once:
     except BaseException as error:  # Ctrl-C
         failures.append(error)
     for thread in threads:
-        thread.join()  # after a failure, too: threads must not go on with the caller's files
+        thread.join()  # also after a failure
     if failures:
         raise failures[0]

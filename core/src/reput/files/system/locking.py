@@ -16,7 +16,7 @@ __all__ = ["OPEN_FILE", "lock_owner", "take_lock"]
 OPEN_FILE: Final = -1
 """Owner of a lock that belongs to an open file."""
 _FLOCK: Final = struct.Struct("hhqqi")  # type, whence, start, len, pid
-# Locks of open files if the system has them; the same query also reports locks of processes.
+# Locks of open files if the system has them.
 _SET_LOCK: Final[int] = getattr(fcntl, "F_OFD_SETLK", fcntl.F_SETLK)
 _GET_LOCK: Final[int] = getattr(fcntl, "F_OFD_GETLK", fcntl.F_GETLK)
 

@@ -51,7 +51,7 @@ def read_pieces(
     Args:
         descriptor: of the file.
         base: where the file begins, in what places count by.
-        limit: up to where the file may be read, likewise.
+        limit: where reading ends, likewise.
         places: see `places_of`.
         stride: see `places_of`.
         max_size: most bytes of one piece.

@@ -1,11 +1,9 @@
 """`StoreRoot`: which paths a disk may touch, and how it reaches them without following a link.
 
-A store may be a copy from another user, as an archive or a directory on a share; then that user has
-chosen everything below its root, names included. If a writer followed a symbolic link there, it
-would overwrite, empty or remove files outside of the store. So a path is split, each step is opened
-relative to the descriptor of the step before, never over a link, and the last name is used relative
-to the descriptor of its directory. What was checked is then what is used. The root is opened once,
-and so are directories that a writer holds, as nobody else renames them: most paths need no step.
+Another user may have chosen everything below a store's root, names included, for example in an
+archive. A writer that follows a symbolic link there could change files outside of the store. So
+each step of a path is opened relative to the descriptor of the step before, never over a link. The
+root is opened once, and so are directories that a writer holds: most paths need no step.
 
 The root itself and the directories above it are the user's own: they may be links.
 """
@@ -53,10 +51,9 @@ class StoreRoot:
         outer: the root that contains this one, for a directory of a store that has its own root.
 
     Attributes:
-        frozen_reason: why nothing may be changed any more; None while changes are allowed. The code
-            that changes something looks at it with no call in between, as a signal handler may
-            close the store at any call.
-        held: by path the open directories: the root, once it was used, and those of `hold`.
+        frozen_reason: why nothing may be changed any more; None while changes are allowed. Code
+            reads it right before a change, as a signal handler may close the store at any call.
+        held: open directories by path: the root, once it was used, and directories of `hold`.
     """
 
     def __init__(self, path: str, follow_links: bool, outer: StoreRoot | None = None) -> None:
@@ -79,7 +76,7 @@ class StoreRoot:
     # ------------------------------------------------------------------ held directories
 
     def hold(self, paths: Sequence[str]) -> None:
-        """Open directories for all that is reached through them from now on; see `Disk.hold`."""
+        """Open directories for all later operations below them; see `Disk.hold`."""
         for path in paths:
             if path in self.held:
                 self.drop(path)
@@ -97,10 +94,8 @@ class StoreRoot:
     def release(self) -> None:
         """Close the descriptors of the root and of directories that are held.
 
-        The next operation that needs the root opens it again. An operation under way keeps its
-        descriptor until it has ended, be it on another thread or on this one, interrupted by a
-        signal handler that closes the store. Otherwise the number of the descriptor could belong to
-        another file by then.
+        An operation under way keeps its descriptor until it has ended, also on this thread, where a
+        signal handler may have interrupted it.
         """
         self.held = {}
 
@@ -129,8 +124,7 @@ class StoreRoot:
         """Return the open directory that has ``path``, and the name there.
 
         Returns:
-            None and the whole path for the root itself, and if links are followed. The descriptor
-            is open as long as the caller keeps it.
+            None and the whole path for the root itself, and if links are followed.
 
         Raises:
             UnsafePathError: a step on the way is a link, or the path is not below the root.
@@ -187,7 +181,7 @@ class StoreRoot:
             raise
 
     def _refuse_link(self, error: OSError, path: str) -> None:
-        """Raise if ``error`` is there because a link is where a directory is expected."""
+        """Raise if ``error`` comes from a link in the place of a directory."""
         if error.errno in (errno.ELOOP, errno.ENOTDIR):
             self.status(path)
 

@@ -56,7 +56,7 @@ class Tree:
     _root: StoreRoot
 
     def __new__(cls, *args: object, **options: object) -> Self:
-        """Make a disk bound to no root; not in ``__init__``, which subclasses need not call."""
+        """Make an unbound disk; not in ``__init__``, which subclasses need not call."""
         made = super().__new__(cls)
         made._root = ANYWHERE
         return made
@@ -66,10 +66,10 @@ class Tree:
     def at(self, root: str, *, follow_links: bool = False) -> Self:
         """Return a disk bound to one store: it refuses every path outside ``root``.
 
-        The bound disk is of the same class and shares all attributes with this disk, so that what a
-        subclass counts, plans or refuses goes on. It refuses symbolic links below the root, unless
-        ``follow_links``; the root and the directories above it may be links. It also refuses to
-        open pipes and devices, and to write a file that has a second name (a hard link).
+        The bound disk has the class of this disk and shares its attributes. It refuses symbolic
+        links below the root, unless ``follow_links``; the root and the directories above it may be
+        links. It also refuses pipes and devices, and to write a file with a second name (a hard
+        link).
 
         Args:
             root: absolute path of the store's directory, which need not exist yet.
@@ -94,10 +94,9 @@ class Tree:
         return self._root.follow_links
 
     def freeze(self, reason: str) -> None:
-        """Refuse every change from now on; reading goes on.
+        """Refuse every change from now on; reading goes on, and so does writing through a map.
 
-        Concerns this disk only, and no other disk of the same store. A map that was made before can
-        still be written through.
+        Concerns this disk only, and no other disk of the same store.
 
         Args:
             reason: for the error's text.
@@ -115,12 +114,11 @@ class Tree:
         """Keep directories of the store open, so that files in them are reached in one step.
 
         Nothing is held if links are followed, or for a directory that is missing. A directory that
-        this disk renames, removes or makes again is no longer held. So a writer calls this for
-        directories that no other process renames while the writer has the store's lock; a plugin
-        calls it in `reput_open`, and so again when it is resumed.
+        this disk renames, removes or recreates is no longer held. A writer calls this for
+        directories that no other process renames, a plugin in `reput_open`.
 
         Args:
-            paths: absolute, as they begin the paths of files; a directory before those in it.
+            paths: absolute; a directory before its subdirectories.
 
         Raises:
             UnsafePathError: a path is not below the root, or a step on the way is a link.
@@ -137,8 +135,7 @@ class Tree:
         """Whether a file, directory or link of that name exists.
 
         Raises:
-            OSError: the system cannot tell, for example in a directory without permission. Taking
-                this for "no" would overwrite a store's files that exist.
+            OSError: the system does not know, for example in a directory without permission.
         """
         try:
             self._root.look(path)
@@ -174,7 +171,7 @@ class Tree:
         return used, facts.f_bavail * facts.f_frsize
 
     def list(self, path: str) -> list[Entry]:
-        """Return the entries of a directory, sorted by name; none if there is no directory."""
+        """Return the entries of a directory, sorted by name; none if it does not exist."""
         root = self._root
         try:
             if root.follow_links:
@@ -226,7 +223,7 @@ class Tree:
             if directory is not None:
                 try:
                     found = os.stat(each, dir_fd=directory, follow_symlinks=False)
-                except OSError:  # what is an error is raised below
+                except OSError:  # raised below if it matters
                     continue
                 if stat.S_ISLNK(found.st_mode):
                     raise link_at(directory, each, path)
@@ -250,10 +247,7 @@ class Tree:
         self._root.change(os.rmdir, path)
 
     def remove_tree(self, path: str) -> None:
-        """Remove a directory with everything in it; do nothing if there is none.
-
-        Links are removed themselves, never what they lead to, even if this disk follows links.
-        """
+        """Remove a directory with everything in it, if it exists; no link in it is followed."""
         if self.follows_links and self._is_link(path):
             self.remove(path)
             return
@@ -268,8 +262,7 @@ class Tree:
     def make_directory(self, path: str, *, durable: bool = False) -> None:
         """Make a directory, and its parents, if missing.
 
-        With ``durable`` the names of new directories are on disk when this returns; without it, the
-        caller flushes the directories that hold these names.
+        With ``durable`` the names of new directories are on disk when this returns.
         """
         missing = []
         while not self._is_directory(path) and path not in ("", os.sep):
@@ -288,7 +281,7 @@ class Tree:
             self._root.change(os.mkdir, path)
             self._root.drop(path)  # if it is held, another process has removed it
         except FileExistsError:
-            if not self._is_directory(path):  # else another process was quicker
+            if not self._is_directory(path):  # otherwise another process was quicker
                 raise
 
     def flush_directory(self, path: str) -> None:
@@ -346,7 +339,7 @@ class _StoreEntry:
 
 
 def is_absence(error: OSError | ValueError) -> bool:
-    """Whether ``error`` says that there is nothing of a name."""
+    """Whether ``error`` says that a name does not exist."""
     if isinstance(error, OSError):
         return error.errno in _ABSENT and not isinstance(error, UnsafePathError)
-    return True  # a name with a byte 0, which nothing can have
+    return True  # a name with a byte 0
