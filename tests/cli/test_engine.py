@@ -51,5 +51,5 @@ def test_an_engine_that_is_none_ends_a_command_with_one_line(plain_store, argume
     assert done.returncode == ExitCode.UNAVAILABLE
     assert done.stdout == ""
     assert done.stderr == (
-        "reput: [environment] REPUT_ENGINE: 'none such' is no engine; known: native, python\n"
+        "reput: [environment] REPUT_ENGINE: unknown engine 'none such'; known: native, python\n"
     )

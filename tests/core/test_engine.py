@@ -85,7 +85,7 @@ def test_one_that_does_not_fit_is_refused_where_forced_and_passed_over_otherwise
 
 
 def test_an_engine_that_is_none_is_refused():
-    with pytest.raises(ConfigError, match="'rust' is no engine; known: native, python"):
+    with pytest.raises(ConfigError, match="unknown engine 'rust'; known: native, python"):
         _choose("rust")
 
 

@@ -1,8 +1,4 @@
-"""Validators of options that are numbers: each has a least and a greatest value.
-
-An option without bounds is refused by whatever meets the number first, in the middle of the work:
-an array, a file or a timer of the system.
-"""
+"""Validators of options that are numbers: each has a least and a greatest value."""
 
 from __future__ import annotations
 
@@ -14,7 +10,7 @@ import attrs
 __all__ = ["AGE_MAX_MS", "INT32_MAX", "number_between", "whole_between"]
 
 INT32_MAX: Final = (1 << 31) - 1
-"""The greatest ``int`` of Java: of sizes of files, of counts, and of pauses in ms (24.8 days)."""
+"""The greatest ``int`` of Java."""
 AGE_MAX_MS: Final = 100 * 366 * 86_400_000
 """100 years: the greatest age that an option can name, ms."""
 
@@ -41,7 +37,7 @@ def _between(least: float, most: float, kinds: Any, expected: str) -> _Validator
         text = f"{field.name}: {expected} expected, found"
         if isinstance(value, bool) or not isinstance(value, kinds):
             raise TypeError(f"{text} {type(value).__name__} {_shown(value)}")
-        if not least <= value <= most:  # true of no range if the value is not a number (NaN)
+        if not least <= value <= most:  # refuses NaN, too
             raise ValueError(f"{text} {_shown(value)}")
 
     return check

@@ -1,8 +1,7 @@
-"""Doors: packages that import each of their names when it is first used.
+"""Packages that import each of their public names when it is first used.
 
-The names in a door's ``__all__`` are public; everything else in the package may change in any
-release. Importing a door imports no other module, so that ``import reput`` is quick and a plugin
-loads only what it uses.
+The names in ``__all__`` are public; everything else in the package may change in any release.
+Importing such a package imports no other module, so that ``import reput`` is quick.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ __all__ = ["door"]
 def door(
     package: str, homes: Mapping[str, str]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return ``__getattr__`` and ``__dir__`` for a package that is a door.
+    """Return ``__getattr__`` and ``__dir__`` for such a package.
 
     Args:
         package: the package's full name.

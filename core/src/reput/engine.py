@@ -1,13 +1,11 @@
-"""The one place that knows which engine runs the hot kernels: Python's, or ``reput-native``'s.
+"""The one module that knows which engine runs the hot kernels: Python's, or ``reput-native``'s.
 
-A kernel is a function of arrays, marked with `kernel` where it is written in Python and numpy. That
-is the readable specification, and it always works. Where the distribution ``reput-native`` is
-installed, its function of the same name stands in its place; whoever calls it knows nothing of
-that. What the compiled one is not made for it hands back, and the Python function is called.
+A kernel is a function of arrays in Python and numpy, marked with `kernel`: the readable
+specification, which always works. If the distribution ``reput-native`` is installed, its function
+of the same name replaces it, and calls it for arguments that the compiled one does not support.
 
-Which engine runs is decided once, when this module is imported. ``REPUT_ENGINE=python`` or
-``REPUT_ENGINE=native`` in the environment forces one; without it ``native`` runs where it is
-installed and fits.
+The engine is chosen once, when this module is imported. ``REPUT_ENGINE=python`` or
+``REPUT_ENGINE=native`` in the environment forces one.
 """
 
 from __future__ import annotations
@@ -30,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 VARIABLE: Final = "REPUT_ENGINE"
 INTERFACE: Final = 7
-"""Raised with every change of a kernel's arguments, answer or meaning; ``reput-native`` must say
+"""Raised with every change of a kernel's arguments, answer or meaning; ``reput-native`` must have
 the same number."""
 
 _ENGINES: Final = ("native", "python")
@@ -40,14 +38,14 @@ _C = TypeVar("_C", bound=type)
 
 @attrs.frozen
 class Engine:
-    """What runs the kernels, and why."""
+    """The engine that runs the kernels."""
 
     name: str
     """``"native"`` or ``"python"``."""
     version: str | None
     """Of ``reput-native``, where it runs."""
     reason: str
-    """Why this one, for people."""
+    """Why it was chosen, for people."""
 
     def __str__(self) -> str:
         version = "" if self.version is None else f" {self.version}"
@@ -55,7 +53,7 @@ class Engine:
 
 
 def _load() -> tuple[ModuleType | None, str]:
-    """The module of compiled kernels, and why there is none; no text where nobody installed it."""
+    """Return the module of compiled kernels, or why it fails; no text if it is not installed."""
     try:
         import reput_native
     except ModuleNotFoundError as error:
@@ -68,20 +66,19 @@ def _load() -> tuple[ModuleType | None, str]:
     if found != INTERFACE:
         return None, (
             f"reput-native {getattr(reput_native, '__version__', '')} has kernels of interface "
-            f"{found}, and this reput calls those of interface {INTERFACE}; install both of one "
-            "version"
+            f"{found}, and this reput calls interface {INTERFACE}; install both of one version"
         )
     return reput_native, ""
 
 
 def _choose(asked: str) -> tuple[Engine, ModuleType | None]:
-    """The engine, and the module of its kernels where they are not Python's.
+    """Return the engine, and the module of its kernels if they are compiled.
 
     Raises:
-        ConfigError: an engine that is none, or the native one where it is missing or does not fit.
+        ConfigError: an unknown engine, or the native one if it is missing or does not fit.
     """
     if asked not in ("", *_ENGINES):
-        raise ConfigError("environment", VARIABLE, f"{asked!r} is no engine", _ENGINES)
+        raise ConfigError("environment", VARIABLE, f"unknown engine {asked!r}", _ENGINES)
     if asked == "python":
         return Engine("python", None, f"{VARIABLE}=python"), None
     native, trouble = _load()
@@ -102,14 +99,14 @@ ENGINE: Final = _chosen[0]
 
 
 def kernel(reference: _F) -> _F:
-    """Mark a function whose work the engine may do in another way.
+    """Mark a function that the engine may replace.
 
     Args:
-        reference: what says how it is to be, and does it where no other engine is at hand.
+        reference: the specification, which runs if the engine has no function of its name.
 
     Returns:
-        What runs here: ``reference``, or a function that gives the same answers, and whose
-        ``__wrapped__`` is ``reference``.
+        ``reference``, or a function that gives the same answers, and whose ``__wrapped__`` is
+        ``reference``.
     """
     native = getattr(_chosen[1], reference.__name__, None)
     if native is None:
@@ -118,7 +115,7 @@ def kernel(reference: _F) -> _F:
     @functools.wraps(reference)
     def call(*arguments: Any, **named: Any) -> Any:
         answer = native(*arguments, **named)
-        if answer is NotImplemented:  # arguments of a kind that the kernel is not made for
+        if answer is NotImplemented:  # the kernel does not support such arguments
             return reference(*arguments, **named)
         return answer
 
@@ -131,15 +128,15 @@ REFERENCES: Final[dict[type, type]] = {}
 
 
 def compiled(reference: _C) -> _C:
-    """Mark a class whose objects the engine may do in another way.
+    """Mark a class that the engine may replace. No class may derive from it.
 
     Args:
-        reference: what says how its objects are to behave, and what is used where no other engine
-            is at hand. Nobody may derive from it. Public methods and properties that the engine's
-            class does not have it is given from here; they may use public ones only.
+        reference: the specification, used if the engine has no class of its name. The engine's
+            class gets the public methods and properties that it lacks from here; these may use
+            public ones only.
 
     Returns:
-        The class to use: ``reference``, or one with the same methods and attributes.
+        ``reference``, or a class with the same methods and attributes.
     """
     native: Any = getattr(_chosen[1], reference.__name__, None)
     if native is None:

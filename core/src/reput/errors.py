@@ -1,8 +1,6 @@
 """Every error that reput raises on purpose.
 
-An error carries its facts as attributes, in the order of its positional arguments, so that it
-pickles and a program can act on it; its text is built from these facts in one place. An error that
-also is a Python error (`ValueError`, `LookupError`) is caught by existing ``except`` clauses.
+An error has its facts as attributes, in the order of its positional arguments, so that it pickles.
 """
 
 from __future__ import annotations
@@ -108,7 +106,7 @@ class PluginFlushError(PluginError):
 
 
 EXPECTED: Final = 'no store: a directory that holds "commitlog" is expected'
-"""Why a directory is no store, for `StoreNotFoundError`."""
+"""Reason of a `StoreNotFoundError` for a directory that is not a store."""
 
 
 @attrs.define(eq=False, slots=False)

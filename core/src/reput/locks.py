@@ -1,18 +1,14 @@
 """Parts of `threading` that survive signal handlers: `Flag`, `Rounds`, `start_thread`, `new_lock`.
 
 CPython runs signal handlers on the main thread, between two byte codes: when a function begins,
-when a loop repeats, and when a call has returned (``Py_MakePendingCalls`` in its evaluation loop).
-
-A handler that raises, as that of Ctrl-C does, raises there. `threading.Event` takes its inner lock
-in `threading.Condition.__enter__`, which is Python: if the exception comes after the lock was taken
-and before the ``with`` block has begun, the lock is never released, and the next call that sets the
-event hangs. In a `Flag` every step is one assignment or one call of C, and between any two steps
-the flag is in a valid state.
+when a loop repeats, and when a call has returned. A handler that raises, as that of Ctrl-C does,
+raises there. If it raises in `threading.Condition.__enter__`, after the inner lock was taken, the
+next call that sets a `threading.Event` hangs. In a `Flag` every step is one assignment or one call
+of C, and between any two steps the flag is in a valid state.
 
 A handler that closes a store may interrupt the main thread while that holds a lock. Closing waits
-for the store's threads, which may need that lock, while the interrupted code can go on, and release
-it, only after the handler. So a store's locks are made by `new_lock`, and `locks_released` releases
-them meanwhile.
+for the store's threads, which may need that lock. So a store's locks are made by `new_lock`, and
+`locks_released` releases them meanwhile.
 """
 
 from __future__ import annotations
@@ -34,8 +30,8 @@ class Flag:
 
     def __init__(self) -> None:
         self._is_set = False
-        # Free while waiting threads may pass, one after the other. It may be free though the flag
-        # is not set: then one thread gets it, sees that, and keeps it.
+        # Free while waiting threads may pass, one after the other. If it is free though the flag is
+        # not set, one thread takes and keeps it.
         self._gate = threading.Lock()
         self._gate.acquire()
 
@@ -79,7 +75,7 @@ class Flag:
         try:
             self._gate.release()
         except RuntimeError:
-            pass
+            pass  # the gate was free already
 
 
 class Rounds:
@@ -107,8 +103,8 @@ class Rounds:
 def start_thread(thread: threading.Thread) -> None:
     """Start ``thread``, which is never joined, safely against exceptions of signal handlers.
 
-    `threading.Thread.start` waits for the new thread by an event; an exception meanwhile can leave
-    the thread never running. This function is one call of C.
+    An exception in `threading.Thread.start` can leave the thread never running; this function is
+    one call of C.
 
     Raises:
         RuntimeError: no thread can be started.
@@ -120,7 +116,7 @@ def _start(thread: threading.Thread) -> None:
     try:
         thread.start()
     except RuntimeError:
-        thread.run()  # room for one more thread, but not for two: run on this one
+        thread.run()  # the system has one more thread, but not two
 
 
 _locks: dict[weakref.ref[threading.RLock], None] = {}
@@ -143,15 +139,13 @@ def new_lock() -> threading.RLock:
 def locks_released() -> Iterator[None]:
     """Release all locks of `new_lock` that this thread holds, during the ``with`` block.
 
-    For code that waits for threads and may run in a signal handler: the interrupted code holds
-    locks that these threads may need. As the locks are reentrant, that code allows the handler in
-    between any two of its steps; so it also allows other threads, if they have released the locks
-    when the ``with`` block ends.
+    For code that waits for threads and may run in a signal handler: these threads may need locks of
+    the interrupted code. As the locks are reentrant, that code allows the handler between any two
+    of its steps, and so also other threads.
     """
     held: list[threading.RLock] = []
-    # All in C, as there may be the locks of many stores, few of them held by this thread. A list of
-    # the dictionary, as it allocates before it iterates; a tuple allocates meanwhile, which may run
-    # the garbage collector, whose finalizers change the dictionary.
+    # All in C, for the locks of many stores. A list of the dictionary, as it allocates before it
+    # iterates; a tuple allocates meanwhile, which may run finalizers that change the dictionary.
     for lock in filter(_is_held_here, filter(None, map(operator.call, list(_locks)))):
         held += [lock] * _release_fully(lock)
     try:

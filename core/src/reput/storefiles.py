@@ -1,8 +1,7 @@
-"""The small files of a store, beside its log: who has it open, and which plugins it uses.
+"""The small files of a store beside its log, for tools that do not open the store.
 
-For tools that work on a store without opening it, such as the distribution reput-offline. Files
-that say where the log ends are in `reput.log`. `READING` and `WAITING` are, beside `Phase`, states
-of a `reput.PluginState`.
+Files about the end of the log are in `reput.log`. `READING` and `WAITING` are, beside `Phase`,
+states of a `reput.PluginState`.
 """
 
 from __future__ import annotations

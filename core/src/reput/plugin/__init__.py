@@ -1,7 +1,7 @@
 """The contract between a store and its plugins: the hooks, their arguments and their answers.
 
-This package says what a plugin may see and has to promise, and finds the installed plugins. It must
-not know when hooks are called, or on which thread.
+This package also finds the installed plugins. It must not know when hooks are called, or on which
+thread.
 """
 
 from __future__ import annotations

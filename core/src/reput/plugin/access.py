@@ -1,8 +1,6 @@
 """`StoreAccess`: what a plugin may do with its store beside answering hooks.
 
-A plugin that delivers delayed messages or finishes transactions reads queues and puts messages as a
-user of the store does. Its view of the store carries the plugin's name, so that the plugin's own
-`reput_put` is not called for the messages that it puts.
+The plugin's own `reput_put` is not called for the messages that it puts.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ DROP: Final = "drop"
 
 @attrs.frozen
 class Hold:
-    """A need of the log from an offset on, because of which files are not removed."""
+    """A need of the log from an offset on, which keeps files from being removed."""
 
     physical_offset: int
     """Where the needed part of the log begins."""
@@ -41,17 +39,17 @@ class Hold:
 
 @attrs.frozen
 class TrimReport:
-    """What `reput.Store.trim_log` has removed, or would remove."""
+    """Result of `reput.Store.trim_log`."""
 
     start_offset: int
     """Physical offset at which the log began."""
     min_physical_offset: int
     """Where it begins now; after ``dry_run``, where it would begin."""
     holds: tuple[Hold, ...] = ()
-    """All needs of the log; the lowest decides. Empty if nobody was asked, as no whole file ends at
-    or below the offset."""
+    """All needs of the log; the lowest decides. Empty if no whole file ends at or below the
+    offset."""
     not_notified: tuple[str, ...] = ()
-    """Plugins that must still be notified, as they do not run or did not answer."""
+    """Plugins that do not run or did not answer, and must still be notified."""
 
 
 class StoreAccess(Protocol):
@@ -94,7 +92,7 @@ class StoreAccess(Protocol):
 
         Raises:
             NoReaderError: no plugin compiles filters of that kind.
-            ValueError: ``expression`` is no condition; the text says where it goes wrong.
+            ValueError: ``expression`` is not a condition; the text says where.
         """
         ...
 
@@ -111,13 +109,11 @@ class StoreAccess(Protocol):
     def put_many(self, messages: Sequence[Message]) -> BatchReceipt:
         """Store messages in their order, after the `reput_put` of the other plugins.
 
-        Does not wait for the disk, whatever the store's option ``flush``; `flushed_offset` says
-        when the messages are on disk.
+        Never waits for the disk; see `flushed_offset`.
 
         Raises:
-            PutError: as for `reput.Store.put_many`. Messages that fit into one log file are stored
-                as a whole, and then none of them is; otherwise `stored_count` of the error says
-                how many are.
+            PutError: as for `reput.Store.put_many`. None of the messages is stored if they fit into
+                one log file; otherwise the error has a `stored_count`.
         """
         ...
 
@@ -128,18 +124,12 @@ class StoreAccess(Protocol):
 
     @property
     def flush_timeout(self) -> float:
-        """Seconds that a put waits for the disk; 0 if the store's option ``flush`` is ``"async"``.
-
-        A plugin whose calls store messages waits as long with `wait_flushed`.
-        """
+        """Seconds that a put waits for the disk; 0 if the store's option is ``flush="async"``."""
         ...
 
     @property
     def dispatched_to(self) -> int:
-        """Physical offset below which the plugin is given no more messages.
-
-        It also moves past damage and dead letters, for which no hook is called.
-        """
+        """Physical offset below which the plugin is given no more messages."""
         ...
 
     def wait_flushed(self, physical_offset: int, seconds: float) -> bool:
@@ -156,7 +146,7 @@ class StoreAccess(Protocol):
         """Remove the log's whole files below an offset, as `reput.Store.trim_log` does.
 
         For `reput_work`, and for methods that users call. The plugin's own `reput_hold` and
-        `reput_trim` are not called: it knows what it needs, and where the log begins.
+        `reput_trim` are not called.
 
         Raises:
             PluginError: the plugin was stopped meanwhile.

@@ -31,7 +31,7 @@ class MissingMessage:
     size: int
     """Bytes of the record, or of the lost range; 0 if not known."""
     reason: str
-    """What is known of the loss, for people."""
+    """Known facts of the loss, for people."""
 
 
 @attrs.frozen
@@ -46,8 +46,7 @@ class ReadResult:
     """First queue offset that has no message yet."""
     messages: tuple[MessageView, ...] = ()
     queue_offsets: tuple[int, ...] = ()
-    """Queue offset of each message in the queue that was read (in a light queue it differs from the
-    one in the record)."""
+    """Queue offset of each message in this queue; in a light queue it differs from the record's."""
     holes: tuple[MissingMessage, ...] = ()
     """Lost messages between the queue offset asked for and ``next_queue_offset``."""
 
@@ -72,11 +71,10 @@ class ReadColumns:
     max_queue_offset: int
     """First queue offset that has no message yet."""
     batch: DispatchBatch
-    """The ``n`` messages. The batch has memory of its own, so it may be kept; ``physical_offset``
-    says where each record stands in the log."""
+    """The ``n`` messages, in memory of their own."""
     queue_offsets: npt.NDArray[np.int64]
-    """``(n,)`` int64: queue offset of each message in the queue that was read (in a light queue it
-    differs from the one in the record, which is ``batch.queue_offset``)."""
+    """``(n,)`` int64: queue offset of each message in this queue; in a light queue it differs from
+    ``batch.queue_offset``."""
     holes: tuple[MissingMessage, ...] = ()
     """As in `ReadResult`."""
 
@@ -117,8 +115,7 @@ class QueryResult:
     after: int | None = None
     """Give this to the next search to continue after these messages; None if there are no more."""
     indexed_to: int = 0
-    """Physical offset below which the search covers all messages; later ones are not indexed
-    yet."""
+    """Physical offset below which the search covers all messages."""
 
     def __len__(self) -> int:
         return len(self.messages)

@@ -36,28 +36,26 @@ class Plugin:
     entry point."""
     config_type: ClassVar[type] = NoConfig
     """Frozen, keyword-only attrs class of the plugin's options. Its class attribute
-    ``removed_options``, if it has one, maps names of options that it once had to the reason why
-    they are ignored: a store that recorded such an option is opened, with a warning."""
+    ``removed_options``, if it has one, maps names of former options to the reason why they are
+    ignored: a store that recorded one is opened, with a warning."""
     runs_after: ClassVar[frozenset[str]] = frozenset()
     """Plugins that, where they are active, see each batch before this one."""
     requires: ClassVar[frozenset[str]] = frozenset()
-    """Plugins without which this one cannot work; they run before it, too."""
+    """Plugins without which this one cannot work; they also run before it."""
     is_policy: ClassVar[bool] = False
-    """Whether the plugin only acts on the store, as its options say, and keeps nothing that falls
-    behind without it. A store uses such a plugin also if nobody names it but it has a section of
-    the configuration, given now or recorded; and may be opened without it."""
+    """Whether the plugin only acts on the store, and keeps nothing that falls behind without it. A
+    section of the configuration is enough for a store to use such a plugin, and the store may be
+    opened without it."""
     store_methods: ClassVar[frozenset[str]] = frozenset()
-    """Methods of the plugin that users may call on the open store itself, ``store.consumer(…)``.
-    For the one or two that a plugin is installed for; `reput.Store.plugin` gives all others. A name
-    that `reput.Store` has itself is the store's own."""
+    """Methods of the plugin that users may call on the open store itself, ``store.consumer(…)``,
+    unless `reput.Store` has that name; `reput.Store.plugin` gives all others."""
 
     @property
     def put_interest(self) -> PutInterest | None:
         """Messages that the plugin's `reput_put` has to see; None for all.
 
-        The store asks at opening, and again after `StoreContext.renew_interest`. It stores messages
-        that are of interest to no plugin without calling any hook, and columns (`reput.Columns`)
-        without splitting them into messages, which is several times faster.
+        The store asks at opening, and after `StoreContext.renew_interest`. It stores messages that
+        no plugin has to see without calling a hook, and columns without splitting them.
         """
         return None
 
@@ -73,12 +71,12 @@ class Plugin:
             PluginError: the class takes no configuration, or cannot be made.
         """
         if not attrs.has(cls.config_type):
-            reason = f"config_type of {cls.__name__} is no attrs class: {cls.config_type!r}"
+            reason = f"config_type of {cls.__name__} is not an attrs class: {cls.config_type!r}"
             raise PluginError(name, reason)
         config = build_config(cls.config_type, name, section)
         by_name = "config" in inspect.signature(cls).parameters
         if attrs.has(cls) and not by_name:
-            # The options would silently go to the first field, which is another one.
+            # The options would silently go to the first field.
             raise PluginError(
                 name,
                 f"{cls.__name__} has no field 'config' for its options; "
@@ -122,7 +120,7 @@ def build_config(config_type: type, section: str, options: Mapping[str, Any]) ->
 
 
 def without_removed(config_type: type, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return ``options`` without those that ``config_type`` has removed."""
+    """Return ``options`` without the options that ``config_type`` has removed."""
     removed = getattr(config_type, "removed_options", ())
     return {option: value for option, value in options.items() if option not in removed}
 

@@ -1,4 +1,4 @@
-"""`StoreContext`: what a plugin may know of the store that it works for."""
+"""`StoreContext`: what a plugin may know of its store."""
 
 from __future__ import annotations
 
@@ -40,44 +40,41 @@ class StoreContext:
     clock: Callable[[], int]
     """Returns now, ms since the epoch. Use it instead of the system's: tests pass their own."""
     recovery: str = "reput"
-    """The store's option of that name. With ``"rocketmq"`` a plugin trusts what its files hold
-    beyond ``progress``, up to the end of the log, as RocketMQ does."""
+    """The store's option of that name. With ``"rocketmq"`` a plugin trusts its files beyond
+    ``progress``, up to the end of the log, as RocketMQ does."""
     replica: bool = False
-    """Whether the store is a replica, whose messages all come from its master: put nothing, as
-    `store.put_many` would raise `reput.errors.ReplicaError`, and do no work that leads to puts. A
-    store that is promoted opens its plugins without this flag the next time."""
+    """Whether the store is a replica, whose messages all come from its master: put nothing
+    (`store.put_many` raises `reput.errors.ReplicaError`), and do no work that leads to puts. After
+    a promotion, the next opening is without this flag."""
     light_queues: bool = False
-    """Whether the store has light queues (its option ``max_light_queues``), so that a plugin that
-    keeps queues lists messages in those that they name."""
+    """Whether the store has light queues (its option ``max_light_queues``): a plugin that keeps
+    queues lists messages in the light queues that they name."""
     sizes_from: str = ""
     """Directory of the store whose files are being rebuilt elsewhere: new files take the sizes of
     that store's files. Empty when nothing is rebuilt."""
     recorded: Callable[[], Recorded | None] = attrs.field(default=lambda: None, repr=False)
-    """Reads from disk how far the plugin's files are complete, so that a reader notices when a
-    writer in another process rebuilds them. None if no progress is recorded."""
+    """Reads the recorded progress from disk, so that a reader notices when a writer in another
+    process rebuilds the files. None if no progress is recorded."""
     queue_floors: QueueFloors = attrs.field(factory=QueueFloors, repr=False)
-    """Next queue offsets of queues whose messages the log has lost, for plugins that keep queue
-    offsets. Before such a plugin cuts or removes a queue's files, it keeps here what they say."""
+    """Next queue offsets of queues whose messages the log has lost. A plugin that keeps queue
+    offsets records them here before it cuts or removes a queue's files."""
     store: StoreAccess = attrs.field(factory=lambda: cast(StoreAccess, NoStore()), repr=False)
     """Reads queues and puts messages; `StoreAccess` says when it may be used."""
     note_loss: Callable[[Loss], None] = attrs.field(default=lambda loss: None, repr=False)
-    """Notes a loss in the store's ledger: messages that the plugin's files know and the log has
-    lost. Call it before the files are cut. The same loss is noted once. A read-only store keeps it
-    in memory only."""
+    """Notes messages that the plugin's files have and the log has lost, once, in the store's
+    ledger. Call it before the files are cut. A read-only store keeps it in memory only."""
     note_problem: Callable[[str], None] = attrs.field(default=lambda text: None, repr=False)
-    """Adds a text to `reput.Store.problems` of a read-only store: a file that the plugin ignores
-    because it cannot be read. Call it in `reput_open` or `reput_recover`; the text begins with the
-    file's path. Does nothing in a writable store, where the plugin logs a warning and writes the
-    file again."""
+    """Adds a text, which begins with a file's path, to `reput.Store.problems` of a read-only store:
+    the plugin ignores the file because it cannot be read. Call it in `reput_open` or
+    `reput_recover`. Does nothing in a writable store, where the plugin logs a warning."""
     lower_progress: Callable[[int], None] = attrs.field(default=lambda offset: None, repr=False)
     """Records durably that the plugin needs the messages from a physical offset on. Call it in
     `reput_recover` before you remove entries below ``progress``: otherwise a kill before the hook
-    has returned the lower offset loses these messages. Does nothing in a read-only store."""
+    returns loses these messages. Does nothing in a read-only store."""
     wake: Callable[[], None] = attrs.field(default=lambda: None, repr=False)
     """Has the plugin's `reput_work` called soon. Cheap, from any thread."""
     renew_interest: Callable[[], None] = attrs.field(default=lambda: None, repr=False)
-    """Has the store ask for `Plugin.put_interest` again, as it has changed. From any thread; when
-    it returns, puts that begin later are made by the new answer."""
+    """Has the store read `Plugin.put_interest` again, before it returns. From any thread."""
 
     def directory(self, *names: str) -> str:
         """Return a path below the store's root; refuse names that would lead out of it.

@@ -1,4 +1,4 @@
-"""`MessageFilter`, which a plugin compiles and a read applies, and `BitMaps`, which it is given."""
+"""`MessageFilter`, which a plugin compiles and a read applies, and its argument `BitMaps`."""
 
 from __future__ import annotations
 
@@ -47,10 +47,7 @@ class BitMaps(Sequence["bytes | None"]):
 
 @runtime_checkable
 class MessageFilter(Protocol):
-    """Selects messages: an object of any class that has these three methods.
-
-    The three methods must agree with each other, and always give the same answer.
-    """
+    """Selects messages; the three methods must agree, and always give the same answer."""
 
     def matches(self, message: MessageView) -> bool:
         """Whether the filter selects ``message``. Never raises: if it cannot tell, False."""

@@ -9,11 +9,10 @@ thread. `reput_open`, `reput_recover`, `reput_flush`, `reput_work`, `reput_trim`
 `reput_close` are called one after another, on a thread of the plugin's own; all but the first two
 and the last may overlap a dispatch. Reads come from any thread.
 
-An exception of any kind, or a call that does not return, stops only the plugin that it comes from:
-the store and the other plugins go on, and the plugin's progress stays where it was. A failed
-`reput_dispatch` is called again with the same messages, after a pause; after the last retry the
-plugin's policy decides (section ``dispatch`` of the configuration). Other hooks are not retried; a
-failed `reput_flush` must never be. Exceptions of `reput_put` and of reads go to the caller.
+An exception of any kind, or a call that does not return, stops only the plugin that it comes from,
+and the plugin's progress stays where it was. A failed `reput_dispatch` is called again with the
+same messages, after a pause; after the last retry the plugin's policy decides (section ``dispatch``
+of the configuration). Exceptions of `reput_put` and of reads go to the caller.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ __all__ = ["PROJECT", "hookimpl", "hookspec"]
 
 PROJECT = "reput"
 hookspec = pluggy.HookspecMarker(PROJECT)
-"""Marks a function as the specification of a hook: here of the store's, elsewhere of a tool's."""
+"""Marks a function as the specification of a hook of the store, or of a tool."""
 hookimpl = pluggy.HookimplMarker(PROJECT)
 """Marks a plugin's method as the implementation of the hook of the same name."""
 
@@ -46,11 +45,11 @@ hookimpl = pluggy.HookimplMarker(PROJECT)
 
 @hookspec
 def reput_open(context: StoreContext) -> None:
-    """Keep ``context``, and load what the plugin has on disk.
+    """Keep ``context``, and load the plugin's files.
 
-    Called before any other hook, and once more, after `reput_close`, when a suspended plugin is
-    resumed: start then as a new object would. Write nothing here, and nothing in any hook if
-    ``context.writable`` is false.
+    Called before any other hook, and after `reput_close` when a suspended plugin is resumed: start
+    then as a new object would. Write nothing here, and nothing in any hook if ``context.writable``
+    is false.
 
     Args:
         context: the store's directory, clock, disk and log.
@@ -61,10 +60,10 @@ def reput_open(context: StoreContext) -> None:
 def reput_recover(max_physical_offset: int, progress: int) -> int:  # type: ignore[empty-body]
     """Bring the plugin's files in line with a log that ends at ``max_physical_offset``.
 
-    Cut what was derived from bytes beyond that offset, and repair what a crash left half-written.
-    What the files hold beyond ``progress`` may come from records that were replaced since: drop it,
-    or compare it when the messages come again. Called once at opening, after `reput_open`; in a
-    read-only store too, where only memory may change, and nothing is dispatched or flushed.
+    Cut entries derived from bytes beyond that offset, and repair half-written entries. Entries
+    beyond ``progress`` may come from records that were replaced since: drop them, or compare them
+    when the messages come again. Called once at opening, after `reput_open`; also in a read-only
+    store, where only memory may change, and nothing is dispatched or flushed.
 
     Args:
         max_physical_offset: end of the valid log; after a failed flush of the plugin, the offset up
@@ -73,9 +72,8 @@ def reput_recover(max_physical_offset: int, progress: int) -> int:  # type: igno
             as the store knows; never beyond ``max_physical_offset``.
 
     Returns:
-        The physical offset from which on messages are needed again: ``progress``, or less if the
-        files do not hold what ``progress`` promises; 0 if there are no files. Returning less is
-        always right, and costs only time.
+        The physical offset from which on messages are needed again: ``progress``, or less if
+        entries are missing; 0 without files. A lower offset is always safe; it only costs time.
     """
 
 
@@ -89,14 +87,14 @@ def reput_queue_offsets() -> Mapping[tuple[str, int], int] | None:
 
 @hookspec
 def reput_ready(queue_offsets: Mapping[tuple[str, int], int]) -> None:
-    """Compare what the plugin has on disk with the queues, before any message is put.
+    """Compare the plugin's files with the queues, before any message is put.
 
     Called in writable stores only: at opening, after all plugins have recovered and the log was
-    dispatched to those that keep queues; and when the plugin is added or resumed. A file that
-    counts messages may count more than the log has: RocketMQ saves such files before its log is on
-    disk, and then the power fails. The next messages get those queue offsets. So lower here what
-    counts too much, durably. The store cannot be read through the context yet. An exception
-    suspends the plugin. A replica calls this when it is promoted, and not before.
+    dispatched to the plugins that keep queues; and when the plugin is added or resumed. A file may
+    count more messages than the log has, as RocketMQ saves such files before its log is on disk.
+    The next messages get those queue offsets, so lower such counts here, durably. The store cannot
+    be read through the context yet. An exception suspends the plugin. A replica calls this when it
+    is promoted.
 
     Args:
         queue_offsets: the queue offset that the next message of each (topic, queue id) gets; a
@@ -112,9 +110,8 @@ def reput_put(messages: Sequence[Message]) -> Sequence[Message] | None:
     """Look at, refuse or rewrite messages that are about to be stored.
 
     Plugins are called in dispatch order, each with the messages that the plugin before it returned.
-    Return as many messages, or None to leave them unchanged; raise a `reput.errors.PutError` to
-    refuse them all. This is the one hook whose exceptions reach the caller of the store instead of
-    suspending the plugin.
+    Return as many messages, or None to leave them unchanged; raise a `reput.errors.PutError`, which
+    reaches the caller, to refuse them all.
 
     Args:
         messages: one put's messages; never change them, but return changed copies
@@ -127,7 +124,7 @@ def reput_put(messages: Sequence[Message]) -> Sequence[Message] | None:
 
 @hookspec
 def reput_enrich(batch: DispatchBatch) -> Mapping[str, npt.NDArray[Any]] | None:
-    """Compute columns that all plugins will find in ``batch``, before any plugin dispatches it.
+    """Compute columns of ``batch`` for all plugins, before any plugin dispatches it.
 
     Return ``(len(batch),)`` arrays by column name, or None. ``tags_code`` may be replaced this way.
 
@@ -140,10 +137,9 @@ def reput_enrich(batch: DispatchBatch) -> Mapping[str, npt.NDArray[Any]] | None:
 def reput_dispatch(batch: DispatchBatch) -> None:
     """Index ``batch``, the next messages in commit-log order.
 
-    Called on the reput thread, never twice at once. Delivery is at least once: after a crash the
-    same messages come again, so skip what is already there (`DispatchBatch.after`). Results must
-    not depend on where the log is split into batches. An exception stops this plugin only: its
-    progress stays where it was, and the same messages come again, perhaps in other batches.
+    Delivery is at least once: after a crash or an exception the same messages come again, perhaps
+    in other batches, so skip messages that are already indexed (`DispatchBatch.after`). Results
+    must not depend on where the log is split into batches.
 
     Args:
         batch: one message or more; read-only, valid until the call returns.
@@ -163,12 +159,11 @@ def reput_arrive(batch: DispatchBatch) -> None:
 def reput_flush() -> Mapping[str, int] | None:
     """Make durable everything that was dispatched before this call.
 
-    Called after the log itself was flushed, on the plugin's thread, perhaps during a dispatch. It
-    waits for a slice of the plugin's own work that is under way. The plugin's progress is recorded
-    only after this has returned. If it raises, the plugin is suspended, as a failed flush leaves
-    unknown bytes on disk; when it is resumed, its files are cut to the last progress and derived
-    again from there. Return times for the checkpoint, by the names of its fields
-    (``index_timestamp``), or None.
+    Called after the log itself was flushed, on the plugin's thread, after a slice of its own work
+    that is under way, perhaps during a dispatch. The plugin's progress is recorded only after this
+    has returned. If it raises, the plugin is suspended, as a failed flush leaves unknown bytes on
+    disk; when it is resumed, its files are cut to the last progress. Return times for the
+    checkpoint, by the names of its fields (``index_timestamp``), or None.
     """
 
 
@@ -229,8 +224,8 @@ def reput_read(
         queue_offset: where to begin.
         max_count: most messages to return, 1 or more.
         max_bytes: stop before this many bytes of records, but return one message at least.
-        filter: return only messages that it selects; None for all. A plugin that does not take this
-            argument returns all messages, and the store drops those that are not selected.
+        filter: return only messages that it selects; None for all. If a plugin does not take this
+            argument, the store applies the filter.
     """
 
 
@@ -293,8 +288,8 @@ def reput_trim(min_physical_offset: int) -> None:
 def reput_hold() -> int | None:
     """Return the physical offset from which on the plugin still needs records it has already seen.
 
-    Asked before old log files are removed, on the plugin's thread; and in read-only stores, from
-    any thread, to report what would be removed. None if the plugin needs no record any more.
+    Called before old log files are removed, on the plugin's thread; in read-only stores, from any
+    thread. None if the plugin needs no record any more.
     """
 
 

@@ -1,7 +1,6 @@
-"""`PutInterest`: by which properties and topics a plugin recognises the messages it wants to see.
+"""`PutInterest`: the properties and topics of messages for which a plugin's `reput_put` is called.
 
-A plugin that delays or parks messages needs a few of millions. Messages and columns without any of
-its properties and topics go to the log without a call of its `reput_put`.
+Other messages and columns go to the log without that call.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Which plugins are installed, and how a plugin that a store names becomes an object.
 
-Plugins are found through the entry-point group ``reput.plugins``, without importing them. Only
-those that a store names are imported; a new store that is made without naming any uses those of the
-group ``reput.defaults``.
+Plugins are found through the entry-point group ``reput.plugins``. Only plugins that a store names
+are imported; a new store that names none uses the plugins of the group ``reput.defaults``.
 """
 
 from __future__ import annotations
@@ -43,10 +42,8 @@ class InstalledPlugin:
     """Module and class, as the entry point says."""
     entry_point: metadata.EntryPoint = attrs.field(repr=False)
     is_default: bool = False
-    """Whether a new store that is made without naming plugins uses this one."""
+    """Whether a new store that names no plugins uses this one."""
 
-    # Read when asked for: parsing the descriptions of all distributions would take half of the time
-    # in which a store opens.
     @property
     def distribution(self) -> str:
         """Name of the distribution; "?" if it has no description."""
@@ -63,20 +60,19 @@ class InstalledPlugin:
         """Import the plugin's class.
 
         Raises:
-            PluginError: the class cannot be imported, or is no plugin.
+            PluginError: the class cannot be imported, or is not a plugin.
         """
-        # An import runs a third party's code, which may raise anything, SystemExit included.
         try:
             found = self.entry_point.load()
         except KeyboardInterrupt:
             raise
-        except BaseException as error:
+        except BaseException as error:  # a plugin may raise anything, SystemExit included
             reason = (
                 f"{self.value} of {self.distribution} {self.version} cannot be imported: {error}"
             )
             raise PluginError(self.name, reason) from error
         if not (isinstance(found, type) and issubclass(found, Plugin)):
-            raise PluginError(self.name, f"{self.value} is no subclass of reput.Plugin")
+            raise PluginError(self.name, f"{self.value} is not a subclass of reput.Plugin")
         return found
 
 
@@ -105,8 +101,7 @@ def is_own(name: str) -> bool:
 def how_to_install(name: str) -> str:
     """Return what to do about a plugin that a store names and that is not installed.
 
-    A store of somebody else's may name anything, and nothing may be installed because of that: only
-    a plugin of reput's own has a command.
+    Only reput's own plugins have a command: another user's store may name anything.
     """
     if is_own(name):
         return f"reput has it: {install_command(name)}"
@@ -133,7 +128,7 @@ def plugin_of(
 
     Raises:
         PluginNotFoundError: no plugin of that name is among them.
-        PluginError: ``item`` is no plugin, or its class cannot be imported or made.
+        PluginError: ``item`` is not a plugin, or its class cannot be imported or made.
         ConfigError: a wrong option.
     """
     if isinstance(item, Plugin):

@@ -1,13 +1,11 @@
 """The hooks of one plugin, checked once: `PluginHooks` of a store, `hooks_of` of another package.
 
-A store calls hooks one plugin at a time, each on its own thread and with its own time limit, so it
-calls a plugin's functions and not pluggy's way of calling all plugins at once. A tool that needs
-more of plugins than a store does has a module of hook specifications of its own, marked with
-`hookspec`, and asks for them by `hooks_of`. A plugin implements them as it implements the store's,
-and works without the tool: the store ignores hooks that it does not know if they are marked
-``@reput.hookimpl(optionalhook=True)``. Each hook begins with the name of the package that specifies
-it, as the store's begin with ``reput_``, so that two tools never mean different things by one name,
-and a misspelt hook is found.
+A store calls each plugin on its own thread and with its own time limit, so it calls a plugin's
+functions and not pluggy's way of calling all plugins at once. A tool that needs more of plugins has
+a module of hook specifications of its own, marked with `hookspec`, and gets them by `hooks_of`. A
+plugin implements them marked with ``@reput.hookimpl(optionalhook=True)``, and works without the
+tool. Each hook begins with the name of the package that specifies it, so that a misspelt hook is
+found.
 """
 
 from __future__ import annotations
@@ -44,11 +42,11 @@ class PluginHooks:
 
     Attributes:
         takes: arguments that the plugin's function takes, by hook.
-        ranks: when the plugin is asked among those that implement the hook: -1 early, 0, 1 late.
+        ranks: when the plugin is asked, by hook: -1 early, 0, 1 late.
     """
 
     def __init__(self, **functions: Hook) -> None:
-        """Take functions as the hooks of their names; `of` takes a plugin's, and checks them."""
+        """Take functions as the hooks of their names; `of` checks those of a plugin."""
         self.takes: dict[str, frozenset[str]] = {}
         self.ranks: dict[str, int] = {}
         vars(self).update(dict.fromkeys(HOOK_NAMES) | functions)
@@ -84,9 +82,9 @@ def hooks_of(name: str, plugin: Plugin, specs: ModuleType) -> pluggy.HookRelay:
 
         size = hooks_of("index", plugin, acme.hookspecs).acme_size(path=path)
 
-    As everywhere in pluggy, a hook is called by keyword with all of its arguments. It returns the
-    plugin's answer if its specification has ``firstresult=True``, and None if the plugin does not
-    implement it; otherwise it returns a list with the answer, or an empty list.
+    A hook is called by keyword with all of its arguments. If its specification has
+    ``firstresult=True``, it returns the plugin's answer, and None if the plugin does not implement
+    it; otherwise a list with the answer, or an empty list.
 
     Args:
         name: the plugin's name, for error texts.
@@ -163,10 +161,7 @@ class _Manager(pluggy.PluginManager):
 
 @functools.cache
 def _contract() -> _Manager:
-    """Return the store's manager. It is only asked: registering a plugin takes four times as long.
-
-    An opening would show it: it checks the hooks of each of its plugins.
-    """
+    """Return the store's manager. No plugin is registered in it, which would take longer."""
     return _Manager(hookspecs)
 
 
