@@ -225,7 +225,7 @@ def test_a_policy_with_recorded_options_that_is_not_installed_stops_a_writer_onl
 def test_a_section_of_an_own_plugin_that_is_not_installed_says_how_to_install_it(
     tmp_path, monkeypatch
 ):
-    for module in ("store.config", "plugin.host.discovery"):
+    for module in ("store.config", "plugin.discovery"):
         monkeypatch.setattr(f"reput.{module}.is_own", lambda name: name == "zz_policy")
 
     with pytest.raises(ConfigError, match=r"pip install .*zz_policy"):

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from reput.plugin import hookspecs
-from reput.plugin.host import hooktable
+from reput.plugin import hookspecs, hooktable
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "hooks.md"
 HOOKS = {name: hook for name, hook in vars(hookspecs).items() if name.startswith("reput_")}

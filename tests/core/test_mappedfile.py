@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from reput.errors import CorruptFileError
-from reput.files.mapping.mapped import MappedFile, MappedFileQueue
+from reput.files.mapped import MappedFile, MappedFileQueue
 from reput.files.names import file_name
 from reput.files.pool import FilePool
 from reput.files.system.disk import Disk

@@ -11,7 +11,7 @@ use pyo3::types::{PyBytes, PySlice};
 use crate::put::region::{Region, SizeWord};
 use crate::shared::layout::{SIZE_AND_MAGIC_SIZE, SIZE_SIZE};
 
-/// The bytes of the map of a `reput.files.mapping.mapped.MappedFile`.
+/// The bytes of the map of a `reput.files.mapped.MappedFile`.
 ///
 /// `None` where items of the map have to be set: for a class derived from `mmap.mmap`, with which a
 /// test watches over stores, and for a map that is read-only, which says so.

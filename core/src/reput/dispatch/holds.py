@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from reput.dispatch.running.pluginthread import Call
     from reput.dispatch.running.runner import PluginRunner
     from reput.log.writing.commitlog import CommitLog
-    from reput.plugin.host.hooktable import Hook
+    from reput.plugin.hooktable import Hook
 
 logger = logging.getLogger(__name__)
 

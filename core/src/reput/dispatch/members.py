@@ -19,8 +19,8 @@ from reput.dispatch.records.states import RESUME, SUSPEND, PluginRecord
 from reput.dispatch.running.phase import Phase, Stopped
 from reput.errors import PluginError, PluginOrderError
 from reput.locks import new_lock
-from reput.plugin.host.discovery import plugin_name, plugin_of
-from reput.plugin.host.pluginset import CORE_SECTIONS
+from reput.plugin.discovery import plugin_name, plugin_of
+from reput.plugin.pluginset import CORE_SECTIONS
 
 if TYPE_CHECKING:
     from reput.dispatch.opener import PluginOpener
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from reput.files.system.disk import Disk
     from reput.log.progress import ProgressFile
     from reput.plugin.base import Plugin
-    from reput.plugin.host.pluginset import PluginSet
+    from reput.plugin.pluginset import PluginSet
 
 logger = logging.getLogger(__name__)
 

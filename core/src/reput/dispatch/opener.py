@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from reput.log.writing.commitlog import CommitLog
     from reput.log.writing.queueoffsets import QueueFloors
     from reput.plugin.access import StoreAccess
-    from reput.plugin.host.hooktable import PluginHooks
-    from reput.plugin.host.pluginset import PluginSet
+    from reput.plugin.hooktable import PluginHooks
+    from reput.plugin.pluginset import PluginSet
 
 logger = logging.getLogger(__name__)
 

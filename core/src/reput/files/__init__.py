@@ -13,7 +13,7 @@ from reput.doors import door
 if TYPE_CHECKING:
     from reput.files.making import make_aside as make_aside
     from reput.files.making import make_file as make_file
-    from reput.files.mapping.mapped import MappedFileQueue as MappedFileQueue
+    from reput.files.mapped import MappedFileQueue as MappedFileQueue
     from reput.files.names import FILE_NAME_DIGITS as FILE_NAME_DIGITS
     from reput.files.names import OWN_DIRECTORY as OWN_DIRECTORY
     from reput.files.names import file_name as file_name
@@ -36,7 +36,7 @@ _HOMES = {
     "FILE_NAME_DIGITS": "names",
     "FilePool": "pool",
     "Handle": "pool",
-    "MappedFileQueue": "mapping.mapped",
+    "MappedFileQueue": "mapped",
     "OWN_DIRECTORY": "names",
     "ReplacedError": "pool",
     "Unflushed": "unflushed",

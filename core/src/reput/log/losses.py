@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from reput.files.jsonnotes import note_of, object_of
-from reput.files.mapping.mapped import unused_path
+from reput.files.mapped import unused_path
 from reput.files.names import OWN_DIRECTORY, is_safe_name
 from reput.locks import new_lock
 from reput.log.damage import CUT, GONE, SKIPPED, Loss

@@ -27,33 +27,33 @@ if TYPE_CHECKING:
     from reput.plugin.base import Plugin as Plugin
     from reput.plugin.base import build_config as build_config
     from reput.plugin.context import StoreContext as StoreContext
+    from reput.plugin.discovery import InstalledPlugin as InstalledPlugin
+    from reput.plugin.discovery import how_to_install as how_to_install
+    from reput.plugin.discovery import installed as installed
+    from reput.plugin.discovery import plugin_name as plugin_name
     from reput.plugin.filters import BitMaps as BitMaps
     from reput.plugin.filters import MessageFilter as MessageFilter
     from reput.plugin.hookspecs import hookimpl as hookimpl
     from reput.plugin.hookspecs import hookspec as hookspec
-    from reput.plugin.host.discovery import InstalledPlugin as InstalledPlugin
-    from reput.plugin.host.discovery import how_to_install as how_to_install
-    from reput.plugin.host.discovery import installed as installed
-    from reput.plugin.host.discovery import plugin_name as plugin_name
-    from reput.plugin.host.hooktable import PluginHooks as PluginHooks
-    from reput.plugin.host.hooktable import hooks_of as hooks_of
-    from reput.plugin.host.pluginset import PluginSet as PluginSet
-    from reput.plugin.host.pluginset import default_plugins as default_plugins
-    from reput.plugin.host.pluginset import dispatch_order as dispatch_order
+    from reput.plugin.hooktable import PluginHooks as PluginHooks
+    from reput.plugin.hooktable import hooks_of as hooks_of
     from reput.plugin.interest import PutInterest as PutInterest
+    from reput.plugin.pluginset import PluginSet as PluginSet
+    from reput.plugin.pluginset import default_plugins as default_plugins
+    from reput.plugin.pluginset import dispatch_order as dispatch_order
 
 _HOMES = {
     "AGE_MAX_MS": "reput.bounds",
     "INT32_MAX": "reput.bounds",
     "BitMaps": "filters",
     "Hold": "access",
-    "InstalledPlugin": "host.discovery",
+    "InstalledPlugin": "discovery",
     "MessageFilter": "filters",
     "MissingMessage": "answers",
     "NoConfig": "base",
     "Plugin": "base",
-    "PluginHooks": "host.hooktable",
-    "PluginSet": "host.pluginset",
+    "PluginHooks": "hooktable",
+    "PluginSet": "pluginset",
     "PutInterest": "interest",
     "QueryResult": "answers",
     "QueueInfo": "answers",
@@ -63,15 +63,15 @@ _HOMES = {
     "StoreContext": "context",
     "TrimReport": "access",
     "build_config": "base",
-    "default_plugins": "host.pluginset",
-    "dispatch_order": "host.pluginset",
+    "default_plugins": "pluginset",
+    "dispatch_order": "pluginset",
     "hookimpl": "hookspecs",
-    "hooks_of": "host.hooktable",
+    "hooks_of": "hooktable",
     "hookspec": "hookspecs",
-    "how_to_install": "host.discovery",
-    "installed": "host.discovery",
+    "how_to_install": "discovery",
+    "installed": "discovery",
     "number_between": "reput.bounds",
-    "plugin_name": "host.discovery",
+    "plugin_name": "discovery",
     "whole_between": "reput.bounds",
 }
 

@@ -12,15 +12,15 @@ import attrs
 from reput.errors import ConfigError, CorruptFileError, PluginError
 from reput.log.config import LOG_SECTION, CommitLogConfig
 from reput.plugin.base import Plugin
-from reput.plugin.host.discovery import how_to_install, is_own, plugin_name
-from reput.plugin.host.pluginset import CORE_SECTIONS, default_plugins
+from reput.plugin.discovery import how_to_install, is_own, plugin_name
+from reput.plugin.pluginset import CORE_SECTIONS, default_plugins
 from reput.record.layout import BLANK_MIN_SIZE, RECORD_MIN_SIZE
 from reput.store.calls.arguments import path_argument
 
 if TYPE_CHECKING:
     from reput.dispatch.records.manifest import Manifest
-    from reput.files.mapping.mapped import MappedFileQueue
-    from reput.plugin.host.discovery import InstalledPlugin
+    from reput.files.mapped import MappedFileQueue
+    from reput.plugin.discovery import InstalledPlugin
 
     Sections = Mapping[str, Mapping[str, Any]]
 

@@ -16,7 +16,7 @@ import attrs
 if TYPE_CHECKING:
     from reput.dispatch.running.runner import Board, PluginRunner
     from reput.log.writing.commitlog import CommitLog
-    from reput.plugin.host.hooktable import Hook
+    from reput.plugin.hooktable import Hook
     from reput.record.batch import DispatchBatch
 
 logger = logging.getLogger(__name__)

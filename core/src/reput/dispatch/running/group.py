@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from reput.dispatch.running.pluginthread import Call
     from reput.dispatch.running.runner import PluginRunner
     from reput.log.reading.windows import PrefetchingReader
-    from reput.plugin.host.hooktable import Hook
+    from reput.plugin.hooktable import Hook
     from reput.record.batch import DispatchBatch
     from reput.record.decode import DecodeResult
 

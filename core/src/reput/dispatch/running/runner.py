@@ -46,7 +46,7 @@ from reput.locks import Flag, new_lock
 
 if TYPE_CHECKING:
     from reput.dispatch.running.calls import PluginCalls
-    from reput.plugin.host.hooktable import PluginHooks
+    from reput.plugin.hooktable import PluginHooks
     from reput.record.batch import DispatchBatch
 
 logger = logging.getLogger(__name__)

@@ -21,7 +21,7 @@ from reput.record.view import message_at
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from reput.files.mapping.mapped import MappedFileQueue
+    from reput.files.mapped import MappedFileQueue
     from reput.files.system.disk import Disk
     from reput.log.reading.finder import SoundRecordFinder
     from reput.log.reading.windows import BatchReader

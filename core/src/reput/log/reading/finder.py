@@ -35,7 +35,7 @@ from reput.record.layout import (
 from reput.record.text.gather import words_at
 
 if TYPE_CHECKING:
-    from reput.files.mapping.mapped import MappedFileQueue
+    from reput.files.mapped import MappedFileQueue
     from reput.log.reading.windows import CheckedRanges
 
 __all__ = ["SoundRecordFinder", "head_at", "is_blank"]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 import attrs
 
 from reput.errors import CorruptFileError
-from reput.files.mapping.mapped import MappedFileQueue
+from reput.files.mapped import MappedFileQueue
 from reput.files.names import file_name
 from reput.log.damage import Damage, Loss
 from reput.log.reading.beside import EndBeside, LogEnd

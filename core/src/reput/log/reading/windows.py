@@ -13,7 +13,7 @@ from reput.record.decode import RECORD_SIZE_MAX, Decoder, DecodeResult, End
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from reput.files.mapping.mapped import MappedFileQueue
+    from reput.files.mapped import MappedFileQueue
     from reput.record.batch import DispatchBatch
 
 __all__ = ["OPEN_END", "BatchReader", "CheckedRanges", "PrefetchingReader"]

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from reput.files.mapping.mapped import unused_path
+from reput.files.mapped import unused_path
 from reput.files.names import OWN_DIRECTORY, file_name
 from reput.log.damage import CUT, FILLED, Loss
 from reput.log.reading.finder import head_at, is_blank
@@ -42,7 +42,7 @@ from reput.record.layout import (
 )
 
 if TYPE_CHECKING:
-    from reput.files.mapping.mapped import MappedFileQueue
+    from reput.files.mapped import MappedFileQueue
     from reput.files.system.disk import Disk
     from reput.log.config import CommitLogConfig
     from reput.log.damage import Damage

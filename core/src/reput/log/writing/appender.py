@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    from reput.files.mapping.mapped import MappedFile
+    from reput.files.mapped import MappedFile
     from reput.log.writing.receipts import FlushProgress, Receipt
     from reput.record.encoding.many import Columns, PreparedMany
     from reput.record.encoding.one import Encoder

@@ -27,7 +27,7 @@ from reput.log.writing.turns import FlushTurns
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from reput.files.mapping.mapped import MappedFile, MappedFileQueue
+    from reput.files.mapped import MappedFile, MappedFileQueue
     from reput.log.writing.appender import Appender
 
 logger = logging.getLogger(__name__)

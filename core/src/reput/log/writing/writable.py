@@ -20,8 +20,8 @@ from reput.errors import (
     ReadOnlyStoreError,
     ServiceNotAvailableError,
 )
-from reput.files.mapping.ahead import PREFAULT_STEP, Prefaulter
-from reput.files.mapping.mapped import MappedFile
+from reput.files.ahead import PREFAULT_STEP, Prefaulter
+from reput.files.mapped import MappedFile
 from reput.locks import new_lock
 from reput.log.reading.reader import LogReader
 from reput.log.writing.appender import Appender
@@ -33,8 +33,8 @@ from reput.record.layout import BLANK_MIN_SIZE
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from reput.files.mapping.ahead import FileAllocator
-    from reput.files.mapping.mapped import MappedFileQueue
+    from reput.files.ahead import FileAllocator
+    from reput.files.mapped import MappedFileQueue
     from reput.files.system.disk import Disk
     from reput.log.config import CommitLogConfig
     from reput.log.damage import Damage

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 from reput.errors import NoReaderError, PluginError, ReputError
 from reput.plugin.base import Plugin
-from reput.plugin.host.discovery import plugin_name
+from reput.plugin.discovery import plugin_name
 from reput.record.messages.plain import shown
 from reput.store.calls.arguments import names_argument
 
 if TYPE_CHECKING:
     from reput.dispatch.running.phase import PluginState
     from reput.dispatch.running.runner import Board, PluginRunner
-    from reput.plugin.host.discovery import InstalledPlugin
-    from reput.plugin.host.hooktable import Hook
-    from reput.plugin.host.pluginset import PluginSet
+    from reput.plugin.discovery import InstalledPlugin
+    from reput.plugin.hooktable import Hook
+    from reput.plugin.pluginset import PluginSet
 
 __all__ = ["ActivePlugins"]
 

@@ -19,8 +19,8 @@ from reput.dispatch.records.manifest import Manifest
 from reput.dispatch.records.states import PluginRecords
 from reput.dispatch.running.calls import PluginCalls, texts_of
 from reput.errors import EXPECTED, NotReplicaError, StoreNotFoundError
-from reput.files.mapping.ahead import FileAllocator
-from reput.files.mapping.mapped import MappedFileQueue
+from reput.files.ahead import FileAllocator
+from reput.files.mapped import MappedFileQueue
 from reput.files.names import OWN_DIRECTORY
 from reput.files.pool import FilePool
 from reput.files.system.disk import system_clock
@@ -37,8 +37,8 @@ from reput.log.recovery.notes import CheckedNote, LogHead, LogNote
 from reput.log.recovery.repair import reflush, repair
 from reput.log.writing.commitlog import CommitLog
 from reput.plugin.base import Plugin, build_config, without_removed
-from reput.plugin.host.discovery import InstalledPlugin, how_to_install, installed
-from reput.plugin.host.pluginset import PluginSet
+from reput.plugin.discovery import InstalledPlugin, how_to_install, installed
+from reput.plugin.pluginset import PluginSet
 from reput.store.config import (
     DISPATCH_SECTION,
     decide,

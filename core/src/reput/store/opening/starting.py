@@ -31,7 +31,7 @@ from reput.store.store import Store
 
 if TYPE_CHECKING:
     from reput.log.writing.commitlog import CommitLog
-    from reput.plugin.host.pluginset import PluginSet
+    from reput.plugin.pluginset import PluginSet
     from reput.record.batch import DispatchBatch
     from reput.store.opening.stages import LockedStore, LogFindings, OpenRequest, Settings
     from reput.store.opening.undoing import Undoing

@@ -24,11 +24,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from reput.errors import DiskFrozenError
 from reput.files.making import make_aside
-from reput.files.mapping.mapped import FIRST_SPACE
+from reput.files.mapped import FIRST_SPACE
 from reput.locks import Flag, new_lock
 
 if TYPE_CHECKING:
-    from reput.files.mapping.mapped import MappedFile
+    from reput.files.mapped import MappedFile
     from reput.files.system.disk import Disk
 
 logger = logging.getLogger(__name__)

@@ -14,8 +14,8 @@ from typing import Any, Self
 from reput.errors import ConfigError, PluginError, PluginOrderError
 from reput.files.names import is_safe_name
 from reput.plugin.base import Plugin
-from reput.plugin.host.discovery import InstalledPlugin, installed, plugin_of
-from reput.plugin.host.hooktable import Hook, PluginHooks
+from reput.plugin.discovery import InstalledPlugin, installed, plugin_of
+from reput.plugin.hooktable import Hook, PluginHooks
 
 __all__ = ["CORE_SECTIONS", "PluginSet", "default_plugins", "dispatch_order"]
 
