@@ -9,6 +9,7 @@
 //! the reader of a window uses its buffer again after the batch is done with, and an index holds a
 //! lock around its slots.
 
+mod arrow;
 mod derive;
 mod encode;
 mod flush;
@@ -26,6 +27,7 @@ mod _kernels {
 
     #[pymodule_export]
     use crate::{
+        arrow::texts::joined_texts,
         derive::hash::java_string_hash_column,
         derive::items::make_items,
         derive::keys::keys_of_texts,

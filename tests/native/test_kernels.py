@@ -26,6 +26,7 @@ from reput.record.decode import cut_window
 from reput.record.text.java import java_string_hash_column
 from reput.record.text.properties import PropertyPlaces, property_places, texts_of
 from reput.record.text.topics import topic_table
+from reput_arrow.propertytexts import joined_texts
 from reput_consumequeue._runs import units_by_queue
 from reput_consumequeue.reading._sound import sound_messages
 from reput_index._keys import keys_of_texts
@@ -41,10 +42,12 @@ KERNELS = (
     texts_of,
     units_by_queue,
 )
-"""Kernels whose arguments are arrays; `test_appends` and `test_reads` are about the others."""
+"""Kernels whose arguments are arrays; `test_appends`, `test_reads` and `test_arrow_texts` are
+about the others."""
 OTHERS = (
     append_rows,
     concerns_any,
+    joined_texts,
     queue_offsets_of_rows,
     read_pieces,
     rows_of_columns,

@@ -6,8 +6,7 @@ use crate::derive::hash::java_hash;
 use crate::shared::arrays::{Stretches, are_equal, array, slices};
 use crate::shared::border::{guarded, unlocked};
 use crate::shared::decline::declined_unless;
-
-const SEPARATOR: u8 = b' ';
+use crate::shared::layout::KEY_SEPARATOR;
 
 /// See `reput_index._keys.keys_of_texts`.
 #[pyfunction]
@@ -71,7 +70,7 @@ impl Messages<'_> {
             if !unique.is_empty() {
                 hashes.push(key_hash(unique, seed));
             }
-            let words = self.words.row(row).split(|byte| *byte == SEPARATOR);
+            let words = self.words.row(row).split(|byte| *byte == KEY_SEPARATOR);
             for word in words.filter(|word| !word.is_empty()) {
                 hashes.push(key_hash(word, seed));
             }

@@ -126,7 +126,10 @@ impl<'a> PropertyText<'a> {
     #[inline]
     pub fn encoded(&mut self, text: &[u8]) -> Result<(), Decline> {
         const SPECIAL: &[u8] = b"INNER_";
-        let is_special = text.windows(SPECIAL.len()).any(|part| part == SPECIAL);
+        // Two of its letters, one after the other, are in few texts, and are looked for 16 at a time.
+        let pairs = text.iter().zip(text.get(1..).unwrap_or_default());
+        let has_pair = pairs.fold(false, |found, pair| found | (pair == (&b'N', &b'N')));
+        let is_special = has_pair && text.windows(SPECIAL.len()).any(|part| part == SPECIAL);
         declined_unless(!(self.has_keys_or_tags || is_special))?;
         self.out.try_reserve(text.len())?;
         self.out.extend_from_slice(text);

@@ -39,11 +39,13 @@ layout! {
     SECTOR_SIZE: usize = 512;
     PROPERTY_KEYS: &str = "KEYS";
     PROPERTY_TAGS: &str = "TAGS";
+    PROPERTY_UNIQ_KEY: &str = "UNIQ_KEY";
     PROPERTY_CRC: &str = "__CRC32#";
     CRC_PROPERTY_SIZE: usize = 20;
     PROPERTY_LIGHT_QUEUES: &str = "INNER_MULTI_DISPATCH";
     PROPERTY_INNER_NUM: &str = "INNER_NUM";
 }
 
+pub const KEY_SEPARATOR: u8 = b' ';
 pub const SIZE_SIZE: usize = 4; // the first field of `SIZE_AND_MAGIC`
 pub const SIZE_AND_MAGIC_SIZE: usize = 8;

@@ -1,7 +1,8 @@
 """Encoded property texts from Arrow columns: the inverse of `reput_arrow.entries`.
 
 Every property of every row is an entry: row, name, value. The entries are sorted by row and joined
-to one run of bytes; each row's text is a part of the run.
+to one run of bytes; each row's text is a part of the run. The compiled kernel joins plain columns
+row by row instead.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as kinds
 
+from reput.engine import kernel
 from reput.errors import MessageIllegalError
 from reput.record.layout import (
     KEY_SEPARATOR,
@@ -28,14 +30,11 @@ from reput.record.layout import (
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-__all__ = ["property_texts"]
+__all__ = ["joined_texts", "property_texts"]
 
 _NAME_END, _VALUE_END = chr(NAME_END), chr(VALUE_END)
-_COLUMNS: Final = (
-    ("keys", PROPERTY_KEYS),
-    ("tags", PROPERTY_TAGS),
-    ("uniq_key", PROPERTY_UNIQ_KEY),
-)
+_NAMES: Final = ("keys", "tags", "uniq_key", "properties")
+_PROPERTIES: Final = (PROPERTY_KEYS, PROPERTY_TAGS, PROPERTY_UNIQ_KEY)
 # Made once: Arrow looks for a module that few have whenever it makes one of a Python value, which
 # took more than half of the time of a thousand messages.
 _SCALARS: Final = {
@@ -46,7 +45,7 @@ _SCALARS: Final = {
         _NAME_END,
         _VALUE_END,
         PROPERTY_CRC,
-        *(name for _, name in _COLUMNS),
+        *_PROPERTIES,
     )
 }
 _NO_TEXT: Final = pa.scalar(None, pa.string())
@@ -75,15 +74,43 @@ def property_texts(
     Raises:
         MessageIllegalError: a name or value that would be read back as something else.
     """
-    given = set(batch.schema.names)
-    if not given & {"properties", *(name for name, _ in _COLUMNS)}:
+    names = batch.schema.names
+    columns = [batch.column(name) if name in names else None for name in _NAMES]
+    if all(column is None for column in columns):
         return None
+    return joined_texts(batch.num_rows, *columns)
+
+
+@kernel
+def joined_texts(
+    count: int,
+    keys: pa.Array | None,
+    tags: pa.Array | None,
+    uniq_key: pa.Array | None,
+    properties: pa.MapArray | None,
+) -> tuple[npt.NDArray[np.int64], bytes]:
+    """Return ``(offsets, data)`` of the property texts of ``count`` rows.
+
+    A column gives each row the property of its name: in the place where the row's map has it, or
+    else in front of the others. Where the column is null the row has no such property. The checksum
+    of a record, which another one had, is left out.
+
+    Args:
+        count: rows of each column.
+        keys: lists of words, or texts; rows without words have no such property.
+        tags: texts.
+        uniq_key: texts.
+        properties: maps of texts to texts; entries without a value are left out.
+
+    Raises:
+        MessageIllegalError: a name or value that would be read back as something else.
+    """
     parts: list[_Entries] = []
-    further = _of_map(batch.column("properties")) if "properties" in given else None
-    for column, name in _COLUMNS:
-        if column in given:
-            texts = _joined_words(batch.column(column)) if column == "keys" else None
-            texts = batch.column(column).cast(pa.string()) if texts is None else texts
+    further = None if properties is None else _of_map(properties)
+    for column, name in zip((keys, tags, uniq_key), _PROPERTIES, strict=True):
+        if column is not None:
+            is_words = name == PROPERTY_KEYS
+            texts = _joined_words(column) if is_words else column.cast(pa.string())
             if further is not None:
                 texts, further = _in_place(further, name, texts)
             rows = np.flatnonzero(texts.is_valid().to_numpy(zero_copy_only=False))
@@ -92,7 +119,7 @@ def property_texts(
                 parts.append(_Entries(rows, names, texts.drop_null()))
     if further is not None:
         parts.append(further)
-    return _joined(_ordered(parts), batch.num_rows)
+    return _joined(_ordered(parts), count)
 
 
 def _of_map(column: pa.MapArray) -> _Entries:
@@ -144,8 +171,8 @@ def _words_of(texts: pa.StringArray) -> pa.StringArray:
     return pc.binary_join(words, _SCALARS[KEY_SEPARATOR])
 
 
-def _joined_words(column: pa.Array) -> pa.StringArray | None:
-    """Join each row's words with spaces, null without words. None if the column is plain text."""
+def _joined_words(column: pa.Array) -> pa.StringArray:
+    """Join each row's words with spaces, or take plain texts; null without words."""
     if not (kinds.is_list(column.type) or kinds.is_large_list(column.type)):
         texts = _unsliced(column.cast(pa.string()))
         return pc.if_else(pc.equal(texts, _SCALARS[""]), _NO_TEXT, texts)
