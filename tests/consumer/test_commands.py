@@ -73,11 +73,14 @@ def test_json_has_everything_and_a_rate_if_asked_for(run, path):
         "lag": 2,
         "retry_lag": 0,
         "dead_letter_count": 1,
+        "out_count": 0,
+        "out_since_timestamp": None,
         "members": [],
         "messages_per_second": 0.0,
         "queues": [
             {"topic": topic, "queue_id": number, "offset": offset, "min_offset": 0}
             | {"max_offset": offset + lag, "lag": lag}
+            | {"out_count": 0, "out_since_timestamp": None}
             for topic, number, offset, lag in (
                 ("%RETRY%billing", 0, 0, 0),
                 ("orders", 0, 2, 1),

@@ -30,7 +30,7 @@ def test_the_snippets_run_from_top_to_bottom_and_print_what_they_say(tmp_path, m
         exec(compile(code, "consumer-groups.md", "exec"), {})
 
     expected = re.findall(r"^ *print\(.*\)  # (.*)$", code, flags=re.M)
-    assert len(expected) == 8
+    assert len(expected) == 9
     assert printed.getvalue().splitlines() == expected
 
 

@@ -17,11 +17,14 @@ if TYPE_CHECKING:
     from reput_consumer.consuming.handlednow import Handled as Handled
     from reput_consumer.consuming.handlednow import Outcome as Outcome
     from reput_consumer.consuming.queuestatus import QueueStatus as QueueStatus
+    from reput_consumer.errors import GroupKindError as GroupKindError
     from reput_consumer.errors import MemberExistsError as MemberExistsError
     from reput_consumer.faces.consumer import Consumer as Consumer
     from reput_consumer.faces.message import ReceivedMessage as ReceivedMessage
     from reput_consumer.faces.pull import PullConsumer as PullConsumer
     from reput_consumer.faces.running import Retry as Retry
+    from reput_consumer.group.settings import EARLIEST as EARLIEST
+    from reput_consumer.group.settings import LATEST as LATEST
     from reput_consumer.group.settings import MemberSettings as MemberSettings
     from reput_consumer.members import Members as Members
     from reput_consumer.metadata.groups import GroupSettings as GroupSettings
@@ -29,9 +32,17 @@ if TYPE_CHECKING:
     from reput_consumer.metadata.topics import TopicSettings as TopicSettings
     from reput_consumer.names import checked_group as checked_group
     from reput_consumer.names import checked_topic as checked_topic
+    from reput_consumer.names import dead_letter_topic as dead_letter_topic
+    from reput_consumer.names import pop_retry_topic as pop_retry_topic
     from reput_consumer.names import retry_topic as retry_topic
     from reput_consumer.opening import OpensConsumers as OpensConsumers
     from reput_consumer.plugin import ConsumerPlugin as ConsumerPlugin
+    from reput_consumer.popping.consumer import PopConsumer as PopConsumer
+    from reput_consumer.popping.consumer import PoppedMessage as PoppedMessage
+    from reput_consumer.popping.popper import Popper as Popper
+    from reput_consumer.popping.request import PopRequest as PopRequest
+    from reput_consumer.popping.values import Handle as Handle
+    from reput_consumer.popping.values import Popped as Popped
     from reput_consumer.port.port import DEAD_LETTER as DEAD_LETTER
     from reput_consumer.port.port import ConsumerPort as ConsumerPort
     from reput_consumer.port.port import Fetched as Fetched
@@ -61,13 +72,17 @@ _HOMES = {
     "ConsumerPlugin": "plugin",
     "ConsumerPort": "port.port",
     "DEAD_LETTER": "port.port",
+    "EARLIEST": "group.settings",
     "FetchRequest": "port.port",
     "FetchStatus": "port.port",
     "Fetched": "port.port",
+    "GroupKindError": "errors",
     "GroupMember": "roster.values",
     "GroupProgress": "progress",
     "GroupSettings": "metadata.groups",
+    "Handle": "popping.values",
     "Handled": "consuming.handlednow",
+    "LATEST": "group.settings",
     "Limits": "processing.processqueue",
     "LocalOffsets": "metadata.localoffsets",
     "MachineRoom": "allocation.rooms",
@@ -78,6 +93,11 @@ _HOMES = {
     "NearbyRoom": "allocation.rooms",
     "Outcome": "consuming.handlednow",
     "OpensConsumers": "opening",
+    "PopConsumer": "popping.consumer",
+    "PopRequest": "popping.request",
+    "Popped": "popping.values",
+    "PoppedMessage": "popping.consumer",
+    "Popper": "popping.popper",
     "PullConsumer": "faces.pull",
     "QueueProgress": "progress",
     "QueueStatus": "consuming.queuestatus",
@@ -91,6 +111,8 @@ _HOMES = {
     "TopicSettings": "metadata.topics",
     "checked_group": "names",
     "checked_topic": "names",
+    "dead_letter_topic": "names",
+    "pop_retry_topic": "names",
     "retry_topic": "names",
     "sql": "selectors",
 }

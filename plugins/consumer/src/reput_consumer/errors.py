@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ConsumerClosedError",
     "GroupDisabledError",
+    "GroupKindError",
     "MemberExistsError",
     "NotAssignedError",
 ]
@@ -45,6 +46,22 @@ class GroupDisabledError(ReputError):
         return (
             f"group {self.group!r} may not read: {self.setting} is false "
             "in config/subscriptionGroup.json"
+        )
+
+
+@attrs.define(eq=False)
+class GroupKindError(ReputError):
+    """A group has members that pull and is to get one that pops, or the other way round."""
+
+    group: str
+    has: str
+    """What its members do: ``pull`` or ``pop``."""
+    asked: str
+
+    def __str__(self) -> str:
+        return (
+            f"group {self.group!r} has members that {self.has}, so none can {self.asked}; "
+            f"use another group, or close the members that {self.has} first"
         )
 
 

@@ -16,6 +16,7 @@ __all__ = [
     "checked_topic",
     "dead_letter_topic",
     "is_retry_topic",
+    "pop_retry_topic",
     "retry_topic",
 ]
 
@@ -30,6 +31,18 @@ _GROUP_MAX: Final = 255 - len(RETRY_PREFIX)  # its retry topic must be storable
 def retry_topic(group: str) -> str:
     """Return the topic to which failed messages of a group come back."""
     return RETRY_PREFIX + group
+
+
+def pop_retry_topic(group: str, topic: str) -> str:
+    """Return the topic to which failed messages of one topic come back if a group pops.
+
+    Source: RocketMQ ``KeyBuilder.buildPopRetryTopicV1``.
+
+    Raises:
+        TypeError: a name is not a text.
+        ValueError: a name is not valid, or both together are too long.
+    """
+    return checked_topic(f"{RETRY_PREFIX}{checked_group(group)}_{checked_topic(topic)}")
 
 
 def dead_letter_topic(group: str) -> str:

@@ -16,17 +16,20 @@ from reput.plugin import PutInterest
 from reput_consumer.config import ConsumerConfig
 from reput_consumer.deleting import delete_group, delete_topic, forget_gone_topics
 from reput_consumer.files import Files
-from reput_consumer.group.settings import start_of
+from reput_consumer.group.settings import LATEST, start_of
 from reput_consumer.members import Members
 from reput_consumer.metadata.localoffsets import LocalOffsets
 from reput_consumer.names import checked_group, checked_topic
 from reput_consumer.opening import OpensConsumers
+from reput_consumer.popping.consumer import PopConsumer, invisible_ms_of
+from reput_consumer.popping.popper import Popper
 from reput_consumer.port.beyond import lower_offsets_beyond
 from reput_consumer.port.embedded import EmbeddedPort
 from reput_consumer.progress import GroupProgress, progress_of
 from reput_consumer.resetting import Reset, move_group, reset_offsets
 from reput_consumer.roster.file import RosterFile
 from reput_consumer.roster.values import GroupMember, Roster
+from reput_consumer.selectors import selectors_of
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -39,6 +42,7 @@ if TYPE_CHECKING:
     from reput_consumer.metadata.groups import SubscriptionGroups
     from reput_consumer.metadata.topics import Topics
     from reput_consumer.queues import MessageQueue
+    from reput_consumer.selectors import Selector
 
 logger = logging.getLogger(__name__)
 
@@ -65,7 +69,7 @@ class ConsumerPlugin(OpensConsumers, reput.Plugin):
     name: ClassVar[str] = "consumer"
     config_type: ClassVar[type] = ConsumerConfig
     runs_after: ClassVar[frozenset[str]] = frozenset({"consumequeue"})
-    store_methods: ClassVar[frozenset[str]] = frozenset({"consumer"})
+    store_methods: ClassVar[frozenset[str]] = frozenset({"consumer", "pop_consumer"})
 
     config: ConsumerConfig = attrs.field(factory=ConsumerConfig)
     _watcher: Callable[[DispatchBatch], None] | None = attrs.field(init=False, default=None)
@@ -73,6 +77,7 @@ class ConsumerPlugin(OpensConsumers, reput.Plugin):
     _files: Files | None = attrs.field(init=False, default=None)
     _port: EmbeddedPort | None = attrs.field(init=False, default=None)
     _members: Members | None = attrs.field(init=False, default=None)
+    _popper: Popper | None = attrs.field(init=False, default=None)
     _roster_file: RosterFile | None = attrs.field(init=False, default=None)
     _save_at: int | None = attrs.field(init=False, default=None)
     """When committed offsets are saved, ms; None if there is nothing to save."""
@@ -100,6 +105,7 @@ class ConsumerPlugin(OpensConsumers, reput.Plugin):
             self._roster_file.note_change,
             self._save_members,
         )
+        self._popper = Popper(self._port, context.wake, self._roster_file.note_change)
         self._members = Members(
             self._port,
             context.wake,
@@ -140,6 +146,8 @@ class ConsumerPlugin(OpensConsumers, reput.Plugin):
         """Wake consumers that wait for a message of ``batch``."""
         if self._port is not None:
             self._port.arrive(batch)
+        if self._popper is not None:
+            self._popper.arrive(batch)
         watcher = self._watcher
         if watcher is not None:
             watcher(batch)
@@ -151,9 +159,9 @@ class ConsumerPlugin(OpensConsumers, reput.Plugin):
         port.tell_growth()
         # Members have waited before they commit, so the file does not wait once more.
         saves = self._of_process.is_save_due(now)
-        due = [self._of_process.work(now)]
+        due = [self._of_process.work(now), self.popper.work(now)]
         if self._roster_file is not None:
-            due.append(self._roster_file.work(now, self._members_now))
+            due.append(self._roster_file.work(now, self._members_now, self.popper.out))
         with self._lock:
             saves |= self._save_at is not None and self._save_at <= now
             if saves:
@@ -195,6 +203,9 @@ class ConsumerPlugin(OpensConsumers, reput.Plugin):
         """Close the consumers of this process, and save all offsets."""
         port, self._port = self._port, None
         members, self._members = self._members, None
+        popper, self._popper = self._popper, None
+        if popper is not None:
+            popper.close()
         if members is not None:
             members.close()
         if port is not None and port.context.writable:
@@ -211,6 +222,55 @@ class ConsumerPlugin(OpensConsumers, reput.Plugin):
     @property
     def _opener(self) -> Members:
         return self._of_process
+
+    def pop_consumer(
+        self,
+        group: str,
+        topics: Mapping[str, str | Selector | None] | str | list[str],
+        *,
+        invisible: float = 30,
+        start: str | int | dt.datetime = LATEST,
+        idle: float | None = None,
+        name: str | None = None,
+    ) -> PopConsumer:
+        """Join a group whose members are handed messages one by one, each until a deadline.
+
+        A message that is not acknowledged until then comes again, to any member, with one failure
+        more. Nothing is shared out, so there may be more members than queues.
+
+        Args:
+            group: the group; all its members pop.
+            topics: what to read: a topic, several, or what to select of each, as for `consumer`.
+            invisible: seconds for which a message that was handed out is invisible to others.
+            start: where the group begins to read queues of which it has no offset yet, as for
+                `consumer`.
+            idle: seconds without a message after which iterating ends.
+            name: the member's name, unlike those of all other members; one is made when left out.
+
+        Raises:
+            GroupKindError: the group has members that pull.
+            ReputError: the store is read-only, or the group may not read.
+            ValueError: a name, a selector, or another argument that cannot be.
+            TypeError: an argument of a wrong type.
+        """
+        consumer = PopConsumer(
+            self.popper,
+            checked_group(group),
+            self._client_id(False) if name is None else name,
+            selectors_of(topics),
+            invisible_ms_of(invisible),
+            start_of(start),
+            idle,
+        )
+        consumer.join()
+        return consumer
+
+    @property
+    def popper(self) -> Popper:
+        """Pop for all groups, for programs that serve the store to consumers elsewhere."""
+        if self._popper is None:
+            raise ServiceNotAvailableError("store", None, None, "it is not open")
+        return self._popper
 
     def _client_id(self, is_broadcasting: bool) -> str:
         number = next(self._numbers)
@@ -249,7 +309,9 @@ class ConsumerPlugin(OpensConsumers, reput.Plugin):
         if not port.context.writable and self._files is not None:
             self._files.load()  # another process may be writing
         self._of_process.save(group)
-        return progress_of(port, checked_group(group), self.roster().of_group(group))
+        roster = self.roster()
+        members, out = roster.of_group(group), roster.out_of_group(group)
+        return progress_of(port, checked_group(group), members, out)
 
     def progress_of_all(self) -> list[GroupProgress]:
         """Return how far all groups are, by name; faster than `progress` for each."""
@@ -257,9 +319,13 @@ class ConsumerPlugin(OpensConsumers, reput.Plugin):
         for group in groups:
             self._of_process.save(group)
         by_group: dict[str, list[GroupMember]] = {}
-        for each in self.roster().members:
+        roster = self.roster()
+        for each in roster.members:
             by_group.setdefault(each.group, []).append(each)
-        return [progress_of(port, group, tuple(by_group.get(group, ()))) for group in groups]
+        return [
+            progress_of(port, group, tuple(by_group.get(group, ())), roster.out_of_group(group))
+            for group in groups
+        ]
 
     def roster(self) -> Roster:
         """Return who is in which group now.
@@ -270,7 +336,8 @@ class ConsumerPlugin(OpensConsumers, reput.Plugin):
         port = self._of_store
         if not port.context.writable:
             return RosterFile(port.context).read()
-        return Roster(os.getpid(), is_known=True, is_complete=True, members=self._members_now())
+        members, out = self._members_now(), tuple(self.popper.out())
+        return Roster(os.getpid(), is_known=True, is_complete=True, members=members, out=out)
 
     def _members_now(self) -> tuple[GroupMember, ...]:
         registry, held = self._of_store.registry, self._of_process.queues_held()
@@ -282,6 +349,7 @@ class ConsumerPlugin(OpensConsumers, reput.Plugin):
                 each.broadcast,
                 tuple(sorted(each.topics)),
                 _places(held.get((group, each.member))),
+                each.pops,
             )
             for group in registry.groups()
             for each in registry.members(group)
@@ -306,7 +374,9 @@ class ConsumerPlugin(OpensConsumers, reput.Plugin):
             ReputError: the store is read-only, or the log cannot be flushed.
             OSError: a file cannot be written; calling it again finishes the work.
         """
-        return delete_topic(self._of_store, checked_topic(topic))
+        was_there = delete_topic(self._of_store, checked_topic(topic))
+        self.popper.forget_topic(topic)
+        return was_there
 
     def delete_group(self, group: str, *, with_offsets: bool = True) -> bool:
         """Delete a group's settings, and its offsets unless told otherwise.
@@ -320,6 +390,7 @@ class ConsumerPlugin(OpensConsumers, reput.Plugin):
         """
         if with_offsets:
             self._of_process.save(group)  # what members know would be committed later
+            self.popper.forget(group)
         return delete_group(self._of_store, checked_group(group), with_offsets=with_offsets)
 
     def forget_gone_topics(self) -> list[str]:
@@ -343,6 +414,7 @@ class ConsumerPlugin(OpensConsumers, reput.Plugin):
             OSError: the offsets cannot be written.
         """
         move_group(self._of_store, checked_group(group), offsets, self._of_process.of_group(group))
+        self.popper.move(group, offsets)
 
     def offsets(self) -> dict[str, dict[tuple[str, int], int]]:
         """Return the offsets that all groups have committed, by group, then topic and queue id."""
@@ -373,9 +445,11 @@ class ConsumerPlugin(OpensConsumers, reput.Plugin):
         members = self._of_process
         members.save(group)
         engines = members.of_group(group)
-        return reset_offsets(
+        changes = reset_offsets(
             self._of_store, checked_group(group), checked_topic(topic), start_of(to), engines
         )
+        self.popper.move(group, {change.queue: change.after for change in changes})
+        return changes
 
     def resend(self, group: str, messages: Sequence[MessageView]) -> None:
         """Give messages, such as dead letters, to a group once more, as if they had never failed.

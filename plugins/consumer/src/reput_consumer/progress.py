@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from reput_consumer.names import retry_topic
+from reput_consumer.names import is_retry_topic, retry_topic
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from reput_consumer.popping.values import Out
     from reput_consumer.port.embedded import EmbeddedPort
     from reput_consumer.roster.values import GroupMember
 
@@ -31,6 +34,10 @@ class QueueProgress:
     """Of the next message that the group needs (``consumerOffset``)."""
     oldest_timestamp: int | None
     """Store time of that message, ms; None if there is none."""
+    out_count: int = 0
+    """Messages that a group that pops was handed and has not acknowledged."""
+    out_since: int | None = None
+    """When the one of them was handed out that is out for the longest, ms."""
 
     @property
     def lag(self) -> int:
@@ -56,9 +63,18 @@ class GroupProgress:
 
     @property
     def retry_lag(self) -> int:
-        """Of these, messages that wait in the retry topic."""
-        topic = retry_topic(self.group)
-        return sum(queue.lag for queue in self.queues if queue.topic == topic)
+        """Of these, messages that wait in the retry topics."""
+        return sum(queue.lag for queue in self.queues if is_retry_topic(queue.topic))
+
+    @property
+    def out_count(self) -> int:
+        """Messages that the group was handed and has not acknowledged, if it pops."""
+        return sum(queue.out_count for queue in self.queues)
+
+    @property
+    def out_since(self) -> int | None:
+        """When the one of them was handed out that is out for the longest, ms."""
+        return min((each.out_since for each in self.queues if each.out_since), default=None)
 
     @property
     def oldest_timestamp(self) -> int | None:
@@ -67,9 +83,12 @@ class GroupProgress:
         return min((each for each in found if each is not None), default=None)
 
 
-def progress_of(port: EmbeddedPort, group: str, members: tuple[GroupMember, ...]) -> GroupProgress:
+def progress_of(
+    port: EmbeddedPort, group: str, members: tuple[GroupMember, ...], out: Iterable[Out] = ()
+) -> GroupProgress:
     """Return how far a group is, by the offsets that are committed."""
     found = []
+    lent = {(each.topic, each.queue_id): each for each in out}
     offsets = port.offsets.of_group(group)
     for topic in {*(topic for topic, _ in offsets), retry_topic(group)}:
         for queue in port.queues(topic):
@@ -80,5 +99,7 @@ def progress_of(port: EmbeddedPort, group: str, members: tuple[GroupMember, ...]
         if offset < low < high:
             first = port.read(topic, queue_id, low, 1)
         oldest = first.messages[0].store_timestamp if first.messages else None
-        found.append(QueueProgress(topic, queue_id, low, high, offset, oldest))
+        own = lent.get((topic, queue_id))
+        figures = (0, None) if own is None else (own.count, own.since_timestamp)
+        found.append(QueueProgress(topic, queue_id, low, high, offset, oldest, *figures))
     return GroupProgress(group, members, tuple(found), port.dead_letter_count(group))

@@ -114,6 +114,8 @@ def _document(progress: GroupProgress, rate: float | None, roster: Roster) -> di
         "lag": progress.lag,
         "retry_lag": progress.retry_lag,
         "dead_letter_count": progress.dead_letter_count,
+        "out_count": progress.out_count,
+        "out_since_timestamp": progress.out_since,
         "oldest_timestamp": progress.oldest_timestamp,
         "members": [_member(each) for each in progress.members] if roster.is_known else None,
         "queues": [
@@ -125,6 +127,8 @@ def _document(progress: GroupProgress, rate: float | None, roster: Roster) -> di
                 "max_offset": each.max_offset,
                 "lag": each.lag,
                 "oldest_timestamp": each.oldest_timestamp,
+                "out_count": each.out_count,
+                "out_since_timestamp": each.out_since,
             }
             for each in progress.queues
         ],
@@ -138,6 +142,7 @@ def _member(member: GroupMember) -> dict[str, Any]:
         "member": member.member,
         "since_timestamp": member.since_timestamp,
         "broadcast": member.broadcast,
+        "pops": member.pops,
         "topics": list(member.topics),
         "queues": None
         if queues is None

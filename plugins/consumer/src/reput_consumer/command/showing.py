@@ -65,6 +65,9 @@ def print_groups(
         )
         for each in found
     ]
+    if any(each.out_count for each in found):
+        columns.append(Column("OUT", right=True))
+        rows = [(*row, format_count(each.out_count)) for row, each in zip(rows, found, strict=True)]
     if rates:
         columns.append(Column("MSG/S", right=True))
         rows = [(*row, f"{rates[each.group]:,.1f}") for row, each in zip(rows, found, strict=True)]
@@ -82,6 +85,9 @@ def print_group(progress: GroupProgress, rate: float | None, roster: Roster, now
     if progress.oldest_timestamp is not None:
         age = _age(progress.oldest_timestamp, now)
         facts.append(("oldest", f"{format_timestamp(progress.oldest_timestamp)} ({age} old)"))
+    if progress.out_count:
+        age = _age(progress.out_since, now)
+        facts.append(("out", f"{format_count(progress.out_count, 'message')}, for up to {age}"))
     facts.append(("dead letters", format_count(progress.dead_letter_count)))
     count = format_count(len(progress.members)) if roster.is_known else _UNKNOWN
     text = _writer(roster)
@@ -120,7 +126,13 @@ def _print_queues(progress: GroupProgress, now: int) -> None:
         Column("LAG", right=True),
         Column("OLDEST", right=True),
     ]
-    rows = [_row(each, now) for each in progress.queues]
+    rows: list[tuple[str, ...]] = [_row(each, now) for each in progress.queues]
+    if progress.out_count:
+        columns += [Column("OUT", right=True), Column("SINCE", right=True)]
+        rows = [
+            (*row, format_count(each.out_count), _age(each.out_since, now))
+            for row, each in zip(rows, progress.queues, strict=True)
+        ]
     if holders:
         columns.append(Column("MEMBER", shrink=True))
         rows = [
@@ -161,15 +173,22 @@ def _print_members(members: Sequence[GroupMember], now: int) -> None:
         (
             escape_text(each.member),
             _age(each.since_timestamp, now),
-            _UNKNOWN if each.queues is None else format_count(len(each.queues)),
+            _queue_count(each),
             escape_text(" ".join(topic for topic in each.topics if not is_retry_topic(topic)))
-            + ", all messages" * each.broadcast,
+            + ", all messages" * each.broadcast
+            + ", by pop" * each.pops,
         )
         for each in members
     ]
     print_table(columns, rows)
-    if any(each.queues is None for each in members):
+    if any(each.queues is None and not each.pops for each in members):
         click.echo("\n? clients of a server share queues out among themselves, and tell nobody")
+
+
+def _queue_count(member: GroupMember) -> str:
+    if member.pops:
+        return "all"
+    return _UNKNOWN if member.queues is None else format_count(len(member.queues))
 
 
 def _topics(progress: GroupProgress) -> list[str]:

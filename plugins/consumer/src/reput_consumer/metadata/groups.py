@@ -28,6 +28,8 @@ class GroupSettings:
     """Whether the group may read at all."""
     consume_broadcast_enable: bool = True
     """Whether its members may read everything each."""
+    consume_message_orderly: bool = False
+    """Whether each queue is read one batch after the other, by members that pop."""
     retry_queue_nums: int = 1
     """Queues of the retry topic; with 0, failed messages are dropped."""
     retry_max_times: int = 16
@@ -45,6 +47,7 @@ class SubscriptionGroups(SettingsTable[GroupSettings]):
     fields: ClassVar = {
         "consume_enable": ("consumeEnable", bool),
         "consume_broadcast_enable": ("consumeBroadcastEnable", bool),
+        "consume_message_orderly": ("consumeMessageOrderly", bool),
         "retry_queue_nums": ("retryQueueNums", int),
         "retry_max_times": ("retryMaxTimes", int),
     }
@@ -59,7 +62,6 @@ class SubscriptionGroups(SettingsTable[GroupSettings]):
             "attributes": {},
             "brokerId": 0,
             "consumeFromMinEnable": True,
-            "consumeMessageOrderly": False,
             "consumeTimeoutMinute": 15,
             "groupRetryPolicy": {"type": "CUSTOMIZED"},
             "groupSysFlag": 0,

@@ -98,7 +98,7 @@ class EmbeddedPort:
         """See `ConsumerPort.fetch`."""
         queue = request.queue
         key: QueueKey = queue.topic, queue.queue_id
-        chosen = self._filter(queue.topic, request.selector)
+        chosen = self.filter_of(queue.topic, request.selector)
         while True:
             count = self.arrivals.count(key) if request.may_wait else 0
             result = self.read(
@@ -166,7 +166,13 @@ class EmbeddedPort:
         self.check_writable()
         self.sender.resend(group, messages)
 
-    def _filter(self, topic: str, selector: Selector) -> MessageFilter | None:
+    def filter_of(self, topic: str, selector: Selector) -> MessageFilter | None:
+        """Return the filter of a selector; None for all messages.
+
+        Raises:
+            ReputError: the store cannot filter by such conditions.
+            ValueError: a condition is not valid.
+        """
         if selector.selects_all:
             return None
         if selector.kind == TAG:
@@ -267,16 +273,17 @@ class EmbeddedPort:
         changed: Callable[[], None],
         *,
         broadcast: bool = False,
+        pops: bool = False,
     ) -> None:
-        """See `ConsumerPort.join`."""
+        """See `ConsumerPort.join`; with ``pops`` the member takes no queues for itself."""
         self.known.check_reader()
         for topic, selector in selectors.items():
-            self._filter(topic, selector)
+            self.filter_of(topic, selector)
         settings = self.check_group(group)
         if broadcast and not settings.consume_broadcast_enable:
             raise GroupDisabledError(group, "consumeBroadcastEnable")
         self.registry.add(
-            Membership(group, member, frozenset(selectors), changed, broadcast, self.clock())
+            Membership(group, member, frozenset(selectors), changed, broadcast, self.clock(), pops)
         )
 
     def check_group(self, group: str) -> GroupSettings:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection
 
 import attrs
 
-from reput_consumer.errors import MemberExistsError
+from reput_consumer.errors import GroupKindError, MemberExistsError
 
 __all__ = ["Membership", "Registry"]
 
@@ -26,6 +26,8 @@ class Membership:
     broadcast: bool
     since: int
     """When it joined, ms."""
+    pops: bool = False
+    """Whether it is handed messages one by one, and does not share queues out."""
 
 
 @attrs.define(eq=False)
@@ -45,11 +47,17 @@ class Registry:
 
         Raises:
             MemberExistsError: the group has a member of that name.
+            GroupKindError: its members pull and this one pops, or the other way round.
         """
+        kinds = {False: "pull", True: "pop"}
         with self._lock:
-            members = self._groups.setdefault(membership.group, {})
+            members = self._groups.get(membership.group, {})
             if membership.member in members:
                 raise MemberExistsError(membership.group, membership.member)
+            if any(each.pops is not membership.pops for each in members.values()):
+                has, asked = kinds[not membership.pops], kinds[membership.pops]
+                raise GroupKindError(membership.group, has, asked)
+            members = self._groups.setdefault(membership.group, {})
             others = list(members.values())
             members[membership.member] = membership
         self.changed()
@@ -72,6 +80,13 @@ class Registry:
         with self._lock:
             found = list(self._groups.get(group, {}).values())
         return sorted(found, key=lambda each: each.member)
+
+    def pops(self, group: str) -> bool | None:
+        """Return whether the members of a group pop; None if it has no member."""
+        with self._lock:
+            for each in self._groups.get(group, {}).values():
+                return each.pops
+        return None
 
     def groups(self) -> list[str]:
         """Return the groups that have members, sorted."""

@@ -13,19 +13,20 @@ import attrs
 
 from reput.record import Message
 from reput_consumer.metadata.topics import TopicSettings
-from reput_consumer.names import dead_letter_topic, retry_topic
+from reput_consumer.names import dead_letter_topic, pop_retry_topic, retry_topic
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from reput.plugin import StoreContext
     from reput.record import MessageView
-    from reput_consumer.metadata.groups import SubscriptionGroups
+    from reput_consumer.metadata.groups import GroupSettings, SubscriptionGroups
     from reput_consumer.metadata.topics import Topics
 
 logger = logging.getLogger(__name__)
 
 __all__ = [
+    "ORIGIN_GROUP",
     "ORIGIN_MESSAGE_ID",
     "RETRY_TOPIC",
     "SendBack",
@@ -33,6 +34,8 @@ __all__ = [
 
 RETRY_TOPIC: Final = "RETRY_TOPIC"
 ORIGIN_MESSAGE_ID: Final = "ORIGIN_MESSAGE_ID"
+ORIGIN_GROUP: Final = "ORIGIN_GROUP"
+"""The group of a message in the retry topic of a group that pops."""
 DELAY: Final = "DELAY"
 _WAIT: Final = "WAIT"
 _HALF: Final = "TRAN_MSG"
@@ -81,6 +84,37 @@ class SendBack:
                 group,
             )
 
+    def ensure_pop_retry(self, settings: GroupSettings, topic: str) -> None:
+        """Have the retry topic of a group that pops, unless the group has no retries.
+
+        Raises:
+            OSError: the topic cannot be made.
+        """
+        if settings.retry_queue_nums > 0:
+            self.topics.ensure(TopicSettings(topic=topic, read_queue_nums=1, write_queue_nums=1))
+
+    def pop_back(self, group: str, message: MessageView, topic: str, failures: int) -> None:
+        """Store a copy in the retry topic of a group that pops, to come again at once.
+
+        Args:
+            group: the group.
+            message: expired, or was refused and has waited for its delay.
+            topic: the topic that the group reads.
+            failures: how often it has failed beyond what the record says, this time not counted.
+
+        Raises:
+            PutError: the copy cannot be stored.
+            OSError: the topic cannot be made.
+        """
+        settings = self.groups.ensure(group)
+        if settings.retry_queue_nums <= 0:
+            return
+        retry = pop_retry_topic(group, topic)
+        self.ensure_pop_retry(settings, retry)
+        copy = _copy(message, retry, 0, 0, group)
+        times = copy.reconsume_times + failures
+        self.context.store.put_many([attrs.evolve(copy, reconsume_times=times)])
+
     def resend(self, group: str, messages: Sequence[MessageView]) -> None:
         """Store copies in the retry topic at once, as of messages that have never failed.
 
@@ -96,13 +130,17 @@ class SendBack:
         self.context.store.put_many(copies)
 
 
-def _copy(message: MessageView, topic: str, queue_id: int, level: int) -> Message:
+def _copy(
+    message: MessageView, topic: str, queue_id: int, level: int, group: str | None = None
+) -> Message:
     copy = message.to_message()
     properties = dict(message.properties)
     properties.setdefault(RETRY_TOPIC, message.topic)
     properties.setdefault(ORIGIN_MESSAGE_ID, message.msg_id)
     properties[DELAY] = str(level)
     properties[_WAIT] = "false"
+    if group is not None:
+        properties[ORIGIN_GROUP] = group
     properties.pop(_HALF, None)  # a copy is not a half message, whatever its original was
     return attrs.evolve(
         copy,

@@ -15,9 +15,14 @@ and when members come or go or share queues out again. Members are sorted by gro
                 "broadcast": false,
                 "topics": ["%RETRY%billing", "orders"],
                 "queues": {"orders": [0, 1]},
+                "pops": false,
             }
         ],
+        "out": [["invoices", "orders", 0, 3, 1700000000000]],
     }
+
+``out`` lists what groups that pop were handed and have not acknowledged: group, topic, queue id,
+how many messages, and since when.
 
 A kill leaves a whole file, old or new. After a power cut it may hold anything, but then nobody
 believes it: it counts only while the process that it names has the store open, and if it is newer
@@ -36,6 +41,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 import attrs
 
+from reput_consumer.popping.values import Out
 from reput_consumer.roster.values import GroupMember, Roster
 
 if TYPE_CHECKING:
@@ -84,7 +90,7 @@ class RosterFile:
             OSError: it cannot be written, so neither can anything else of the store.
         """
         self.remove()
-        self._write(_encoded(()))
+        self._write(_encoded((), ()))
         with self._lock:
             self._earliest = self.context.clock() + _INTERVAL_MS
 
@@ -98,7 +104,12 @@ class RosterFile:
             self._due = max(self.context.clock(), self._earliest)
         self.context.wake()
 
-    def work(self, now: int, members: Callable[[], Iterable[GroupMember]]) -> int | None:
+    def work(
+        self,
+        now: int,
+        members: Callable[[], Iterable[GroupMember]],
+        out: Callable[[], Iterable[Out]],
+    ) -> int | None:
         """Write the file if it is time for that; return when to be called again, ms, or None."""
         with self._lock:
             if self._due is None or self._due > now:
@@ -106,7 +117,7 @@ class RosterFile:
             self._due = None  # before the members are asked for: what changes then is news
             self._earliest = now + _INTERVAL_MS
         try:
-            self._write(_encoded(members()))
+            self._write(_encoded(members(), out()))
         except OSError as error:
             logger.warning("members not told to other processes: %s", error)
             with self._lock:
@@ -161,19 +172,27 @@ class RosterFile:
         return disk.modified_ms(self.path) >= opened
 
 
-def _encoded(members: Iterable[GroupMember]) -> bytes:
+def _encoded(members: Iterable[GroupMember], out: Iterable[Out]) -> bytes:
     """Return the file's bytes; the last members are left out where there are too many."""
-    entries: list[str] = []
-    size, is_complete = 100, True  # of what is around the members
-    for each in members:
-        entry = json.dumps(_entry(each))
-        size += len(entry) + 1
-        if size > _SIZE_MAX:
-            is_complete = False
-            break
-        entries.append(entry)
+    shown = (json.dumps(_entry(each)) for each in members)
+    entries, are_all = _within(shown, _SIZE_MAX // 2)
+    lent = (json.dumps(attrs.astuple(each)) for each in out)
+    out_entries, is_all_out = _within(lent, _SIZE_MAX // 2 - 100)
+    is_complete = are_all and is_all_out
     head = f'{{"pid":{os.getpid()},"complete":{json.dumps(is_complete)},"members":['
-    return (head + ",".join(entries) + "]}").encode()
+    return (head + ",".join(entries) + '],"out":[' + ",".join(out_entries) + "]}").encode()
+
+
+def _within(entries: Iterable[str], size_max: int) -> tuple[list[str], bool]:
+    """Return the entries that have space in so many characters, and whether these are all."""
+    found: list[str] = []
+    size = 0
+    for entry in entries:
+        size += len(entry) + 1
+        if size > size_max:
+            return found, False
+        found.append(entry)
+    return found, True
 
 
 def _entry(member: GroupMember) -> dict[str, Any]:
@@ -189,6 +208,7 @@ def _entry(member: GroupMember) -> dict[str, Any]:
         "broadcast": member.broadcast,
         "topics": member.topics,
         "queues": queues,
+        "pops": member.pops,
     }
 
 
@@ -209,7 +229,20 @@ def _decoded(data: bytes, pid: int) -> Roster:
         raise ValueError("members: a list expected")
     found = sorted(map(_member, members), key=lambda each: (each.group, each.member))
     is_complete = document.get("complete") is True
-    return Roster(pid, is_known=True, is_complete=is_complete, members=tuple(found))
+    out = document.get("out", [])
+    if not isinstance(out, list):
+        raise ValueError("out: a list expected")
+    lent = tuple(sorted(map(_out, out), key=lambda each: (each.group, each.topic, each.queue_id)))
+    return Roster(pid, is_known=True, is_complete=is_complete, members=tuple(found), out=lent)
+
+
+def _out(entry: object) -> Out:
+    if not isinstance(entry, list) or len(entry) != 5:
+        raise ValueError(f"what is out expected, found {entry!r:.100}")
+    group, topic, *numbers = entry
+    if not (isinstance(group, str) and isinstance(topic, str) and all(map(_is_count, numbers))):
+        raise ValueError(f"what is out expected, found {entry!r:.100}")
+    return Out(group, topic, *numbers)
 
 
 def _member(entry: object) -> GroupMember:
@@ -226,7 +259,9 @@ def _member(entry: object) -> GroupMember:
         and isinstance(broadcast, bool)
     ):
         raise ValueError(f"a member expected, found {entry!r:.100}")
-    return GroupMember(group, member, since, broadcast, tuple(topics), _queues(entry.get("queues")))
+    queues = _queues(entry.get("queues"))
+    pops = entry.get("pops") is True
+    return GroupMember(group, member, since, broadcast, tuple(topics), queues, pops)
 
 
 def _is_count(value: object) -> TypeGuard[int]:

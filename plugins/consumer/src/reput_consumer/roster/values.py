@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import attrs
 
+from reput_consumer.popping.values import Out
+
 __all__ = ["GroupMember", "Roster"]
 
 
@@ -23,6 +25,8 @@ class GroupMember:
     queues: tuple[tuple[str, int], ...] | None
     """Topics and queue ids that it has now, sorted; None of clients of a server, which share queues
     out among themselves and tell nobody."""
+    pops: bool = False
+    """Whether it is handed messages one by one, of all queues."""
 
 
 @attrs.frozen
@@ -39,7 +43,13 @@ class Roster:
     """False if there are more members than the process tells others of."""
     members: tuple[GroupMember, ...]
     """By group and client id."""
+    out: tuple[Out, ...] = ()
+    """What groups that pop were handed and have not acknowledged, by group, topic and queue id."""
 
     def of_group(self, group: str) -> tuple[GroupMember, ...]:
         """Return the members of one group, by client id."""
         return tuple(each for each in self.members if each.group == group)
+
+    def out_of_group(self, group: str) -> tuple[Out, ...]:
+        """Return what one group was handed and has not acknowledged."""
+        return tuple(each for each in self.out if each.group == group)

@@ -156,6 +156,7 @@ def _settings_of(found: BodyObject) -> GroupSettings:
         group=checked_group(found.text("groupName")),
         consume_enable=found.flag("consumeEnable", default=True),
         consume_broadcast_enable=found.flag("consumeBroadcastEnable", default=True),
+        consume_message_orderly=found.flag("consumeMessageOrderly", default=False),
         retry_queue_nums=found.integer("retryQueueNums", 1, bits=32),
         retry_max_times=found.integer("retryMaxTimes", 16, bits=32),
     )
@@ -168,7 +169,7 @@ def _members(settings: GroupSettings) -> dict[str, object]:
         "consumeBroadcastEnable": settings.consume_broadcast_enable,
         "consumeEnable": settings.consume_enable,
         "consumeFromMinEnable": True,
-        "consumeMessageOrderly": False,
+        "consumeMessageOrderly": settings.consume_message_orderly,
         "consumeTimeoutMinute": 15,
         "groupRetryPolicy": {"type": "CUSTOMIZED"},
         "groupSysFlag": 0,

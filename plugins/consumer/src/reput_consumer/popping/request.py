@@ -1,0 +1,29 @@
+"""`PopRequest`: what a group asks for."""
+
+from __future__ import annotations
+
+import attrs
+
+from reput_consumer.group.settings import LATEST, Start
+from reput_consumer.selectors import Selector
+
+__all__ = ["PopRequest"]
+
+
+@attrs.frozen(kw_only=True)
+class PopRequest:
+    """What a group asks for."""
+
+    group: str
+    topic: str
+    selector: Selector = attrs.field(factory=Selector)
+    max_count: int = 32
+    invisible_ms: int = 60_000
+    start: Start = attrs.field(factory=lambda: Start(LATEST))
+    """Where the group begins in queues of which it has no offset yet."""
+    attempt: str = ""
+    """Of an ordered group: the same text again gets the same batch again."""
+    queue_id: int | None = None
+    """The queue to take from; None for any."""
+    max_attempts: int | None = None
+    """How often a message is handed out at most; None for the group's setting."""
