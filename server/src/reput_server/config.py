@@ -11,7 +11,16 @@ from attrs.validators import in_, instance_of, optional
 from reput.plugin import INT32_MAX, whole_between
 from reput_server.errors import AddressError
 
-__all__ = ["Address", "Limits", "ServerConfig", "TlsConfig", "TlsMode", "parse_address"]
+__all__ = [
+    "Address",
+    "Limits",
+    "ServerConfig",
+    "TlsConfig",
+    "TlsMode",
+    "address_text",
+    "is_everywhere",
+    "parse_address",
+]
 
 Address = tuple[str, int]
 """Host and port."""
@@ -30,6 +39,17 @@ def parse_address(text: str) -> Address:
     if not (colon and host and port.isascii() and port.isdigit() and int(port[:6]) <= _PORT_MAX):
         raise AddressError(text)
     return host, int(port)
+
+
+def address_text(address: Address) -> str:
+    """Return ``HOST:PORT``; an IPv6 address stands in brackets."""
+    host, port = address
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def is_everywhere(host: str) -> bool:
+    """Whether a host stands for all addresses of the machine."""
+    return host in ("0.0.0.0", "::")
 
 
 def _positive(default: int, most: int = INT32_MAX) -> Any:
@@ -84,6 +104,10 @@ class Limits:
     send_wait_ms: int = _positive(1_000)
     """How long a send may wait for the store before it is answered with "busy", if it has also
     been passed over for others; a disk that is slow for a while refuses nothing by itself."""
+    replicas: int = _positive(32)
+    """Connections of the HA port at once; each takes up to 3 MiB. A further one is closed."""
+    replica_wait_ms: int = _positive(3_000)
+    """How long the answer to a send waits for replicas (`slaveTimeout`)."""
 
 
 TlsMode = Literal["permissive", "enforcing", "disabled"]
@@ -134,5 +158,19 @@ class ServerConfig:
     tls: TlsConfig | None = attrs.field(default=None, validator=optional(instance_of(TlsConfig)))
     """Encryption; None for none."""
     limits: Limits = attrs.field(factory=Limits)
+    replicas: Address | None = attrs.field(default=None, validator=_check_address)
+    """Where slaves and followers get the log (the HA port), port 0 for a free one; None for
+    nowhere."""
+    sync_replicas: int = attrs.field(default=0, validator=whole_between(0, INT32_MAX))
+    """How many replicas must have a message before its send is answered."""
     metrics: Address | None = attrs.field(default=None, validator=_check_address)
     """Where metrics and the status page are over HTTP, port 0 for a free one; None for nowhere."""
+
+    def __attrs_post_init__(self) -> None:
+        """Check what depends on two options."""
+        if self.sync_replicas and self.replicas is None:
+            raise ValueError("sync_replicas needs replicas, the address of the HA port")
+        if self.sync_replicas > self.limits.replicas:
+            raise ValueError(
+                f"sync_replicas is {self.sync_replicas}, and limits.replicas {self.limits.replicas}"
+            )

@@ -15,10 +15,12 @@ import attrs
 from reput.record import pack_host
 from reput_server.broker.broker import Broker
 from reput_server.config import Address, ServerConfig
+from reput_server.errors import ServerError
 from reput_server.names.configuration import NameConfiguration
 from reput_server.names.handlers import NameHandlers
 from reput_server.names.registering import Registrar
 from reput_server.names.table import RouteTable
+from reput_server.replicas.service import Replicas
 from reput_server.wire.answering import Handlers
 from reput_server.wire.certificates import context_of
 from reput_server.wire.descriptors import word_accept_errors
@@ -54,6 +56,8 @@ class Server:
     """The name server's connections."""
     service: Service | None = attrs.field(init=False, default=None)
     """The broker's connections."""
+    replicas: Replicas | None = attrs.field(init=False, default=None)
+    """The HA port, where slaves and followers get the log."""
     registrar: Registrar | None = attrs.field(init=False, default=None)
     """Keeps the broker known at name servers of others; None without any."""
     fast_address: Address | None = attrs.field(init=False, default=None)
@@ -85,6 +89,8 @@ class Server:
         ports = self.ports
         if self.store is not None and ports.broker:
             self.service = Service(loop, config.limits, encryption)
+            if ports.replicas:
+                self.replicas = await self._replicating(self.store, ports, loop, encryption)
             self.broker = Broker.of(
                 self.store,
                 config,
@@ -93,6 +99,7 @@ class Server:
                 ports.address,
                 pack_host(*ports.store_address),
                 is_writable=self.is_writable,
+                replicas=self.replicas,
             )
             await self.broker.context.run(self.broker.context.topics.look)
             handlers = Handlers(self.broker.by_code(), config.access_keys, self.broker.at_once())
@@ -122,6 +129,23 @@ class Server:
         if self.fast_error:
             logger.warning("fast port not listened on error=%s", self.fast_error)
 
+    async def _replicating(
+        self,
+        store: Store,
+        ports: Ports,
+        loop: asyncio.AbstractEventLoop,
+        encryption: Encryption | None,
+    ) -> Replicas:
+        if not self.is_writable:
+            text = (
+                "a store that is opened for reading has no replicas: what is on disk is not known"
+            )
+            raise ServerError(f"{text}; leave replicas out, or open it for writing")
+        config = self.config
+        replicas = Replicas(store, loop, config.limits, encryption, config.sync_replicas)
+        await replicas.start(ports.replicas)
+        return replicas
+
     def _registered(
         self, broker: Broker, service: Service, loop: asyncio.AbstractEventLoop
     ) -> Registrar:
@@ -150,6 +174,8 @@ class Server:
         for service in (self.service, self.names):
             if service is not None:
                 await service.stop()
+        if self.replicas is not None:
+            await self.replicas.stop()
         if self.broker is not None:
             await asyncio.to_thread(self.broker.close)
         if self.ports is not None:

@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from reput_remoting.headers.administration import CreateTopic as CreateTopic
     from reput_remoting.headers.administration import DeleteGroup as DeleteGroup
     from reput_remoting.headers.administration import GroupNamed as GroupNamed
+    from reput_remoting.headers.administration import HaInfo as HaInfo
     from reput_remoting.headers.administration import QueueEntries as QueueEntries
     from reput_remoting.headers.administration import ResumeCheck as ResumeCheck
     from reput_remoting.headers.administration import StatsOf as StatsOf
@@ -146,9 +147,9 @@ _HOMES = {
     "ConsumeDirectly": "headers.members",
     "ConsumeStatsOf": "headers.administration",
     "ConsumeTimesOf": "headers.administration",
-    "CorrectionOf": "headers.administration",
     "ConsumerData": "bodies.heartbeat",
     "ConsumerStatus": "headers.members",
+    "CorrectionOf": "headers.administration",
     "CreateTopic": "headers.administration",
     "DataVersionAnswer": "headers.names",
     "DeleteGroup": "headers.administration",
@@ -156,12 +157,14 @@ _HOMES = {
     "Entry": "headers.names",
     "EntryAnswer": "headers.names",
     "EntryOf": "headers.names",
+    "FILTER_TYPES": "bodies.registration",
     "FRAME_SIZE_MAX": "framing.frames",
     "FrameError": "errors",
     "FrameReader": "framing.frames",
     "GroupNamed": "headers.administration",
     "GroupOf": "headers.members",
     "GroupOffset": "headers.offsets",
+    "HaInfo": "headers.administration",
     "HeaderError": "errors",
     "HeaderKind": "framing.frames",
     "Heartbeat": "bodies.heartbeat",
@@ -218,6 +221,7 @@ _HOMES = {
     "View": "headers.reading",
     "WipedAnswer": "headers.names",
     "WritableAnswer": "headers.names",
+    "data_version_of": "bodies.registration",
     "decode_batch": "bodies.batch",
     "decode_locked": "bodies.locks",
     "encode_batch": "bodies.batch",
@@ -233,8 +237,6 @@ _HOMES = {
     "sign": "signature",
     "signature_of": "signature",
     "subscription_of": "bodies.heartbeat",
-    "FILTER_TYPES": "bodies.registration",
-    "data_version_of": "bodies.registration",
     "topic_settings_of": "bodies.registration",
     "version_name": "peers",
     "version_number": "peers",

@@ -16,6 +16,7 @@ from reput_server.broker.administration.deleting import DeleteHandlers
 from reput_server.broker.administration.forwarding import ForwardHandlers
 from reput_server.broker.administration.groups import GroupHandlers
 from reput_server.broker.administration.looks import LookHandlers
+from reput_server.broker.administration.replication import ReplicationHandlers
 from reput_server.broker.administration.resets import ResetHandlers
 from reput_server.broker.administration.statistics import StatisticsHandlers
 from reput_server.broker.administration.status import StatusHandlers
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from reput import Store
     from reput_remoting import BrokerData, TopicSettings
     from reput_server.config import Address, ServerConfig
+    from reput_server.replicas.service import Replicas
     from reput_server.wire.answering import AtOnce, Handler
 
 __all__ = ["Broker"]
@@ -78,6 +80,7 @@ class Broker:
         packed_host: bytes,
         *,
         is_writable: bool,
+        replicas: Replicas | None = None,
     ) -> Broker:
         """Return the broker of a store.
 
@@ -89,6 +92,7 @@ class Broker:
             address: the address for clients.
             packed_host: the same in message ids.
             is_writable: False if the store was opened for reading.
+            replicas: the HA port; None without one.
 
         Raises:
             ServerError: the store lacks a plugin without which nothing can be served.
@@ -122,6 +126,7 @@ class Broker:
             statistics,
             address,
             packed_host,
+            replicas,
         )
         sends = SendsTogether(
             store.put,
@@ -132,7 +137,11 @@ class Broker:
             statistics.sends,
             flush_timeout_ms=store.config.flush_timeout_ms,
             is_flushed=store.config.flush == "sync",
+            replication=None if replicas is None else replicas.waits,
+            log_end=lambda: store.log.max_physical_offset,
         )
+        if replicas is not None:
+            sends.after_round.append(replicas.log_grew)
         held = HeldPulls(context, begin)
         # Each asks the other, but not before there is a client.
         groups = Groups(context, lambda group: transactions.watch(group))
@@ -157,6 +166,7 @@ class Broker:
             StatusHandlers(context, self.sends, context.clock()),
             StatisticsHandlers(context, self.groups),
             ConfigurationHandlers(context),
+            ReplicationHandlers(context),
             DeleteHandlers(context, marks),
             ResetHandlers(context, self.groups, marks, self.held),
             ForwardHandlers(context, self.groups),
@@ -184,6 +194,11 @@ class Broker:
     def data(self) -> BrokerData:
         """Its name, its cluster and its address."""
         return self.context.data
+
+    @property
+    def ha_address(self) -> str:
+        """``HOST:PORT`` at which its slaves get the log; empty if they get it nowhere."""
+        return self.context.ha_address
 
     def topics(self) -> Mapping[str, TopicSettings]:
         """Return all its topics, as far as was looked."""

@@ -11,6 +11,7 @@ import attrs
 
 from reput_consumer import GroupSettings, checked_group
 from reput_remoting import MASTER_ID, BrokerData, ResponseCode, UniqueKeys
+from reput_server.config import address_text, is_everywhere
 from reput_server.errors import Refusal
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from reput_server.broker.statistics.table import Statistics
     from reput_server.broker.topics import TopicTable
     from reput_server.config import Address, ServerConfig
+    from reput_server.replicas.service import Replicas
+    from reput_server.replicas.waits import Late
 
 __all__ = ["BrokerContext"]
 
@@ -49,9 +52,13 @@ class BrokerContext:
     """What clients are told."""
     packed_host: bytes
     """The same in message ids."""
+    replicas: Replicas | None = None
+    """The HA port; None without one."""
     handed_out: dict[tuple[str, str, int], int] = attrs.field(init=False, factory=dict)
     """Where a group's pulls went on last, by group, topic and queue id."""
     _keys: UniqueKeys | None = attrs.field(init=False, default=None)
+    _versions: dict[str, tuple[bytes, dict[str, int]]] = attrs.field(init=False, factory=dict)
+    """By kind of table, the last one that was handed out, and its version."""
 
     @property
     def config(self) -> ServerConfig:
@@ -71,15 +78,56 @@ class BrokerContext:
     @property
     def data(self) -> BrokerData:
         """What routes say of the broker."""
-        host, port = self.address
-        shown = f"[{host}]" if ":" in host else host
-        return BrokerData(
-            cluster=self.config.cluster, broker=self.name, addresses={MASTER_ID: f"{shown}:{port}"}
-        )
+        addresses = {MASTER_ID: address_text(self.address)}
+        return BrokerData(cluster=self.config.cluster, broker=self.name, addresses=addresses)
+
+    @property
+    def ha_address(self) -> str:
+        """``HOST:PORT`` at which slaves get the log; empty if they get it nowhere."""
+        found = self.ha_port
+        return "" if found is None else address_text(found)
+
+    @property
+    def ha_port(self) -> Address | None:
+        """Where slaves get the log, as a name server says it; None if they get it nowhere."""
+        if self.replicas is None:
+            return None
+        host, port = self.replicas.address
+        return (self.address[0] if is_everywhere(host) else host), port
 
     def data_version(self) -> dict[str, int]:
-        """Return the version of topics and groups that a reader compares."""
+        """Return the version of a table that a reader does not compare."""
         return {"counter": 1, "stateVersion": 0, "timestamp": self.clock()}
+
+    def data_version_of(self, kind: str, table: bytes) -> dict[str, int]:
+        """Return the version of a table, which is another one if its content is.
+
+        Slaves save a table again if its version is not that which they have.
+        """
+        known = self._versions.get(kind)
+        if known is None or known[0] != table:
+            counter = 1 if known is None else known[1]["counter"] + 1
+            known = table, {"counter": counter, "stateVersion": 0, "timestamp": self.clock()}
+            self._versions[kind] = known
+        return known[1]
+
+    async def replicated(self) -> Late | None:
+        """Wait until replicas have all that is stored now, if sends wait for them.
+
+        Returns:
+            Why they have not; None if they have, or if nothing waits for them.
+        """
+        waits = None if self.replicas is None else self.replicas.waits
+        if waits is None:
+            return None
+        done: asyncio.Future[Late | None] = self.loop.create_future()
+
+        def told(late: Late | None) -> None:
+            if not done.done():
+                done.set_result(late)
+
+        waits.hold(self.store.log.max_physical_offset, told)
+        return await done
 
     def message_id(self, physical_offset: int) -> str:
         """Return the offset message id by which clients ask this broker for a message."""

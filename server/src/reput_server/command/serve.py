@@ -26,6 +26,7 @@ Examples:
   reput serve STORE --listen 10.0.0.5:10911 --namesrv none --register '10.0.0.1:9876;10.0.0.2:9876'
   reput serve STORE --tls-cert server.pem --tls-key server.key --tls enforcing
   reput serve STORE --metrics 127.0.0.1:9464
+  reput serve STORE --listen 10.0.0.5:10911 --replicas 10.0.0.5:10912 --sync-replicas 1
   reput serve /mnt/broken-disk/store --read-only
 """
 
@@ -107,6 +108,19 @@ Examples:
     callback=read_metrics_address,
     help="Where metrics for Prometheus and a status page are, over HTTP.",
 )
+@click.option(
+    "--replicas",
+    metavar="HOST:PORT",
+    callback=read_address,
+    help="Where slaves and followers get the log (RocketMQ's HA port); port 0 for a free one.",
+)
+@click.option(
+    "--sync-replicas",
+    metavar="N",
+    type=click.IntRange(min=0),
+    default=0,
+    help="Answer a send when N replicas have it; needs --replicas.",
+)
 @click.option("--read-only", is_flag=True, help="Change nothing; another process may write.")
 @click.option("--no-new-topics", is_flag=True, help="Refuse sends to topics that do not exist.")
 @click.option(
@@ -139,6 +153,8 @@ def serve(
     tls: TlsMode | None,
     flush: str | None,
     metrics: Address | None,
+    replicas: Address | None,
+    sync_replicas: int,
     read_only: bool,
     no_new_topics: bool,
     no_fast_port: bool,
@@ -152,14 +168,23 @@ def serve(
     """
     from reput_server.command.options import limits_of, read_keys, tls_of
     from reput_server.command.running import run
-    from reput_server.command.showing import is_everywhere, warn_of_strangers
-    from reput_server.config import ServerConfig
+    from reput_server.command.showing import warn_of_strangers
+    from reput_server.config import ServerConfig, is_everywhere
 
     if listen is None:
         raise click.UsageError("--listen none: there would be nothing to serve; name HOST:PORT")
     for option, value in (("--flush", flush), ("--name", name)):
         if read_only and value is not None:
             raise click.UsageError(f"--read-only and {option} exclude each other; leave one out")
+    if read_only and replicas is not None:
+        raise click.UsageError("--read-only and --replicas exclude each other; leave one out")
+    if sync_replicas and replicas is None:
+        text = "--sync-replicas needs the port of replicas: name it with --replicas HOST:PORT"
+        raise click.UsageError(text)
+    limits = limits_of(config)
+    if sync_replicas > limits.replicas:
+        text = f"--sync-replicas {sync_replicas}: at most {limits.replicas} replicas may connect"
+        raise click.UsageError(f"{text}; [server.limits] replicas in a --config FILE allows more")
     if advertise is None and is_everywhere(listen[0]):
         text = f"{listen[0]} is not an address for clients; name one with --advertise HOST"
         raise click.UsageError(text)
@@ -173,8 +198,10 @@ def serve(
         creates_topics=not no_new_topics,
         access_keys=read_keys(access_keys),
         tls=tls_of(tls_cert, tls_key, tls_ca, tls),
-        limits=limits_of(config),
+        limits=limits,
         metrics=metrics,
+        replicas=replicas,
+        sync_replicas=sync_replicas,
     )
     warn_of_strangers(served)
     sections = {

@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from reput_server.config import address_text
+
 if TYPE_CHECKING:
-    from reput_server.config import Address, ServerConfig
+    from reput_server.config import ServerConfig
     from reput_server.server import Server
 
-__all__ = ["is_everywhere", "show", "warn_of_strangers"]
+__all__ = ["show", "warn_of_strangers"]
 
 _ENCRYPTION: Final = {
     "permissive": "taken by TLS, not asked for",
@@ -35,6 +37,7 @@ def show(server: Server, *, as_json: bool) -> None:
         ("plugins", ", ".join(facts["plugins"])),
         ("broker", f"{facts['broker']}, {facts['broker_name']} of {facts['cluster']}"),
         ("fast port", facts["fast_port"] or (server.fast_error and f"none: {server.fast_error}")),
+        ("replicas", _replicas(server)),
         ("name server", names or "none"),
         ("registers at", ", ".join(registers)),
         ("encryption", _ENCRYPTION[facts["tls"]]),
@@ -61,15 +64,24 @@ def _facts(server: Server) -> dict[str, Any]:
         "broker": next(iter(server.broker.data.addresses.values())),
         "broker_name": server.broker.data.broker,
         "cluster": server.broker.data.cluster,
-        "fast_port": None if server.fast_address is None else _text(server.fast_address),
-        "name_server": None if server.name_server is None else _text(server.name_server),
-        "registered_at": [_text(each) for each in config.register],
+        "fast_port": None if server.fast_address is None else address_text(server.fast_address),
+        "name_server": None if server.name_server is None else address_text(server.name_server),
+        "registered_at": [address_text(each) for each in config.register],
+        "replicas": None if server.replicas is None else address_text(server.replicas.address),
+        "sync_replicas": server.config.sync_replicas,
         "plugins": sorted(server.store.plugin_objects),
         "tls": "disabled" if config.tls is None else config.tls.mode,
         "access_keys": len(config.access_keys),
         "event_loop": server.event_loop,
-        "metrics": None if server.metrics is None else f"http://{_text(server.metrics)}/",
+        "metrics": None if server.metrics is None else f"http://{address_text(server.metrics)}/",
     }
+
+
+def _replicas(server: Server) -> str:
+    if server.replicas is None:
+        return ""
+    where, count = address_text(server.replicas.address), server.config.sync_replicas
+    return f"{where}, sends wait for {count}" if count else f"{where}, no send waits"
 
 
 def _access(config: ServerConfig) -> str:
@@ -83,34 +95,35 @@ def _access(config: ServerConfig) -> str:
     return ", ".join(asked) or "open to anyone who can connect"
 
 
-def _text(address: Address) -> str:
-    host, port = address
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
 def warn_of_strangers(config: ServerConfig) -> None:
     """Warn if other machines reach a port that asks nothing of them."""
     from reput_cli.kit import warn
 
     reached = [each for each in (config.listen, config.name_server) if each is not None]
     strange = sorted({host for host, _ in reached if not _is_loopback(host)})
-    is_guarded = config.access_keys or (config.tls is not None and config.tls.keeps_strangers_out)
-    if strange and not is_guarded:
+    is_certified = config.tls is not None and config.tls.keeps_strangers_out
+    if strange and not config.access_keys and not is_certified:
         warn(
             f"{', '.join(strange)} is reached from other machines, and nothing is asked of them: "
             "whoever gets there may read and write everything; --access-keys FILE asks for keys, "
             "--tls enforcing with --tls-ca FILE for certificates, 127.0.0.1 keeps others out"
+        )
+    if config.replicas is not None and not _is_loopback(config.replicas[0]) and not is_certified:
+        warn(
+            f"replicas at {config.replicas[0]}: the protocol has no access keys, so anyone who can "
+            "connect gets all messages, and may acknowledge messages for others; let a firewall "
+            "admit replicas only, or require certificates (--tls enforcing, --tls-ca)"
+        )
+    if config.replicas is not None and not config.fast_port:
+        warn(
+            "slaves of RocketMQ ask for topics two ports below the broker's, and nothing listens "
+            "there; leave --no-fast-port out if there are some"
         )
     if config.metrics is not None and not _is_loopback(config.metrics[0]):
         warn(
             f"metrics and status page at {config.metrics[0]} are shown to whoever gets there: "
             "names of topics and groups, and how much they hold; 127.0.0.1 keeps others out"
         )
-
-
-def is_everywhere(host: str) -> bool:
-    """Whether a host stands for all addresses of the machine."""
-    return host in ("0.0.0.0", "::")
 
 
 def _is_loopback(host: str) -> bool:

@@ -116,6 +116,7 @@ class Registrar:
             broker_name=self.broker.data.broker,
             broker_addr=self._own,
             cluster_name=self.broker.data.cluster,
+            ha_server_addr=self.broker.ha_address,
             broker_id=MASTER_ID,
             body_crc32=zlib.crc32(body) & _CRC_MASK,
         )

@@ -27,6 +27,11 @@ class LocalBroker(Protocol):
         """Its name, its cluster and its address."""
         ...
 
+    @property
+    def ha_address(self) -> str:
+        """``HOST:PORT`` at which its slaves get the log; empty if they get it nowhere."""
+        ...
+
     def topics(self) -> Mapping[str, TopicSettings]:
         """Return all its topics."""
         ...
@@ -181,8 +186,15 @@ class RouteTable:
 
     def brokers(self) -> dict[str, BrokerData]:
         """Return all brokers by name."""
-        local = {} if self.local is None else {self.local.data.broker: self.local.data}
-        return {**self._brokers, **local}
+        if self.local is None:
+            return dict(self._brokers)
+        data = self.local.data
+        registered = self._brokers.get(data.broker)
+        # Its slaves register, the broker itself does not.
+        slaves = {} if registered is None else dict(registered.addresses)
+        slaves.pop(MASTER_ID, None)
+        local = attrs.evolve(data, addresses={**data.addresses, **slaves})
+        return {**self._brokers, data.broker: local}
 
     def clusters(self) -> dict[str, tuple[str, ...]]:
         """Return the names of the brokers of each cluster."""
@@ -219,6 +231,8 @@ class RouteTable:
 
     def master_of(self, broker: str) -> tuple[str, str] | None:
         """Return address of a master, and where its slaves fetch; None if it is not there."""
+        if self.local is not None and self.local.data.broker == broker:
+            return self.local.data.addresses[MASTER_ID], self.local.ha_address
         address = self.brokers()[broker].addresses.get(MASTER_ID)
         live = None if address is None else self._live.get(address)
         return None if address is None or live is None else (address, live.ha_address)

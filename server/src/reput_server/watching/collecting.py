@@ -17,6 +17,7 @@ from prometheus_client.registry import Collector, CollectorRegistry
 
 import reput_metrics
 from reput_server.broker.statistics.times import BOUNDS
+from reput_server.config import address_text
 from reput_server.watching.listed import METRICS
 
 if TYPE_CHECKING:
@@ -79,6 +80,10 @@ def _values(found: Figures) -> Iterator[tuple[str, _Values]]:
         "waiting_reads": found.waiting_reads,
         "waiting_read_seconds": found.read_wait_ms / 1000,
         "failed_sends_total": found.failed_sends,
+        "replicas": len(found.replicas),
+        "replicas_in_sync": sum(each.is_in_sync for each in found.replicas),
+        "sync_replicas": found.sync_replicas,
+        "late_rounds_total": found.late_rounds,
     }
     for name, value in alone.items():
         yield f"reput_server_{name}", {(): value}
@@ -101,7 +106,13 @@ def _values(found: Figures) -> Iterator[tuple[str, _Values]]:
         "group_lag_messages": {(name,): each.lag for name, each in groups},
         "group_members": {(name,): each.member_count for name, each in groups},
     }
-    for name, values in {**by_port, **by_name}.items():
+    named = [(address_text(each.address), each) for each in found.replicas]
+    by_replica: dict[str, dict[tuple[str, ...], float]] = {
+        "replica_lag_bytes": {(name,): each.lag_size for name, each in named},
+        "replica_sent_bytes_total": {(name,): each.sent_size for name, each in named},
+        "replica_unread_bytes": {(name,): each.unsent_size for name, each in named},
+    }
+    for name, values in {**by_port, **by_replica, **by_name}.items():
         yield f"reput_server_{name}", _bounded(values)
 
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from reput_server.broker.broker import Broker
     from reput_server.broker.statistics.times import Times
     from reput_server.config import Address
+    from reput_server.replicas.service import ReplicaState
     from reput_server.wire.service import Service
 
 __all__ = [
@@ -128,6 +129,13 @@ class Figures:
     """How long the first of them has waited."""
     waiting_reads: int
     read_wait_ms: int
+    ha_address: Address | None
+    """Where replicas get the log; None if they get it nowhere."""
+    replicas: Sequence[ReplicaState]
+    sync_replicas: int
+    """How many replicas a send waits for."""
+    late_rounds: int
+    """Rounds of sends that replicas did not have in time, since the start."""
     times: Mapping[str, TimesFigures]
     """``send``: until a send is answered; ``put``: of a put of all sends that had come; ``read``:
     of a read for a pull."""
@@ -171,6 +179,7 @@ async def figures_of(broker: Broker, ports: Mapping[str, Service], since: int) -
         "send_wait_ms": sends.head_wait_ms,
         "waiting_reads": context.pool.waiting_count,
         "read_wait_ms": context.pool.head_wait_ms,
+        **_of_replicas(broker),
         "times": {
             "send": TimesFigures.of(sends.times.answers),
             "put": TimesFigures.of(sends.times.puts),
@@ -181,7 +190,32 @@ async def figures_of(broker: Broker, ports: Mapping[str, Service], since: int) -
     }
     # Not on the threads that read for consumers: this may take a while with many groups.
     of_store = await asyncio.to_thread(_of_store, broker)
+    in_sync = sum(each.is_in_sync for each in of_loop["replicas"])
+    of_store["health"] = _with_replicas(of_store["health"], in_sync, of_loop["sync_replicas"])
     return Figures(**of_loop, **of_store)
+
+
+def _with_replicas(health: Health, in_sync: int, needed: int) -> Health:
+    """Return a server's health, which is worse if sends wait for replicas that are not there."""
+    if in_sync >= needed:
+        return health
+    reason = (
+        f"{in_sync} of the {needed} replicas that sends wait for are in sync; "
+        "sends are stored and answered with SLAVE_NOT_AVAILABLE"
+    )
+    status = "degraded" if health.status == "ok" else health.status
+    return Health(status, (*health.reasons, reason))
+
+
+def _of_replicas(broker: Broker) -> dict[str, Any]:
+    replicas = broker.context.replicas
+    waits = None if replicas is None else replicas.waits
+    return {
+        "ha_address": None if replicas is None else replicas.address,
+        "replicas": () if replicas is None else tuple(replicas.states()),
+        "sync_replicas": 0 if waits is None else waits.needed,
+        "late_rounds": 0 if waits is None else waits.timeout_count,
+    }
 
 
 def _of_port(service: Service) -> PortFigures:

@@ -12,6 +12,7 @@ __all__ = ["METRICS"]
 _PORT: Final = ("port",)
 _TOPIC: Final = ("topic",)
 _GROUP: Final = ("group",)
+_REPLICA: Final = ("replica",)
 _BOTH: Final = ("topic", "group")
 _LISTED: Final = (
     Metric("reput_server_info", "gauge", "Always 1.", ("broker", "cluster", "address")),
@@ -36,6 +37,23 @@ _LISTED: Final = (
     Metric("reput_server_put_seconds", "histogram", "Time of a put of all sends that had come."),
     Metric("reput_server_read_seconds", "histogram", "Time of a read for a pull."),
     Metric("reput_server_failed_sends_total", "counter", "Sends that were not stored."),
+    # ------------------------------------------------------------------ replicas
+    Metric("reput_server_replicas", "gauge", "Replicas that get the log."),
+    Metric("reput_server_replicas_in_sync", "gauge", "Replicas that lack 256 MiB at most."),
+    Metric("reput_server_sync_replicas", "gauge", "Replicas that a send waits for."),
+    Metric(
+        "reput_server_late_rounds_total",
+        "counter",
+        "Rounds of sends that were stored, and that replicas did not have in time.",
+    ),
+    Metric(
+        "reput_server_replica_lag_bytes",
+        "gauge",
+        "Bytes of the log that a replica has not acknowledged; of an observer all of them.",
+        _REPLICA,
+    ),
+    Metric("reput_server_replica_sent_bytes_total", "counter", "Bytes of the log sent.", _REPLICA),
+    Metric("reput_server_replica_unread_bytes", "gauge", "Bytes that it does not read.", _REPLICA),
     # ------------------------------------------------------------------ messages
     Metric("reput_server_put_messages_total", "counter", "Messages that came.", _TOPIC),
     Metric("reput_server_put_bytes_total", "counter", "Bytes of their records.", _TOPIC),

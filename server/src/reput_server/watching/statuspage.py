@@ -8,6 +8,7 @@ from html import escape
 from typing import TYPE_CHECKING, Final
 
 from reput_cli.kit import escape_text, format_size
+from reput_server.config import address_text
 
 if TYPE_CHECKING:
     from reput_server.watching.figures import Figures
@@ -80,6 +81,7 @@ def status_page(found: Figures) -> str:
             *_groups(found),
             *_topics(found),
             *_ports(found),
+            *_replicas(found),
             *_times(found),
             f"</main><footer>{again} {others}</footer></body></html>\n",
         ]
@@ -181,6 +183,26 @@ def _ports(found: Figures) -> Iterable[str]:
     ]
     names = ["port", "address", "=connections", "=requests", "=worked on", "=unread answers"]
     return _table("Connections", names, rows, len(rows))
+
+
+def _replicas(found: Figures) -> Iterable[str]:
+    if found.ha_address is None:
+        return
+    rows = [
+        [
+            address_text(each.address),
+            "observer" if each.is_observer else "in sync" if each.is_in_sync else "behind",
+            "" if each.is_observer else format_size(each.lag_size),
+            format_size(each.sent_size),
+            format_size(each.unsent_size),
+        ]
+        for each in found.replicas[:_ROWS_MAX]
+    ]
+    names = ["replica", "state", "=not acknowledged", "=sent", "=not read"]
+    yield from _table("Replicas", names, rows, len(found.replicas))
+    waits = f"Sends wait for {found.sync_replicas:,}." if found.sync_replicas else "No send waits."
+    where = f"They get the log at {_text(address_text(found.ha_address))}."
+    yield f'<p class="soft">{where} {waits}</p>'
 
 
 def _times(found: Figures) -> Iterable[str]:

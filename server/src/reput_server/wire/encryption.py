@@ -10,14 +10,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 import attrs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from reput_server.wire.peer import Peer
 
 logger = logging.getLogger(__name__)
 
@@ -36,10 +34,49 @@ class Encryption:
     is_required: bool
 
 
+class Inside(Protocol):
+    """What takes a connection once its kind is known; it is an `asyncio.Protocol`, too."""
+
+    is_open: bool
+    address: tuple[str, int]
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Count the connection."""
+        ...
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the connection."""
+        ...
+
+    def data_received(self, data: bytes) -> None:
+        """Take bytes that are not encrypted."""
+        ...
+
+    def pause_writing(self) -> None:
+        """Write no more for a while."""
+        ...
+
+    def resume_writing(self) -> None:
+        """Write again."""
+        ...
+
+    def go_over(self, transport: asyncio.Transport) -> None:
+        """Write by another transport from now on."""
+        ...
+
+    def cut(self, reason: str) -> None:
+        """Close the connection at once."""
+        ...
+
+    def end(self) -> None:
+        """Close the connection when what was written is sent."""
+        ...
+
+
 class Door(asyncio.Protocol):
     """A new connection, until its first byte has come. Runs on the event loop."""
 
-    def __init__(self, peer: Peer, encryption: Encryption) -> None:
+    def __init__(self, peer: Inside, encryption: Encryption) -> None:
         self._peer = peer
         self._encryption = encryption
         self._transport: asyncio.Transport | None = None
@@ -66,7 +103,7 @@ class Door(asyncio.Protocol):
         elif self._encryption.is_required:
             peer.cut("it is not encrypted, and others are not taken")
         else:
-            transport.set_protocol(peer)
+            transport.set_protocol(cast("asyncio.Protocol", peer))
             peer.data_received(data)
 
 
@@ -76,7 +113,7 @@ class Encrypted(asyncio.Transport, asyncio.Protocol):
     It is the protocol of the socket's transport, and the transport of the peer.
     """
 
-    def __init__(self, transport: asyncio.Transport, peer: Peer, context: ssl.SSLContext) -> None:
+    def __init__(self, transport: asyncio.Transport, peer: Inside, context: ssl.SSLContext) -> None:
         super().__init__()
         self._transport = transport
         self._peer = peer

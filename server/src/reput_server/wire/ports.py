@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import attrs
 
+from reput_server.config import address_text
+
 if TYPE_CHECKING:
     from reput_server.config import Address, ServerConfig
 
@@ -35,6 +37,8 @@ class Ports:
     """Those of the name server."""
     fast: tuple[socket.socket, ...] = ()
     """Those two ports below the broker's; none if there are to be none, or none are free."""
+    replicas: tuple[socket.socket, ...] = ()
+    """Those of the HA port; none if there is to be none."""
     fast_error: str = ""
     """Why there are none, if there are to be some."""
     address: Address = ("", 0)
@@ -52,24 +56,25 @@ class Ports:
         with contextlib.ExitStack() as taken:
             broker, fast, fast_error = _pair(config, taken)
             names = _bound(config.name_server, taken)
+            replicas = _bound(config.replicas, taken)
             address = numbered = ("", 0)
             if config.listen is not None:
                 address = config.advertise or config.listen[0], broker[0].getsockname()[1]
                 host = str(_resolved(*address)[0][1][0])
                 numbered = host.partition("%")[0], address[1]
             taken.pop_all()
-        return cls(broker, names, fast, fast_error, address, numbered)
+        return cls(broker, names, fast, replicas, fast_error, address, numbered)
 
     def log_options(self) -> dict[str, object]:
         """Return the options of a store's section ``commitlog`` that name the broker."""
         host, port = self.store_address
         if not host:
             return {}
-        return {"store_address": f"[{host}]:{port}" if ":" in host else f"{host}:{port}"}
+        return {"store_address": address_text((host, port))}
 
     def close(self) -> None:
         """Give back what nobody listens on."""
-        for each in (*self.broker, *self.names, *self.fast):
+        for each in (*self.broker, *self.names, *self.fast, *self.replicas):
             each.close()
 
     def __enter__(self) -> Self:

@@ -18,6 +18,7 @@ __all__ = [
     "CreateTopic",
     "DeleteGroup",
     "GroupNamed",
+    "HaInfo",
     "QueueEntries",
     "ResumeCheck",
     "StatsOf",
@@ -148,3 +149,12 @@ class VersionAnswer:
     """The version of what the body holds."""
 
     version: str
+
+
+@attrs.frozen(kw_only=True)
+class HaInfo:
+    """Where slaves get a master's log; empty to ask for it."""
+
+    master_ha_address: str | None = None
+    master_flush_offset: Long | None = None
+    master_address: str | None = None

@@ -76,9 +76,9 @@ class GroupHandlers:
     async def all(self, request: Request) -> Command:
         """Answer the settings of all groups."""
         groups = self.context.plugin.subscription_groups
-        found = [(name, groups.get(name)) for name in groups.names()]
+        found = [(name, groups.get(name)) for name in sorted(groups.names())]
         table = {name: _members(each) for name, each in found if each is not None}
-        version = self.context.data_version()
+        version = self.context.data_version_of("groups", write_body(table))
         body = write_body(
             {"dataVersion": version, "forbiddenTable": {}, "subscriptionGroupTable": table}
         )

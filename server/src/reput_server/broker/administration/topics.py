@@ -134,8 +134,10 @@ class TopicHandlers:
     async def all(self, request: Request) -> Command:
         """Answer all topics."""
         await self.context.run(self.context.topics.look)
-        table = {name: each.members() for name, each in self.context.topics.all().items()}
-        body = write_body({"dataVersion": self.context.data_version(), "topicConfigTable": table})
+        found = sorted(self.context.topics.all().items())
+        table = {name: each.members() for name, each in found}
+        version = self.context.data_version_of("topics", write_body(table))
+        body = write_body({"dataVersion": version, "topicConfigTable": table})
         return request.command.answer(ResponseCode.SUCCESS, body=body)
 
     async def one(self, request: Request) -> Command:

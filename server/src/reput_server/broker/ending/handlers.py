@@ -67,6 +67,8 @@ class TransactionHandlers:
             text = f"commitOrRollback is {asked.commit_or_rollback}; 8, 12 or 0 expected"
             raise Refusal(ResponseCode.SYSTEM_ERROR, text)
         await self._end_patiently(asked)
+        # A replica that has the half message alone asks for its end.
+        await self.context.replicated()
         return request.command.answer(ResponseCode.SUCCESS)
 
     async def _end_patiently(self, asked: EndTransaction) -> None:

@@ -38,6 +38,8 @@ class SendBackHandlers:
         asked: SendBack = request.command.header(SendBack)
         self.context.check_writable()
         await self.context.run_in_turn(self._store, asked)
+        # Stored in any case: a copy that the client would send instead would be no safer.
+        await self.context.replicated()
         return request.command.answer(ResponseCode.SUCCESS)
 
     def _store(self, asked: SendBack) -> None:

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from reput_server.broker.topics import READ, WRITE
+from reput_server.replicas.replica import HEARTBEAT_SECONDS, SILENCE_SECONDS, TRANSFER_SIZE
+from reput_server.replicas.waits import GAP_MAX
 
 if TYPE_CHECKING:
     from reput_server.broker.context import BrokerContext
@@ -39,6 +41,7 @@ def _of_broker(context: BrokerContext) -> dict[str, Any]:
     config, (host, port) = context.config, context.address
     limits = config.limits
     return {
+        **_of_replicas(context),
         "aclEnable": bool(config.access_keys),
         "autoCreateSubscriptionGroup": context.is_writable,
         "autoCreateTopicEnable": context.topics.creates_topics,
@@ -47,7 +50,7 @@ def _of_broker(context: BrokerContext) -> dict[str, Any]:
         "brokerId": 0,
         "brokerName": context.name,
         "brokerPermission": context.options.permissions,
-        "brokerRole": "ASYNC_MASTER",
+        "brokerRole": "SYNC_MASTER" if config.sync_replicas else "ASYNC_MASTER",
         "enablePropertyFilter": context.has("filter"),
         "flushConsumerOffsetInterval": context.plugin.config.save_interval_ms,
         "listenPort": port,
@@ -58,6 +61,23 @@ def _of_broker(context: BrokerContext) -> dict[str, Any]:
         "slaveReadEnable": False,
         "traceTopicEnable": False,
         "waitTimeMillsInSendQueue": limits.send_wait_ms,
+    }
+
+
+def _of_replicas(context: BrokerContext) -> dict[str, Any]:
+    if context.ha_port is None:
+        return {}
+    host, port = context.ha_port
+    return {
+        "brokerIP2": host,
+        "haHousekeepingInterval": int(SILENCE_SECONDS * 1000),
+        "haListenPort": port,
+        "haMaxGapNotInSync": GAP_MAX,
+        "haSendHeartbeatInterval": int(HEARTBEAT_SECONDS * 1000),
+        "haTransferBatchSize": TRANSFER_SIZE,
+        # The master itself counts.
+        "inSyncReplicas": context.config.sync_replicas + 1,
+        "slaveTimeout": context.config.limits.replica_wait_ms,
     }
 
 

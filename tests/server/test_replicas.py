@@ -1,0 +1,635 @@
+"""The HA port of a server: slaves get the log, and what they ask beside it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import struct
+import threading
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+from certificates import make_certificates
+from wirepeer import WirePeer, message
+from wireslave import WireSlave
+
+import reput
+from reput.errors import ServiceNotAvailableError
+from reput_remoting import (
+    ClusterInfo,
+    HaInfo,
+    RegisterAnswer,
+    RegisterBroker,
+    Registration,
+    RequestCode,
+    ResponseCode,
+    TopicRoute,
+    TopicRouteOf,
+    TopicSettings,
+    UnregisterBroker,
+    parse_body,
+)
+from reput_server import Limits, ServerConfig, ServerError, serving
+
+FILE_SIZE = 1 << 20
+HA = {"replicas": ("127.0.0.1", 0)}
+OBSERVER = -(1 << 50)
+
+
+@pytest.fixture
+def master(serve):
+    return serve(**HA)
+
+
+@contextlib.contextmanager
+def slave_of(served, first=None, **options):
+    with WireSlave(served.server.replicas.address, **options) as slave:
+        if first is not None:
+            slave.report(first)
+        yield slave
+
+
+def fill(served, count=100, size=1_000):
+    served.store.put_many([reput.Message("orders", b"x" * size) for _ in range(count)])
+    return served.store.log.max_physical_offset
+
+
+def log_of(served, start, end):
+    files = sorted((Path(served.store.root) / "commitlog").iterdir())
+    base = int(files[0].name)
+    return b"".join(each.read_bytes() for each in files)[start - base : end - base]
+
+
+def until(holds, seconds=20):
+    end, pause = time.monotonic() + seconds, threading.Event()
+    while not (found := holds()):
+        assert time.monotonic() < end, f"not in {seconds} s"
+        pause.wait(0.002)
+    return found
+
+
+def states(served):
+    found = []
+    served.on_loop(lambda: found.extend(served.server.replicas.states()))
+    return found
+
+
+# --------------------------------------------------------------------------- the log
+
+
+def test_a_slave_has_the_bytes_of_the_log_also_those_between_files(master):
+    end = fill(master, 2_500)
+    assert end > 2 * FILE_SIZE
+
+    with slave_of(master, 1) as slave:
+        slave.read_to(end)
+        end = fill(master, 50)
+        slave.read_to(end)
+
+        assert slave.data == log_of(master, 1, end)
+        assert max(slave.sizes) == 32_768
+        for offset, size in zip(slave.offsets, slave.sizes, strict=True):
+            assert not size or offset // FILE_SIZE == (offset + size - 1) // FILE_SIZE
+
+
+def test_a_slave_begins_where_its_own_log_ends(master):
+    end = fill(master)
+
+    with slave_of(master, end - 1_234) as slave:
+        slave.read_to(end)
+
+        assert slave.begin == end - 1_234
+        assert slave.data == log_of(master, end - 1_234, end)
+
+
+def test_all_that_is_sent_is_on_disk_also_if_puts_do_not_wait_for_it(serve):
+    master = serve(
+        **HA, sections={"commitlog": {"file_size": FILE_SIZE, "flush_interval_ms": 10**6}}
+    )
+
+    with slave_of(master, 0) as slave:
+        for _ in range(20):
+            end = fill(master, 3)
+            slave.read_to(end)
+            assert master.store.flushed_offset >= slave.end
+
+
+def test_a_disk_that_fails_ends_what_is_sent(serve, monkeypatch, caplog):
+    rarely = {"commitlog": {"file_size": FILE_SIZE, "flush_interval_ms": 10**6}}
+    master = serve(**HA, sections=rarely)
+    end = fill(master, 3)
+    with slave_of(master, 0) as slave:
+        slave.read_to(end)
+
+        def fail(*_):
+            raise ServiceNotAvailableError("store", None, None, "the disk is gone")
+
+        monkeypatch.setattr(reput.Store, "wait_flushed", fail)
+        fill(master, 3)
+        until(lambda: "replicas get nothing more" in caplog.text)
+        served_to = []
+        master.on_loop(lambda: served_to.append(master.server.replicas.served_to))
+        monkeypatch.undo()
+
+    assert served_to == [end] == [slave.end]
+    assert caplog.text.count("replicas get nothing more") == 1
+
+
+def test_a_slave_of_another_log_is_closed_with_one_warning(master, caplog):
+    end = fill(master)
+
+    for _ in range(3):
+        with slave_of(master, end + 1) as slave:
+            assert slave.is_closed()
+
+    warnings = [each for each in caplog.records if each.levelname == "WARNING"]
+    assert [f"this log ends at {end}" in each.getMessage() for each in warnings] == [True]
+
+
+def test_only_so_many_slaves_are_admitted(serve):
+    master = serve(**HA, limits=Limits(replicas=2))
+    end = fill(master)
+
+    with slave_of(master, 1) as one, slave_of(master, 1) as two:
+        one.read_to(end)
+        two.read_to(end)
+        with slave_of(master) as three:
+            assert three.is_closed()
+        one.socket.close()
+        until(lambda: len(states(master)) == 1)
+        with slave_of(master, 1) as four:
+            four.read_to(end)
+
+
+def test_a_slave_that_does_not_read_takes_little_memory(master):
+    end = fill(master, 20_000)
+    assert end > 20 << 20
+
+    with slave_of(master, 1) as slave:
+        until(lambda: states(master) and states(master)[0].unsent_size)
+        (before,) = states(master)
+        assert before.unsent_size <= 3 << 20
+        slave.read_to(end)
+
+        assert slave.data == log_of(master, 1, end)
+
+
+def test_what_is_stored_is_sent_before_the_server_ends(serve, tmp_path):
+    config = ServerConfig(listen=("127.0.0.1", 0), name_server=None, **HA)
+    plugins = {"consumequeue", "consumer"}
+    with reput.open(tmp_path / "own", plugins=plugins) as store:
+        with serving(store, config) as server:
+            slave = WireSlave(server.replicas.address)
+            slave.report(0)
+            store.put(reput.Message("orders", b"x"))
+            slave.read_to(1)
+            store.put_many([reput.Message("orders", b"x" * 1_000)] * 100)
+        assert slave.is_closed()
+
+        assert slave.end == store.log.max_physical_offset
+        slave.socket.close()
+
+
+def test_a_store_that_is_open_for_reading_has_no_replicas(serve):
+    serve(**HA)
+    with pytest.raises(ServerError, match="has no replicas"):
+        serve(mode="r", **HA)
+
+
+# --------------------------------------------------------------------------- encryption
+
+
+def test_the_port_is_encrypted_like_the_others(serve, tmp_path):
+    files = make_certificates(tmp_path)
+    master = serve(**HA, tls=files.tls(mode="enforcing"))
+    end = fill(master, 2_000)
+
+    with slave_of(master, 1, context=files.context()) as slave, slave_of(master, 1) as plain:
+        slave.read_to(end)
+        assert slave.data == log_of(master, 1, end)
+        assert plain.is_closed()
+        assert not plain.data
+
+
+def test_plain_slaves_are_served_where_encryption_is_not_required(serve, tmp_path):
+    master = serve(**HA, tls=make_certificates(tmp_path).tls())
+    end = fill(master)
+
+    with slave_of(master, 1) as slave, slave_of(master, OBSERVER) as other:
+        slave.read_to(end)
+        other.report(1)
+        other.read_to(end)
+
+
+# --------------------------------------------------------------------------- who knows of it
+
+SLAVE = RegisterBroker(
+    broker_name="broker-a",
+    broker_addr="10.0.0.9:10911",
+    cluster_name="DefaultCluster",
+    ha_server_addr="10.0.0.9:10912",
+    broker_id=1,
+)
+TOPICS = Registration(
+    topics={
+        name: TopicSettings(topic=name, read_queues=1, write_queues=1) for name in ("one", "two")
+    },
+    version={"counter": 1, "timestamp": 1},
+)
+
+
+def broker_of(served):
+    return "{}:{}".format(*served.server.address)
+
+
+def test_the_name_server_tells_slaves_of_the_broker_beside_it(master):
+    fill(master, 1)
+    names = master.names()
+
+    answer = names.ask(RequestCode.REGISTER_BROKER, SLAVE, body=TOPICS.encode())
+
+    found = answer.header(RegisterAnswer)
+    assert found.master_addr == broker_of(master)
+    assert found.ha_server_addr == "{}:{}".format(*master.server.replicas.address)
+    body = names.ask(RequestCode.GET_BROKER_CLUSTER_INFO).body
+    addresses = {0: broker_of(master), 1: SLAVE.broker_addr}
+    assert ClusterInfo.decode(body).brokers["broker-a"].addresses == addresses
+    asked = TopicRouteOf(topic="orders")
+    route = TopicRoute.decode(names.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, asked).body)
+    assert [each.addresses for each in route.brokers] == [addresses]
+
+
+def test_a_slave_that_leaves_is_in_no_route(master):
+    fill(master, 1)
+    names = master.names()
+    names.ask(RequestCode.REGISTER_BROKER, SLAVE, body=TOPICS.encode())
+
+    left = UnregisterBroker(
+        broker_name="broker-a",
+        broker_addr=SLAVE.broker_addr,
+        cluster_name="DefaultCluster",
+        broker_id=1,
+    )
+    names.ask(RequestCode.UNREGISTER_BROKER, left)
+
+    body = names.ask(RequestCode.GET_BROKER_CLUSTER_INFO).body
+    assert ClusterInfo.decode(body).brokers["broker-a"].addresses == {0: broker_of(master)}
+
+
+def test_no_other_broker_takes_the_masters_place(master):
+    names = master.names()
+    import attrs
+
+    other = attrs.evolve(SLAVE, broker_id=0)
+    names.ask(RequestCode.REGISTER_BROKER, other, body=TOPICS.encode())
+
+    body = names.ask(RequestCode.GET_BROKER_CLUSTER_INFO).body
+    assert ClusterInfo.decode(body).brokers["broker-a"].addresses == {0: broker_of(master)}
+
+
+def test_other_name_servers_are_told_where_slaves_get_the_log(serve):
+    config = ServerConfig(listen=None, name_server=("127.0.0.1", 0))
+    with serving(None, config) as others:
+        master = serve(**HA, register=(others.name_server,))
+        until(lambda: master.server.registrar.registered)
+        with WirePeer(others.name_server) as names:
+            answer = names.ask(RequestCode.REGISTER_BROKER, SLAVE, body=TOPICS.encode())
+
+    found = answer.header(RegisterAnswer)
+    assert found.master_addr == broker_of(master)
+    assert found.ha_server_addr == "{}:{}".format(*master.server.replicas.address)
+
+
+# --------------------------------------------------------------------------- what slaves ask
+
+
+def test_a_master_says_so_in_its_options(serve):
+    master = serve(**HA, sync_replicas=2)
+
+    text = master.peer().ask(RequestCode.GET_BROKER_CONFIG).body.decode()
+
+    found = dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
+    assert found["brokerRole"] == "SYNC_MASTER"
+    assert found["inSyncReplicas"] == "3"
+    assert found["haListenPort"] == str(master.server.replicas.address[1])
+    assert found["brokerIP2"] == "127.0.0.1"
+
+
+def test_a_broker_without_replicas_has_no_such_options(served):
+    text = served.peer().ask(RequestCode.GET_BROKER_CONFIG).body.decode()
+
+    assert "haListenPort" not in text
+    assert "brokerRole=ASYNC_MASTER" in text
+
+
+def test_where_the_log_is_and_where_it_ended_at_the_start(serve, tmp_path):
+    with reput.open(tmp_path / "store", plugins=[], config={"commitlog": {"file_size": FILE_SIZE}}):
+        pass
+    master = serve(**HA)
+    fill(master)
+
+    found = master.peer().ask(RequestCode.EXCHANGE_BROKER_HA_INFO).header(HaInfo)
+
+    assert found.master_ha_address == "{}:{}".format(*master.server.replicas.address)
+    assert found.master_address == broker_of(master)
+    assert found.master_flush_offset == 0
+
+
+def test_a_master_follows_nobody(master):
+    answer = master.peer().ask(
+        RequestCode.EXCHANGE_BROKER_HA_INFO, HaInfo(master_ha_address="10.0.0.1:10912")
+    )
+
+    assert answer.code == ResponseCode.INVALID_PARAMETER
+    assert answer.remark == "this broker is a master, and follows none"
+
+
+def test_how_far_each_replica_is(master):
+    end = fill(master)
+    peer = master.peer()
+
+    with slave_of(master, 1) as one, slave_of(master, end - 10) as two:
+        one.read_to(end)
+        one.acknowledge()
+        two.read_to(end)
+        two.report(OBSERVER)
+        until(lambda: [each.is_observer for each in states(master)].count(True))
+        until(lambda: any(each.reported_offset == end for each in states(master)))
+        status = parse_body(peer.ask(RequestCode.GET_BROKER_HA_STATUS).body, "status")
+
+    assert status["master"] is True
+    assert status["masterCommitLogMaxOffset"] == end
+    assert status["inSyncSlaveNums"] == 1
+    found = {each["slaveAckOffset"]: each for each in status["haConnectionInfo"]}
+    assert found.keys() == {end, OBSERVER}
+    assert (found[end]["inSync"], found[end]["diff"]) == (True, 0)
+    assert (found[OBSERVER]["inSync"], found[OBSERVER]["diff"]) == (False, end - OBSERVER)
+    assert found[OBSERVER]["transferFromWhere"] == end - 10
+    assert re.fullmatch(r"127\.0\.0\.1:\d+", found[end]["addr"])
+
+
+def test_the_timer_is_handed_out_as_its_files_are(served):
+    peer, config = served.peer(), Path(served.store.root) / "config"
+    due = int(time.time() * 1000) + 3_600_000
+    header = message("orders", properties=f"TIMER_DELIVER_MS\x01{due}\x02")
+    assert peer.ask(RequestCode.SEND_MESSAGE_V2, header, body=b"x").code == 0
+    until(lambda: served.store.flush() or (config / "timermetrics").exists())
+
+    check = peer.ask(RequestCode.GET_TIMER_CHECK_POINT)
+    metrics = peer.ask(RequestCode.GET_TIMER_METRICS)
+
+    assert check.body == (config / "timercheck").read_bytes()[:56]
+    assert struct.unpack(">7q", check.body)[0] > 1_600_000_000_000
+    assert json.loads(metrics.body)["timingCount"]["orders"]["count"] == 1
+
+
+def test_without_a_timer_its_questions_are_refused_as_in_rocketmq(serve):
+    peer = serve(frozenset({"consumequeue", "consumer"})).peer()
+
+    found = [
+        peer.ask(code)
+        for code in (RequestCode.GET_TIMER_CHECK_POINT, RequestCode.GET_TIMER_METRICS)
+    ]
+
+    assert [each.code for each in found] == [ResponseCode.SYSTEM_ERROR] * 2
+    assert found[0].remark == "The checkpoint is null"
+
+
+def test_modes_of_requests_are_those_of_the_brokers_file(served):
+    peer = served.peer()
+    nothing = peer.ask(RequestCode.GET_ALL_MESSAGE_REQUEST_MODE).body
+
+    path = Path(served.store.root) / "config" / "messageRequestMode.json"
+    path.write_bytes(b'{"messageRequestModeMap":{"orders":{}}}')
+    found = peer.ask(RequestCode.GET_ALL_MESSAGE_REQUEST_MODE).body
+
+    assert json.loads(nothing) == {"messageRequestModeMap": {}}
+    assert found == path.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("code", "change"),
+    [
+        (RequestCode.GET_ALL_TOPIC_CONFIG, RequestCode.SEND_MESSAGE_V2),
+        (RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, RequestCode.CONSUMER_SEND_MSG_BACK),
+    ],
+)
+def test_a_table_has_another_version_when_it_has_changed(served, code, change):
+    peer = served.peer()
+
+    def version():
+        return parse_body(peer.ask(code).body, "table")["dataVersion"]
+
+    before, same = version(), version()
+    if change == RequestCode.SEND_MESSAGE_V2:
+        assert peer.ask(change, message("other"), body=b"x").code == 0
+    else:
+        body = b'{"groupName":"other"}'
+        assert peer.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body).code == 0
+    after = version()
+
+    assert before == same
+    assert after["counter"] == before["counter"] + 1
+
+
+# --------------------------------------------------------------------------- sends that wait
+
+SOON = Limits(replica_wait_ms=50)
+LONG = Limits(replica_wait_ms=20_000)
+
+
+@pytest.fixture(params=["async", "sync"])
+def flush(request):
+    return {"commitlog": {"file_size": FILE_SIZE, "flush": request.param}}
+
+
+def send(peer, body=b"x", properties=""):
+    return peer.ask(
+        RequestCode.SEND_MESSAGE_V2, message("orders", properties=properties), body=body
+    )
+
+
+BOTH_WAYS = ["", "TRACE_ON\x01true\x02"]
+"""Properties of an ordinary send, and of one that goes the longer way."""
+
+
+@pytest.mark.parametrize("properties", BOTH_WAYS)
+def test_without_a_replica_a_send_is_stored_and_answered_so(serve, flush, properties):
+    master = serve(**HA, sync_replicas=1, limits=LONG, sections=flush)
+    peer = master.peer()
+
+    answers = [send(peer, properties=properties) for _ in range(2)]
+
+    for place, answer in enumerate(answers):
+        assert answer.code == ResponseCode.SLAVE_NOT_AVAILABLE
+        assert answer.remark.startswith("SLAVE_NOT_AVAILABLE: stored, but of 1 replicas")
+        assert answer.fields["queueOffset"] == str(place)
+    assert len(next(iter(master.store.scan()))) == 2
+
+
+@pytest.mark.parametrize("properties", BOTH_WAYS)
+def test_a_replica_that_does_not_report_costs_the_whole_time(serve, flush, properties):
+    master = serve(**HA, sync_replicas=1, limits=SOON, sections=flush)
+    peer = master.peer()
+    with slave_of(master, 0) as slave:
+        until(lambda: states(master))
+        answer = send(peer, properties=properties)
+        slave.read_to(1)
+
+    assert answer.code == ResponseCode.FLUSH_SLAVE_TIMEOUT
+    assert answer.remark.startswith("FLUSH_SLAVE_TIMEOUT: stored, but not reported by 1 replicas")
+    assert answer.fields["queueOffset"] == "0"
+
+
+def follow(slave):
+    """Report all that comes, until the connection ends."""
+    with contextlib.suppress(OSError):
+        while slave.read():
+            if slave.data:
+                slave.acknowledge()
+
+
+@contextlib.contextmanager
+def reporting(served, count=1):
+    with contextlib.ExitStack() as stack:
+        slaves = [stack.enter_context(slave_of(served, 0)) for _ in range(count)]
+        threads = [threading.Thread(target=follow, args=(each,)) for each in slaves]
+        for each in threads:
+            each.start()
+        until(lambda: len(states(served)) == count)
+        try:
+            yield slaves
+        finally:
+            for each in slaves:
+                each.socket.shutdown(2)
+            for each in threads:
+                each.join()
+
+
+@pytest.mark.parametrize("properties", BOTH_WAYS)
+def test_a_send_is_answered_when_replicas_have_it(serve, flush, properties):
+    master = serve(**HA, sync_replicas=2, limits=LONG, sections=flush)
+    peer = master.peer()
+
+    with reporting(master, 2) as slaves:
+        for number in range(30):
+            answer = send(peer, b"%d" % number, properties)
+            assert answer.code == ResponseCode.SUCCESS, answer.remark
+            end = master.store.log.max_physical_offset
+            assert [each.end for each in slaves] == [end, end]
+
+
+def test_one_of_two_replicas_is_not_enough(serve):
+    master = serve(**HA, sync_replicas=2, limits=SOON)
+    peer = master.peer()
+
+    with reporting(master), slave_of(master, 0):
+        until(lambda: len(states(master)) == 2)
+        assert send(peer).code == ResponseCode.FLUSH_SLAVE_TIMEOUT
+
+
+def test_sends_that_wait_do_not_keep_others_from_being_stored(serve):
+    master = serve(**HA, sync_replicas=1, limits=LONG)
+    peer = master.peer()
+
+    with slave_of(master, 0) as slave:
+        until(lambda: states(master))
+        requests = [peer.send(_command(number)) for number in range(20)]
+        until(lambda: sum(map(len, master.store.scan())) == 20)
+        slave.read_to(master.store.log.max_physical_offset)
+        slave.acknowledge()
+        codes = [peer.answer_to(each).code for each in requests]
+
+    assert codes == [0] * 20
+
+
+def _command(number):
+    from reput_remoting import Command
+
+    return Command.request(RequestCode.SEND_MESSAGE_V2, message("orders"), body=b"%d" % number)
+
+
+def test_an_observer_is_no_replica(serve):
+    master = serve(**HA, sync_replicas=1, limits=LONG)
+    peer = master.peer()
+
+    with slave_of(master, 0) as slave:
+        slave.report(OBSERVER)
+        until(lambda: [each.is_observer for each in states(master)] == [True])
+        answer = send(peer)
+
+    assert answer.code == ResponseCode.SLAVE_NOT_AVAILABLE
+
+
+def test_what_consumers_give_back_waits_for_replicas_too(serve):
+    from reput_remoting import SendBack
+
+    master = serve(**HA, sync_replicas=1, limits=LONG)
+    peer = master.peer()
+
+    with reporting(master) as slaves:
+        assert send(peer).code == 0
+        (stored,) = until(lambda: master.store.read("orders", 0, 0).messages[:1])
+        back = SendBack(offset=stored.physical_offset, group="billing", delay_level=0)
+        answer = peer.ask(RequestCode.CONSUMER_SEND_MSG_BACK, back)
+        end = master.store.log.max_physical_offset
+        assert slaves[0].end == end
+
+    assert answer.code == ResponseCode.SUCCESS
+    # Without the replica it is stored all the same, and nobody sends a second copy.
+    answer = peer.ask(RequestCode.CONSUMER_SEND_MSG_BACK, back)
+    assert answer.code == ResponseCode.SUCCESS
+    assert master.store.log.max_physical_offset > end
+
+
+# --------------------------------------------------------------------------- what is shown
+
+
+def page(served, path):
+    host, port = served.server.metrics
+    with urllib.request.urlopen(f"http://{host}:{port}{path}", timeout=20) as answer:
+        return answer.read().decode()
+
+
+def test_replicas_are_on_the_status_page_and_among_the_metrics(serve):
+    pytest.importorskip("prometheus_client")
+    master = serve(**HA, sync_replicas=1, limits=LONG, metrics=("127.0.0.1", 0))
+    end = fill(master)
+    with slave_of(master, 1) as slave:
+        slave.read_to(end)
+        slave.report(end - 10)
+        until(lambda: [each.lag_size for each in states(master)] == [10])
+        metrics, status, health = (page(master, path) for path in ("/metrics", "/", "/health"))
+        port = slave.socket.getsockname()[1]
+
+    assert f'reput_server_replica_lag_bytes{{replica="127.0.0.1:{port}"}} 10.0' in metrics
+    assert "reput_server_replicas_in_sync 1.0" in metrics
+    assert "reput_server_sync_replicas 1.0" in metrics
+    assert f"<td>127.0.0.1:{port}</td><td>in sync</td>" in status
+    assert "Sends wait for 1." in status
+    assert json.loads(health)["status"] == "ok"
+
+
+def test_a_server_without_the_replicas_that_it_needs_is_not_well(serve):
+    pytest.importorskip("prometheus_client")
+    master = serve(**HA, sync_replicas=1, metrics=("127.0.0.1", 0))
+
+    found = json.loads(page(master, "/health"))
+
+    assert found["status"] == "degraded"
+    assert found["reasons"] == [
+        (
+            "0 of the 1 replicas that sends wait for are in sync; sends are stored and answered "
+            "with SLAVE_NOT_AVAILABLE"
+        )
+    ]
+
+
+def test_options_that_contradict_each_other_are_refused():
+    with pytest.raises(ValueError, match="sync_replicas needs replicas"):
+        ServerConfig(sync_replicas=1)
+    with pytest.raises(ValueError, match=r"sync_replicas is 33, and limits\.replicas 32"):
+        ServerConfig(sync_replicas=33, **HA)
