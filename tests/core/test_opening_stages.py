@@ -10,8 +10,8 @@ from importlib import metadata
 import pytest
 
 import reput
+from reput.store.opening import changes, stages, starting
 from reput.store.opening import open as opening
-from reput.store.opening import stages, starting
 from reput.store.opening.undoing import Undoing
 from reput_testing import QuickDisk, open_files_under, snapshot
 
@@ -40,7 +40,9 @@ class Counting(reput.Plugin):
         self.told.append("close")
 
 
-@pytest.mark.parametrize("module", [opening, stages, starting], ids=lambda module: module.__name__)
+@pytest.mark.parametrize(
+    "module", [opening, stages, changes, starting], ids=lambda module: module.__name__
+)
 def test_no_stage_sets_an_attribute_of_what_another_one_made(module):
     targets = [
         ast.unparse(target)
@@ -59,9 +61,9 @@ def test_no_stage_sets_an_attribute_of_what_another_one_made(module):
         "stages.hold",
         "stages.configure",
         "stages.find_files",
-        "stages.begin_changes",
+        "changes.begin_changes",
         "stages.examine",
-        "stages.repair_log",
+        "changes.repair_log",
         "stages.open_log",
         "starting.start_writing",
         "starting._open_plugins",
@@ -75,14 +77,14 @@ def test_an_opening_that_fails_behind_a_stage_gives_up_everything(
     tmp_path, monkeypatch, stage, error
 ):
     root, plugin = tmp_path / "store", Counting()
-    room, name = stage.split(".")
-    real = getattr({"stages": stages, "starting": starting}[room], name)
+    part, name = stage.split(".")
+    real = getattr({"stages": stages, "changes": changes, "starting": starting}[part], name)
 
     def failing(*arguments, **named):
         real(*arguments, **named)
         raise error
 
-    for module in (opening, stages, starting):
+    for module in (opening, stages, changes, starting):
         if hasattr(module, name):
             monkeypatch.setattr(module, name, failing)
     before = threading.enumerate()

@@ -1,7 +1,7 @@
 """`Store`: the log, its plugins and the threads between them, as one object.
 
-This class lists every method that a user of a store may call, and what it promises. Other modules
-do the work: `reput.store.calls.writes` and `reput.store.calls.reads` put and read,
+With its two bases, `QueueReads` and `ReplicaCalls`, this class has every method that a user of a
+store may call, and what it promises. Other modules do the work: `reput.store.calls.writes` puts,
 `reput.dispatch` drives the plugins, `reput.store.ending.closing` closes, and
 `reput.store.opening.open` puts a store together.
 """
@@ -11,10 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 
-from reput.errors import NotReplicaError, OffsetOutOfRangeError, PluginFlushError
+from reput.errors import OffsetOutOfRangeError, PluginFlushError
 from reput.plugin.base import Plugin
 from reput.record.ids import parse_message_id
-from reput.record.messages.plain import shown
 from reput.store.calls.arguments import (
     flag_argument,
     function_argument,
@@ -24,17 +23,15 @@ from reput.store.calls.arguments import (
     text_argument,
     whole_number,
 )
-from reput.store.calls.reads import QueueReads
 from reput.store.calls.reporting import facts_of
 from reput.store.ending.process import do_not_close_at_exit, is_forked
+from reput.store.replica import ReplicaCalls
 
 if TYPE_CHECKING:
-    from reput.dispatch.members import Members
     from reput.dispatch.records.deadletters import DeadLetter
     from reput.dispatch.running.phase import PluginState
     from reput.log.damage import Loss
     from reput.log.recovery.end import RecoveryReport
-    from reput.log.writing.feeding import Feeding
     from reput.log.writing.receipts import BatchReceipt, Receipt
     from reput.plugin.access import TrimReport
     from reput.record.batch import DispatchBatch
@@ -49,7 +46,7 @@ __all__ = ["Store"]
 _Plugin = TypeVar("_Plugin", bound=Plugin)
 
 
-class Store(QueueReads):
+class Store(ReplicaCalls):
     """An open store. Made by `reput.open`; thread-safe; a context manager that closes itself."""
 
     def __init__(
@@ -156,108 +153,6 @@ class Store(QueueReads):
             next_step = "Flush again later; Store.plugins shows how it goes on"
             reason = f"it could not be flushed: {missed[name]}; {kept}. {next_step}"
             raise PluginFlushError(name, reason)
-
-    # ------------------------------------------------------------------ being a replica
-
-    @property
-    def role(self) -> Literal["primary", "replica"]:
-        """``"replica"`` for a store that takes a master's bytes; ``"primary"`` if it takes puts."""
-        return "primary" if self.log.master is None else "replica"
-
-    @property
-    def master(self) -> str | None:
-        """Name of a replica's master, as `reput.open` was given it; None in a primary."""
-        return self.log.master
-
-    @property
-    def fed_offset(self) -> int:
-        """Physical offset of the next byte that `feed` wants: the end of what was fed.
-
-        In a store that is not fed, the end of the log. 0 in an empty replica, whose first bytes may
-        be those at the start of any file of the master.
-        """
-        feeding = self.log.feeding
-        return self.log.max_physical_offset if feeding is None else feeding.fed_offset
-
-    @property
-    def flushed_offset(self) -> int:
-        """Physical offset below which the log is on disk."""
-        return self.log.flushed_offset
-
-    def wait_flushed(self, physical_offset: int, timeout: float | None = None) -> bool:
-        """Wait until the log is on disk below ``physical_offset``; it is flushed if necessary.
-
-        Args:
-            physical_offset: at most the end of the log.
-            timeout: seconds; None waits as long as it takes.
-
-        Returns:
-            Whether it is on disk; False if the time is over.
-
-        Raises:
-            ServiceNotAvailableError: the store is closed, read-only, or its disk failed.
-        """
-        self._writing()
-        offset = whole_number("physical_offset", physical_offset)
-        return self.log.wait_flushed(offset, timeout)
-
-    def feed(self, physical_offset: int, data: bytes | bytearray | memoryview) -> None:
-        """Append bytes of the master's log to that of a replica.
-
-        The bytes may begin and end anywhere. Records that are whole and valid are in the log when
-        this returns, and are flushed as puts are with ``flush="async"``; the part of a record at
-        the end is kept in memory until its other bytes are fed, or until the store is closed.
-        Thread-safe, and most useful from one thread.
-
-        Args:
-            physical_offset: where ``data`` stands in the master's log: at `fed_offset`, or before
-                it. Bytes that were fed before are compared with those that are here, and skipped.
-            data: any number of bytes, also of several files.
-
-        Raises:
-            NotReplicaError: the store is a primary.
-            FeedGapError: the bytes begin after `fed_offset`, or before the log does; or they are an
-                empty log's first ones, and begin inside of a file.
-            CorruptFeedError: no valid record begins where one should. The records before it are in
-                the log; `fed_offset` is where they end.
-            DivergedError: the master has other bytes at an offset than this store. The master's are
-                copied to ``reput/lost+found``, and every later call raises this error, too.
-            CreateMappedFileError: no space for another file; feed again from `fed_offset` on.
-            ServiceNotAvailableError: the store is closed (`StoreClosedError`) or read-only
-                (`ReadOnlyStoreError`), or its disk failed.
-            TypeError: an argument of a wrong type.
-        """
-        feeding = self._feeding()
-        if not isinstance(data, bytes | bytearray | memoryview):
-            raise TypeError(f"data: bytes expected, found {shown(data)}")
-        feeding.feed(whole_number("physical_offset", physical_offset), data)
-
-    def promote(self) -> None:
-        """Make a replica a primary, durably: puts work when this returns, and `feed` does not.
-
-        What is in the log stays, brought to disk; the part of a record that has not come whole is
-        dropped. Waits until the plugins that keep queue offsets have seen all messages, as the next
-        message of a queue continues its offsets. Plugins that put by themselves, such as delayed
-        deliveries, begin at the next opening.
-
-        Raises:
-            NotReplicaError: the store is a primary.
-            ReadOnlyStoreError: the store was opened with ``mode="r"``.
-            ServiceNotAvailableError: the log cannot be flushed; the store stays a replica.
-            OSError: the role cannot be recorded; the store stays a replica.
-        """
-        feeding = self._feeding()
-        assert self._parts.promote is not None
-        self._parts.promote(feeding)
-
-    def _feeding(self) -> Feeding:
-        self._writing()
-        if self.log.feeding is None:
-            reason = (
-                "it is not a replica, and takes puts; a new store is one if opened with master="
-            )
-            raise NotReplicaError(self.root, reason)
-        return self.log.feeding
 
     # ------------------------------------------------------------------ the log
 
@@ -524,10 +419,6 @@ class Store(QueueReads):
             return  # called by a method that was bound before the fork: `atexit`, an `ExitStack`
         self._closer.close(seconds_argument("timeout", timeout))
         do_not_close_at_exit(self)
-
-    def _writing(self) -> Members:
-        self._check_open()
-        return self._parts.writing()
 
     if not TYPE_CHECKING:  # a type checker must not know these names
 

@@ -101,8 +101,12 @@ class PluginRecords:
             if attrs.evolve(record, timestamp=0) == self._saved.get(plugin):
                 return
             path = self.path(plugin)
-            self.disk.make_directory(os.path.dirname(path))
-            self.disk.replace(path, json.dumps(attrs.asdict(record), indent=2).encode() + b"\n")
+            data = json.dumps(attrs.asdict(record), indent=2).encode() + b"\n"
+            try:
+                self.disk.replace(path, data)
+            except FileNotFoundError:  # a store that RocketMQ made, or somebody has removed it
+                self.disk.make_directory(os.path.dirname(path))
+                self.disk.replace(path, data)
             self._saved[plugin] = attrs.evolve(record, timestamp=0)
 
     # ------------------------------------------------------------------ requests

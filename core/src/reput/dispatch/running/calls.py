@@ -223,17 +223,13 @@ class PluginCalls:
         Returns:
             The calls that are still under way.
         """
-        with self.lock:
-            self._after_last = callback  # before `running`: a call that ends from here on sees it
-            running = self.running()
+        self._after_last = callback  # before `_ring`: a call that ends from here on sees it
         for line in list(self._lines.values()):
             line.end()
-        if not running:
-            self._ring()
-        return running
+        return [] if self._ring() else self.running()
 
-    def _ring(self) -> None:
-        """Run the last callback if no call is under way."""
+    def _ring(self) -> bool:
+        """Run the last callback if no call is under way; return whether that was done here."""
         after = None
         try:
             with self.lock:
@@ -242,6 +238,7 @@ class PluginCalls:
         finally:
             if after is not None:
                 after()
+        return after is not None
 
 
 def texts_of(calls: Iterable[Call]) -> str:

@@ -197,7 +197,6 @@ class ReputLoop:
     def finish(self, timeout: float) -> bool:
         """Bring all plugins to the log's end for the last time, without later retries."""
         self.board.is_finishing = True
-        self.wake()
         try:
             return self.wait(self.feed.log.max_physical_offset, timeout)
         except (OSError, ReputError) as error:

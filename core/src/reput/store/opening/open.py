@@ -6,9 +6,9 @@ The order of a writer's opening, with the reasons:
 2. plugins and options are built before anything is changed: a wrong option costs nothing
    (`stages.configure`, `stages.find_files`);
 3. ``abort`` is written before any other change: the next opening notices a crash from here on
-   (`stages.begin_changes`);
+   (`changes.begin_changes`);
 4. the log's valid end is found, and everything after it cut (`stages.examine`,
-   `stages.repair_log`);
+   `changes.repair_log`);
 5. plugins load, cut what they have beyond that end, and say from where they need messages;
 6. plugins that keep queue offsets catch up, as a put needs the next queue offsets;
 7. threads are started, and puts accepted (5 to 7: `starting.start_writing`).
@@ -41,16 +41,14 @@ from reput.store.calls.arguments import (
 )
 from reput.store.config import read_sections
 from reput.store.marks.problems import Problems
+from reput.store.opening.changes import begin_changes, repair_log
 from reput.store.opening.stages import (
     OpenRequest,
-    begin_changes,
     configure,
     examine,
     find_files,
     hold,
-    note_log,
     open_log,
-    repair_log,
 )
 from reput.store.opening.starting import close_plugins, start_reading, start_writing
 from reput.store.opening.undoing import Undoing
@@ -161,10 +159,7 @@ def _open(request: OpenRequest, undoing: Undoing) -> Store:
         started = begin_changes(request, locked, settings, files, undoing)
         found = examine(request, locked, settings, files)
         undoing.keep(started.take_back)
-        report = repair_log(request, locked, settings, found)
-        found = attrs.evolve(found, report=report)
-        checked = note_log(request, locked, settings, files, found)
-        found = attrs.evolve(found, checked=checked)
+        found = repair_log(request, locked, settings, found)
         log = open_log(request, locked, settings, files, found, started.allocator, undoing)
     else:
         found = examine(request, locked, settings, files)

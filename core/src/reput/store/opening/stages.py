@@ -1,4 +1,7 @@
-"""The stages of opening a store, from its lock to its log; see `reput.store.opening.open`.
+"""The stages of opening a store, from its lock to its log, that change nothing but the lock.
+
+`reput.store.opening.open` has their order; a writer's changes are in
+`reput.store.opening.changes`.
 
 Each stage gets the results of earlier stages, does not change them, and returns its own result; how
 to undo it is entered into an `Undoing`.
@@ -6,7 +9,6 @@ to undo it is entered into an `Undoing`.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 from collections.abc import Callable, Mapping
@@ -34,7 +36,6 @@ from reput.log.reading.windows import CheckedRanges
 from reput.log.recovery.brokernotes import Checkpoint
 from reput.log.recovery.end import RecoveryReport, find_end
 from reput.log.recovery.notes import CheckedNote, LogHead, LogNote
-from reput.log.recovery.repair import reflush, repair
 from reput.log.writing.commitlog import CommitLog
 from reput.plugin.base import Plugin, build_config, without_removed
 from reput.plugin.discovery import InstalledPlugin, how_to_install, installed
@@ -61,15 +62,12 @@ __all__ = [
     "LogFindings",
     "OpenRequest",
     "Settings",
-    "WriterStarted",
-    "begin_changes",
     "configure",
     "examine",
     "find_files",
+    "held_directories",
     "hold",
-    "note_log",
     "open_log",
-    "repair_log",
 ]
 
 _LOG_FILES_OPEN: Final = 64
@@ -128,6 +126,12 @@ class LockedStore:
     clean: bool
     """Whether the last writer closed the store."""
 
+    def lost_head(self, files: MappedFileQueue) -> Loss | None:
+        """Return what the log has lost at its beginning; None if that is nothing, or not known."""
+        if not files.bases or not self.lock.is_signed:
+            return None  # a program that leaves no note may have removed files
+        return self.head.loss(files.min_offset)
+
 
 @attrs.frozen(eq=False)
 class Settings:
@@ -142,15 +146,6 @@ class Settings:
     """Name of the master of a replica; None for a store that takes puts."""
     installed: Mapping[str, InstalledPlugin]
     """The installed plugins by name, those that the store does not use included."""
-
-
-@attrs.frozen(eq=False)
-class WriterStarted:
-    """State of a writer's opening after its first changes."""
-
-    allocator: FileAllocator
-    take_back: Callable[[], None]
-    """Undoes these changes, as long as nothing else was changed."""
 
 
 @attrs.frozen(eq=False)
@@ -198,7 +193,7 @@ def hold(request: OpenRequest, undoing: Undoing, *, is_missing: bool) -> LockedS
             request.outer.make_directory(root, durable=True)
         undoing.in_any_case(lambda: _give_up(lock, disk, calls))
         lock.acquire()
-        disk.hold(*_held_directories(request))
+        disk.hold(*held_directories(request))
     elif not disk.exists(request.path("commitlog")):
         raise StoreNotFoundError(root, EXPECTED)
     note = LogNote.of(root, disk, problems.pass_over)
@@ -210,7 +205,7 @@ def hold(request: OpenRequest, undoing: Undoing, *, is_missing: bool) -> LockedS
     return LockedStore(lock, calls, records, problems, manifest, note, head, checked, closed, clean)
 
 
-def _held_directories(request: OpenRequest) -> list[str]:
+def held_directories(request: OpenRequest) -> list[str]:
     """Return directories that nobody removes or renames while a writer has the lock."""
     own = request.path(OWN_DIRECTORY)
     return [request.path("commitlog"), own, *[os.path.join(own, name) for name in _HELD]]
@@ -314,63 +309,6 @@ def _require_empty(request: OpenRequest, files: MappedFileQueue) -> None:
         )
 
 
-# --------------------------------------------------------------------------- a writer's first steps
-
-
-def begin_changes(
-    request: OpenRequest,
-    locked: LockedStore,
-    settings: Settings,
-    files: MappedFileQueue,
-    undoing: Undoing,
-) -> WriterStarted:
-    """Write ``abort`` and the manifest, and make the store's directories."""
-    disk, abort, own = request.disk, locked.note.abort, request.path(OWN_DIRECTORY)
-    is_new = not abort.present
-    # Where a kill leaves half of a file: before "abort" is written, or after it was removed, when
-    # plugins close. Not in "requests", as other processes write there at any time.
-    disk.finish_replacing(request.root, "abort", "checkpoint", flush=False)
-    disk.finish_replacing(own, flush=False)
-    if not is_new:
-        for name in _OWN_NOTES:
-            disk.finish_replacing(os.path.join(own, name))
-    disk.make_directory(os.path.join(own, "progress"))
-    disk.make_directory(files.directory)
-    if locked.manifest is None:
-        disk.hold(*_held_directories(request))  # some were missing
-    if locked.manifest is None or not is_new:
-        # The previous writer may have been killed before these names, or the names of files that
-        # it replaced, were on disk. Everything from here on rests on them.
-        for directory in (request.root, own, files.directory):
-            disk.flush_directory(directory)
-        with contextlib.suppress(PermissionError):  # another user's directory, which existed before
-            request.outer.flush_directory(os.path.dirname(request.root))
-
-    def take_back() -> None:
-        try:
-            if is_new and abort.present:
-                abort.remove()
-        except OSError as error:
-            # The file stays, and the next opening recovers. The first error is the one to raise.
-            logger.warning("could not remove file=%s error=%s", abort.path, error)
-
-    undoing.when_failed(take_back)
-    if is_new or abort.left_on_purpose:
-        abort.create()
-    names = tuple(sorted(settings.plugins.plugins))
-    fresh = Manifest(names, settings.sections, settings.master)
-    if fresh != locked.manifest:
-        undoing.keep(take_back)  # if this fails, its name may not be on disk: no proper close
-        fresh.save(request.root, disk)
-        undoing.when_failed(take_back)
-    allocator = FileAllocator(
-        own, files.file_size, disk, ahead=files.file_size >= settings.log.made_ahead_from
-    )
-    undoing.in_any_case(allocator.close)
-    allocator.discard_leftovers()
-    return WriterStarted(allocator, take_back)
-
-
 # --------------------------------------------------------------------------- its log
 
 
@@ -390,7 +328,7 @@ def examine(
     if not request.writable:
         noting = (locked.note.file, *places.values())
         problems.look_for_damaged_notes(root, disk, ledger, locked.records, noting)
-        lost = problems.noted(lambda: _lost_head(locked, files), None)
+        lost = problems.noted(lambda: locked.lost_head(files), None)
         if lost is not None and ledger.note(lost):
             problems.report(
                 f"the log begins at {lost.end_offset} instead of {lost.start_offset}: {lost.detail}"
@@ -421,73 +359,6 @@ def examine(
         is_replica=is_replica,
     )
     return LogFindings(log, report, ledger, places, checked)
-
-
-def repair_log(
-    request: OpenRequest, locked: LockedStore, settings: Settings, found: LogFindings
-) -> RecoveryReport:
-    """Cut the log, for a writer, at the end that was found, and bring it to disk up to there.
-
-    Returns:
-        The report, with the size that was cut.
-    """
-    report = repair(
-        found.log,
-        found.report,
-        found.ledger,
-        request.root,
-        request.disk,
-        config=settings.log,
-        clean=locked.clean,
-        is_replica=settings.master is not None,
-    )
-    if not locked.clean:
-        reflush(found.log, report.start_offset, report.end_offset, request.disk)
-    files = found.log.files
-    if settings.master is not None and files.bases and report.end_offset == files.min_offset:
-        # No record was fed into the first file: the log may begin with another one.
-        files.truncate(files.min_offset - 1)
-        report = attrs.evolve(report, start_offset=0, end_offset=0)
-    return report
-
-
-def note_log(
-    request: OpenRequest,
-    locked: LockedStore,
-    settings: Settings,
-    files: MappedFileQueue,
-    found: LogFindings,
-) -> CheckedRanges:
-    """Note what the log's bytes do not say, for a writer: where it begins, where checksums are.
-
-    What nobody has trimmed is noted as a loss. The order of the steps, with the reasons: the
-    ledger has the loss before the note hides it, and both notes are right before the lock's letters
-    make them count.
-
-    Returns:
-        Ranges in which each record has a checksum, also those that are put from now on.
-    """
-    checked = found.checked.until(found.report.end_offset)
-    if settings.log.record_crc and settings.master is None:
-        checked = checked.from_on(found.report.end_offset)
-    locked.checked.save(checked)
-    lost = _lost_head(locked, files)
-    if lost is not None:
-        logger.error(
-            "log lost its head noted=%d found=%d; nobody has trimmed these files",
-            lost.start_offset,
-            lost.end_offset,
-        )
-        found.ledger.note(lost)
-    locked.head.note(files.min_offset)
-    locked.lock.sign()
-    return checked
-
-
-def _lost_head(locked: LockedStore, files: MappedFileQueue) -> Loss | None:
-    if not files.bases or not locked.lock.is_signed:
-        return None  # a program that leaves no note may have removed files
-    return locked.head.loss(files.min_offset)
 
 
 def open_log(
