@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from reput.dispatch.records.manifest import Manifest
-from reput.files.mapping.ahead import FileAllocator
+from reput.files.ahead import FileAllocator
 from reput.files.names import OWN_DIRECTORY
 from reput.log.recovery.repair import reflush, repair
 from reput.store.opening.stages import LogFindings, held_directories
 
 if TYPE_CHECKING:
-    from reput.files.mapping.mapped import MappedFileQueue
+    from reput.files.mapped import MappedFileQueue
     from reput.log.reading.windows import CheckedRanges
     from reput.store.opening.stages import LockedStore, OpenRequest, Settings
     from reput.store.opening.undoing import Undoing
