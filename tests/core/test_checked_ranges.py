@@ -199,3 +199,34 @@ def test_ranges_join_and_end():
     assert len(ranges.ranges) == 1
     assert ranges.until(3).ranges == ((0, 3),)
     assert ranges.until(0).ranges == ()
+
+
+class Order(QuickDisk):
+    """Notes what is brought to disk or written, in order."""
+
+    def __init__(self):
+        self.calls = []
+
+    def replace(self, path, data):
+        self.calls.append(f"replace {path}")
+        super().replace(path, data)
+
+    def flush_directory(self, path):
+        self.calls.append(f"flush {path}")
+        super().flush_directory(path)
+
+    def map(self, descriptor, size):
+        self.calls.append("map")
+        return super().map(descriptor, size)
+
+
+def test_a_note_whose_name_a_killed_opening_did_not_bring_to_disk_is_there_before_a_put(tmp_path):
+    """A note of the same bytes is not written again, so its directory must be flushed."""
+    written(tmp_path, closes=False)
+    disk = Order()
+
+    with reput.open(tmp_path, plugins=(), disk=disk) as store:
+        del store
+
+    assert f"replace {tmp_path}/reput/record-crc.json" not in disk.calls
+    assert disk.calls.index(f"flush {tmp_path}/reput") < disk.calls.index("map")

@@ -93,3 +93,45 @@ def test_locks_are_let_go_while_the_garbage_collector_forgets_some(threshold):
                 pass
     finally:
         gc.set_threshold(*before)
+
+
+# --------------------------------------------------------------------------- Rounds
+
+
+def test_rounds_begin_when_they_are_started_and_end_when_they_are_stopped():
+    begun = threading.Event()
+
+    def round_():
+        begun.set()
+        return True
+
+    rounds = locks.Rounds("test-rounds", 0.001, round_)
+    assert not any(thread.name == "test-rounds" for thread in threading.enumerate())
+    rounds.start()
+    assert begun.wait(SECONDS)
+    rounds.stop()
+
+    assert not any(thread.name == "test-rounds" for thread in threading.enumerate())
+
+
+def test_rounds_that_were_never_started_can_be_stopped():
+    locks.Rounds("test-rounds", 0.001, lambda: True).stop()
+
+
+@pytest.mark.parametrize("name", ["reput-flush", "reput-watch", "reput-flush-plugins"])
+def test_an_opening_that_is_interrupted_as_a_thread_starts_leaves_no_thread(
+    tmp_path, monkeypatch, name
+):
+    """As a signal handler may raise once the thread runs, and before the call has returned."""
+    real = locks.Rounds.start
+
+    def interrupted(rounds):
+        real(rounds)
+        if rounds._thread.name == name:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(locks.Rounds, "start", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        reput.open(tmp_path, plugins=[Witness()], config=SMALL, disk=QuickDisk())
+
+    assert [thread for thread in threading.enumerate() if thread.name == name] == []

@@ -159,6 +159,23 @@ def test_queues_that_are_dispatched_and_not_flushed_leave_abort(tmp_path):
     slow.may_return.set()
 
 
+@pytest.mark.parametrize("is_behind", [False, True])
+def test_queues_of_a_suspended_plugin_leave_abort_if_they_are_behind(tmp_path, is_behind):
+    """For RocketMQ, which then looks for missing units; to reput the store counts as closed."""
+    keeper = QueueKeeper()
+    keeper.may_return.set()
+    with open_with(tmp_path, keeper) as store:
+        put(store, 5)
+        assert store.wait_dispatched(10)
+        store.suspend_plugin("slow")
+        if is_behind:
+            put(store, 5, 5)
+
+    assert (tmp_path / "abort").exists() == is_behind
+    with reput.open(tmp_path, "r", plugins=[]) as store:
+        assert store.clean
+
+
 def test_a_flush_names_the_plugin_that_hangs_and_brings_the_others_to_disk(tmp_path):
     slow, other = SlowPlugin(), plugin("other", reput_dispatch=lambda self, batch: None)
     with open_with(tmp_path, slow, other) as store:

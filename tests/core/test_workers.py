@@ -323,3 +323,16 @@ def test_a_worker_that_has_a_thread_is_given_no_second_one(tmp_path):
 
         after = [thread for thread in threading.enumerate() if thread.name == "reput-echo"]
     assert after == before != []
+
+
+def test_a_wake_that_comes_after_the_plugin_was_removed_starts_no_thread(tmp_path):
+    """Its thread would ask every second whether there is work, until the store is closed."""
+    with open_with(tmp_path, Echo()) as store:
+        workers = insides(store).workers
+        work = workers._works["echo"]
+        store.remove_plugin("echo")
+
+        workers._attend(work)  # by a thread that had looked the work up before
+
+        assert [thread for thread in threading.enumerate() if thread.name == "reput-echo"] == []
+        assert work.work() is None

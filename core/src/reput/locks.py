@@ -79,25 +79,36 @@ class Flag:
 
 
 class Rounds:
-    """A thread that calls a function every so many seconds, until it returns false or `stop`."""
+    """A thread that calls a function every so many seconds, until it returns false or `stop`.
+
+    The owner keeps the object before it calls `start`: where a signal handler raises in between,
+    the owner can still stop the thread.
+    """
 
     def __init__(self, name: str, seconds: float, function: Callable[[], bool]) -> None:
         self._seconds = seconds
         self._function = function
         self._stop = Flag()
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> None:
+        """Start the thread.
+
+        Raises:
+            RuntimeError: no thread can be started.
+        """
         self._thread.start()
 
     def stop(self) -> None:
-        """End the thread after the round under way."""
+        """End the thread after the round under way; it need not have been started."""
         self._stop.set()
         if self._thread is not threading.current_thread():
-            self._thread.join()
+            with contextlib.suppress(RuntimeError):  # it does not run: not yet, or never
+                self._thread.join()
 
     def _run(self) -> None:
-        while not self._stop.wait(self._seconds):
-            if not self._function():
-                return
+        while not self._stop.wait(self._seconds) and self._function():
+            pass
 
 
 def start_thread(thread: threading.Thread) -> None:

@@ -239,7 +239,8 @@ class Members:
             return bool(keepers) and all(
                 each.position >= physical_offset
                 and self.plugin_flusher.is_flushed(each)
-                and each.is_active
+                # Files of one that its user has suspended are complete all the same.
+                and (each.is_active or (_is_asked(each) and not each.is_broken))
                 for each in keepers
             )
 

@@ -292,6 +292,7 @@ class PluginFlusher:
         """Flush every so many seconds, on a thread of its own, and call ``each_round`` then."""
         round_ = functools.partial(self._flush_round, each_round)
         self._rounds = Rounds("reput-flush-plugins", seconds, round_)
+        self._rounds.start()
 
     def stop(self) -> None:
         """End the thread, without flushing."""

@@ -137,6 +137,7 @@ class ReputLoop:
             self._start(self.shared, "reput-loop")
             seconds = min(self.board.stall_seconds / 4, LONGEST_REST)
             self._watch = Rounds("reput-watch", seconds, self._look)
+            self._watch.start()
 
     def _start(self, group: ReadGroup, name: str) -> bool:
         thread = threading.Thread(target=self._run, args=(group,), name=name, daemon=True)

@@ -67,6 +67,8 @@ class Work:
 
     def work(self) -> float | None:
         """Request a call if one is due; return how long the thread may sleep, None for any time."""
+        if self.is_over:
+            return None
         if self.is_due:
             self.request()
         if not self.may_run:
@@ -192,8 +194,10 @@ class Workers:
 
     def _attend(self, work: Work) -> None:
         # A plugin that flushes keeps its thread; another one has it while work waits for a time.
-        stays = work.runner.hooks.flush is not None
-        self._board.calls.line_of(work.runner.name).do(work.work, stays=stays)
+        stays, calls = work.runner.hooks.flush is not None, self._board.calls
+        with calls.lock:  # a plugin that is removed meanwhile must not get a new thread
+            if not work.is_over:
+                calls.line_of(work.runner.name).do(work.work, stays=stays)
 
     def stop(self) -> None:
         """Call nothing any more, and wait for the slices under way; abandon one that hangs."""

@@ -75,6 +75,7 @@ class GroupCommit:
     def start(self, seconds: float) -> None:
         """Flush every so many seconds, on a thread of its own, until `stop` or a failure."""
         self._rounds = Rounds("reput-flush", seconds, self._flush_round)
+        self._rounds.start()
 
     def stop(self) -> None:
         """End the thread, without flushing."""
