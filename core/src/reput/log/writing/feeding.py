@@ -214,6 +214,9 @@ class Feeding:
         if self._blank_to > start:
             self._continue_blank(piece, file_end)
             return len(piece)
+        if self._held:
+            # The rest of one record, so that what follows it is read where it is.
+            piece = piece[: max(self._needed - len(self._held), 1)]
         fed_to = self.fed_offset + len(piece)
         if self._held:
             self._held += piece
