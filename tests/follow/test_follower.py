@@ -26,7 +26,10 @@ from reput_follow import (
     open_replica,
 )
 from reput_follow.replication.connection import HaConnection
+from reput_follow.running.asker import Asker
 from reput_follow.running.beginning import Own, first_report
+from reput_follow.running.receiver import Receiver
+from reput_follow.running.shared import Shared
 
 
 @contextlib.contextmanager
@@ -34,13 +37,18 @@ def paused_follower(store, master, config, paused=lambda _: None, **options):
     """A follower of ``master`` that calls ``paused`` with the seconds of each pause of 5 s or more,
     instead of waiting."""
     follower = Follower(store, Source.at(master.address), config, **options)
-    pause = follower._pause
-    follower._pause = lambda seconds: paused(seconds) if seconds >= 5.0 else pause(seconds)
-    follower.start()
-    try:
-        yield follower
-    finally:
-        follower.stop()
+    pause = Shared.pause
+
+    def instead(shared, seconds):
+        return paused(seconds) if seconds >= 5.0 else pause(shared, seconds)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Shared, "pause", instead)
+        follower.start()
+        try:
+            yield follower
+        finally:
+            follower.stop()
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -185,11 +193,8 @@ def test_an_observer_lets_time_pass_before_it_connects_to_a_master_that_waits(
         FakeMaster(log, config=options) as master,
         open_replica(tmp_path / "store", master.address, config, plugins=[]) as store,
     ):
-        follower = Follower(store, Source.at(master.address), config)
-        follower._pause = waits.append
-        follower.start()
-        caught_up(follower)
-        follower.stop()
+        with paused_follower(store, master, config, waits.append) as follower:
+            caught_up(follower)
 
     assert waits[0] == 5.0 or 5.0 in waits
 
@@ -272,7 +277,7 @@ def test_a_long_flush_is_not_silence(tmp_path, log_bytes, quick, monkeypatch):
 
     def slow_flush(self, offset, timeout=None):
         found = wait_flushed(self, offset, timeout)
-        connection = follower._connection
+        connection = follower._shared.connection
         if connection is not None:
             select.select([connection._socket], [], [], WAIT)  # the master goes on meanwhile
             skew[0] += 1_000.0
@@ -343,14 +348,16 @@ def test_a_host_name_that_is_not_valid_is_tried_again(tmp_path, log, quick):
     assert not (tmp_path / "other").exists()
 
 
-@pytest.mark.parametrize("method", ["_follow_once", "_ask_range"])
+@pytest.mark.parametrize(
+    "method", [(Receiver, "_follow_once"), (Asker, "_ask_range")], ids=["receiver", "asker"]
+)
 def test_an_error_that_was_not_expected_ends_it_with_a_state(
     tmp_path, log, quick, monkeypatch, caplog, method
 ):
     def fail(*_):
         raise ZeroDivisionError("of a test")
 
-    monkeypatch.setattr(Follower, method, fail)
+    monkeypatch.setattr(*method, fail)
     with FakeMaster(log) as master, followed(tmp_path / "store", master, quick()) as (_, follower):
         error = ended(follower)
 
@@ -370,7 +377,7 @@ def test_a_master_that_moves_is_waited_for_where_it_is(tmp_path, log_bytes, quic
             follower.start()
             try:
                 assert follower.wait_state(State.FOLLOWING, timeout=WAIT) is State.FOLLOWING
-                old = follower._broker
+                old = follower._shared.master
                 ask, asked = old.log_range, []
 
                 def moving():

@@ -35,8 +35,10 @@ def master(log):
 
 
 def wait_saved(follower, count=1):
-    with follower._changed:
-        assert follower._changed.wait_for(lambda: follower._metadata_count >= count, WAIT)
+    with follower._shared.changed:
+        assert follower._shared.changed.wait_for(
+            lambda: follower._shared.metadata_count >= count, WAIT
+        )
 
 
 def document(path, name):

@@ -145,8 +145,10 @@ def test_topics_groups_and_offsets_are_known_without_the_broker(rocketmq: Rocket
             following(store, source, config) as follower,
         ):
             assert follower.wait_caught_up(WAIT)
-            with follower._changed:
-                assert follower._changed.wait_for(lambda: follower._metadata_count, WAIT)
+            with follower._shared.changed:
+                assert follower._shared.changed.wait_for(
+                    lambda: follower._shared.metadata_count, WAIT
+                )
             assert follower.status().text == ""
 
     with reput.open(path, mode="r", plugins=["consumequeue", "consumer"]) as store:

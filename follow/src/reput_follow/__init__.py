@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from reput_follow.running.lag import Lag as Lag
     from reput_follow.running.opening import following as following
     from reput_follow.running.opening import open_replica as open_replica
+    from reput_follow.running.source import DirectorySource as DirectorySource
     from reput_follow.running.source import Source as Source
     from reput_follow.running.states import FollowEndedError as FollowEndedError
     from reput_follow.running.states import State as State
@@ -36,6 +37,7 @@ _HOMES = {
     "Broker": "asking.broker",
     "BrokerError": "errors",
     "BrokerFacts": "asking.facts",
+    "DirectorySource": "running.source",
     "FollowConfig": "config",
     "FollowEndedError": "running.states",
     "FollowError": "errors",

@@ -53,6 +53,8 @@ class FollowConfig:
     """Seconds until a master that is gone is tried again."""
     ask_interval: float = _seconds(2.0)
     """Seconds between questions for the extent of the master's log."""
+    look_interval: float = _seconds(0.05)
+    """Seconds between two looks into a broker's directory, where that is the source."""
     metadata_interval: float = _seconds(10.0)
     """Seconds between questions for topics, groups and offsets."""
     ask_timeout: float = _seconds(5.0)

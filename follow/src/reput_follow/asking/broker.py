@@ -53,6 +53,7 @@ class Broker:
         self._socket: socket.socket | None = None
         self._reader = FrameReader()
         self._opaque = 0
+        self._is_closed = False
 
     def __enter__(self) -> Self:
         return self
@@ -61,8 +62,9 @@ class Broker:
         self.close()
 
     def close(self) -> None:
-        """Close the connection; a further question makes another one."""
+        """Close the connection; a further question is refused."""
         with self._lock:
+            self._is_closed = True
             self._disconnect()
 
     # ------------------------------------------------------------------ questions
@@ -85,6 +87,14 @@ class Broker:
         table = found.get("table")
         return range_of(self.name, table if isinstance(table, dict) else {})
 
+    def document(self, code: int, name: str) -> bytes | None:
+        """Return the JSON that answers a request, which the broker keeps as ``config/name``.
+
+        Raises:
+            BrokerError: it cannot be asked, or it refuses.
+        """
+        return self.ask(code)
+
     def _object(self, code: int, what: str) -> dict[str, Any]:
         try:
             found = parse_body(self.ask(code), what)
@@ -101,6 +111,8 @@ class Broker:
             BrokerError: there is no connection, no answer in time, or the broker refuses.
         """
         with self._lock:
+            if self._is_closed:
+                raise BrokerError(self.name, "it is asked no more: the master has moved")
             try:
                 answer = self._exchange(Command.request(code))
             except (OSError, RemotingError) as error:

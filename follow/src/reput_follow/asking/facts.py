@@ -47,7 +47,12 @@ class BrokerFacts:
     @property
     def name(self) -> str:
         """Cluster and broker, as they name a replica's master."""
-        return f"{self.cluster}/{self.broker}"
+        return f"{self.cluster}/{self.broker}" if self.cluster else self.broker
+
+    @property
+    def where(self) -> str:
+        """Name and address, for errors."""
+        return self.name if self.name == self.address else f"{self.name} at {self.address}"
 
     @property
     def waits_for_slaves(self) -> bool:

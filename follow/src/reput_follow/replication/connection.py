@@ -31,8 +31,10 @@ class HaConnection:
         self._why_aborted = ""
         self._reader = TransferReader(self.name)
         try:
-            self._socket = connect(address, timeout)
-            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            with contextlib.ExitStack() as opened:
+                self._socket = opened.enter_context(connect(address, timeout))
+                self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                opened.pop_all()
         except OSError as error:
             raise BrokerError(self.name, f"HA port: {_reason_of(error)}") from error
 

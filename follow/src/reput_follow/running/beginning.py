@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import attrs
 
 from reput_follow.running.states import FollowEndedError, State
 
 if TYPE_CHECKING:
+    from reput import Store
     from reput_follow.asking.facts import BrokerFacts, LogRange
     from reput_follow.config import FollowConfig
 
@@ -31,6 +32,19 @@ class Own:
     master: str | None = None
     """The name that the store has of its master."""
 
+    @classmethod
+    def of(cls, store: Store) -> Self:
+        """Return the log of a store."""
+        log = store.log
+        return cls(
+            min_offset=log.min_physical_offset,
+            end_offset=store.fed_offset,
+            flushed_offset=store.flushed_offset,
+            file_size=log.file_size,
+            is_empty=not len(log.file_offsets),
+            master=store.master,
+        )
+
 
 def check_broker(facts: BrokerFacts, own: Own, config: FollowConfig) -> None:
     """Check that a broker may be followed.
@@ -38,7 +52,7 @@ def check_broker(facts: BrokerFacts, own: Own, config: FollowConfig) -> None:
     Raises:
         FollowEndedError: it may not.
     """
-    where = f"{facts.name} at {facts.address}"
+    where = facts.where
     if facts.is_dledger:
         reason, advice = "keeps its log by DLedger", "follow a broker without enableDLegerCommitLog"
         raise _refused(f"{where} {reason}", f"its HA port is closed; {advice}")

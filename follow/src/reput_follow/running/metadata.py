@@ -16,7 +16,7 @@ from reput_follow.errors import BrokerError
 from reput_remoting import RequestCode
 
 if TYPE_CHECKING:
-    from reput_follow.asking.broker import Broker
+    from reput_follow.running.source import Master
 
 __all__ = ["save_metadata"]
 
@@ -34,12 +34,12 @@ _FILES: Final = (
 
 
 def save_metadata(
-    broker: Broker, root: str, *, with_delays: bool = True, disk: Disk | None = None
+    master: Master, root: str, *, with_delays: bool = True, disk: Disk | None = None
 ) -> None:
-    """Ask a broker for its metadata, and replace the files that changed.
+    """Ask a master for its metadata, and replace the files that changed.
 
     Args:
-        broker: the broker to ask.
+        master: the master to ask.
         root: directory of the store.
         with_delays: whether to save how far delay levels are, too; False in a store whose plugin
             ``schedule`` keeps that file.
@@ -55,16 +55,18 @@ def save_metadata(
         if code == RequestCode.GET_ALL_DELAY_OFFSET and not with_delays:
             continue
         try:
-            body = broker.ask(code)
+            body = master.document(code, name)
         except BrokerError:
             if code != RequestCode.GET_ALL_DELAY_OFFSET:
                 raise
             continue  # it refuses as long as it has delayed no message
+        if body is None:
+            continue
         try:
             document = brokerjson.decode(body) if body else {}
         except ValueError as error:
-            raise BrokerError(broker.name, f"its {name} cannot be read: {error}") from error
+            raise BrokerError(master.name, f"its {name} cannot be read: {error}") from error
         if not isinstance(document, dict) or not isinstance(document.get(table), dict):
-            raise BrokerError(broker.name, f"its {name} has no {table}")
+            raise BrokerError(master.name, f"its {name} has no {table}")
         disk.make_directory(directory, durable=True)
         brokerjson.replace(disk, os.path.join(directory, name), document)

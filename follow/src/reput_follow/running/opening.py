@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from reput_follow.asking.broker import Broker
 from reput_follow.config import FollowConfig
 from reput_follow.running.beginning import Own, check_broker
 from reput_follow.running.follower import Follower
-from reput_follow.running.source import Source
+from reput_follow.running.source import AnySource, Source
 
 if TYPE_CHECKING:
     from reput import Store
@@ -24,7 +24,7 @@ _LOG: str = "commitlog"
 
 def open_replica(
     path: str | os.PathLike[str],
-    source: Source | str,
+    source: AnySource | str,
     follow: FollowConfig | None = None,
     *,
     plugins: Iterable[str | Plugin] | None = None,
@@ -54,8 +54,8 @@ def open_replica(
 
     follow = follow or FollowConfig()
     source = Source.at(source) if isinstance(source, str) else source
-    with Broker(source.find(follow.ask_timeout), follow.ask_timeout) as broker:
-        facts = broker.facts()
+    with contextlib.closing(source.reach(follow.ask_timeout, time.monotonic, None)) as master:
+        facts = master.facts()
     file_size = _file_size(path)
     own = Own(
         min_offset=0,
@@ -94,7 +94,7 @@ def _master(path: str | os.PathLike[str]) -> str | None:
 
 @contextlib.contextmanager
 def following(
-    store: Store, source: Source | str, config: FollowConfig | None = None
+    store: Store, source: AnySource | str, config: FollowConfig | None = None
 ) -> Iterator[Follower]:
     """Follow a broker from threads of its own, for the time of a ``with`` block.
 
