@@ -12,6 +12,7 @@ QUICK = {
     "report_interval": 0.05,
     "retry_interval": 0.01,
     "ask_interval": 0.01,
+    "look_interval": 0.005,
     "metadata_interval": 0.01,
     "settle_time": 0.0,
     "ask_timeout": 60.0,

@@ -330,3 +330,50 @@ def test_the_live_line_says_how_far_behind_what_is():
         "following shop/broker-a · 3.0 MiB, 12,000 messages, 1.2 s behind · 5.0 MiB/s · "
         "plugins: all up to date"
     )
+
+
+# --------------------------------------------------------------------------- other sources, serving
+
+
+def test_a_directory_is_followed_without_a_connection(tmp_path, run):
+    data = log_of(tmp_path / "broker", 200)
+    path = tmp_path / "store"
+
+    outcome = run("follow", path, "--directory", tmp_path / "broker", "--once", "--json")
+
+    assert outcome.code == 0, outcome
+    assert outcome.lines[-1]["master"] == str(tmp_path / "broker")
+    with reput.open(path, mode="r") as store:
+        assert bytes_of(store) == data
+
+
+def test_a_directory_without_a_log_is_refused(tmp_path, run):
+    (tmp_path / "broker").mkdir()
+
+    outcome = run("follow", tmp_path / "store", "--directory", tmp_path / "broker")
+
+    assert outcome.code == ExitCode.UNAVAILABLE, outcome
+    assert "commitlog has no file" in outcome.err
+    assert not (tmp_path / "store").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (("--directory", ".", "--from", "a:1"), "or --directory PATH"),
+        (("--directory", ".", "--broker", "b"), "--broker goes with --namesrv"),
+        (("--directory", ".", "--acknowledge"), "--acknowledge is for a connection"),
+        (("--directory", ".", "--ha", "a:1"), "--ha is for a connection"),
+        (("--directory", "nowhere"), "does not exist"),
+        (("--from", "a:1", "--serve-namesrv", "a:1"), "goes with --serve"),
+        (("--from", "a:1", "--serve", "none"), "expected HOST:PORT"),
+        (("--from", "a:1", "--serve", "0.0.0.0:1"), "not an address for clients"),
+        (("--from", "a:1", "--serve", "a:1", "--serve-namesrv", "a"), "expected HOST:PORT"),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(tmp_path, run, options, text):
+    outcome = run("follow", tmp_path / "store", *options)
+
+    assert outcome.code == 2, outcome
+    assert text in outcome.err
+    assert not (tmp_path / "store").exists()

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from reput_cli.kit import json_option, path_argument, with_debug
+from reput_cli.kit import CheckedPath, json_option, path_argument, with_debug
 from reput_follow.command.options import (
     plugins_of,
     read_address,
     read_begin,
+    read_listen_address,
     read_metrics_address,
+    serving_of,
     source_of,
 )
 
@@ -27,6 +29,8 @@ Examples:
   reput follow STORE --from broker-host:10911 --plugins consumequeue,index,words
   reput follow STORE --from broker-host:10911 --metadata --metrics 127.0.0.1:9464
   reput follow STORE --from broker-host:10911 --once --json
+  reput follow STORE --from broker-host:10911 --serve 127.0.0.1:10911
+  reput follow STORE --directory /var/lib/rocketmq/store
 """
 
 
@@ -43,6 +47,12 @@ Examples:
     "--namesrv", metavar="HOST:PORT[;HOST:PORT]", help="Name servers that know the broker."
 )
 @click.option("--broker", metavar="NAME", help="The broker's name, with --namesrv.")
+@click.option(
+    "--directory",
+    metavar="PATH",
+    type=CheckedPath(exists=True, file_okay=False),
+    help="The broker's storePathRootDir on this machine, where its HA port is closed.",
+)
 @click.option(
     "--begin",
     metavar="oldest|latest|OFFSET",
@@ -75,6 +85,18 @@ Examples:
     help="The HA port, where it is not at the broker's host.",
 )
 @click.option(
+    "--serve",
+    metavar="HOST:PORT",
+    callback=read_listen_address,
+    help="Serve the store to consumers, for reading; port 0 for a free one.",
+)
+@click.option(
+    "--serve-namesrv",
+    metavar="HOST:PORT",
+    callback=read_listen_address,
+    help="Where consumers ask for it; none for no name server.  [default: port 9876 of --serve]",
+)
+@click.option(
     "--metrics",
     metavar="HOST:PORT",
     callback=read_metrics_address,
@@ -88,12 +110,15 @@ def follow(
     address: Address | None,
     namesrv: str | None,
     broker: str | None,
+    directory: str | None,
     begin: Any,
     plugins: str | None,
     metadata: bool,
     acknowledge: bool,
     allow_stalls: bool,
     ha_address: Address | None,
+    serve: Address | None,
+    serve_namesrv: Address | Literal["none"] | None,
     metrics: Address | None,
     once: bool,
     as_json: bool,
@@ -107,7 +132,12 @@ def follow(
     from reput_follow.config import FollowConfig
     from reput_follow.peers import address_text
 
-    source = source_of(address, namesrv, broker)
+    source = source_of(address, namesrv, broker, directory)
+    asked = {"--acknowledge": acknowledge, "--allow-stalls": allow_stalls, "--ha": ha_address}
+    for option, value in asked.items():
+        if directory is not None and value:
+            raise click.UsageError(f"{option} is for a connection; --directory makes none")
+    serves = serving_of(serve, serve_namesrv)
     config = FollowConfig(
         begin=begin,
         acknowledge=acknowledge,
@@ -121,6 +151,7 @@ def follow(
         config,
         plugins=plugins_of(path, plugins),
         metrics=metrics,
+        serves=serves,
         is_once=once,
         as_json=as_json,
     )

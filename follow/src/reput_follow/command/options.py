@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, Literal
 
 import click
 
@@ -11,9 +11,19 @@ from reput_cli.kit import ExitCode, Failure
 
 if TYPE_CHECKING:
     from reput_follow.peers import Address
-    from reput_follow.running.source import Source
+    from reput_follow.running.source import AnySource
 
-__all__ = ["plugins_of", "read_address", "read_begin", "read_metrics_address", "source_of"]
+__all__ = [
+    "plugins_of",
+    "read_address",
+    "read_begin",
+    "read_listen_address",
+    "read_metrics_address",
+    "serving_of",
+    "source_of",
+]
+
+_NAME_SERVER_PORT: Final = 9876
 
 
 def read_address(
@@ -31,20 +41,63 @@ def read_address(
 
 def read_metrics_address(
     context: click.Context, option: click.Parameter, value: str | None
-) -> tuple[str, int] | None:
+) -> Address | None:
     """Return an address to listen on, port 0 for a free one, if what makes metrics is installed."""
     import importlib.util
 
     if value is None:
         return None
-    host, colon, port = value.rpartition(":")
-    if not (colon and host and port.isascii() and port.isdigit() and int(port[:6]) <= 65_535):
-        text = f"{value!r} is not an address; expected HOST:PORT, such as 127.0.0.1:9464"
-        raise click.BadParameter(text, context, option)
+    found = _listened(context, option, value, "127.0.0.1:9464")
     if importlib.util.find_spec("reput_metrics") is None:
         text = f"--metrics needs the distribution reput-metrics: {install_command('metrics')}"
         raise Failure(text, ExitCode.UNAVAILABLE)
+    return found
+
+
+def read_listen_address(
+    context: click.Context, option: click.Parameter, value: str | None
+) -> Address | Literal["none"] | None:
+    """Return an address to listen on, port 0 for a free one, or ``none`` where that is a choice."""
+    if value is None:
+        return None
+    if value == "none" and option.name == "serve_namesrv":
+        return "none"
+    return _listened(context, option, value, "127.0.0.1:10911")
+
+
+def _listened(context: click.Context, option: click.Parameter, value: str, example: str) -> Address:
+    host, colon, port = value.rpartition(":")
+    if not (colon and host and port.isascii() and port.isdigit() and int(port[:6]) <= 65_535):
+        text = f"{value!r} is not an address; expected HOST:PORT, such as {example}"
+        raise click.BadParameter(text, context, option)
     return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def serving_of(
+    listen: Address | None, names: Address | Literal["none"] | None
+) -> tuple[Address, Address | None] | None:
+    """Return where broker and name server of the store listen; None if it is not served.
+
+    Raises:
+        click.UsageError: a name server alone was asked for, or clients on other machines could not
+            be given an address.
+        Failure: what serves is not installed.
+    """
+    import importlib.util
+
+    if listen is None:
+        if names is not None:
+            raise click.UsageError("--serve-namesrv goes with --serve HOST:PORT")
+        return None
+    if listen[0] in ("0.0.0.0", "::"):
+        text = f"--serve: {listen[0]} is not an address for clients; name one that they can reach"
+        raise click.UsageError(text)
+    if importlib.util.find_spec("reput_server") is None:
+        text = f"--serve needs the distribution reput-server: {install_command('server')}"
+        raise Failure(text, ExitCode.UNAVAILABLE)
+    if names is None:
+        return listen, (listen[0], _NAME_SERVER_PORT)
+    return listen, None if names == "none" else names
 
 
 def read_begin(context: click.Context, option: click.Parameter, value: str) -> str | int:
@@ -57,18 +110,24 @@ def read_begin(context: click.Context, option: click.Parameter, value: str) -> s
     raise click.BadParameter(text, context, option)
 
 
-def source_of(address: Address | None, name_servers: str | None, broker: str | None) -> Source:
-    """Return the broker that the options name.
+def source_of(
+    address: Address | None, name_servers: str | None, broker: str | None, directory: str | None
+) -> AnySource:
+    """Return the source that the options name.
 
     Raises:
         click.UsageError: they name none, or two.
     """
     from reput_follow.errors import AddressError
-    from reput_follow.running.source import Source
+    from reput_follow.running.source import DirectorySource, Source
 
-    if (address is None) == (name_servers is None):
+    if [address, name_servers, directory].count(None) != 2:
         text = "name the broker: either --from HOST:PORT, or --namesrv HOST:PORT and --broker NAME"
-        raise click.UsageError(text)
+        raise click.UsageError(f"{text}, or --directory PATH")
+    if directory is not None:
+        if broker is not None:
+            raise click.UsageError("--broker goes with --namesrv; --directory names the broker")
+        return DirectorySource(directory)
     if address is not None:
         if broker is not None:
             raise click.UsageError("--broker goes with --namesrv; --from names the broker already")

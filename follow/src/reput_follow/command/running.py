@@ -10,10 +10,11 @@ from reput_cli.kit import Ending, ExitCode, Failure, follows_links, show_log_lin
 
 if TYPE_CHECKING:
     from reput import Store
+    from reput_follow.command.showing import Addresses
     from reput_follow.config import FollowConfig
     from reput_follow.peers import Address
     from reput_follow.running.follower import Follower
-    from reput_follow.running.source import Source
+    from reput_follow.running.source import AnySource
     from reput_follow.running.states import FollowEndedError
 
 __all__ = ["run"]
@@ -26,11 +27,12 @@ _QUIET_SECONDS: Final = 1.0
 
 def run(
     path: str,
-    source: Source,
+    source: AnySource,
     config: FollowConfig,
     *,
     plugins: Sequence[str] | None,
     metrics: Address | None,
+    serves: tuple[Address, Address | None] | None,
     is_once: bool,
     as_json: bool,
 ) -> None:
@@ -42,12 +44,14 @@ def run(
         config: how it is followed.
         plugins: as for `reput.open`.
         metrics: where metrics are served; None for nowhere.
+        serves: where the store is served for reading, and the name server; None for nowhere.
         is_once: whether to end when the store has all.
         as_json: whether to print lines for programs.
 
     Raises:
         Failure: the broker cannot be followed, or not any more.
     """
+    from reput_follow.command.showing import Addresses
     from reput_follow.running.opening import following, open_replica
     from reput_follow.running.states import FollowEndedError
 
@@ -59,9 +63,11 @@ def run(
                 path, source, config, plugins=plugins, follow_links=follows_links()
             ) as store,
             following(store, source, config) as follower,
-            _served(store, follower, metrics) as address,
+            _measured(store, follower, metrics) as address,
+            _served(store, serves) as served,
         ):
-            _watch(follower, ending, address, is_once=is_once, as_json=as_json)
+            addresses = Addresses(address, *served)
+            _watch(follower, ending, addresses, is_once=is_once, as_json=as_json)
     except FollowEndedError as error:
         raise Failure(str(error), exit_code_of(error)) from None
 
@@ -80,7 +86,7 @@ def exit_code_of(error: FollowEndedError) -> ExitCode:
 
 
 def _watch(
-    follower: Follower, ending: Ending, metrics: str, *, is_once: bool, as_json: bool
+    follower: Follower, ending: Ending, addresses: Addresses, *, is_once: bool, as_json: bool
 ) -> None:
     """Show what happens until a signal comes, or all is there, or nothing more can come."""
     import sys
@@ -90,7 +96,7 @@ def _watch(
 
     seconds = _LIVE_SECONDS if sys.stderr.isatty() and not as_json else _QUIET_SECONDS
     ending.call(lambda: None)  # it is looked at between two waits
-    with shown(follower.store, as_json=as_json, metrics=metrics) as show:
+    with shown(follower.store, as_json=as_json, addresses=addresses) as show:
         while not ending.is_asked:
             status = follower.status()
             show(status, follower.store.plugins(), time.monotonic())
@@ -108,7 +114,7 @@ def _is_saved(follower: Follower) -> bool:
 
 
 @contextlib.contextmanager
-def _served(store: Store, follower: Follower, address: Address | None) -> Iterator[str]:
+def _measured(store: Store, follower: Follower, address: Address | None) -> Iterator[str]:
     if address is None:
         yield ""
         return
@@ -116,3 +122,17 @@ def _served(store: Store, follower: Follower, address: Address | None) -> Iterat
 
     with serving(store, follower, address) as url:
         yield url
+
+
+@contextlib.contextmanager
+def _served(
+    store: Store, addresses: tuple[Address, Address | None] | None
+) -> Iterator[tuple[str, str]]:
+    """Serve the store; gives the addresses of broker and name server, empty where there is none."""
+    if addresses is None:
+        yield "", ""
+        return
+    from reput_follow.command.serving import served
+
+    with served(store, *addresses) as found:
+        yield found.broker, found.name_server or ""

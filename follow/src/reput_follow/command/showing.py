@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+import attrs
 import click
 
 from reput_cli.kit import escape_text, format_count, format_size, json_line, warn
@@ -15,22 +16,39 @@ if TYPE_CHECKING:
     from reput import PluginState, Store
     from reput_follow.running.follower import FollowStatus
 
-__all__ = ["facts_of", "line_of", "shown"]
+__all__ = ["Addresses", "facts_of", "line_of", "shown"]
 
 Show = Callable[["FollowStatus", "Sequence[PluginState]", float], None]
 
 _EVERY_SECONDS: Final = 1.0
 
 
+@attrs.frozen
+class Addresses:
+    """What the process serves besides, as texts; empty where it does not."""
+
+    metrics: str = ""
+    broker: str = ""
+    name_server: str = ""
+
+    def lines(self) -> Iterator[str]:
+        """Yield a line for people for each."""
+        if self.metrics:
+            yield f"Serving {self.metrics}"
+        if self.broker:
+            found = self.name_server or "none: no name server knows it"
+            yield f"Serving the store for reading at {self.broker}; namesrvAddr: {found}"
+
+
 @contextlib.contextmanager
-def shown(store: Store, *, as_json: bool, metrics: str) -> Iterator[Show]:
+def shown(store: Store, *, as_json: bool, addresses: Addresses) -> Iterator[Show]:
     """Give a function that shows a status at a time, s, for the time of a ``with`` block."""
     rate = _Rate()
     if as_json:
-        yield _JsonLines(store, metrics, rate)
+        yield _JsonLines(store, addresses, rate)
         return
-    if metrics:
-        click.echo(f"Serving {metrics}", err=True)
+    for line in addresses.lines():
+        click.echo(line, err=True)
     if not sys.stderr.isatty():
         yield _Changes()
         return
@@ -82,9 +100,9 @@ class _Changes:
 class _JsonLines:
     """One line on stdout for each change of state, and one a second."""
 
-    def __init__(self, store: Store, metrics: str, rate: _Rate) -> None:
+    def __init__(self, store: Store, addresses: Addresses, rate: _Rate) -> None:
         self._store = store
-        self._metrics = metrics
+        self._doors = addresses
         self._rate = rate
         self._last: tuple[str, str] | None = None
         self._at = 0.0
@@ -96,7 +114,8 @@ class _JsonLines:
             return
         self._last, self._at = found, now
         facts = facts_of(status, plugins, rate)
-        facts |= {"store": str(self._store.root), "metrics": self._metrics or None}
+        facts |= {"store": str(self._store.root)}
+        facts |= {name: text or None for name, text in attrs.asdict(self._doors).items()}
         click.echo(json_line(facts), nl=False)
         sys.stdout.flush()
 

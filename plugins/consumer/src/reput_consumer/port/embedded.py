@@ -13,6 +13,7 @@ from reput import ReadResult, ReadStatus
 from reput.errors import ReadOnlyStoreError, ServiceNotAvailableError
 from reput.record import queue_keys, queue_of_key
 from reput_consumer.errors import GroupDisabledError
+from reput_consumer.metadata.groups import GroupSettings
 from reput_consumer.names import dead_letter_topic
 from reput_consumer.port.arrivals import Arrivals, QueueKey
 from reput_consumer.port.known import KnownQueues
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from reput.plugin import MessageFilter, StoreContext
     from reput.record import DispatchBatch, MessageView
     from reput_consumer.metadata.deleted import DeletedTopics
-    from reput_consumer.metadata.groups import GroupSettings, SubscriptionGroups
+    from reput_consumer.metadata.groups import SubscriptionGroups
     from reput_consumer.metadata.offsets import ConsumerOffsets
     from reput_consumer.metadata.topics import Topics
 
@@ -274,27 +275,42 @@ class EmbeddedPort:
         *,
         broadcast: bool = False,
         pops: bool = False,
+        commits: bool = True,
     ) -> None:
-        """See `ConsumerPort.join`; with ``pops`` the member takes no queues for itself."""
+        """See `ConsumerPort.join`.
+
+        Args:
+            group: the group.
+            member: the member's name.
+            selectors: what it reads, by topic.
+            changed: called when the group has other members or queues.
+            broadcast: whether it reads all queues.
+            pops: whether the member takes no queues for itself.
+            commits: False for a member whose offsets are kept elsewhere, or nowhere: it may join in
+                a store that was opened for reading, too.
+        """
         self.known.check_reader()
         for topic, selector in selectors.items():
             self.filter_of(topic, selector)
-        settings = self.check_group(group)
+        settings = self.check_group(group, commits=commits)
         if broadcast and not settings.consume_broadcast_enable:
             raise GroupDisabledError(group, "consumeBroadcastEnable")
         self.registry.add(
             Membership(group, member, frozenset(selectors), changed, broadcast, self.clock(), pops)
         )
 
-    def check_group(self, group: str) -> GroupSettings:
-        """Return the settings of a group that may read; one that is new is added.
+    def check_group(self, group: str, *, commits: bool = True) -> GroupSettings:
+        """Return the settings of a group that may read; one that is new is added if it commits.
 
         Raises:
             GroupDisabledError: it may not read.
             ReadOnlyStoreError: the store is read-only.
         """
-        self.check_writable()
-        settings = self.groups.ensure(group)
+        if commits:
+            self.check_writable()
+            settings = self.groups.ensure(group)
+        else:
+            settings = self.groups.get(group) or GroupSettings(group=group)
         if not settings.consume_enable:
             raise GroupDisabledError(group, "consumeEnable")
         return settings

@@ -164,14 +164,21 @@ class Groups:
 
     def _join(self, data: ConsumerData, client: Client) -> None:
         """Make a client a member of the store's group; on a thread that may wait."""
-        port = self.context.port
+        port = self.context.plugin.port
         selectors = {each.topic: Selector() for each in data.subscriptions}
 
         changed = GroupNews(self.context.loop, client.peer, data.group).changed
         broadcast = data.message_model == BROADCASTING
         try:
             port.leave(data.group, client.client_id)  # at another connection, or for other topics
-            port.join(data.group, client.client_id, selectors, changed, broadcast=broadcast)
+            port.join(
+                data.group,
+                client.client_id,
+                selectors,
+                changed,
+                broadcast=broadcast,
+                commits=self.context.is_writable,
+            )
         except MemberExistsError:
             logger.warning("two clients have one id group=%s id=%s", data.group, client.client_id)
         except ReputError as error:

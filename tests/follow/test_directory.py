@@ -1,0 +1,175 @@
+"""A broker's directory as the source of its log, while a broker writes there."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+
+import pytest
+from followers import WAIT, caught_up, ended
+from masterlogs import CONFIG, bytes_of, message
+
+import reput
+from reput.files import brokerjson
+from reput_follow import (
+    BrokerError,
+    DirectorySource,
+    FollowConfig,
+    State,
+    following,
+    open_replica,
+)
+
+
+@contextlib.contextmanager
+def followed(path, master, config, **options):
+    source = DirectorySource(str(master))
+    with (
+        open_replica(path, source, config, **{"plugins": ["consumequeue"], **options}) as store,
+        following(store, source, config) as follower,
+    ):
+        yield store, follower
+
+
+@pytest.fixture
+def master(tmp_path):
+    return tmp_path / "master"
+
+
+@contextlib.contextmanager
+def writing(path, count=0):
+    """A store at ``path``, as a broker has it open, with some messages."""
+    with reput.open(path, plugins=[], config=CONFIG) as store:
+        for number in range(count):
+            store.put(message(number))
+        yield store
+
+
+def test_a_log_that_grows_comes_byte_for_byte(tmp_path, master, quick):
+    with writing(master, 700) as store, followed(tmp_path / "own", master, quick()) as (own, it):
+        caught_up(it)
+        for number in range(700, 1_200):  # over several files
+            store.put(message(number))
+        status = caught_up(it)
+
+        assert len(store.log.file_offsets) > 2
+        assert bytes_of(own) == bytes_of(store)
+        assert status.state is State.FOLLOWING
+        assert status.master == str(master)
+        assert status.lag.size == 0
+        assert sum(each.max_queue_offset for each in own.queues()) == 1_200
+
+
+def test_nothing_is_written_into_the_directory(tmp_path, master, quick):
+    with writing(master, 30):
+        pass
+    before = {each: each.stat().st_mtime_ns for each in master.rglob("*")}
+
+    with followed(tmp_path / "own", master, quick(metadata=True)) as (_, it):
+        caught_up(it)
+
+    assert {each: each.stat().st_mtime_ns for each in master.rglob("*")} == before
+
+
+def test_the_next_start_goes_on(tmp_path, master, quick):
+    with writing(master, 50):
+        pass
+    with followed(tmp_path / "own", master, quick()) as (_, it):
+        caught_up(it)
+    with writing(master) as store:
+        for number in range(50, 90):
+            store.put(message(number))
+        with followed(tmp_path / "own", master, quick()) as (own, it):
+            caught_up(it)
+            assert bytes_of(own) == bytes_of(store)
+
+
+def test_a_record_that_java_is_writing_is_waited_for(tmp_path, master, quick):
+    with writing(master, 20) as store:
+        store.flush()
+        whole = store.log.max_physical_offset
+        file = master / "commitlog" / ("0" * 20)
+        data = store.log.read(0, whole)
+    record = data[: int.from_bytes(data[:4], "big")]
+    next_one = record[:28] + whole.to_bytes(8, "big") + record[36:]
+    (master / "lock").write_bytes(b"lock")  # a program that is not reput has it open
+    with file.open("r+b") as opened:
+        opened.seek(whole)
+        opened.write(next_one[:-30])
+
+    with followed(tmp_path / "own", master, quick()) as (own, it):
+        caught_up(it)
+        assert own.log.max_physical_offset == whole
+        with file.open("r+b") as opened:
+            opened.seek(whole)
+            opened.write(next_one)
+        with it._shared.changed:
+            assert it._shared.changed.wait_for(
+                lambda: own.fed_offset == whole + len(next_one), WAIT
+            )
+
+
+def test_a_log_that_was_cut_and_grew_again_has_diverged(tmp_path, master, quick):
+    with writing(master, 50):
+        pass
+    with followed(tmp_path / "own", master, quick()) as (own, it):
+        caught_up(it)
+        end = own.fed_offset
+        with reput.open(tmp_path / "other", plugins=[], config=CONFIG) as other:
+            for number in range(80):
+                other.put(message(number, seed=3))
+            data = bytes_of(other)
+        with (master / "commitlog" / ("0" * 20)).open("r+b") as opened:
+            opened.write(data)
+        error = ended(it)
+
+    assert error.state is State.DIVERGED
+    assert own.fed_offset == end
+
+
+def test_a_shorter_log_has_lost_messages(tmp_path, master, quick):
+    with writing(master, 50):
+        pass
+    with followed(tmp_path / "own", master, quick()) as (_, it):
+        caught_up(it)
+    with writing(tmp_path / "shorter", 20):
+        pass
+    master.rename(tmp_path / "gone")
+    (tmp_path / "shorter").rename(master)
+
+    with followed(tmp_path / "own", master, quick()) as (_, it):
+        assert ended(it).state is State.MASTER_LOST
+
+
+def test_metadata_is_that_of_the_broker(tmp_path, master, quick):
+    with writing(master, 10):
+        (master / "config").mkdir(exist_ok=True)
+        groups = {"subscriptionGroupTable": {"billing": {"groupName": "billing"}}}
+        (master / "config" / "subscriptionGroup.json").write_text(json.dumps(groups))
+        with followed(tmp_path / "own", master, quick(metadata=True)) as (_, it):
+            with it._shared.changed:
+                assert it._shared.changed.wait_for(lambda: it._shared.metadata_count, WAIT)
+            assert it.status().text == ""
+
+    own = tmp_path / "own" / "config"
+    assert brokerjson.decode((own / "subscriptionGroup.json").read_bytes()) == groups
+    assert not (own / "consumerOffset.json").exists()
+
+
+@pytest.mark.parametrize("make", ["nothing", "no log", "dledger"])
+def test_a_directory_without_a_log_is_refused(tmp_path, master, make):
+    if make != "nothing":
+        (master / ("commitlog" if make == "no log" else "dledger-n0")).mkdir(parents=True)
+
+    with pytest.raises(BrokerError, match=r"commitlog has no file; name the storePathRootDir"):
+        open_replica(tmp_path / "own", DirectorySource(str(master)), FollowConfig())
+
+    assert not (tmp_path / "own").exists()
+
+
+def test_a_store_does_not_follow_itself(master):
+    with writing(master, 5):
+        pass
+
+    with pytest.raises(reput.errors.NotReplicaError):
+        open_replica(master, DirectorySource(str(master)), FollowConfig())
