@@ -128,7 +128,7 @@ def _measured(store: Store, follower: Follower, address: Address | None) -> Iter
 def _served(
     store: Store, addresses: tuple[Address, Address | None] | None
 ) -> Iterator[tuple[str, str]]:
-    """Serve the store; gives the addresses of broker and name server, empty where there is none."""
+    """Serve the store; gives the addresses of broker and name server, empty if not served."""
     if addresses is None:
         yield "", ""
         return

@@ -95,9 +95,9 @@ class DirectoryConnection:
         return data
 
     def _compare(self, offset: int) -> None:
-        """Check that the bytes before ``offset`` are those that were read.
+        """Check that the bytes before ``offset`` did not change since they were read.
 
-        A log that was cut and grew again is read anew, from where it can be compared.
+        After an error the log is opened again, and the store's last bytes are compared with it.
         """
         start = offset - len(self._last)
         now = b""

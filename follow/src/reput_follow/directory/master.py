@@ -38,7 +38,7 @@ class DirectoryMaster:
         self._store: Store | None = None
 
     def facts(self) -> BrokerFacts:
-        """Return what the directory says of its broker, and open it anew.
+        """Open the directory again, and return what it says of its broker.
 
         Raises:
             BrokerError: it has no commit log, or it cannot be read.

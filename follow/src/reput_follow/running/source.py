@@ -58,7 +58,7 @@ class Master(Protocol):
         ...
 
     def document(self, code: int, name: str) -> bytes | None:
-        """Return the JSON of a request, its file ``config/name``; None if there is none yet."""
+        """Return the JSON of a request, its file ``config/name``; None if it does not exist yet."""
         ...
 
     def connect(self, facts: BrokerFacts, config: FollowConfig) -> Connection:
