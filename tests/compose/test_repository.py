@@ -216,6 +216,7 @@ def test_plugins_and_examples_import_only_what_a_stranger_may(directory: Path) -
     # do.
     others = {
         "client": {"reput_consumer"},
+        "follow": {"reput_server"},
         "server": {"reput_consumer"},
         "spark": {"reput_filter"},
     }.get(directory.name, set())
