@@ -15,10 +15,11 @@ mod encode;
 mod flush;
 mod put;
 mod read;
+mod serve;
 mod shared;
 
 /// Raised with every change of a kernel's arguments, answer or meaning; see `reput.engine`.
-const INTERFACE: u32 = 7;
+const INTERFACE: u32 = 8;
 
 // Free-threaded builds are refused by `__init__.py`: kernels rely on the interpreter lock.
 #[pyo3::pymodule(gil_used = true)]
@@ -44,6 +45,7 @@ mod _kernels {
         read::pieces::read_pieces,
         read::sound::sound_messages,
         read::view::MessageView,
+        serve::lane::send_lane,
         shared::border::provoke_panic,
         shared::layout::layout,
     };

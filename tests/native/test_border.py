@@ -38,6 +38,7 @@ CANNOT_PANIC = {
     "Appender.refuse",
     "Appender.set_is_appending",
     "Putter.__traverse__",
+    "SendLane.__traverse__",
     "Rows.__len__",
     "Rows.mapped_size",
     "MessageView.__clear__",

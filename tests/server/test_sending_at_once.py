@@ -1,4 +1,4 @@
-"""Sends that are taken at once: stored and answered as those that go the longer way."""
+"""Sends that are taken from bytes, or at once: as those that go the longer way."""
 
 from __future__ import annotations
 
@@ -12,20 +12,36 @@ from reput_remoting import Command, RequestCode, ResponseCode, encode_frame
 from reput_server.wire.answering import Handlers
 
 SEND = RequestCode.SEND_MESSAGE_V2
+KEY = "UNIQ_KEY\x01u\x02"
+
+
+@pytest.fixture(params=["from bytes", "at once"])
+def way(request):
+    """How ordinary sends are taken."""
+    return request.param
 
 
 @pytest.fixture
-def taken(served, monkeypatch):
-    """The requests that were taken at once."""
+def taken(served, monkeypatch, way):
+    """One for each request that was taken that way, and no longer way."""
     found, take = [], Handlers.take
+    service = served.server.service
+    from_bytes = service._handlers.from_bytes
+
+    def noted_bytes(peer, data):
+        taken = from_bytes(peer, data)
+        found.extend([way] * taken[2])
+        return taken
 
     def noted(handlers, request):
         is_taken = take(handlers, request)
-        if is_taken:
-            found.append(request.command)
+        if is_taken and way == "at once":
+            found.append(way)
         return is_taken
 
     served.peer().ask(SEND, message("orders"), body=b"")  # makes the topic
+    change = noted_bytes if way == "from bytes" else None
+    service._handlers = attrs.evolve(service._handlers, from_bytes=change)
     monkeypatch.setattr(Handlers, "take", noted)
     return found
 
@@ -51,6 +67,7 @@ ORDINARY = [
     {"properties": "TAGS\x01\ud800\x02"},
     {"properties": "DELAY\x010\x02"},
     {"properties": None},
+    {"properties": ""},
     {"flag": -1},
     {"flag": 2**31 - 1},
     {"born_timestamp": -1},
@@ -75,12 +92,12 @@ def test_both_ways_store_and_answer_the_same(served, taken, code):
             served.server.service.answer_through(lambda handler: handler)
         answers[is_at_once] = []
         for options in ORDINARY:
-            header = attrs.evolve(message("orders"), **options)
+            header = attrs.evolve(message("orders", properties=KEY), **options)
             if code is RequestCode.SEND_MESSAGE:
                 header = header.spelled_out()
             answers[is_at_once].append(peer.ask(code, header, body=b"body"))
 
-    assert len(taken) > len(ORDINARY) / 3
+    assert len(taken) >= (8 if code == SEND else 7)
     for options, *pair in zip(ORDINARY, answers[True], answers[False], strict=True):
         first, second = (attrs.evolve(each, fields={}, opaque=0) for each in pair)
         assert first == second, options
@@ -118,7 +135,7 @@ def parts(answer, store):
 
 def test_none_overtakes_one_that_goes_the_longer_way(served, taken):
     peer = served.peer()
-    rows = ["", "UNIQ_KEY\x01a\x02UNIQ_KEY\x01b\x02", "", "DELAY\x010\x02", ""] * 20
+    rows = [KEY, "UNIQ_KEY\x01a\x02UNIQ_KEY\x01b\x02", KEY, "DELAY\x010\x02", ""] * 20
 
     send_all(
         peer,
@@ -143,7 +160,7 @@ def test_settings_that_change_are_seen_by_the_next_send(served, taken):
     codes = []
     for permissions in (6, 4, 6):
         topics.put(TopicSettings(topic="orders", perm=permissions))
-        codes.append(peer.ask(SEND, message("orders"), body=b"x").code)
+        codes.append(peer.ask(SEND, message("orders", properties=KEY), body=b"x").code)
 
     assert codes == [ResponseCode.SUCCESS, ResponseCode.NO_PERMISSION, ResponseCode.SUCCESS]
     assert len(taken) == 2
@@ -157,7 +174,7 @@ def test_permissions_of_the_broker_that_change_are_seen_by_the_next_send(served,
     codes = []
     for permissions in (6, 4, 6):
         context.options.change(context.config, permissions)
-        codes.append(peer.ask(SEND, message("orders"), body=b"x").code)
+        codes.append(peer.ask(SEND, message("orders", properties=KEY), body=b"x").code)
 
     assert codes == [ResponseCode.SUCCESS, ResponseCode.NO_PERMISSION, ResponseCode.SUCCESS]
     assert len(taken) == 2
@@ -165,9 +182,12 @@ def test_permissions_of_the_broker_that_change_are_seen_by_the_next_send(served,
 
 def test_one_way_sends_are_stored_and_not_answered(served, taken):
     peer = served.peer()
-    one_way = Command.request(SEND, message("orders"), body=b"x", one_way=True)
+    one_way = Command.request(SEND, message("orders", properties=KEY), body=b"x", one_way=True)
 
-    send_all(peer, [one_way, one_way, Command.request(SEND, message("orders"), body=b"y")])
+    send_all(
+        peer,
+        [one_way, one_way, Command.request(SEND, message("orders", properties=KEY), body=b"y")],
+    )
     answer = peer.receive()
 
     assert answer.opaque == 1_002
@@ -178,6 +198,7 @@ def test_one_way_sends_are_stored_and_not_answered(served, taken):
     assert worked_on == [0]
 
 
+@pytest.mark.parametrize("way", ["at once"])
 def test_a_store_that_was_slow_is_waited_for_on_a_thread(served, taken):
     peer, sends = served.peer(), served.server.broker.sends
     put_one, threads = sends.put_one, []
@@ -189,7 +210,7 @@ def test_a_store_that_was_slow_is_waited_for_on_a_thread(served, taken):
     times = iter([0.0, 0.0, 0.1])  # the send comes, its round begins, and ends
 
     sends.put_one, sends.clock, sends._slow_until = noted, lambda: next(times, 0.2), 0.0
-    codes = [peer.ask(SEND, message("orders"), body=b"x").code for _ in range(2)]
+    codes = [peer.ask(SEND, message("orders", properties=KEY), body=b"x").code for _ in range(2)]
 
     assert codes == [ResponseCode.SUCCESS] * 2
     assert len(taken) == 2
@@ -197,6 +218,7 @@ def test_a_store_that_was_slow_is_waited_for_on_a_thread(served, taken):
     assert threads[1].startswith("reput-serve-put")
 
 
+@pytest.mark.parametrize("way", ["at once"])
 def test_whatever_the_store_raises_is_answered(served, taken):
     peer, sends = served.peer(), served.server.broker.sends
 
@@ -204,7 +226,7 @@ def test_whatever_the_store_raises_is_answered(served, taken):
         raise RuntimeError("out of order")
 
     sends.put_one = broken
-    answer = peer.ask(SEND, message("orders"), body=b"x")
+    answer = peer.ask(SEND, message("orders", properties=KEY), body=b"x")
 
     assert answer.code == ResponseCode.SYSTEM_ERROR
     assert "out of order" in answer.remark

@@ -131,9 +131,21 @@ impl<'a> PropertyText<'a> {
         let has_pair = pairs.fold(false, |found, pair| found | (pair == (&b'N', &b'N')));
         let is_special = has_pair && text.windows(SPECIAL.len()).any(|part| part == SPECIAL);
         declined_unless(!(self.has_keys_or_tags || is_special))?;
-        self.out.try_reserve(text.len())?;
-        self.out.extend_from_slice(text);
+        self.whole(text)
+    }
+
+    /// A part of a whole property text, of which its owner knows what it holds.
+    #[inline]
+    pub fn whole(&mut self, part: &[u8]) -> Result<(), Decline> {
+        self.out.try_reserve(part.len())?;
+        self.out.extend_from_slice(part);
         Ok(())
+    }
+
+    /// What was written until now.
+    #[inline]
+    pub fn so_far(&self) -> &[u8] {
+        &self.out[self.begin..]
     }
 
     #[inline]

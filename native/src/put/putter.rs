@@ -23,8 +23,8 @@ const SCRATCH_MAX: usize = 64 << 10; // bytes that are kept for the next text
 /// Puts messages of one store in one step; see `PutAtOnce` of Python's module.
 #[pyclass(module = "reput_native", frozen)]
 pub struct Putter {
-    pub(super) end: Arc<SharedEnd>,
-    pub(super) limits: Limits,
+    pub end: Arc<SharedEnd>,
+    pub limits: Limits,
     /// The `Appender`, which shows `end` to the collector.
     pub(super) owner: Py<PyAny>,
     pub(super) log: Py<PyAny>,
@@ -106,7 +106,7 @@ impl Putter {
 
 /// ms since the epoch, as `time.time_ns() // 1_000_000`.
 #[inline]
-fn now() -> Option<i64> {
+pub fn now() -> Option<i64> {
     let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     i64::try_from(since.ok()?.as_millis()).ok()
 }

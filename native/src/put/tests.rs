@@ -46,7 +46,7 @@ fn region(size: usize) -> Arc<Region> {
 }
 
 /// A log that is written to from `base_offset` on, and what is written.
-fn log_at(base_offset: i64, size: usize) -> (LogEnd<()>, Arc<Region>) {
+pub fn log_at(base_offset: i64, size: usize) -> (LogEnd<()>, Arc<Region>) {
     let mut end = LogEnd::new(base_offset, -1);
     end.allow();
     let region = region(size);

@@ -102,7 +102,7 @@ class Server:
                 replicas=self.replicas,
             )
             await self.broker.context.run(self.broker.context.topics.look)
-            handlers = Handlers(self.broker.by_code(), config.access_keys, self.broker.at_once())
+            handlers = self.broker.handlers(config.access_keys)
             await self.service.start(ports.broker, handlers)
             await self._listen_beside(self.service, ports)
             if config.register:

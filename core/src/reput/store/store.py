@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from reput.record.messages.message import Message
     from reput.record.view import MessageView
     from reput.store.access import OpenParts
+    from reput.store.calls.writes import DirectPuts
     from reput.store.ending.closing import Closer
 
 __all__ = ["Store"]
@@ -131,6 +132,15 @@ class Store(ReplicaCalls):
             TypeError: ``messages`` are neither messages nor columns.
         """
         return self._parts.writes.put_many(messages, whole=whole, wait=wait)
+
+    @property
+    def direct_puts(self) -> DirectPuts | None:
+        """Which messages go to the log without a call of a plugin; None if a plugin sees all.
+
+        For servers that put messages without an object for each. Another object once the plugins,
+        or what they must see, have changed.
+        """
+        return self._parts.writes.direct
 
     def flush(self) -> None:
         """Bring everything to disk: log, plugins' files, their progress, the checkpoint.

@@ -34,7 +34,9 @@ from reput_server.broker.options import Options
 from reput_server.broker.pulling.handlers import PullHandlers
 from reput_server.broker.pulling.held import HeldPulls
 from reput_server.broker.sending.atonce import SendsAtOnce
+from reput_server.broker.sending.direct import DirectSends
 from reput_server.broker.sending.handlers import SendHandlers
+from reput_server.broker.sending.opentopics import OpenTopics
 from reput_server.broker.sending.replies import ReplyHandlers
 from reput_server.broker.sending.sendback import SendBackHandlers
 from reput_server.broker.sending.together import SendsTogether
@@ -42,6 +44,7 @@ from reput_server.broker.statistics.pools import WatchedPool
 from reput_server.broker.statistics.table import Statistics
 from reput_server.broker.topics import READ, WRITE, TopicTable
 from reput_server.errors import ServerError
+from reput_server.wire.answering import Handlers
 
 if TYPE_CHECKING:
     import asyncio
@@ -50,7 +53,7 @@ if TYPE_CHECKING:
     from reput_remoting import BrokerData, TopicSettings
     from reput_server.config import Address, ServerConfig
     from reput_server.replicas.service import Replicas
-    from reput_server.wire.answering import AtOnce, Handler
+    from reput_server.wire.answering import Handler
 
 __all__ = ["Broker"]
 
@@ -177,9 +180,15 @@ class Broker:
         )
         return {code: handler for room in rooms for code, handler in room.by_code().items()}
 
-    def at_once(self) -> Mapping[int, AtOnce]:
-        """Return what takes requests without a task of their own, by request code."""
-        return SendsAtOnce(self.context, self.sends).by_code()
+    def handlers(self, access_keys: Mapping[str, str]) -> Handlers:
+        """Return what answers requests, in three ways: from bytes, at once, and by a task."""
+        topics = OpenTopics(self.context)
+        return Handlers(
+            self.by_code(),
+            access_keys,
+            SendsAtOnce(self.context, self.sends, topics).by_code(),
+            DirectSends(self.context, self.sends, topics).take,
+        )
 
     def close(self) -> None:
         """Finish what was begun."""

@@ -21,11 +21,11 @@ from reput_remoting import (
     is_signed_with,
 )
 from reput_server.errors import Refusal
-from reput_server.wire.contract import Connection, Request
+from reput_server.wire.contract import Connection, FromBytes, Request
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["AtOnce", "Handler", "Handlers", "answer_of_error", "code_of_put"]
+__all__ = ["NOTHING", "AtOnce", "Handler", "Handlers", "answer_of_error", "code_of_put"]
 
 
 Handler = Callable[[Request], Awaitable[Command | None]]
@@ -34,6 +34,7 @@ AtOnce = Callable[[Request], bool]
 """Takes a request without waiting for anything, and ends it by `Connection.finish`; False: the
 handler of its code is to take it."""
 
+NOTHING: Final[FromBytes] = (b"", 0, 0)
 _ADVICE: Final = "; meanwhile reput serve PATH --read-only serves what is there"
 _JSON_MAX: Final = 1 << 20
 """Bytes of JSON, all of which is read at once: half a second in the worst case."""
@@ -76,8 +77,16 @@ class Handlers:
     """Secret keys by access key; without any, no signature is asked for."""
     at_once: Mapping[int, AtOnce] = attrs.field(factory=dict)
     """What is asked before the handlers, for some codes."""
+    from_bytes: Callable[[Connection, bytes | bytearray], FromBytes] | None = None
+    """What is asked before that, while requests are bytes still. It knows of no access keys."""
     _reported: WeakSet[Connection] = attrs.field(init=False, factory=WeakSet)
     """Connections of which a refused heartbeat or registration was reported."""
+
+    def take_bytes(self, peer: Connection, data: bytes | bytearray) -> FromBytes:
+        """Take requests with which a connection's bytes begin, and end them."""
+        if self.from_bytes is None or self.access_keys:
+            return NOTHING
+        return self.from_bytes(peer, data)
 
     def take(self, request: Request) -> bool:
         """Take a request of a code in `at_once`; False if it is to go the longer way."""

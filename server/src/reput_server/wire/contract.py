@@ -14,7 +14,10 @@ import attrs
 from reput_remoting import Command
 from reput_server.config import Limits
 
-__all__ = ["Connection", "Host", "Request"]
+__all__ = ["Connection", "FromBytes", "Host", "Request"]
+
+FromBytes = tuple[bytes, int, int]
+"""What was taken from a connection's bytes: answers, size of the requests, and how many of them."""
 
 
 class Connection(Protocol):
@@ -103,6 +106,10 @@ class Host(Protocol):
 
     def begin(self, work: Coroutine[Any, Any, None]) -> None:
         """Have something done, and keep it from being collected meanwhile."""
+        ...
+
+    def take_bytes(self, peer: Any, data: bytes | bytearray) -> FromBytes:
+        """Take requests with which a connection's bytes begin, and end them."""
         ...
 
     def may_take(self, code: int) -> bool:

@@ -44,6 +44,7 @@ class Peer(asyncio.Protocol):
         self._reader = self._new_reader()
         self._request_count = 0  # being worked on, with what they take of the memory
         self._request_bytes = 0
+        self._taken_count = 0  # requests that were taken at once, and have not ended
         self._passed_count = 0  # requests that could not be taken at once, and are worked on
         self._held_size = 0  # what the service counts of this peer's unfinished frame
         self._is_writing_paused = False
@@ -123,12 +124,21 @@ class Peer(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Take bytes of the peer."""
         self.last_moved = self.service.loop.time()
+        if not self._reader.held_size:
+            taken = self._take_bytes(data)
+            if taken == len(data):
+                return
+            data = data[taken:] if taken else data
         self._reader.feed(data)
         self._pump()
 
     def _pump(self) -> None:
         """Begin the requests that were read, until the limit is reached."""
         while self.is_open and not self._is_full:
+            taken = self._take_bytes(self._reader.held)
+            if taken:
+                self._reader.drop(taken)
+                continue  # for a moment that may have made it full
             held = self._reader.held_size
             try:
                 command = self._reader.next_command()
@@ -142,6 +152,16 @@ class Peer(asyncio.Protocol):
             self._begin(command, taken + len(command.fields) * _FIELD_SIZE)
         self._count_held(self._reader.held_size)
         self._pause_or_resume()
+
+    def _take_bytes(self, data: bytes | bytearray) -> int:
+        """Have requests taken with which ``data`` begins; return how many bytes they have."""
+        # None overtakes one that went a longer way.
+        if not data or self._passed_count or self._taken_count or not self.is_open or self._is_full:
+            return 0
+        answers, taken, _ = self.service.take_bytes(self, data)
+        if answers:
+            self._write(answers)
+        return taken
 
     def _count_held(self, size: int) -> None:
         self.service.held_bytes += size - self._held_size
@@ -201,8 +221,11 @@ class Peer(asyncio.Protocol):
         request = Request(command, self, size)
         may_be_taken = self.service.may_take(command.code)
         # None overtakes one that went the longer way.
-        if may_be_taken and not self._passed_count and self.service.take(request):
-            return
+        if may_be_taken and not self._passed_count:
+            self._taken_count += 1  # first: it may have ended when this comes back
+            if self.service.take(request):
+                return
+            self._taken_count -= 1
         self._passed_count += may_be_taken
         self.service.begin(self._work(request, may_be_taken))
 
@@ -229,6 +252,7 @@ class Peer(asyncio.Protocol):
             frames = [each if isinstance(each, bytes) else self._frame_of(each) for each in answers]
             self._write(b"".join(frames))
         self.service.finished(count)
+        self._taken_count -= count
         self._end(count, size)
 
     # ------------------------------------------------------------------ writing

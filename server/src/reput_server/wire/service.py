@@ -13,7 +13,7 @@ import attrs
 
 from reput_server.config import Address, Limits
 from reput_server.wire import descriptors
-from reput_server.wire.answering import Handlers
+from reput_server.wire.answering import NOTHING, Handlers
 from reput_server.wire.encryption import Door, Encryption
 from reput_server.wire.peer import Peer
 from reput_server.wire.ports import bound_to
@@ -21,7 +21,7 @@ from reput_server.wire.ports import bound_to
 if TYPE_CHECKING:
     from reput_remoting import Command
     from reput_server.wire.answering import Handler
-    from reput_server.wire.contract import Request
+    from reput_server.wire.contract import FromBytes, Request
 
 logger = logging.getLogger(__name__)
 
@@ -96,7 +96,7 @@ class Service:
     def answer_through(self, change: Callable[[Handler], Handler]) -> None:
         """Have each request answered by what ``change`` makes of its handler, from now on."""
         by_code = {code: change(each) for code, each in self._handlers.by_code.items()}
-        self._handlers = attrs.evolve(self._handlers, by_code=by_code, at_once={})
+        self._handlers = attrs.evolve(self._handlers, by_code=by_code, at_once={}, from_bytes=None)
 
     def _door(self) -> asyncio.Protocol:
         peer = Peer(self)
@@ -178,6 +178,14 @@ class Service:
         task = self.loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    def take_bytes(self, peer: Peer, data: bytes | bytearray) -> FromBytes:
+        """Take requests with which a connection's bytes begin, and end them."""
+        if self.is_stopping:
+            return NOTHING
+        taken = self._handlers.take_bytes(peer, data)
+        self.request_count += taken[2]
+        return taken
 
     def may_take(self, code: int) -> bool:
         """Whether requests of this code can be taken at once."""

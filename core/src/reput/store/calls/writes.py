@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["PutHook", "Writes"]
+__all__ = ["DirectPuts", "PutHook", "Writes"]
 
 _NOTHING: Final = PutInterest()
 
@@ -44,6 +44,20 @@ class PutHook:
     call: Callable[..., Sequence[Message] | None]
     interest: PutInterest | None = None
     """Which messages it must see; None for all."""
+
+
+@attrs.frozen(eq=False)
+class DirectPuts:
+    """Which messages go to the log without a call of a plugin, and what puts these."""
+
+    put: Callable[[Message], Receipt]
+    """`reput.Store.put`."""
+    put_at_once: PutAtOnce | None
+    """Puts a message in one step; None if the engine takes the steps one by one."""
+    topics: frozenset[str]
+    """Plugins must see messages of these topics before they are stored."""
+    properties: frozenset[str]
+    """Likewise messages with one of these properties."""
 
 
 @attrs.frozen(eq=False)
@@ -106,6 +120,8 @@ class Writes:
         """Replaced as a whole."""
         self._put_at_once: PutAtOnce | None = None
         """Replaced as a whole; None if a hook must see all messages, or if the engine has none."""
+        self.direct: DirectPuts | None = None
+        """See `reput.Store.direct_puts`."""
         self.use()
 
     # ------------------------------------------------------------------ hooks
@@ -120,7 +136,9 @@ class Writes:
             ]
             hooks = self._hooks = _Hooks.of([hook for hook in found if hook.interest != _NOTHING])
             names = _NOTHING.names() if hooks is None else hooks.names
-            self._put_at_once = None if names is None else self._log.put_at_once(*names)
+            put_at_once = None if names is None else self._log.put_at_once(*names)
+            self._put_at_once = put_at_once
+            self.direct = None if names is None else DirectPuts(self.put, put_at_once, *names)
 
     # ------------------------------------------------------------------ putting
 

@@ -25,6 +25,8 @@ class AnswerFrames:
     """
 
     _pattern: str
+    pieces: tuple[bytes, ...]
+    """The header in front of, between and behind the named texts and the number, in that order."""
 
     @classmethod
     def of(cls, code: int, names: Sequence[str], others: Mapping[str, str]) -> AnswerFrames:
@@ -37,10 +39,15 @@ class AnswerFrames:
         """
         marks = {name: f"\0{at}" for at, name in enumerate(names)}
         command = Command(code, {**marks, **others}, opaque=_NUMBER, flag=RESPONSE)
-        pattern = encode_json(command).decode().replace("%", "%%")
+        header = encode_json(command).decode()
+        pattern, rest, pieces = header.replace("%", "%%"), header, []
         for mark in marks.values():
-            pattern = pattern.replace(encode_basestring(mark), "%s")
-        return cls(pattern.replace(str(_NUMBER), "%d"))
+            quoted = encode_basestring(mark)
+            pattern = pattern.replace(quoted, "%s")
+            piece, _, rest = rest.partition(quoted[1:-1])
+            pieces.append(piece)
+        pieces += rest.split(str(_NUMBER))
+        return cls(pattern.replace(str(_NUMBER), "%d"), tuple(map(str.encode, pieces)))
 
     def frame(self, opaque: int, *texts: str) -> bytes:
         """Return the answer to the request ``opaque``, with the texts of the named fields."""

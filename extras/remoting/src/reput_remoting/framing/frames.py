@@ -80,6 +80,15 @@ class FrameReader:
         """Bytes that were fed and are part of no command yet."""
         return len(self._bytes)
 
+    @property
+    def held(self) -> bytearray:
+        """Those bytes, to be read; `drop` removes what others have taken of them."""
+        return self._bytes
+
+    def drop(self, size: int) -> None:
+        """Pass over whole frames at the beginning of what is held."""
+        del self._bytes[:size]
+
     def feed(self, data: bytes | bytearray | memoryview) -> None:
         """Take bytes that came from the peer."""
         self._bytes += data

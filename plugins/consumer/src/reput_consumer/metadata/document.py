@@ -164,6 +164,11 @@ class SettingsTable(ABC, Generic[S]):
         """Return the names of all entries, sorted."""
         return sorted(self._table)
 
+    @property
+    def entries(self) -> Mapping[str, Mapping[str, Any]]:
+        """The table as it is now; another object once anything in it has changed."""
+        return self._table
+
     def get(self, name: str) -> S | None:
         """Return the settings of a name; None for one that the file does not know.
 

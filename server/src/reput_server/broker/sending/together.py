@@ -190,6 +190,30 @@ class SendsTogether:
             # What else has come in this turn of the loop goes along.
             self.loop.call_soon(self._begin_round)
 
+    def may_put_here(self, now: float) -> bool:
+        """Whether sends can be put on the loop, and answered when they are stored.
+
+        Args:
+            now: by `clock`, s.
+        """
+        return (
+            not self.is_flushed
+            and self.replication is None
+            and now >= self._slow_until
+            and len(self._waiting) < self.options.limits.waiting_sends
+        )
+
+    def put_here(self, count: int, began: float) -> None:
+        """Note that so many sends were put on the loop since ``began``, by `clock`, s."""
+        self.put_count += 1
+        ended = self.clock()
+        self._spare_if_slow(began, ended)
+        self.times.put_here(count, began, ended)
+
+    def _spare_if_slow(self, began: float, ended: float) -> None:
+        if ended - began > _SLOW_SECONDS:
+            self._slow_until = ended + _SPARED_SECONDS
+
     @property
     def waiting_count(self) -> int:
         """Sends that wait for a put."""
@@ -218,8 +242,7 @@ class SendsTogether:
             except Exception as error:  # each of them is answered, whatever it is
                 results = [error] * len(taken)
             ended = self.clock()
-            if ended - now > _SLOW_SECONDS:
-                self._slow_until = ended + _SPARED_SECONDS
+            self._spare_if_slow(now, ended)
             self.times.end(ended)
             self._answer(taken, results, self._end_offset)
             if self._waiting:

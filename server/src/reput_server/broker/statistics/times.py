@@ -59,6 +59,12 @@ class Times:
         self.total += sum(found)
         self.longest = max(self.longest, max(found))
 
+    def add_same(self, seconds: float, count: int) -> None:
+        """Count some that took the same time, at least one."""
+        self.counts[bisect_left(BOUNDS, seconds)] += count
+        self.total += seconds * count
+        self.longest = max(self.longest, seconds)
+
     def quantile(self, part: float) -> float:
         """Return the bound, s, below which this part of what was counted is; 0 of nothing."""
         counts = list(self.counts)
@@ -112,6 +118,14 @@ class PutTimes:
         waited = [now - each for each in arrived]
         self.answers.add_all(waited)
         self._minute.add_all(waited)
+
+    def put_here(self, count: int, began: float, now: float) -> None:
+        """Note that so many sends, which came at ``began``, are stored and answered."""
+        self.turn(now)
+        seconds = now - began
+        self.puts.add_same(seconds, 1)
+        self.answers.add_same(seconds, count)
+        self._minute.add_same(seconds, count)
 
     def turn(self, now: float) -> None:
         """Begin another minute if the last one is over."""

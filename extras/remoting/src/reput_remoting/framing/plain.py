@@ -1,0 +1,125 @@
+"""Frames of requests as clients write them: whole, with nothing unusual in their headers.
+
+What is plain is said here exactly, so that a compiled engine can read the same frames, and no
+others. `FrameReader` reads all frames, and says what is wrong with others.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection
+from typing import Any, Final
+
+from reput_remoting.command import Command
+from reput_remoting.errors import FrameError
+from reput_remoting.framing.binaryheader import decode_binary
+from reput_remoting.framing.frames import FRAME_START
+from reput_remoting.peers import Language
+
+__all__ = ["plain_command"]
+
+_KIND_SHIFT: Final = 24
+_HEADER_LENGTH_MAX: Final = (1 << _KIND_SHIFT) - 1
+_LENGTH_SIZE: Final = 4
+_FIELDS_MAX: Final = 32
+_BITS: Final = 31
+_REPLACED: Final = "\ufffd"
+_CODE: Final = re.compile(rb'"code"[ \t\n\r]*:[ \t\n\r]*([0-9]{1,5})(?![0-9A-Za-z_])')
+_BINARY_CODE_SIZE: Final = 2
+_TYPES: Final[dict[str, tuple[type, ...]]] = {
+    "code": (int,),
+    "extFields": (dict,),
+    "flag": (int,),
+    "language": (str,),
+    "opaque": (int,),
+    "remark": (str, type(None)),
+    "serializeTypeCurrentRPC": (str,),
+    "version": (int,),
+}
+
+
+def plain_command(
+    data: bytes | bytearray,
+    begin: int,
+    codes: Collection[int],
+    *,
+    frame_size_max: int,
+    header_size_max: int,
+) -> tuple[Command, int] | None:
+    """Return the request that begins at ``begin``, and where it ends; None if it is not plain.
+
+    A header in JSON is plain if its members are the usual ones, each once and of its own type, if
+    its fields are at most 32 texts, if it is UTF-8 throughout, and without halves of pairs as
+    escapes. A binary header is if its texts are UTF-8, and its fields at most 32.
+
+    Args:
+        data: bytes of a connection.
+        begin: where a frame begins.
+        codes: those of requests that are wanted; others are not plain.
+        frame_size_max: bytes of the longest frame that is read.
+        header_size_max: bytes of the longest header that is read.
+    """
+    if len(data) - begin < FRAME_START.size:
+        return None
+    length, word = FRAME_START.unpack_from(data, begin)
+    kind, header_size = word >> _KIND_SHIFT, word & _HEADER_LENGTH_MAX
+    header_at = begin + FRAME_START.size
+    body_at, end = header_at + header_size, begin + _LENGTH_SIZE + length
+    if length < 0 or end - begin > frame_size_max or header_size > header_size_max or kind > 1:
+        return None
+    if not body_at <= end <= len(data):
+        return None
+    header, body = bytes(data[header_at:body_at]), bytes(data[body_at:end])
+    command = (_binary if kind else _json)(header, body, codes)
+    return None if command is None else (command, end)
+
+
+def _binary(header: bytes, body: bytes, codes: Collection[int]) -> Command | None:
+    if int.from_bytes(header[:_BINARY_CODE_SIZE], "big", signed=True) not in codes:
+        return None
+    try:
+        command = decode_binary(header, body)
+    except FrameError:
+        return None
+    fields = command.fields
+    texts = (command.remark or "", *fields, *fields.values())
+    if len(fields) > _FIELDS_MAX or any(_REPLACED in text for text in texts):
+        return None
+    return command
+
+
+def _json(header: bytes, body: bytes, codes: Collection[int]) -> Command | None:
+    code = _CODE.search(header)  # most requests of other codes are left without more ado
+    if code is None or int(code[1]) not in codes:
+        return None
+    try:
+        text = header.decode()
+        members = _decode(text)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(members, dict) or "code" not in members or "\\ud" in text or "\\uD" in text:
+        return None
+    for name, value in members.items():
+        if type(value) not in _TYPES.get(name, ()):
+            return None
+    numbers = members["code"], members.get("opaque", 0), members.get("flag", 0)
+    fields = members.get("extFields", {})
+    if (
+        any(number >> _BITS not in (0, -1) for number in (*numbers, members.get("version", 0)))
+        or numbers[0] not in codes
+        or len(fields) > _FIELDS_MAX
+        or not all(type(value) is str for value in fields.values())
+    ):
+        return None
+    return Command(numbers[0], fields, body, numbers[1], numbers[2], None, Language.OTHER)
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a name that stands there twice")
+    return found
+
+
+_decode: Final = json.JSONDecoder(object_pairs_hook=_once).decode

@@ -1,0 +1,15 @@
+//! Sends of producers are taken from the bytes of their connections, stored and answered, in one
+//! call. `frame`, `header`, `json`, `binary`, `send`, `unusual`, `answer` and `room` know no Python;
+//! `lane` shows them to Python.
+
+mod answer;
+mod binary;
+mod frame;
+mod header;
+mod json;
+pub mod lane;
+mod room;
+mod send;
+#[cfg(test)]
+mod tests;
+mod unusual;

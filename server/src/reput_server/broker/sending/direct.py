@@ -1,0 +1,98 @@
+"""`DirectSends`: has sends taken straight from connections' bytes, while nothing speaks against it.
+
+`SendsAtOnce` takes what is left, and does so for all where the store is slow or waits for its disk.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from reput_remoting import FRAME_SIZE_MAX, AnswerFrames, ResponseCode
+from reput_server.broker.sending.lane import BODY_MAX, LaneSizes, send_lane
+from reput_server.broker.sending.ordinary import UNUSUAL
+from reput_server.broker.sending.properties import TRACED, MessageProperties
+from reput_server.wire.answering import NOTHING
+
+if TYPE_CHECKING:
+    from reput_server.broker.context import BrokerContext
+    from reput_server.broker.sending.lane import Lane
+    from reput_server.broker.sending.opentopics import OpenTopics
+    from reput_server.broker.sending.together import SendsTogether
+    from reput_server.wire.contract import Connection, FromBytes
+
+__all__ = ["DirectSends", "answer_frames", "lane_facts"]
+
+_UNUSUAL: Final = (*(part.encode() for part in UNUSUAL), b"INNER_", b"\0")
+"""Of what is stored, `reput` acts on the last two."""
+
+
+def answer_frames() -> AnswerFrames:
+    """Return what makes the answers to sends that are stored."""
+    names = ("msgId", "queueId", "queueOffset", "transactionId")
+    return AnswerFrames.of(ResponseCode.SUCCESS, names, TRACED)
+
+
+@attrs.define(eq=False)
+class DirectSends:
+    """Takes sends on the event loop, for all connections of a broker."""
+
+    context: BrokerContext
+    sends: SendsTogether
+    topics: OpenTopics
+    _lane: Lane | None = attrs.field(init=False, default=None)
+    _made_of: tuple[Any, ...] = attrs.field(init=False, default=())
+    """What the lane knows, each of which is another object once it has changed."""
+
+    def take(self, peer: Connection, data: bytes | bytearray) -> FromBytes:
+        """Take the ordinary sends with which bytes of a connection begin."""
+        sends = self.sends
+        now = sends.clock()
+        lane = self._current() if sends.may_put_here(now) else None
+        if lane is None:
+            return NOTHING
+        answers, end, count, unknown = lane.take(data, 0, peer.address)
+        while unknown is not None and (queue_count := self._queue_count(unknown)):
+            lane.allow(unknown, queue_count)
+            more, end, more_count, unknown = lane.take(data, end, peer.address)
+            answers, count = answers + more, count + more_count
+        if count:
+            sends.put_here(count, now)
+        return answers, end, count
+
+    def _queue_count(self, topic: str) -> int:
+        # Plugins see messages of some topics before they are stored.
+        return 0 if topic in self._made_of[0].topics else self.topics.queue_count(topic)
+
+    def _current(self) -> Lane | None:
+        context, made_of = self.context, self._made_of
+        puts, topics, options = context.store.direct_puts, context.plugin.topics, context.options
+        if not (
+            made_of
+            and made_of[0] is puts
+            and made_of[1] is topics.entries
+            and made_of[2] is options.config
+            and made_of[3] is context.packed_host
+            and made_of[4] == options.permissions
+        ):
+            host = context.packed_host
+            self._made_of = puts, topics.entries, options.config, host, options.permissions
+            self._lane = None if puts is None else self._made(puts)
+        return self._lane
+
+    def _made(self, puts: Any) -> Lane:
+        context, config = self.context, self.context.config
+        body_max = min(BODY_MAX, context.store.config.max_message_size)
+        sizes = LaneSizes(FRAME_SIZE_MAX, config.limits.header_bytes, body_max)
+        return send_lane(puts, *lane_facts(puts, config.cluster, context.packed_host), sizes)
+
+
+def lane_facts(
+    puts: Any, cluster: str, packed_host: bytes
+) -> tuple[bytes, list[bytes], list[bytes], bytes]:
+    """Return what `send_lane` is told of a broker: what it adds, minds and answers."""
+    added = MessageProperties(cluster, str).added.encode()
+    names = [name.encode() + b"\x01" for name in sorted(puts.properties)]
+    pieces = list(answer_frames().pieces)
+    return added, [*_UNUSUAL, *names], pieces, packed_host.hex().upper().encode()

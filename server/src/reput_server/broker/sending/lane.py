@@ -1,0 +1,193 @@
+"""`SendLane`: stores the ordinary sends at the beginning of a connection's bytes, and answers them.
+
+This is the whole way of such a send: from the bytes of a connection to the log, and to the bytes of
+the answers. Nothing waits for anything, and whatever is not ordinary stays where it is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import socket
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+
+from reput import Message
+from reput.engine import kernel
+from reput_remoting import plain_command
+from reput_server.broker.sending.ordinary import CODES, ordinary_send
+from reput_server.broker.sending.properties import SIZE_MAX
+
+if TYPE_CHECKING:
+    from reput_remoting import Command
+    from reput_server.broker.sending.ordinary import Ordinary
+
+__all__ = ["BODY_MAX", "Lane", "LaneSizes", "SendLane", "Taken", "send_lane"]
+
+BODY_MAX: Final = 64 << 10
+"""Bytes of a body that is copied while nobody else does anything."""
+_PLAIN_KEY: Final = re.compile(r"[ !#-\[\]-~]*")
+"""Keys that are the same in JSON."""
+_HOSTS_V6: Final = 0x30
+"""Bits of system flags that say how long the addresses in a record are."""
+_ONE_WAY: Final = 2
+
+
+class LaneSizes(NamedTuple):
+    """How large what is taken may be, bytes."""
+
+    frame_max: int
+    header_max: int
+    body_max: int
+
+
+Taken = tuple[bytes, int, int, str | None]
+"""Answers; where what was not taken begins; how many sends were taken; and the topic of the send
+that comes next, if only that topic is not known."""
+
+
+class Lane(Protocol):
+    """Takes sends of all connections of one broker. Used on the event loop."""
+
+    def allow(self, topic: str, queue_count: int) -> None:
+        """Take sends to a topic from now on: to queues below ``queue_count``."""
+        ...
+
+    def take(self, data: bytes | bytearray, begin: int, address: tuple[str, int], /) -> Taken:
+        """Store the ordinary sends with which ``data`` goes on at ``begin``, and answer them.
+
+        Args:
+            data: bytes of a connection.
+            begin: where a frame begins.
+            address: of the peer. Nothing is taken of one that has no IPv4 address.
+        """
+        ...
+
+
+class SendLane:
+    """A `Lane`, with the steps one by one: the specification of the compiled one."""
+
+    def __init__(
+        self,
+        puts: Any,
+        added: bytes,
+        unusual: Sequence[bytes],
+        pieces: Sequence[bytes],
+        message_host: bytes,
+        sizes: LaneSizes,
+    ) -> None:
+        """See `send_lane`."""
+        self._puts = puts
+        self._added = added
+        self._unusual = unusual
+        self._pieces = pieces
+        self._message_host = message_host
+        self._sizes = sizes
+        self._queue_counts: dict[str, int] = {}
+
+    def allow(self, topic: str, queue_count: int) -> None:
+        """See `Lane.allow`."""
+        self._queue_counts[topic] = queue_count
+
+    def take(self, data: bytes | bytearray, begin: int, address: tuple[str, int], /) -> Taken:
+        """See `Lane.take`."""
+        answers: list[bytes] = []
+        count, unknown, end = 0, None, begin
+        sizes = {"frame_size_max": self._sizes.frame_max, "header_size_max": self._sizes.header_max}
+        while _is_ipv4(address[0]):
+            found = plain_command(data, end, CODES, **sizes)
+            if found is None:
+                break
+            command, following = found
+            send = self._ordinary(command)
+            if send is None:
+                break
+            queue_count = self._queue_counts.get(send.topic)
+            if queue_count is None:
+                unknown = send.topic
+                break
+            answer = self._stored(command, send, address) if send.queue_id < queue_count else None
+            if answer is None:
+                break
+            if not command.flag:
+                answers.append(answer)
+            count, end = count + 1, following
+        return b"".join(answers), end, count, unknown
+
+    def _ordinary(self, command: Command) -> Ordinary | None:
+        if command.flag & ~_ONE_WAY or len(command.body) > self._sizes.body_max:
+            return None
+        send = ordinary_send(command.code, command.fields)
+        if send is None or send.sys_flag & _HOSTS_V6 or not send.properties:
+            return None
+        text = send.properties.encode()
+        is_usual = (
+            "UNIQ_KEY\x01" in send.properties
+            and _PLAIN_KEY.fullmatch(send.key)
+            and len(text) + len(self._added) <= SIZE_MAX
+            and not any(part in text for part in self._unusual)
+        )
+        return send if is_usual else None
+
+    def _stored(self, command: Command, send: Ordinary, address: tuple[str, int]) -> bytes | None:
+        """Store a send, and return its answer; None if it is not stored."""
+        message = Message(
+            send.topic,
+            command.body,
+            send.queue_id,
+            None,
+            None,
+            send.properties.encode() + self._added,
+            send.flag,
+            send.sys_flag,
+            send.born_timestamp,
+            address,
+            send.reconsume_times,
+        )
+        receipt = None
+        with contextlib.suppress(Exception):  # the longer way tries again, and says what is wrong
+            receipt = self._puts.put(message)
+        if receipt is None:
+            return None
+        host, (first, second, third, fourth, fifth, last) = self._message_host, self._pieces
+        texts = (
+            b"%s%s%016X" % (first, host, receipt.physical_offset),
+            b"%s%d" % (second, send.queue_id),
+            b"%s%d" % (third, receipt.queue_offset),
+            b"%s%s" % (fourth, send.key.encode()),
+            b"%s%d%s" % (fifth, command.opaque, last),
+        )
+        header = b"".join(texts)
+        return b"".join(
+            ((len(header) + 4).to_bytes(4, "big"), len(header).to_bytes(4, "big"), header)
+        )
+
+
+@kernel
+def send_lane(
+    puts: Any,
+    added: bytes,
+    unusual: Sequence[bytes],
+    pieces: Sequence[bytes],
+    message_host: bytes,
+    sizes: LaneSizes,
+) -> Lane:
+    """Return what takes sends, without any topic.
+
+    Args:
+        puts: `reput.Store.direct_puts`.
+        added: what each message's properties get, encoded.
+        unusual: a send with one of these in its property text is not ordinary.
+        pieces: `AnswerFrames.pieces` of an answer with message id, queue id, queue offset and key.
+        message_host: how message ids begin.
+        sizes: how large what is taken may be.
+    """
+    return SendLane(puts, added, unusual, pieces, message_host, sizes)
+
+
+def _is_ipv4(host: str) -> bool:
+    try:
+        socket.inet_pton(socket.AF_INET, host)
+    except OSError:
+        return False
+    return True
