@@ -86,7 +86,7 @@ class FrameReader:
         return self._bytes
 
     def drop(self, size: int) -> None:
-        """Pass over whole frames at the beginning of what is held."""
+        """Remove whole frames at the beginning of the held bytes."""
         del self._bytes[:size]
 
     def feed(self, data: bytes | bytearray | memoryview) -> None:

@@ -1,7 +1,7 @@
 """Frames of requests as clients write them: whole, with nothing unusual in their headers.
 
-What is plain is said here exactly, so that a compiled engine can read the same frames, and no
-others. `FrameReader` reads all frames, and says what is wrong with others.
+The rules are exact, so that a compiled engine can read the same frames, and no others.
+`FrameReader` reads all frames, and its errors name the faults of others.
 """
 
 from __future__ import annotations

@@ -91,7 +91,7 @@ class DirectSends:
 def lane_facts(
     puts: Any, cluster: str, packed_host: bytes
 ) -> tuple[bytes, list[bytes], list[bytes], bytes]:
-    """Return what `send_lane` is told of a broker: what it adds, minds and answers."""
+    """Return the facts of a broker that `send_lane` needs: what it adds, leaves and answers."""
     added = MessageProperties(cluster, str).added.encode()
     names = [name.encode() + b"\x01" for name in sorted(puts.properties)]
     pieces = list(answer_frames().pieces)
