@@ -99,11 +99,6 @@ class FilePool:
         finally:
             self._unpin(file)
 
-    def size(self, file: str | Handle) -> int:
-        """Call `Disk.size` on a pooled file."""
-        with self.descriptor(file) as descriptor:
-            return self._disk.size(descriptor)
-
     def forget(self, file: str | Handle) -> None:
         """Close the file's descriptor after its last use; mark a `Handle` as replaced.
 

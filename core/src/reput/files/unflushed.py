@@ -60,10 +60,6 @@ class Unflushed(Generic[Item]):
         """Whether a flush has failed, so that the files' bytes are unknown until a reopening."""
         return self._failure is not None
 
-    def fail(self, error: BaseException) -> None:
-        """Have every later flush fail, because of ``error``."""
-        self._failure = self._failure or error
-
     def require_no_failure(self) -> None:
         """Check that no flush has failed.
 
@@ -98,7 +94,7 @@ class Unflushed(Generic[Item]):
                 self._flush_each(directories, self._directories, self._disk.flush_directory)
                 then()
             except OSError as error:
-                self.fail(error)
+                self._failure = error
                 raise
 
     def _flush_each(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import logging
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -114,8 +115,9 @@ def build_config(config_type: type, section: str, options: Mapping[str, Any]) ->
     except ConfigError:
         raise  # by a class that compares several options, and names one of them
     except (ValueError, TypeError) as error:
-        reason = _reason(error)
-        option = _option_of(config_type, kept, reason)
+        reason = str(error.args[0]) if error.args else str(error)
+        named = (word for word in re.findall(r"\w+", reason) if word in kept)
+        option = next(named, ", ".join(kept) or "(section)")
         raise ConfigError(section, option, reason.removeprefix(f"{option}: ")) from error
 
 
@@ -123,24 +125,3 @@ def without_removed(config_type: type, options: Mapping[str, Any]) -> dict[str, 
     """Return ``options`` without the options that ``config_type`` has removed."""
     removed = getattr(config_type, "removed_options", ())
     return {option: value for option, value in options.items() if option not in removed}
-
-
-def _option_of(config_type: type, options: Mapping[str, Any], reason: str) -> str:
-    """Return the option that alone is refused for the same ``reason``; all names if none is."""
-    if _refusal(config_type, {}) != reason:  # an option that is missing
-        for option, value in options.items():
-            if _refusal(config_type, {option: value}) == reason:
-                return option
-    return ", ".join(options) or "(section)"
-
-
-def _refusal(config_type: type, options: Mapping[str, Any]) -> str | None:
-    try:
-        config_type(**options)
-    except (ValueError, TypeError) as error:
-        return _reason(error)
-    return None
-
-
-def _reason(error: Exception) -> str:
-    return str(error.args[0]) if error.args else str(error)

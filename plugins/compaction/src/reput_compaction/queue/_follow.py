@@ -80,7 +80,8 @@ class Follower:
     def _look(self, files: Files, pair: Pair, limit: int, is_last: bool) -> bool:
         """Look into a pair, and return whether it holds anything."""
         for handle, size in zip(pair.handles[:2], files.sizes, strict=True):
-            found = files.pool.size(handle)
+            with files.pool.descriptor(handle) as descriptor:
+                found = self.context.disk.size(descriptor)
             if found == 0 and is_last:
                 return False  # the file is being made
             # A shorter last file is being cut: its missing bytes count as zero.
