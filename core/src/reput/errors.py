@@ -348,7 +348,7 @@ class PutError(ReputError):
 
 @attrs.define(eq=False, slots=False)
 class MessageIllegalError(PutError, ValueError):
-    """A field of a message is not what the format or RocketMQ's rules allow."""
+    """A field of a message breaks the format or a rule of RocketMQ."""
 
     status = PutStatus.MESSAGE_ILLEGAL
 

@@ -32,7 +32,7 @@ class PutStatus(enum.IntEnum):
 
 
 class ReadStatus(enum.IntEnum):
-    """Result of reading a queue; the `reput.ReadResult` says where the next read begins."""
+    """Result of reading a queue."""
 
     FOUND = 0
     NO_MATCHED_MESSAGE = 1

@@ -60,14 +60,14 @@ def backup_of(path: str) -> str:
 
 
 def read(
-    disk: Disk, path: str, tell: Callable[[str], None] = lambda text: None
+    disk: Disk, path: str, report: Callable[[str], None] = lambda text: None
 ) -> dict[str, Any] | None:
     """Return the JSON object in the file, or in its backup; None if neither holds one.
 
     Args:
         disk: the store's.
         path: the file.
-        tell: called with a text for each of the two files that exists and holds no object.
+        report: called with a text for each of the two files that exists and does not hold one.
     """
     for candidate in (path, backup_of(path)):
         try:
@@ -75,11 +75,11 @@ def read(
         except FileNotFoundError:
             continue
         except (OSError, ValueError) as error:
-            tell(f"{candidate}: ignored, because it is damaged: {error}")
+            report(f"{candidate}: ignored, because it is damaged: {error}")
             continue
         if isinstance(found, dict):
             return found
-        tell(f"{candidate}: ignored, because it does not hold a JSON object")
+        report(f"{candidate}: ignored, because it does not hold a JSON object")
     return None
 
 

@@ -31,7 +31,7 @@ def object_of(text: bytes | str) -> dict[str, Any]:
     """Return the JSON object in ``text``.
 
     Raises:
-        ValueError: the text is another JSON value, or not valid JSON; says where.
+        ValueError: the text is another JSON value, or not valid JSON, with the position.
     """
     try:
         found = json.loads(text, parse_constant=_refuse)

@@ -66,7 +66,7 @@ class MappedFile:
             found = disk.size(descriptor)
             if found != size:
                 raise CorruptFileError(path, found, f"the file should have {size} bytes")
-            # Also what is used, as a copied file may be sparse.
+            # Also used bytes, as a copied file may be sparse.
             reserved = min(used + _further(used), size)
             disk.allocate(descriptor, reserved)
             mapped = disk.map(descriptor, size)
@@ -448,7 +448,7 @@ def _sized_files(disk: Disk, directory: str) -> list[tuple[int, int]]:
             entry.stat()
         except FileNotFoundError:
             if entry.is_symlink():
-                reason = "a link that leads to nothing; put back what it led to, or remove it"
+                reason = "a link whose target does not exist; put the target back, or remove it"
                 raise CorruptFileError(entry.path, 0, reason) from None
             continue  # another process removed it between the listing and now
         logger.warning("ignored, because it is not a regular file file=%s", entry.path)

@@ -60,6 +60,10 @@ class Unflushed(Generic[Item]):
         """Whether a flush has failed, so that the files' bytes are unknown until a reopening."""
         return self._failure is not None
 
+    def fail(self, error: BaseException) -> None:
+        """Have every later flush fail, because of ``error``."""
+        self._failure = self._failure or error
+
     def require_no_failure(self) -> None:
         """Check that no flush has failed.
 
@@ -69,7 +73,7 @@ class Unflushed(Generic[Item]):
         """
         error = self._failure
         if error is not None:
-            reason = f"a flush failed before, what the files hold is not known: {error}"
+            reason = f"a flush failed before, so the content of the files is not known: {error}"
             raise OSError(getattr(error, "errno", None) or errno.EIO, reason)
 
     def flush(self, then: Callable[[], object] = lambda: None) -> None:
@@ -94,7 +98,7 @@ class Unflushed(Generic[Item]):
                 self._flush_each(directories, self._directories, self._disk.flush_directory)
                 then()
             except OSError as error:
-                self._failure = error
+                self.fail(error)
                 raise
 
     def _flush_each(

@@ -151,7 +151,7 @@ def _batch_of(messages: Sequence[MessageView]) -> DispatchBatch:
     batch = Decoder(check_offset=False).decode(window, 0).batch
     if len(batch) < len(messages):
         message = messages[len(batch)]
-        message.places()  # raises, and says what is wrong
+        message.places()  # raises, with the reason
         raise CorruptFileError("commitlog", message.physical_offset, "no whole record")
     batch.stand_at(np.array([message.physical_offset for message in messages], np.int64))
     return batch

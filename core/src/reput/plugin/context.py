@@ -59,7 +59,7 @@ class StoreContext:
     """Next queue offsets of queues whose messages the log has lost. A plugin that keeps queue
     offsets records them here before it cuts or removes a queue's files."""
     store: StoreAccess = attrs.field(factory=lambda: cast(StoreAccess, NoStore()), repr=False)
-    """Reads queues and puts messages; `StoreAccess` says when it may be used."""
+    """Reads queues and puts messages; see `StoreAccess` for the hooks that may use it."""
     note_loss: Callable[[Loss], None] = attrs.field(default=lambda loss: None, repr=False)
     """Notes messages that the plugin's files have and the log has lost, once, in the store's
     ledger. Call it before the files are cut. A read-only store keeps it in memory only."""

@@ -39,7 +39,7 @@ class InstalledPlugin:
 
     name: str
     value: str
-    """Module and class, as the entry point says."""
+    """Module and class, as in the entry point."""
     entry_point: metadata.EntryPoint = attrs.field(repr=False)
     is_default: bool = False
     """Whether a new store that names no plugins uses this one."""

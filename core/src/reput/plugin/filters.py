@@ -50,7 +50,7 @@ class MessageFilter(Protocol):
     """Selects messages; the three methods must agree, and always give the same answer."""
 
     def matches(self, message: MessageView) -> bool:
-        """Whether the filter selects ``message``. Never raises: if it cannot tell, False."""
+        """Whether the filter selects ``message``; False if it cannot decide. Never raises."""
         ...
 
     def matches_batch(self, batch: DispatchBatch) -> npt.NDArray[np.bool_]:

@@ -172,7 +172,7 @@ def reput_flush() -> Mapping[str, int] | None:
 
 @hookspec
 def reput_work(now: int) -> int | None:
-    """Do what is due by the clock: deliver, check back, compact.
+    """Do work that is due by the clock: deliver, check back, compact.
 
     Called on the plugin's thread in writable stores: soon after opening, then at the time that it
     returned, and whenever the plugin calls `StoreContext.wake`. Dispatches and reads may run
@@ -196,7 +196,7 @@ def reput_filter(expression: str, kind: str | None, topic: str | None) -> Messag
     """Compile a filter for reads; return None for a kind that the plugin does not know.
 
     The first answer other than None counts. May be called from any thread; raise a `ValueError`
-    that says what is wrong with the expression.
+    that names the fault of the expression.
 
     Args:
         expression: as the caller gave it.
@@ -277,7 +277,7 @@ def reput_queues() -> Sequence[QueueInfo] | None:
 
 @hookspec
 def reput_trim(min_physical_offset: int) -> None:
-    """Forget what was derived from bytes below ``min_physical_offset``: old log files are removed.
+    """Forget entries derived from bytes below ``min_physical_offset``: log files are removed.
 
     Args:
         min_physical_offset: where the log begins now.

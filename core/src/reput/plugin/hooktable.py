@@ -126,7 +126,7 @@ class _Manager(pluggy.PluginManager):
         """Return each hook that a plugin has, with arguments taken and offered, and the function.
 
         Raises:
-            PluginError: what `PluginHooks.of` and `hooks_of` say.
+            PluginError: as for `PluginHooks.of` and `hooks_of`.
         """
         kind, found = type(plugin), []
         for hook in dir(kind):

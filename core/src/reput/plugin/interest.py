@@ -115,7 +115,7 @@ def concerns_any(
 
 
 def united(interests: Iterable[PutInterest | None]) -> PutInterest | None:
-    """Return what is of interest to any of several plugins; None (everything) if one is None."""
+    """Return the interest of any of several plugins; None (everything) if one is None."""
     properties: frozenset[str] = frozenset()
     topics: frozenset[str] = frozenset()
     for each in interests:

@@ -34,7 +34,7 @@ class CorruptionKind(enum.Enum):
     BAD_MAGIC = "neither a record nor a blank begins here"
     BAD_SIZE = "the record's size is impossible"
     LENGTH_MISMATCH = "the record's size is not the sum of its parts"
-    PHYSICAL_OFFSET = "the record says that it stands elsewhere"
+    PHYSICAL_OFFSET = "the record states another physical offset"
     BODY_CRC = "the body does not match its checksum"
     RECORD_CRC = "the record does not match its whole-record checksum"
     TORN = "the record was not written to its end"
@@ -73,8 +73,8 @@ class DispatchBatch:
     window: npt.NDArray[np.uint8]
     """``(w,)``, the bytes in which the records lie."""
     base_offset: int
-    """Physical offset of ``window[0]``; 0 if the records were moved together from several places,
-    so that only `physical_offset` says where each of them is in the log."""
+    """Physical offset of ``window[0]``; 0 if the records were moved together from several places
+    (see `physical_offset`)."""
     start: npt.NDArray[np.int64]
     """``(n,)``, position of each record in the window."""
     size: npt.NDArray[np.int64]

@@ -7,7 +7,7 @@ How record borders are found. Every position with a record's magic number is a c
 contains the magic, each candidate's size leads to the next one, which one comparison of two columns
 proves. Otherwise, and for large or few records, the decoder walks from one record to the next.
 
-Source: RocketMQ ``CommitLog#checkMessageAndReturnSize``. Different on purpose: a record must say
+Source: RocketMQ ``CommitLog#checkMessageAndReturnSize``. Different on purpose: a record must state
 its own physical offset (switch ``check_offset``), as RocketMQ accepts stale records that line up.
 """
 
@@ -169,7 +169,7 @@ _FINDINGS = {
         CorruptionKind.LENGTH_MISMATCH,
         "lengths inside it contradict its size",
     ),
-    _PHYSICAL_OFFSET: (CorruptionKind.PHYSICAL_OFFSET, "it says {}"),
+    _PHYSICAL_OFFSET: (CorruptionKind.PHYSICAL_OFFSET, "it states {}"),
     _BODY_CRC: (CorruptionKind.BODY_CRC, "checksum and body differ"),
     _RECORD_CRC: (CorruptionKind.RECORD_CRC, "checksum property and bytes differ"),
     _NO_RECORD_CRC: (

@@ -45,8 +45,8 @@ def unpack_body(body: bytes, sys_flag: int, limit: int = UNPACKED_SIZE_MAX) -> b
         ``body`` itself if it is not compressed.
 
     Raises:
-        CodecNotFoundError: a library is missing; the text says which extra brings it.
-        UnpackError: the body is not what the flag says, or is larger than ``limit``.
+        CodecNotFoundError: a library is missing; the text names the extra that installs it.
+        UnpackError: the body contradicts the flag, or is larger than ``limit``.
     """
     name = compression_name(sys_flag)
     if name is None:

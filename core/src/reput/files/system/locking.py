@@ -50,7 +50,7 @@ def lock_owner(descriptor: int) -> int | None:
 
     Returns:
         The process, 0 if it is in a container of its own, `OPEN_FILE` for an open file; None if the
-        lock is free or the system cannot tell.
+        lock is free or the system does not know.
     """
     for command in dict.fromkeys((_GET_LOCK, fcntl.F_GETLK)):
         try:

@@ -245,7 +245,7 @@ ANYWHERE: Final = _Anywhere(os.sep, True)
 
 
 def link_at(directory: Descriptor | None, name: str, path: str) -> UnsafePathError:
-    """Return the error that says that ``path``, which `StoreRoot.reach` has found, is a link."""
+    """Return the error for ``path``, which `StoreRoot.reach` has found, and which is a link."""
     found = "is a symbolic link"
     with contextlib.suppress(OSError):
         found += f" to {os.readlink(name, dir_fd=directory)}"

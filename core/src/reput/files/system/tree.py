@@ -129,7 +129,7 @@ class Tree:
         """Close the descriptors of directories; a later operation opens the root again."""
         self._root.release()
 
-    # ------------------------------------------------------------------ what is there
+    # ------------------------------------------------------------------ reading
 
     def exists(self, path: str) -> bool:
         """Whether a file, directory or link of that name exists.
@@ -339,7 +339,7 @@ class _StoreEntry:
 
 
 def is_absence(error: OSError | ValueError) -> bool:
-    """Whether ``error`` says that a name does not exist."""
+    """Whether the cause of ``error`` is a name that does not exist."""
     if isinstance(error, OSError):
         return error.errno in _ABSENT and not isinstance(error, UnsafePathError)
     return True  # a name with a byte 0
