@@ -5,6 +5,7 @@ from importlib import metadata
 
 import pytest
 
+from reput.plugin import discovery
 from reput_cli.kit.exitcodes import ExitCode
 
 SKIP = {"on_error": "skip", "retry_count": 0}
@@ -51,6 +52,7 @@ def test_the_letters_of_a_plugin_that_is_not_installed_any_more_can_be_read(
     run, skipped_store, monkeypatch
 ) -> None:
     monkeypatch.setattr("importlib.metadata.entry_points", metadata.EntryPoints)
+    monkeypatch.setattr(discovery, "_known", (None, ()))
 
     assert len(run("dead-letters", skipped_store, "broken", "--json").json["dead_letters"]) == 1
 

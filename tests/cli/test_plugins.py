@@ -10,6 +10,7 @@ import pytest
 
 import reput
 from reput.engine import ENGINE
+from reput.plugin import discovery
 from reput_cli.kit.exitcodes import ExitCode
 from reput_cli.plugins.docs import hooks_of, options_of, summary_of
 
@@ -54,6 +55,7 @@ class ShelfPlugin(reput.Plugin):
 def offered(monkeypatch):
     found: list[metadata.EntryPoint] = []
     monkeypatch.setattr(metadata, "entry_points", lambda: metadata.EntryPoints(found))
+    monkeypatch.setattr(discovery, "_state_of_path", object)  # another one each time
     return found
 
 

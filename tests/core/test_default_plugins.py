@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import shutil
 import sys
 
 import pytest
@@ -211,7 +212,7 @@ def test_a_policy_that_is_given_up_loses_its_options(offer, tmp_path):
 def test_a_policy_with_recorded_options_that_is_not_installed_stops_a_writer_only(offer, tmp_path):
     offer("zz_policy", "PolicyPlugin")
     recorded_alone(tmp_path / "store")
-    (tmp_path / "installed" / "zz_policy-1.5.dist-info" / "entry_points.txt").unlink()
+    shutil.rmtree(tmp_path / "installed" / "zz_policy-1.5.dist-info")
 
     with pytest.raises(PluginNotFoundError, match="zz_policy"):
         reput.open(tmp_path / "store")

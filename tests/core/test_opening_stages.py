@@ -10,6 +10,7 @@ from importlib import metadata
 import pytest
 
 import reput
+from reput.plugin import discovery
 from reput.store.opening import changes, stages, starting
 from reput.store.opening import open as opening
 from reput.store.opening.undoing import Undoing
@@ -118,7 +119,7 @@ def test_before_the_log_is_repaired_a_failed_opening_leaves_no_sign_of_a_crash(
     assert snapshot(tmp_path) == before
 
 
-def test_what_is_installed_is_looked_for_once(tmp_path, monkeypatch):
+def test_what_is_installed_is_looked_for_once_while_the_path_stays_the_same(tmp_path, monkeypatch):
     real, asked = metadata.entry_points, []
 
     def counting(**arguments):
@@ -126,12 +127,16 @@ def test_what_is_installed_is_looked_for_once(tmp_path, monkeypatch):
         return real(**arguments)
 
     monkeypatch.setattr(metadata, "entry_points", counting)
+    monkeypatch.setattr(discovery, "_known", (None, ()))
     with reput.open(tmp_path, plugins=[], config=SMALL, disk=QuickDisk()):
         fresh = len(asked)
     with reput.open(tmp_path, disk=QuickDisk()):
         again = len(asked) - fresh
+    monkeypatch.syspath_prepend(tmp_path)
+    with reput.open(tmp_path, disk=QuickDisk()):
+        on_another_path = len(asked) - fresh - again
 
-    assert (fresh, again) == (1, 1)
+    assert (fresh, again, on_another_path) == (1, 0, 1)
 
 
 # --------------------------------------------------------------------------- Undoing

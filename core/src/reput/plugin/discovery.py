@@ -6,7 +6,9 @@ are imported; a new store that names none uses the plugins of the group ``reput.
 
 from __future__ import annotations
 
+import os
 import re
+import sys
 from collections.abc import Iterable, Mapping
 from importlib import metadata
 from typing import Any
@@ -76,8 +78,33 @@ class InstalledPlugin:
         return found
 
 
+_known: tuple[object, tuple[InstalledPlugin, ...]] = (None, ())
+"""The plugins that were found last, after the state of the path at that time."""
+
+
 def installed() -> list[InstalledPlugin]:
-    """Return all installed plugins by name; of two with one name, the first on the path."""
+    """Return all installed plugins by name; of two with one name, the first on the path.
+
+    The files of all distributions are read again only if a directory of the path has changed, as
+    that takes longer than opening a store.
+    """
+    global _known
+    state = _state_of_path()
+    if _known[0] != state:
+        _known = state, _look()
+    return list(_known[1])
+
+
+def _state_of_path() -> object:
+    path = [each or os.curdir for each in sys.path]
+    try:
+        times = [os.stat(each).st_mtime_ns for each in path if os.path.exists(each)]
+    except OSError:  # removed just now
+        return object()
+    return path, times, sys.meta_path.copy()
+
+
+def _look() -> tuple[InstalledPlugin, ...]:
     offered = metadata.entry_points()
     # A distribution may make only its own plugins defaults.
     defaults = {(default.name, default.dist) for default in offered.select(group=DEFAULTS_GROUP)}
@@ -85,7 +112,7 @@ def installed() -> list[InstalledPlugin]:
     for each in offered.select(group=ENTRY_POINT_GROUP):
         is_default = (each.name, each.dist) in defaults
         found.setdefault(each.name, InstalledPlugin(each.name, each.value, each, is_default))
-    return [found[name] for name in sorted(found)]
+    return tuple(found[name] for name in sorted(found))
 
 
 def is_own(name: str) -> bool:

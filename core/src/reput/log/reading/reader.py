@@ -300,7 +300,7 @@ class LogReader:
 
     def read_ahead(self) -> PrefetchingReader:
         """Return a reader of decoded windows that prefetches one window, for one thread."""
-        return PrefetchingReader((self.window_reader(), self.window_reader()), self._window_size)
+        return PrefetchingReader(self.window_reader, self._window_size)
 
     def path_of(self, physical_offset: int) -> tuple[str, int]:
         """Return file and file position of a physical offset, for error texts."""

@@ -11,7 +11,7 @@ import numpy as np
 from reput.record.decode import RECORD_SIZE_MAX, Decoder, DecodeResult, End
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from reput.files.mapped import MappedFileQueue
     from reput.record.batch import DispatchBatch
@@ -66,8 +66,10 @@ class PrefetchingReader:
     too.
     """
 
-    def __init__(self, readers: tuple[BatchReader, BatchReader], window_size: int) -> None:
-        self._readers = readers
+    def __init__(self, make: Callable[[], BatchReader], window_size: int) -> None:
+        self._make = make
+        self._readers = [make()]
+        """One, and a second one from the first window on that is prefetched."""
         self._window_size = window_size
         self._turn = 0
         self._ahead: tuple[int, int, Future[DecodeResult]] | None = None
@@ -91,6 +93,8 @@ class PrefetchingReader:
         if result.end == End.WINDOW and end - next_start >= self._window_size:
             if self._executor is None:
                 self._executor = ThreadPoolExecutor(1, "reput-read")
+            if len(self._readers) == 1:
+                self._readers.append(self._make())
             reader = self._readers[self._turn ^ 1]
             wanted = () if before is None else before.asked()
             try:
