@@ -132,24 +132,19 @@ class StoreLock:
         RocketMQ's lock belongs to its process, and the system knows which. reput's belongs to an
         open file; if the system has no such locks, the text in the file names the process.
         """
-        with _held_lock:
-            if self.disk.identity(self.root) in _held_here:
-                return Writer.REPUT  # without opening the file, as in `_ask`
-            try:
-                descriptor = self.disk.open(self.path)
-            except FileNotFoundError:
+
+        def writer_of(descriptor: int) -> Writer:
+            owner = self.disk.lock_owner(descriptor)
+            if owner is None:
                 return Writer.NONE
-            except OSError:
-                return Writer.OTHER  # not known
-            try:
-                owner = self.disk.lock_owner(descriptor)
-                if owner is None:
-                    return Writer.NONE
-                if owner == OPEN_FILE or (owner > 0 and self._named(descriptor) == owner):
-                    return Writer.REPUT
-                return Writer.OTHER
-            finally:
-                self.disk.close(descriptor)
+            said = self._said(descriptor)
+            is_named = owner > 0 and said is not None and int(said[1]) == owner
+            return Writer.REPUT if owner == OPEN_FILE or is_named else Writer.OTHER
+
+        try:
+            return self._ask(writer_of, lambda held: Writer.REPUT, Writer.NONE)
+        except OSError:
+            return Writer.OTHER  # not known
 
     def holder(self) -> int | None:
         """Return the process that holds the lock; None if there is none, or it is not known."""
@@ -172,9 +167,10 @@ class StoreLock:
             held = _held_here.get(self.disk.identity(self.root))
             if held is not None:
                 return here(held)
-            if not self.disk.exists(self.path):
+            try:
+                descriptor = self.disk.open(self.path)
+            except (FileNotFoundError, NotADirectoryError):
                 return missing
-            descriptor = self.disk.open(self.path)
             try:
                 return ask(descriptor)
             finally:
@@ -205,12 +201,8 @@ class StoreLock:
             return pid, ""  # the text is an older holder's
         return int(said[1]), said[3].decode(errors="replace")
 
-    def _named(self, descriptor: int) -> int | None:
-        """Return the process that the file names, if there is such a process."""
-        said = self._said(descriptor)
-        return None if said is None else int(said[1])
-
     def _said(self, descriptor: int) -> re.Match[bytes] | None:
+        """Return what the file says of its holder, if there is such a process."""
         said = _PATTERN.match(self.disk.read(descriptor, _TEXT_SIZE + _REASON_SIZE, 0))
         return said if said is not None and _began(int(said[1])) == int(said[2]) else None
 
