@@ -4,6 +4,7 @@ Nothing is done where there is no cargo.
 
 Also looks at the crates that Cargo.lock names: their licences, where they come from, that each is
 there once, and that none needs a newer Rust than ours; so does cargo-deny where it is installed.
+The oldest Rust that we state checks everything where rustup has it.
 """
 
 from __future__ import annotations
@@ -45,9 +46,23 @@ def main() -> int:
         codes.append(subprocess.run(deny, check=False).returncode)
     command = ("cargo", "metadata", "--locked", "--format-version", "1", *MANIFEST)
     found = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    complaints = list(about_crates(json.loads(found)["packages"]))
+    packages = json.loads(found)["packages"]
+    oldest = toolchain_of(next(each["rust_version"] for each in packages if not each["source"]))
+    if oldest is not None:
+        check = ("cargo", f"+{oldest}", "check", "--all-targets", "--locked", "--quiet", *MANIFEST)
+        codes.append(subprocess.run(check, check=False, env=environment).returncode)
+    complaints = list(about_crates(packages))
     sys.stderr.writelines(f"native: {complaint}\n" for complaint in complaints)
     return max([*codes, len(complaints) > 0])
+
+
+def toolchain_of(wanted: str) -> str | None:
+    """The installed toolchain of a version of Rust like 1.88; None where there is none."""
+    if shutil.which("rustup") is None:
+        return None
+    command = ("rustup", "toolchain", "list")
+    found = subprocess.run(command, check=False, capture_output=True, text=True).stdout.split()
+    return next((name for name in found if re.match(rf"{re.escape(wanted)}[.-]", name)), None)
 
 
 def about_crates(packages: list[dict[str, Any]]) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -53,3 +54,13 @@ def test_a_crate_that_fits_is_not(lint, licence):
     packages = [OURS, crate(license=licence), crate(name="b", rust_version=None)]
 
     assert list(lint.about_crates(packages)) == []
+
+
+def test_the_oldest_rust_is_found_among_those_installed(lint, monkeypatch):
+    listed = "stable-x86_64 (active)\n1.88.0-x86_64\n1.8.1-x86_64\nnightly-x86_64\n"
+    monkeypatch.setattr(lint.shutil, "which", lambda name: name)
+    monkeypatch.setattr(lint.subprocess, "run", lambda *_, **__: SimpleNamespace(stdout=listed))
+
+    found = [lint.toolchain_of(version) for version in ("1.88", "1.8", "1.88.0", "1.9")]
+
+    assert found == ["1.88.0-x86_64", "1.8.1-x86_64", "1.88.0-x86_64", None]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import threading
 
 import numpy as np
 import pytest
@@ -85,6 +86,33 @@ def test_texts_that_change_after_the_checks_are_stored_as_they_were(tmp_path, en
         found = stored_after(tmp_path / "store", columns, change)
 
     assert [view.keys for view in found] == [("one",), ("two",), ("three",)]
+
+
+@ENGINES
+@BUFFERS
+def test_bodies_that_a_thread_writes_to_are_stored_with_their_checksums(tmp_path, engine, buffer):
+    data, is_done = bytearray(b"x" * 30_000), threading.Event()
+    ends = np.arange(0, len(data) + 1, 1_000, dtype=np.int32)
+
+    def write():
+        memory = np.frombuffer(data, np.uint8)
+        while not is_done.is_set():
+            memory[:] = ord("y")
+            memory[:] = ord("x")
+
+    writer = threading.Thread(target=write)
+    with engine(), reput.open(tmp_path, plugins=[], threads=False) as store:
+        writer.start()
+        try:
+            columns = reput.Columns(topic="T", body=(ends, buffer(data)))
+            receipts = [each for _ in range(20) for each in store.put_many(columns)]
+        finally:
+            is_done.set()
+            writer.join()
+        views = [store.log.read_message(each.physical_offset) for each in receipts]
+
+    assert len(views) == 20 * (len(ends) - 1)
+    assert all(view.body_crc == crc32(view.body) & 0x7FFFFFFF for view in views)
 
 
 @ENGINES
