@@ -9,6 +9,7 @@ import click
 
 from reput_cli.commands.pluginscheck import check
 from reput_cli.commands.pluginsnew import new
+from reput_cli.commands.pluginsquery import query
 from reput_cli.root import _COMMANDS
 from reput_cli.root import reput as program
 
@@ -19,7 +20,7 @@ EVERYWHERE = {"--json": "all but `completion`", "--debug": "all", "--follow-link
 def own_commands():
     context = click.Context(program)
     found = {name: program.get_command(context, name).load() for name in _COMMANDS}
-    return found | {"plugins new": new, "plugins check": check}
+    return found | {"plugins new": new, "plugins check": check, "plugins query": query}
 
 
 def every_command():

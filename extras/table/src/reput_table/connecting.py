@@ -23,7 +23,7 @@ from reput_table.schema import Schema, checksum
 if TYPE_CHECKING:
     from reput.files import Disk
 
-__all__ = ["FILE_NAME", "connect", "connect_in_memory", "reading", "run_query"]
+__all__ = ["FILE_NAME", "Selected", "connect", "connect_in_memory", "reading", "run_query"]
 
 FILE_NAME: Final = "table.sqlite"
 _JOURNAL: Final = "-journal"
@@ -156,6 +156,19 @@ def _mark(status: Any) -> tuple[int, int, int]:
 # --------------------------------------------------------------------------- queries
 
 
+class Selected:
+    """The rows of a query, read one after another."""
+
+    def __init__(self, cursor: sqlite3.Cursor) -> None:
+        self._cursor = cursor
+        self.columns = tuple(each[0] for each in cursor.description or ())
+        """Names of the columns, as SQLite gives them."""
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        return iter(self._cursor)
+
+
+@contextmanager
 def run_query(
     connection: sqlite3.Connection,
     view: str,
@@ -163,8 +176,8 @@ def run_query(
     query: str,
     parameters: Sequence[Any],
     seconds: float,
-) -> list[tuple[Any, ...]]:
-    """Return all rows of a query that changes nothing.
+) -> Iterator[Selected]:
+    """Run a query that changes nothing; its rows are read in the block.
 
     Raises:
         QueryError: SQLite refuses the query, it would change something, or it takes too long.
@@ -173,7 +186,8 @@ def run_query(
     connection.set_authorizer(_allow_reading)
     connection.set_progress_handler(lambda: time.monotonic() > stop, _STEPS)
     try:
-        return connection.execute(query, parameters).fetchall()
+        with closing(connection.execute(query, parameters)) as cursor:
+            yield Selected(cursor)
     except (sqlite3.OperationalError, sqlite3.ProgrammingError, sqlite3.InterfaceError) as error:
         reason = str(error)
         if reason == "interrupted":

@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import reput
 from reput.errors import CorruptFileError, PluginError, ReputError
 from reput_table.checking import Layout, check_table
-from reput_table.connecting import FILE_NAME, connect_in_memory, reading, run_query
+from reput_table.connecting import (
+    FILE_NAME,
+    Selected,
+    connect_in_memory,
+    reading,
+    run_query,
+)
 from reput_table.pending import Parting, Pending
 from reput_table.schema import Schema
 from reput_table.tablefile import TableFile
@@ -93,15 +99,40 @@ class TablePlugin(reput.Plugin):
                 long.
             CorruptFileError: the file is damaged; opening the store for writing makes it again.
         """
+        with self.select(sql, parameters, timeout=timeout) as found:
+            return list(found)
+
+    @contextmanager
+    def select(
+        self, sql: str, parameters: Sequence[Any] = (), *, timeout: float = 30.0
+    ) -> Iterator[Selected]:
+        """Run a ``SELECT`` as `query` does; its rows are read one by one, in a ``with`` block.
+
+        A flush of the plugin, also in another process, waits until the block ends. The timeout
+        counts until then.
+
+        Raises:
+            QueryError: as for `query`.
+            CorruptFileError: as for `query`.
+        """
         context = self._opened()
         columns = tuple(self.schema.types)
         if not context.writable:
-            with self._read() as connection:
-                return run_query(connection, context.plugin, columns, sql, parameters, timeout)
+            with (
+                self._read() as connection,
+                run_query(
+                    connection, context.plugin, columns, sql, parameters, timeout
+                ) as selected,
+            ):
+                yield selected
+            return
         with self._using:
             self._drain()
-            found = self._made()
-            return run_query(found.connection, context.plugin, columns, sql, parameters, timeout)
+            connection = self._made().connection
+            with run_query(
+                connection, context.plugin, columns, sql, parameters, timeout
+            ) as selected:
+                yield selected
 
     def contract_state(self) -> list[tuple[Any, ...]]:
         """Return all rows, sorted: what `reput plugins check` compares."""

@@ -42,11 +42,12 @@ Examples:
   reput plugins STORE --remove index
   reput plugins new words
   reput plugins check words
+  reput plugins query STORE counter "SELECT * FROM counter"
 """
 
 
 class PluginsCommand(click.Command):
-    """The list of plugins, and two commands for authors: ``new`` and ``check``."""
+    """The list of plugins, and the commands ``new``, ``check`` and ``query``."""
 
     def make_context(
         self,
@@ -56,20 +57,21 @@ class PluginsCommand(click.Command):
         **extra: Any,
     ) -> click.Context:
         """Read the command line of the list, or of the command that its first word names."""
-        if args and args[0] in _OF_AUTHORS:
-            command = _command_of_authors(args[0])
+        if args and args[0] in _BELOW:
+            command = _command_below(args[0])
             return command.make_context(f"{info_name} {args[0]}", args[1:], parent, **extra)
         return super().make_context(info_name, args, parent, **extra)
 
 
-_OF_AUTHORS = ("new", "check")
+_BELOW = ("new", "check", "query")
 
 
-def _command_of_authors(name: str) -> click.Command:
+def _command_below(name: str) -> click.Command:
     from reput_cli.commands.pluginscheck import check
     from reput_cli.commands.pluginsnew import new
+    from reput_cli.commands.pluginsquery import query
 
-    return {"new": new, "check": check}[name]
+    return {"new": new, "check": check, "query": query}[name]
 
 
 @click.command(
@@ -100,9 +102,10 @@ def plugins(path: str | None, plan: bool, removed: str | None, yes: bool, as_jso
     options and its progress are removed. Its files stay, and the output shows how to delete
     them. If you add it later, it derives everything from the log again.
 
-    For authors: `reput plugins new NAME` creates the folder of a new plugin, and `reput plugins
-    check NAME` checks an installed plugin; see their --help. A store in a directory named new
-    or check is ./new or ./check.
+    `reput plugins query PATH PLUGIN SQL` asks a plugin that keeps a table. For authors:
+    `reput plugins new NAME` creates the folder of a new plugin, and `reput plugins check NAME`
+    checks an installed plugin; see their --help. A store in a directory named new, check or
+    query is ./new, ./check or ./query.
     """
     from reput_cli.kit.enginefacts import engine_document, engine_line
 

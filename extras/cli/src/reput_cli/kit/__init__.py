@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from reput_cli.kit.quantities import read_size as read_size
     from reput_cli.kit.rebuilt import print_built as print_built
     from reput_cli.kit.rebuilt import print_rebuilt as print_rebuilt
+    from reput_cli.kit.rows import print_rows as print_rows
+    from reput_cli.kit.rows import rows_options as rows_options
     from reput_cli.kit.storeplugins import check_store as check_store
     from reput_cli.kit.storeplugins import check_used as check_used
     from reput_cli.kit.storeplugins import used_plugins as used_plugins
@@ -81,10 +83,12 @@ _HOMES = {
     "print_heading": "output",
     "print_json": "output",
     "print_rebuilt": "rebuilt",
+    "print_rows": "rows",
     "print_table": "output",
     "read_duration": "quantities",
     "read_size": "quantities",
     "read_set_options": "options",
+    "rows_options": "rows",
     "show_log_lines": "loglines",
     "styled": "output",
     "used_plugins": "storeplugins",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from reput_cli.kit import CheckedPath, jobs_option, json_option, with_debug
+from reput_export.commands.times import moment
 
 if TYPE_CHECKING:
     from reput_export.exporting.order import Exported
@@ -33,23 +34,6 @@ def _names(
     if not names:
         raise click.BadParameter("it is empty; leave it out, or give a value", context, parameter)
     return names
-
-
-def _moment(context: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
-    """Return ms since the epoch of a time, or of a time ago."""
-    if value is None:
-        return None
-    from reput.files import system_clock
-    from reput_cli.kit import parse_start
-
-    try:
-        start = parse_start(value, system_clock())
-    except ValueError:
-        start = None
-    if start is None or start.kind != "time":
-        text = f"{value!r} is no time: -90s, -1h, -2d, 2026-01-31T12:00:00Z, or @ and ms"
-        raise click.BadParameter(text, context, parameter)
-    return start.value
 
 
 @click.command(short_help="Write messages as Parquet, JSON lines or CSV.")
@@ -78,9 +62,9 @@ def _moment(context: click.Context, parameter: click.Parameter, value: str | Non
     help="Only this queue; repeatable.",
 )
 @click.option(
-    "--since", metavar="TIME", callback=_moment, help="Only messages stored then or later."
+    "--since", metavar="TIME", callback=moment, help="Only messages stored then or later."
 )
-@click.option("--until", metavar="TIME", callback=_moment, help="Only messages stored before then.")
+@click.option("--until", metavar="TIME", callback=moment, help="Only messages stored before then.")
 @click.option(
     "-w", "--where", metavar="SQL", help="Only messages whose properties meet this condition."
 )
@@ -147,7 +131,7 @@ def export(
     from reput_cli.kit import ProgressBar, print_json
 
     _check_target(target)
-    from reput_export.commands.failing import failures
+    from reput_export.commands.failing import end_with_damage, failures
     from reput_export.exporting.job import export as run
     from reput_offline import LocalEngine
 
@@ -182,7 +166,7 @@ def export(
         print_json({"target": target, **attrs.asdict(done), "seconds": seconds})
     else:
         _tell(target, done, seconds, incremental=incremental)
-    _end_with_damage(done.damage_count)
+    end_with_damage(done.damage_count)
 
 
 def _check_target(target: str) -> None:
@@ -210,14 +194,3 @@ def _tell(target: str, done: Exported, seconds: float, *, incremental: bool) -> 
         f"{format_count(done.file_count, 'file')}, {format_size(done.written_size)} of "
         f"{format_size(done.size)}; {format_rate(done.message_count, seconds)}"
     )
-
-
-def _end_with_damage(damage_count: int) -> None:
-    from reput_cli.kit import ExitCode, format_count, warn
-
-    if damage_count:
-        warn(
-            f"{format_count(damage_count, 'damaged place')} left out; "
-            "`reput verify` lists what is damaged"
-        )
-        raise click.exceptions.Exit(ExitCode.DAMAGED)

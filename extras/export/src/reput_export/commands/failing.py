@@ -6,10 +6,12 @@ import contextlib
 from collections.abc import Iterator
 from typing import Final
 
-from reput_cli.kit import ExitCode, Failure
+import click
+
+from reput_cli.kit import ExitCode, Failure, format_count, warn
 from reput_export.errors import CodedError
 
-__all__ = ["failures"]
+__all__ = ["end_with_damage", "failures"]
 
 _CODES: Final = {
     "DAMAGED": ExitCode.DAMAGED,
@@ -32,3 +34,13 @@ def failures() -> Iterator[None]:
     except CodedError as error:
         code = _CODES.get(error.code, ExitCode.UNAVAILABLE)
         raise Failure(error.reason, code) from error
+
+
+def end_with_damage(damage_count: int) -> None:
+    """End with the exit code of damage, if places were left out."""
+    if damage_count:
+        warn(
+            f"{format_count(damage_count, 'damaged place')} left out; "
+            "`reput verify` lists what is damaged"
+        )
+        raise click.exceptions.Exit(ExitCode.DAMAGED)

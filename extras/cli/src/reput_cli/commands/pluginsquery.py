@@ -1,0 +1,96 @@
+"""``reput plugins query``: asks a plugin that keeps a SQL table."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import tempfile
+from collections.abc import Iterator, Sequence
+from typing import IO, TYPE_CHECKING, Any
+
+import click
+
+from reput_cli.kit.completing import complete_plugin
+from reput_cli.kit.exitcodes import ExitCode
+from reput_cli.kit.failures import Failure
+from reput_cli.kit.opening import open_to_read
+from reput_cli.kit.options import not_empty, path_argument, with_debug
+from reput_cli.kit.rows import print_rows, rows_options
+from reput_cli.kit.storeplugins import check_store, check_used
+from reput_cli.kit.values import json_of
+
+if TYPE_CHECKING:
+    from reput import Store
+
+__all__ = ["query"]
+
+_EXAMPLES = """\b
+Examples:
+  reput plugins query STORE counter "SELECT topic, sum(messages) FROM counter GROUP BY topic"
+  reput plugins query STORE counter "SELECT * FROM counter" --format csv > counts.csv
+"""
+_IN_MEMORY = 4 << 20  # bytes of rows; more go to a temporary file
+
+
+@click.command(short_help="Ask a plugin that keeps a table.", epilog=_EXAMPLES)
+@path_argument
+@click.argument("plugin", shell_complete=complete_plugin)
+@click.argument("sql", callback=not_empty)
+@click.option(
+    "--timeout",
+    metavar="SECONDS",
+    type=click.FloatRange(min=0),
+    default=30.0,
+    show_default=True,
+    help="How long the query may take.",
+)
+@rows_options
+@with_debug
+def query(path: str, plugin: str, sql: str, timeout: float, form: str) -> None:
+    r"""Answer SQL, a SELECT, over the table that PLUGIN keeps in the store at PATH.
+
+    The SQL is SQLite's, and the table has the plugin's name. Another process may write the store
+    meanwhile: the answer is of its last flush.
+    """
+    root = check_store(path)
+    check_used(root, plugin)
+    with open_to_read(path) as store, _rows_file() as file:
+        names = _answer(_table(store, plugin), sql, timeout, file)
+        # The plugin's next flush waits for the query, and not for the printing.
+        print_rows(names, _rows(file), form)
+
+
+def _table(store: Store, plugin: str) -> Any:
+    """Return the plugin, which has a table.
+
+    Raises:
+        Failure: it has none, or could not be opened.
+    """
+    found = store.plugin(plugin)
+    if not hasattr(found, "select"):
+        text = f"the plugin {plugin!r} keeps no table; those built on reput-table do"
+        raise Failure(text, ExitCode.NOT_FOUND)
+    return found
+
+
+def _answer(table: Any, sql: str, timeout: float, file: IO[str]) -> tuple[str, ...]:
+    """Write the rows into a file; return the names of their columns."""
+    try:
+        with table.select(sql, timeout=timeout) as found:
+            names: tuple[str, ...] = found.columns
+            for row in found:
+                file.write(json.dumps(list(map(json_of, row))) + "\n")
+    except ValueError as error:  # reput_table's QueryError is one
+        raise Failure(str(error), ExitCode.USAGE) from error
+    return names
+
+
+@contextlib.contextmanager
+def _rows_file() -> Iterator[IO[str]]:
+    with tempfile.SpooledTemporaryFile(_IN_MEMORY, "w+", encoding="utf-8") as file:
+        yield file
+
+
+def _rows(file: IO[str]) -> Iterator[Sequence[Any]]:
+    file.seek(0)
+    return map(json.loads, file)

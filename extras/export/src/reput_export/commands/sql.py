@@ -1,0 +1,170 @@
+"""``reput sql``: the messages of stores as a table, for queries in SQL."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import tempfile
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import click
+
+from reput_cli.kit import (
+    CheckedPath,
+    ExitCode,
+    Failure,
+    print_rows,
+    read_size,
+    rows_options,
+    with_debug,
+)
+from reput_export.commands.failing import end_with_damage
+from reput_export.commands.times import moment
+
+if TYPE_CHECKING:
+    from reput_export.querying.database import Database
+    from reput_export.querying.source import Selected
+
+__all__ = ["sql"]
+
+_MEMORY_MIN = 64 << 20
+_EXAMPLES = """\\b
+Examples:
+  reput sql STORE "SELECT topic, count(*) FROM messages GROUP BY topic"
+  reput sql STORE -t orders "SELECT body->>'$.id' FROM messages WHERE tags = 'paid'"
+  reput sql STORE "SELECT properties['region'], count(*) FROM messages GROUP BY ALL" --format csv
+  reput sql STORE "DESCRIBE messages"
+  reput sql STORE
+"""
+
+
+@click.command(short_help="Ask the messages of a store in SQL.", epilog=_EXAMPLES)
+@click.argument("path", metavar="PATH", type=CheckedPath(readable=False))
+@click.argument("query", required=False)
+@click.option(
+    "-t", "--topic", "topics", multiple=True, metavar="NAME", help="Only this topic; repeatable."
+)
+@click.option(
+    "--since", metavar="TIME", callback=moment, help="Only messages stored then or later."
+)
+@click.option("--until", metavar="TIME", callback=moment, help="Only messages stored before then.")
+@click.option(
+    "--corrupt",
+    type=click.Choice(["fail", "skip"]),
+    default="fail",
+    show_default=True,
+    help="What to do at damage; with skip, exit code 1 says that something was left out.",
+)
+@click.option(
+    "--memory",
+    "memory_size",
+    metavar="SIZE",
+    default="1GiB",
+    show_default=True,
+    callback=read_size,
+    help="Memory for sorting and grouping; what needs more uses a temporary directory.",
+)
+@rows_options
+@with_debug
+def sql(
+    path: str,
+    query: str | None,
+    topics: tuple[str, ...],
+    since: int | None,
+    until: int | None,
+    corrupt: str,
+    memory_size: int,
+    form: str,
+) -> None:
+    r"""Answer a QUERY over the table messages: every message of the store at PATH.
+
+    The SQL is DuckDB's. `DESCRIBE messages` lists the columns; a body is text, properties are a
+    map, and times are UTC. The log is read once for each query, as far as it reaches then, and
+    only the columns that the query uses. -t, --since and --until keep it from reading the rest of
+    the log.
+
+    Without QUERY, queries come from standard input, separated by semicolons; on a terminal the
+    command asks for them. Another process may write the store meanwhile.
+    """
+    from reput_export.querying.source import Selected
+
+    if memory_size < _MEMORY_MIN:
+        raise click.BadParameter("64MiB or more expected", param_hint="--memory")
+    _check_place(path)
+    selected = Selected(
+        path=path,
+        topics=topics or None,
+        since=since,
+        until=until,
+        skips_damage=corrupt == "skip",
+    )
+    with _database(selected, memory_size) as database:
+        if query is None and sys.stdin.isatty():
+            from reput_export.commands.sqlprompt import prompt
+
+            prompt(lambda text: _print_answers(database, text, form))
+            return
+        text = sys.stdin.read() if query is None else query
+        damage_count = _print_answers(database, text, form)
+    end_with_damage(damage_count)
+
+
+def _check_place(path: str) -> None:
+    """Check that a log is there, before DuckDB is imported.
+
+    Raises:
+        StoreNotFoundError: no log is there.
+        OSError: it is not known, for lack of permission or because the disk fails.
+    """
+    from reput.errors import StoreNotFoundError
+    from reput_arrow.logs.finding import find_logs
+
+    try:
+        find_logs([path])
+    except StoreNotFoundError as error:
+        cause = error.__cause__
+        if isinstance(cause, OSError) and not isinstance(
+            cause, FileNotFoundError | NotADirectoryError
+        ):
+            raise cause from None
+        raise
+
+
+@contextlib.contextmanager
+def _database(selected: Selected, memory_size: int) -> Iterator[Database]:
+    from reput_export.querying.database import Database
+
+    with tempfile.TemporaryDirectory(prefix="reput-sql-") as directory:
+        try:
+            database = Database(selected, memory_size, directory)
+        except ModuleNotFoundError as error:
+            from reput.installing import install_extra
+
+            text = f"reput sql needs {error.name}: {install_extra('export', 'sql')}"
+            raise Failure(text, ExitCode.UNAVAILABLE) from error
+        with contextlib.closing(database):
+            yield database
+
+
+def _print_answers(database: Database, text: str, form: str) -> int:
+    """Print the answers to all queries in ``text``; return how much damage they left out.
+
+    Raises:
+        Failure: a query is refused, or cannot be answered.
+    """
+    from reput_export.querying.errors import QueryError
+
+    damage_count = 0
+    try:
+        queries = database.statements(text)
+        if not queries:
+            raise click.UsageError("no query: give QUERY, or queries on standard input")
+        for query in queries:
+            answer = database.ask(query)
+            print_rows(answer.names, answer.rows, form)
+            damage_count += answer.source.damage_count
+    except QueryError as error:
+        code = ExitCode.USAGE if error.is_refused else ExitCode.UNAVAILABLE
+        raise Failure(f"SQL: {error}", code) from error
+    return damage_count

@@ -1,0 +1,244 @@
+"""`reput sql`: queries over the messages of a store, and how each of them ends."""
+
+from __future__ import annotations
+
+import json
+
+import click
+import pytest
+from commands import commands
+from exportedstores import make_store
+
+import reput
+from reput_export.commands import sqlprompt
+from reput_export.querying.database import Database
+from reput_export.querying.errors import QueryError
+from reput_export.querying.source import Selected
+
+pytest.importorskip("duckdb")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    return make_store(tmp_path_factory.mktemp("sql") / "store")
+
+
+@pytest.fixture
+def run():
+    with commands() as run:
+        yield lambda path, *arguments, stdin=None: run("sql", path, *arguments, stdin=stdin)
+
+
+@pytest.fixture
+def database(made, tmp_path):
+    opened = Database(Selected(path=str(made)), 256 << 20, str(tmp_path))
+    yield opened
+    opened.close()
+
+
+def test_messages_are_counted_by_topic(made, run):
+    outcome = run(made, "SELECT topic, count(*) AS n FROM messages GROUP BY topic ORDER BY topic")
+
+    assert outcome.code == 0, outcome
+    assert [line.split() for line in outcome.out.splitlines()] == [
+        ["topic", "n"],
+        ["%RETRY%group", "400"],
+        ["orders", "400"],
+        ["plain|name", "400"],
+    ]
+
+
+def test_values_of_every_kind_are_json(made, run):
+    query = (
+        "SELECT keys, properties['number'] AS number, body, store_timestamp, NULL AS nothing, "
+        "sum(queue_offset) OVER () AS total, properties FROM messages "
+        "WHERE topic = 'orders' ORDER BY physical_offset LIMIT 1 OFFSET 2"
+    )
+    outcome = run(made, query, "--json")
+
+    [row] = outcome.lines
+    assert row == {
+        "keys": ["k6"],
+        "number": "6",
+        "body": "6 " * 6,
+        "store_timestamp": "2023-12-31 22:35:00",
+        "nothing": None,
+        "total": 2 * sum(range(200)),
+        "properties": {"KEYS": "k6", "number": "6"},
+    }
+
+
+def test_csv_has_a_header_and_one_line_a_row(made, run):
+    query = "SELECT topic, NULL AS a, 1.50 AS b, 1 AS b FROM messages WHERE topic = 'plain|name'"
+    outcome = run(made, query, "--format", "csv")
+
+    assert outcome.out.splitlines() == ["topic,a,b,b_1", *["plain|name,,1.50,1"] * 400]
+
+
+@pytest.mark.parametrize(
+    ("query", "columns"),
+    [
+        ("SELECT topic, count(*) FROM messages GROUP BY ALL", ("topic",)),
+        ("SELECT max(topic) FROM messages WHERE queue_id = 0", ("topic", "queue_id")),
+        ("SELECT count(*) FROM messages", ("physical_offset",)),
+        ("WITH m AS (FROM messages) SELECT tags FROM m ORDER BY keys", ("tags", "keys")),
+        (
+            "SELECT (SELECT max(size) FROM messages b WHERE b.topic = a.topic) FROM messages a",
+            ("topic", "size"),
+        ),
+    ],
+)
+def test_only_the_columns_that_a_query_needs_are_read(database, query, columns):
+    answer = database.ask(query)
+
+    assert list(answer.rows)
+    assert answer.source.columns == columns
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ("SELECT * EXCLUDE (body, properties) FROM messages LIMIT 1", "queue_id"),
+        ("SELECT b FROM messages AS t(a, b) LIMIT 1", "b"),
+        ("DESCRIBE messages", "column_name"),
+    ],
+)
+def test_a_query_that_names_more_than_it_reads_gets_all_columns(database, query, names):
+    answer = database.ask(query)
+
+    assert names in answer.names
+    assert len(list(answer.rows)) >= 1
+    assert set(answer.source.columns) >= {"topic", "body", "properties", "store", "broker"}
+
+
+def test_the_log_is_read_once_for_each_use_of_the_table(database):
+    query = "SELECT count(*) FROM messages a JOIN messages b USING (physical_offset)"
+
+    assert [list(database.ask(query).rows) for _ in range(2)] == [[(1_200,)], [(1_200,)]]
+
+
+def test_rows_are_read_while_they_are_taken(database):
+    answer = database.ask("SELECT body FROM messages")
+
+    assert next(answer.rows) == ("",)
+    assert answer.source.error is None
+
+
+def test_options_select_messages(made, run):
+    counted = "SELECT count(*) AS n FROM messages"
+
+    assert run(made, counted, "-t", "orders", "--json").lines == [{"n": 400}]
+    assert run(made, counted, "--since", "2024-01-01", "--json").lines == [{"n": 1_177}]
+    assert run(made, counted, "--until", "2024-01-01", "--json").lines == [{"n": 23}]
+
+
+def test_times_are_utc_beside_now(made, run):
+    query = "SELECT count(*) AS n FROM messages WHERE store_timestamp < now() - INTERVAL 1 day"
+
+    assert run(made, query, "--json").lines == [{"n": 1_200}]
+
+
+def test_queries_come_from_standard_input(made, run):
+    outcome = run(made, "--json", stdin="SELECT 1 AS a; SELECT ';' AS b;\n")
+
+    assert outcome.lines == [{"a": 1}, {"b": ";"}]
+
+
+@pytest.mark.parametrize(
+    ("query", "code", "part"),
+    [
+        ("SELECT topics FROM messages", 2, '"topic"'),
+        ("SELECT 1 FROM nothing", 2, "nothing"),
+        ("SELEC 1", 2, "SELEC"),
+        ("DROP TABLE messages", 2, "DROP is not a query"),
+        ("COPY messages TO 'x.csv'", 2, "COPY is not a query"),
+        ("SET memory_limit = '1GB'", 2, "SET is not a query"),
+        ("SELECT * FROM read_csv('/etc/passwd')", 2, "disabled by configuration"),
+        ("FROM 'x.csv'", 2, "x.csv"),
+        (" ; ", 2, "no query"),
+        ("SELECT CAST(topic AS INT) FROM messages", 5, "orders"),
+    ],
+)
+def test_an_error_is_one_line_with_a_code(made, run, query, code, part):
+    outcome = run(made, query)
+
+    assert outcome.code == code, outcome
+    assert outcome.err.startswith("reput: ")
+    assert outcome.err.count("\n") == 1
+    assert part in outcome.err
+
+
+def test_no_file_and_no_variable_of_the_program_is_a_table(database):
+    secret = {"value": [1]}
+
+    for name in ("secret", "database", "'README.md'"):
+        with pytest.raises(QueryError):
+            database.ask(f"FROM {name}")
+    assert secret
+
+
+def _damaged(path):
+    make_store(path)
+    [file, *_] = sorted((path / "commitlog").iterdir())
+    with file.open("r+b") as opened:
+        opened.seek(500)
+        opened.write(b"\xff" * 64)
+    return path
+
+
+def test_damage_ends_a_query_or_is_left_out_and_reported(tmp_path, run):
+    path = _damaged(tmp_path / "store")
+    counted = "SELECT count(*) AS n FROM messages"
+
+    failed = run(path, counted, "--json")
+    skipped = run(path, counted, "--json", "--corrupt", "skip")
+
+    assert failed.code == 1
+    assert failed.err.startswith("reput: damaged: ")
+    assert failed.out == ""
+    assert skipped.code == 1
+    assert 1_190 < skipped.lines[0]["n"] < 1_200
+    assert "left out" in skipped.err
+
+
+def test_a_store_that_grows_is_read_to_its_end_for_each_query(tmp_path):
+    path = tmp_path / "store"
+    (tmp_path / "spill").mkdir()
+    with reput.open(path, plugins=()) as store:
+        store.put(reput.Message("orders", b"1"))
+        opened = Database(Selected(path=str(path)), 256 << 20, str(tmp_path / "spill"))
+        before = list(opened.ask("SELECT count(*) FROM messages").rows)
+        store.put(reput.Message("orders", b"2"))
+        after = list(opened.ask("SELECT count(*) FROM messages").rows)
+        opened.close()
+
+    assert (before, after) == ([(1,)], [(2,)])
+
+
+def test_bodies_that_are_json_are_asked_by_their_fields(tmp_path, run):
+    path = tmp_path / "store"
+    with reput.open(path, plugins=()) as store:
+        for amount in (5, 7):
+            store.put(reput.Message("orders", json.dumps({"amount": amount}).encode()))
+        store.put(reput.Message("orders", b"\xff{"))
+
+    query = "SELECT sum(CAST(body->>'$.amount' AS INT)) AS s FROM messages WHERE json_valid(body)"
+    assert run(path, query, "--json").lines == [{"s": 12}]
+
+
+def test_the_prompt_joins_lines_and_goes_on_after_errors(made, capsys, database):
+    typed = iter(["SELECT", " count(*) FROM messages;", "", "SELEC;", "SELECT 2;", "exit", "never"])
+    asked = []
+
+    def answer(text):
+        asked.append(text)
+        for query in database.statements(text):
+            click.echo(*database.ask(query).rows)
+
+    with pytest.raises(QueryError):
+        sqlprompt.prompt(answer, lambda _: next(typed))
+    sqlprompt.prompt(answer, lambda _: next(typed))
+
+    assert asked == ["SELECT\n count(*) FROM messages;", "SELEC;", "SELECT 2;"]
+    assert next(typed) == "never"
+    assert capsys.readouterr().out.split() == ["(1200,)", "(2,)"]
