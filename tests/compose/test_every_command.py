@@ -39,7 +39,6 @@ CALLS = {
     "report": [(), ("--json",)],
     "schedule": [(), ("--json",)],
     "sql": [("SELECT max(size) FROM messages",), ("FROM messages", "--json")],
-    "sql": [("SELECT max(size) FROM messages",), ("FROM messages", "--json")],
     "scrub": [("--rate", "0"), ("--rate", "0", "--json")],
     "verify": [(), ("--deep", "--json")],
     "transactions": [(), ("--json",), ("--commit", ID, "--yes"), ("--roll-back", ID, "--yes")],
