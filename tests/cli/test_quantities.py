@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from reput_cli.kit.quantities import parse_duration, parse_size
+from reput.plugin import parse_size
+from reput_cli.kit.quantities import parse_duration
 
 HOUR = 3_600_000
 

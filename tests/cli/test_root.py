@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 import pytest
+from commands import cli_runner
 
 from reput_cli import plugincommands, root
 from reput_cli.kit.exitcodes import ExitCode
@@ -79,3 +80,12 @@ def test_the_page_lists_every_exit_code_and_no_other() -> None:
     table = re.findall(r"^\| (\d+) \|", page.read_text(encoding="utf-8"), re.MULTILINE)
 
     assert [int(code) for code in table] == [code.value for code in ExitCode]
+
+
+def test_without_a_command_the_help_is_shown_as_it_is():
+    result = cli_runner().invoke(root.reput, [])
+
+    assert result.exit_code in (0, 2)  # 0 before click 8.2
+    text = result.stderr or result.stdout
+    assert text.startswith("Usage: ")
+    assert "\n  demo " in text

@@ -1,13 +1,14 @@
-"""Validators of options that are numbers: each has a least and a greatest value."""
+"""Options that are numbers: their least and greatest values, and sizes as people write them."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, Final
 
 import attrs
 
-__all__ = ["AGE_MAX_MS", "INT32_MAX", "number_between", "whole_between"]
+__all__ = ["AGE_MAX_MS", "INT32_MAX", "number_between", "parse_size", "whole_between"]
 
 INT32_MAX: Final = (1 << 31) - 1
 """The greatest ``int`` of Java."""
@@ -15,6 +16,13 @@ AGE_MAX_MS: Final = 100 * 366 * 86_400_000
 """100 years: the greatest age that an option can name, ms."""
 
 _SHOWN: Final = 80  # characters of a wrong value
+
+_UNIT_SIZES: Final[dict[str, int]] = {
+    "": 1,
+    "b": 1,
+    **{f"{letter}b": 1_000 ** (power + 1) for power, letter in enumerate("kmgt")},
+    **{f"{letter}ib": 1_024 ** (power + 1) for power, letter in enumerate("kmgt")},
+}
 
 _Validator = Callable[[Any, "attrs.Attribute[Any]", Any], None]
 
@@ -41,6 +49,21 @@ def _between(least: float, most: float, kinds: Any, expected: str) -> _Validator
             raise ValueError(f"{text} {_shown(value)}")
 
     return check
+
+
+def parse_size(text: str) -> int:
+    """Return ``10GB``, ``512MiB`` or ``4096`` in bytes; kB is 1,000 bytes and KiB 1,024.
+
+    Raises:
+        ValueError: ``text`` is not a size.
+    """
+    found = re.fullmatch(r"(\d{1,18}(?:\.\d{1,9})?)\s*([a-z]*)", text.strip().lower(), re.ASCII)
+    unit = None if found is None else _UNIT_SIZES.get(found[2])
+    if found is None or unit is None or ("." in found[1] and unit == 1):
+        raise ValueError(f"{text!r} is not a size such as 10GB, 512MiB or 4096 (bytes)")
+    whole, _, fraction = found[1].partition(".")
+    scale: int = 10 ** len(fraction)
+    return int(whole) * unit + int(fraction or 0) * unit // scale
 
 
 def _shown(value: object) -> str:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from reput.bounds import AGE_MAX_MS as AGE_MAX_MS
     from reput.bounds import INT32_MAX as INT32_MAX
     from reput.bounds import number_between as number_between
+    from reput.bounds import parse_size as parse_size
     from reput.bounds import whole_between as whole_between
     from reput.plugin.access import Hold as Hold
     from reput.plugin.access import StoreAccess as StoreAccess
@@ -71,6 +72,7 @@ _HOMES = {
     "how_to_install": "discovery",
     "installed": "discovery",
     "number_between": "reput.bounds",
+    "parse_size": "reput.bounds",
     "plugin_name": "discovery",
     "whole_between": "reput.bounds",
 }

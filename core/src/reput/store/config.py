@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tomllib
 from collections.abc import Collection, Iterable, Mapping
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
+from reput.bounds import parse_size
 from reput.errors import ConfigError, CorruptFileError, PluginError
 from reput.log.config import LOG_SECTION, CommitLogConfig
 from reput.plugin.base import Plugin
@@ -46,13 +48,32 @@ def read_sections(
     if config is None:
         return {}
     if isinstance(config, Mapping):
-        return config
+        return _with_sizes(config)
     path = path_argument("config", config)
     try:
         with open(path, "rb") as file:
-            return tomllib.load(file)
+            return _with_sizes(tomllib.load(file))
     except (OSError, tomllib.TOMLDecodeError) as error:
         raise ConfigError(path, "(file)", str(error)) from error
+
+
+def _with_sizes(sections: Sections) -> Sections:
+    """Return sections in which a text such as ``16MiB`` of an option that is a size is a number."""
+    return {
+        name: {option: _size(option, value) for option, value in options.items()}
+        if isinstance(options, Mapping)
+        else options
+        for name, options in sections.items()
+    }
+
+
+def _size(option: object, value: Any) -> Any:
+    names_size = isinstance(option, str) and option.endswith(("_size", "_bytes"))
+    if not names_size or not isinstance(value, str) or value.isdigit():
+        return value
+    with contextlib.suppress(ValueError):
+        return parse_size(value)
+    return value  # the option's own check refuses it
 
 
 def decide(

@@ -8,10 +8,11 @@ store may call, and what it promises. Other modules do the work: `reput.store.ca
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 
-from reput.errors import OffsetOutOfRangeError, PluginFlushError
+from reput.errors import OffsetOutOfRangeError, PluginError, PluginFlushError
 from reput.plugin.base import Plugin
 from reput.record.ids import parse_message_id
 from reput.store.calls.arguments import (
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
     from reput.store.ending.closing import Closer
 
 __all__ = ["Store"]
+
+logger = logging.getLogger(__name__)
 
 _Plugin = TypeVar("_Plugin", bound=Plugin)
 
@@ -305,19 +308,26 @@ class Store(ReplicaCalls):
         timeout: float | None = None,
         progress: Callable[[int, int], None] | None = None,
         plugins: Collection[str] | None = None,
+        *,
+        raise_suspended: bool = False,
     ) -> bool:
         """Wait until every running plugin has seen all that is in the log now.
+
+        It does not wait for a plugin that gets no messages, such as a suspended one; the log of
+        Python then has a warning.
 
         Args:
             timeout: seconds; None waits as long as it takes.
             progress: called now and then with the bytes dispatched and the bytes in all.
             plugins: names of the plugins to wait for; all when left out.
+            raise_suspended: raise `PluginError` in place of the warning.
 
         Returns:
             True when they have seen it; False after ``timeout``.
 
         Raises:
-            PluginError: the store does not use one of ``plugins``.
+            PluginError: the store does not use one of ``plugins``; or, with ``raise_suspended``,
+                one of them gets no messages.
             TypeError: an argument of a wrong type.
         """
         self._check_open()
@@ -336,7 +346,12 @@ class Store(ReplicaCalls):
             def report(offset: int) -> None:
                 total(max(offset - first, 0), end - first)
 
-        return members.loop.wait(end, timeout, report, chosen)
+        seen = members.loop.wait(end, timeout, report, chosen)
+        for name in members.loop.stopped_below(end, chosen):
+            if raise_suspended:
+                raise PluginError(name, "it gets no messages: resume it, or repair what stops it")
+            logger.warning("not waited for a plugin that gets no messages plugin=%s", name)
+        return seen
 
     def work(self) -> int | None:
         """Run one slice of each plugin's due work, in a store that has no threads.

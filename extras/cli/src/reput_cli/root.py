@@ -39,6 +39,12 @@ _COMMANDS = {
 }
 
 
+# click 8.2 and newer raise it for a group without a command: its text is the help.
+_HELP_SHOWN: tuple[type[click.UsageError], ...] = tuple(
+    filter(None, [getattr(click.exceptions, "NoArgsIsHelpError", None)])
+)
+
+
 class ReputGroup(click.Group):
     """A group whose commands, ours and those of other distributions, are imported when called."""
 
@@ -67,6 +73,8 @@ class ReputGroup(click.Group):
         """Read the command line; ``--help`` and ``--version`` already print here."""
         try:
             return super().make_context(*args, **kwargs)
+        except _HELP_SHOWN:
+            raise
         except click.UsageError as error:
             raise usage_failure(error) from None
         except BrokenPipeError:
@@ -81,7 +89,7 @@ class ReputGroup(click.Group):
         try:
             result = super().invoke(ctx)
             sys.stdout.flush()
-        except click.exceptions.Exit:
+        except (click.exceptions.Exit, *_HELP_SHOWN):
             raise
         except click.UsageError as error:
             _trace(ctx, error.__cause__)

@@ -27,8 +27,9 @@ class CodedError(ReputError):
     """An option, a path or a log that cannot be used; the text begins with ``[REPUT_…]``."""
 
     code: str
-    """``OPTION``, ``NO_LOG``, ``DAMAGED``, ``DATA_LOSS``, ``JAVA``, ``JOB``, ``LOCKED``, ``ROW``
-    (one that no message can be) or ``UNSAFE`` (a link in the store that leads elsewhere)."""
+    """``OPTION``, ``NO_LOG``, ``DAMAGED``, ``DATA_LOSS``, ``JAVA``, ``JOB``, ``LOCKED``,
+    ``NO_TOPIC``, ``ROW`` (one that no message can be) or ``UNSAFE`` (a link in the store that
+    leads elsewhere)."""
     reason: str
 
     def __str__(self) -> str:

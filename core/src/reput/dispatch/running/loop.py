@@ -205,6 +205,22 @@ class ReputLoop:
             logger.error("dispatching not finished error=%s", error)
             return False
 
+    def stopped_below(self, physical_offset: int, names: set[str] | None) -> list[str]:
+        """Return plugins that have not seen everything below an offset, and get no messages.
+
+        Args:
+            physical_offset: the offset.
+            names: plugins to ask about; all when left out.
+        """
+        return [
+            each.name
+            for each in self.board.runners.values()
+            if (names is None or each.name in names)
+            and each.hooks.dispatch is not None
+            and not each.may_run
+            and each.place.position < physical_offset
+        ]
+
     def wait(
         self,
         physical_offset: int,

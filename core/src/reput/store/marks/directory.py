@@ -43,7 +43,10 @@ def refuse_other_files(root: str, disk: Disk) -> None:
     """
     if disk.exists(os.path.join(root, "commitlog")) or not disk.exists(root):
         return
-    names = [entry.name for entry in disk.list(root)]
+    try:
+        names = [entry.name for entry in disk.list(root)]
+    except NotADirectoryError:
+        raise StoreNotFoundError(root, f"{EXPECTED}; this is a file") from None
     others = [name for name in names if not _is_ignored(name)]
     if others:
         more = ", …" if len(others) > _SHOWN else ""

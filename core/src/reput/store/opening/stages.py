@@ -190,7 +190,10 @@ def hold(request: OpenRequest, undoing: Undoing, *, is_missing: bool) -> LockedS
     undoing.in_any_case(disk.release)
     if request.writable:
         if is_missing:
-            request.outer.make_directory(root, durable=True)
+            try:
+                request.outer.make_directory(root, durable=True)
+            except (FileExistsError, NotADirectoryError) as error:
+                raise StoreNotFoundError(root, f"{EXPECTED}; {error.filename} is a file") from None
         undoing.in_any_case(lambda: _give_up(lock, disk, calls))
         lock.acquire()
         disk.hold(*held_directories(request))

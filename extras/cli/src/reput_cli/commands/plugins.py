@@ -180,7 +180,7 @@ def _show_store(path: str, *, plan: bool, as_json: bool) -> None:
                     "plan": steps,
                 }
             )
-        elif not store.plugin_objects:
+        elif not pluginstates.states_of(store):
             click.echo(f"The store at {store.root} uses no plugins.")
         elif plan:
             pluginstates.print_plan(pluginstates.plan_of(store))

@@ -49,8 +49,8 @@ _IN_MEMORY = 4 << 20  # bytes of rows; more go to a temporary file
 def query(path: str, plugin: str, sql: str, timeout: float, form: str) -> None:
     r"""Answer SQL, a SELECT, over the table that PLUGIN keeps in the store at PATH.
 
-    The SQL is SQLite's, and the table has the plugin's name. Another process may write the store
-    meanwhile: the answer is of its last flush.
+    The SQL is that of SQLite, and the table has the plugin's name. Another process may write
+    the store meanwhile; the answer then contains what it has flushed.
     """
     root = check_store(path)
     check_used(root, plugin)

@@ -8,16 +8,10 @@ from typing import Final
 
 import click
 
+from reput.plugin import parse_size
 from reput_cli.kit.times import UNIT_MS
 
-__all__ = ["parse_duration", "parse_size", "read_duration", "read_size"]
-
-_UNIT_SIZES: Final[dict[str, int]] = {
-    "": 1,
-    "b": 1,
-    **{f"{letter}b": 1_000 ** (power + 1) for power, letter in enumerate("kmgt")},
-    **{f"{letter}ib": 1_024 ** (power + 1) for power, letter in enumerate("kmgt")},
-}
+__all__ = ["parse_duration", "read_duration", "read_size"]
 
 
 def parse_duration(text: str) -> int:
@@ -30,21 +24,6 @@ def parse_duration(text: str) -> int:
     if found is None:
         raise ValueError(f"{text!r} is not a duration such as 90s, 72h or 14d (units ms s m h d w)")
     return int(found[1]) * UNIT_MS[found[2]]
-
-
-def parse_size(text: str) -> int:
-    """Return ``10GB``, ``512MiB`` or ``4096`` in bytes; kB is 1,000 bytes and KiB 1,024.
-
-    Raises:
-        ValueError: ``text`` is not a size.
-    """
-    found = re.fullmatch(r"(\d{1,18}(?:\.\d{1,9})?)\s*([a-z]*)", text.strip().lower(), re.ASCII)
-    unit = None if found is None else _UNIT_SIZES.get(found[2])
-    if found is None or unit is None or ("." in found[1] and unit == 1):
-        raise ValueError(f"{text!r} is not a size such as 10GB, 512MiB or 4096 (bytes)")
-    whole, _, fraction = found[1].partition(".")
-    scale: int = 10 ** len(fraction)
-    return int(whole) * unit + int(fraction or 0) * unit // scale
 
 
 def _read_by(parse: Callable[[str], int]) -> Callable[..., int | None]:

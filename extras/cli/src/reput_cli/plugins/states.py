@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 from typing import TYPE_CHECKING, Any
 
 import attrs
 import click
 
+from reput.errors import CorruptFileError
 from reput_cli.kit.failures import warn
 from reput_cli.kit.opening import look_at
 from reput_cli.kit.output import (
@@ -20,9 +22,10 @@ from reput_cli.kit.output import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Container, Iterator, Sequence
 
     from reput import PluginState, Store
+    from reput_offline import Traces
 
 __all__ = [
     "PlanStep",
@@ -89,16 +92,48 @@ def plan_of(store: Store) -> list[PlanStep]:
 
 
 def states_of(store: Store) -> list[PluginState]:
-    """Return the plugins' states; for a read-only store, those in the process that writes it."""
+    """Return the plugins' states; for a read-only store, those in the process that writes it.
+
+    A plugin that is not installed here, such as one that a program gave as an object, has the
+    state that the last writer recorded.
+    """
     from reput.storefiles import READING, Phase
 
     states = store.plugins()
-    if store.writable or not look_at(store.root).is_open:
+    if store.writable:
+        return states
+    found = look_at(store.root)
+    with contextlib.suppress(CorruptFileError, OSError):  # opening has reported them
+        states += _recorded(store, found, {state.name for state in states})
+    if not found.is_open:
         return states
     return [
         attrs.evolve(state, state=Phase.RUNNING) if state.state == READING else state
         for state in states
     ]
+
+
+def _recorded(store: Store, found: Traces, known: Container[str]) -> Iterator[PluginState]:
+    """Yield the states of plugins that the store uses, and that are not ``known``."""
+    from reput import PluginState
+    from reput.storefiles import READING, Phase
+
+    manifest = found.manifest
+    for name in () if manifest is None else manifest.plugins:
+        if name in known:
+            continue
+        record = found.records.load(name)
+        noted = found.dispatched_to(name)
+        reached = record.dispatched_to if noted is None else noted
+        yield PluginState(
+            name=name,
+            version="",
+            state=READING if record.state == Phase.RUNNING else record.state,
+            dispatched_to=reached,
+            lag_size=max(store.log.max_physical_offset - reached, 0),
+            last_error=record.last_error,
+            **record.figures(),
+        )
 
 
 # --------------------------------------------------------------------------- for programs
@@ -180,6 +215,8 @@ def print_states(root: str, states: Sequence[PluginState]) -> None:
 def _behind(state: PluginState) -> str:
     if not state.lag_size:
         return "-"
+    if not state.lag_count:
+        return format_size(state.lag_size)  # not counted: the plugin is not installed
     about = "" if state.lag_is_exact else "~"
     return f"{format_size(state.lag_size)}, {about}{format_count(state.lag_count, 'message')}"
 

@@ -18,6 +18,7 @@ _CODES: Final = {
     "DATA_LOSS": ExitCode.DAMAGED,
     "LOCKED": ExitCode.LOCKED,
     "NO_LOG": ExitCode.NOT_FOUND,
+    "NO_TOPIC": ExitCode.NOT_FOUND,
     "ROW": ExitCode.REFUSED,
 }
 

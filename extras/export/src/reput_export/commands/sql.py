@@ -79,8 +79,8 @@ def sql(
 ) -> None:
     r"""Answer a QUERY over the table messages: every message of the store at PATH.
 
-    The SQL is DuckDB's. `DESCRIBE messages` lists the columns; a body is text, properties are a
-    map, and times are UTC. The log is read once for each query, as far as it reaches then, and
+    The SQL is that of DuckDB. `DESCRIBE messages` lists the columns; a body is text, properties
+    are a map, and times are UTC. The log is read once for each query, as far as it reaches then, and
     only the columns that the query uses. -t, --since and --until keep it from reading the rest of
     the log.
 

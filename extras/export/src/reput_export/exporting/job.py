@@ -141,7 +141,14 @@ def export(
         raise CodedError("OPTION", f"{target}: there is something already; name another place")
     with reading_with_code():
         tasks = plan_selection(selection, engine.parallelism)
-    return _run(order, tasks, engine, told, lambda aside: _publish(system, aside, directory))
+    return _run(
+        order,
+        tasks,
+        engine,
+        told,
+        lambda aside: _publish(system, aside, directory),
+        functools.partial(_refuse_nothing, selection),
+    )
 
 
 def _check(order: Order) -> None:
@@ -171,6 +178,7 @@ def _run(
     engine: Engine,
     told: Callable[[int, int], None],
     publish: Callable[[str], None],
+    refuse_nothing: Callable[[list[Written]], None] = lambda written: None,
 ) -> Exported:
     """Have the tasks done in a staging directory, and publish it; after an error, remove it."""
     system, directory = place_of(order.target)
@@ -182,6 +190,7 @@ def _run(
     try:
         system.create_dir(aside)
         written: list[Written] = engine.run(work, tasks, lambda done: told(done, size))
+        refuse_nothing(written)
         files = {f"{aside}/{name}" for each in written for name in each.files}
         sizes = _drop_others(system, aside, files)
         publish(aside)
@@ -196,6 +205,24 @@ def _run(
         sizes,
         sum(each.damage_count for each in written),
     )
+
+
+def _refuse_nothing(selection: Selection, written: list[Written]) -> None:
+    """Raise if there is no message, and topics are all that was asked for: their names are wrong.
+
+    Raises:
+        CodedError: it is so.
+    """
+    others = (selection.queue_ids, selection.start_timestamp, selection.end_timestamp)
+    if (
+        selection.topics is None
+        or any(each is not None for each in (*others, selection.filter))
+        or any(each.message_count or each.damage_count for each in written)
+    ):
+        return
+    names = " and ".join(map(repr, sorted(selection.topics)))
+    word = "topic" if len(selection.topics) == 1 else "topics"
+    raise CodedError("NO_TOPIC", f"no message of the {word} {names} in the log; nothing is written")
 
 
 def _drop_others(system: Any, aside: str, files: set[str]) -> int:

@@ -1,7 +1,7 @@
 """`Database`: DuckDB with one table, ``messages``, which it reads from the log for each query.
 
 DuckDB does not tell a stream which columns it needs, and decoding all of them is slow. So the query
-is first planned with an empty table of all columns; the plan lists those that it reads.
+is first planned with an empty table of all columns; the plan lists the columns that it reads.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Answer:
 
 @attrs.define(eq=False)
 class Database:
-    """Queries over messages, of which each reads the logs anew; nothing is kept in between.
+    """Queries over messages, each of which reads the logs again; nothing is kept in between.
 
     Args:
         selected: which messages are in the table.

@@ -36,7 +36,7 @@ class Selected:
 
 @attrs.define(eq=False)
 class Source:
-    """Some columns of the messages; each reading begins anew.
+    """Some columns of the messages; each reading starts at the first message.
 
     DuckDB wraps what a stream raises into an error of its own: `error` keeps the first one.
     """
