@@ -57,7 +57,7 @@ def read_sections(
         raise ConfigError(path, "(file)", str(error)) from error
 
 
-def _with_sizes(sections: Sections) -> Sections:
+def _with_sizes(sections: Mapping[str, Any]) -> Sections:
     """Return sections in which a text such as ``16MiB`` of an option that is a size is a number."""
     return {
         name: {option: _size(option, value) for option, value in options.items()}

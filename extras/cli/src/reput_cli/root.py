@@ -89,7 +89,9 @@ class ReputGroup(click.Group):
         try:
             result = super().invoke(ctx)
             sys.stdout.flush()
-        except (click.exceptions.Exit, *_HELP_SHOWN):
+        except click.exceptions.Exit:
+            raise
+        except _HELP_SHOWN:
             raise
         except click.UsageError as error:
             _trace(ctx, error.__cause__)

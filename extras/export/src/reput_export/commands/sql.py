@@ -80,9 +80,9 @@ def sql(
     r"""Answer a QUERY over the table messages: every message of the store at PATH.
 
     The SQL is that of DuckDB. `DESCRIBE messages` lists the columns; a body is text, properties
-    are a map, and times are UTC. The log is read once for each query, as far as it reaches then, and
-    only the columns that the query uses. -t, --since and --until keep it from reading the rest of
-    the log.
+    are a map, and times are UTC. The log is read once for each query, as far as it reaches then,
+    and only the columns that the query uses. With -t, --since and --until the rest of the log is
+    not read.
 
     Without QUERY, queries come from standard input, separated by semicolons; on a terminal the
     command asks for them. Another process may write the store meanwhile.
