@@ -1,8 +1,8 @@
 """Records the terminal of the first page: ``make pictures`` writes `docs/images/terminal.svg`.
 
 The commands run for real, in a terminal of their own, in a directory that is removed afterwards.
-The picture shows their output as it came, faster where it took long. It moves by its own style
-sheet and once; where motion is not wanted it stands still, at the end.
+The picture shows their output as it came, faster where it took long. It begins with its last frame,
+which is all that a viewer without animations shows, and moves once, by its own style sheet.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ _LEFT, _TOP = 18, 50
 _LONGEST_GAP = 0.5  # seconds
 _TYPING = 0.7
 _READING = 2.6  # after a command has ended
+_STILL = 3.0  # of the last frame, before the picture moves
 _COLOURS = {1: "#ff7b72", 2: "#7ee787", 3: "#e3b341", 4: "#79c0ff", 5: "#d2a8ff", 6: "#76e3ea"}
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-HJKSTfhlnsu]")
 
@@ -151,17 +152,20 @@ def svg(lines: list[Line]) -> str:
     )
     colours = "".join(f".t .c{number}{{fill:{value}}}" for number, value in _COLOURS.items())
     names = {seconds: f"a{number}" for number, seconds in enumerate(shown)}
-    delays = "".join(
-        f".t .{name}{{animation-delay:{seconds:.2f}s}}" for seconds, name in names.items()
+    # No animation has an effect before its delay is over: until then all lines are seen.
+    appearing = "".join(
+        f"@keyframes {name}{{0%,{100 * seconds / total:.2f}%{{opacity:0}}"
+        f"{100 * seconds / total + 0.01:.2f}%,to{{opacity:1}}}}"
+        f".t .{name}{{animation-name:{name}}}"
+        for seconds, name in names.items()
     )
     style = (
         ".t text{font:13.5px ui-monospace,'DejaVu Sans Mono',Menlo,Consolas,monospace;"
         f"fill:#d5dae1;white-space:pre}}"
         f".t .b{{font-weight:700;fill:#f4f7fa}}.t .d{{fill:#8d97a5}}{colours}"
         "@media (prefers-reduced-motion:no-preference){"
-        ".t .l{animation:appear .01s backwards}@keyframes appear{from{opacity:0}}"
-        f".t .s{{animation:scroll {total:.1f}s linear}}"
-        f"@keyframes scroll{{{steps}}}{delays}}}"
+        f".t .l,.t .s{{animation:scroll {total:.1f}s linear {_STILL}s}}"
+        f"@keyframes scroll{{{steps}}}{appearing}}}"
     )
     rows = "\n".join(
         f'<text class="l {names[line.seconds]}" x="{_LEFT}" y="{_TOP + number * _LINE + 13}" '

@@ -43,6 +43,18 @@ def test_a_picture_can_be_told_to_those_who_do_not_see_it(path):
     assert title.text
 
 
+def test_the_terminal_begins_with_its_last_frame():
+    style = ET.parse(IMAGES / "terminal.svg").getroot().find(f"{SVG}style").text
+    animated = re.findall(r"animation:([^}]*)}", style)
+
+    # Nothing is hidden before the delay is over, nor where animations do not play.
+    assert [each.split()[2:] for each in animated] == [["linear", "3.0s"]]
+    assert "animation-delay" not in style
+    outside = re.sub(r"@media.*$", "", style, flags=re.DOTALL)
+    assert "opacity" not in outside
+    assert "animation" not in outside
+
+
 def test_the_record_has_every_field_of_the_header_where_it_is():
     words = words_of("record.svg")
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 import reput
 from reput_counter import CounterPlugin
 from reput_testing import CrashContract, KillContract, ManualClock, PluginContract
@@ -16,13 +18,13 @@ class Rules:
     """What the rules for all plugins have to know about this one."""
 
     plugin_name = "counter"
-    same_files = False  # equal logs give equal rows, in SQLite files that may differ
+    same_files = False  # equal logs give equal rows, in files that may differ
 
     def state(self, plugin: CounterPlugin) -> object:
         return plugin.query(QUERY)
 
     def messages(self) -> list[reput.Message]:
-        """Return messages that `rows` makes rows of, beside others that it ignores."""
+        """Return messages that `rows` makes rows of, whatever it passes over."""
         return [
             reput.Message("orders", b'{"price": 120}', tags="new", keys=["a1", "alice"]),
             reput.Message("orders", b'{"price": 80}', tags="paid", keys=["a2", "bob"]),
@@ -34,10 +36,12 @@ class TestContract(Rules, PluginContract):
     pass
 
 
+@pytest.mark.full
 class TestCrashes(Rules, CrashContract):
     pass
 
 
+@pytest.mark.full
 class TestKilled(Rules, KillContract):
     pass
 
