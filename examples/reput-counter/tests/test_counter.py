@@ -24,7 +24,7 @@ class Rules:
         return plugin.query(QUERY)
 
     def messages(self) -> list[reput.Message]:
-        """Return messages that `rows` makes rows of, whatever it passes over."""
+        """Return messages that `rows` makes rows of, whichever it ignores."""
         return [
             reput.Message("orders", b'{"price": 120}', tags="new", keys=["a1", "alice"]),
             reput.Message("orders", b'{"price": 80}', tags="paid", keys=["a2", "bob"]),
