@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import attrs
 
+from reput.bounds import parse_size
 from reput.errors import ConfigError, PluginError, ReputError
 
 if TYPE_CHECKING:
@@ -115,10 +116,24 @@ def build_config(config_type: type, section: str, options: Mapping[str, Any]) ->
     except ConfigError:
         raise  # by a class that compares several options, and names one of them
     except (ValueError, TypeError) as error:
+        sized = {option: _size(option, value) for option, value in kept.items()}
+        if sized != kept:
+            return build_config(config_type, section, sized)
         reason = str(error.args[0]) if error.args else str(error)
         named = (word for word in re.findall(r"\w+", reason) if word in kept)
         option = next(named, ", ".join(kept) or "(section)")
         raise ConfigError(section, option, reason.removeprefix(f"{option}: ")) from error
+
+
+def _size(option: str, value: Any) -> Any:
+    """Return the bytes of a text such as ``16MiB``, of an option that is a size; else ``value``."""
+    is_size = option.endswith(("_size", "_bytes")) and isinstance(value, str)
+    if not is_size or value.isdigit():
+        return value
+    try:
+        return parse_size(value)
+    except ValueError:
+        return value  # the option's own check refuses it
 
 
 def without_removed(config_type: type, options: Mapping[str, Any]) -> dict[str, Any]:

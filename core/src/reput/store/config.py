@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import tomllib
 from collections.abc import Collection, Iterable, Mapping
@@ -10,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from reput.bounds import parse_size
 from reput.errors import ConfigError, CorruptFileError, PluginError
 from reput.log.config import LOG_SECTION, CommitLogConfig
 from reput.plugin.base import Plugin
@@ -48,32 +46,13 @@ def read_sections(
     if config is None:
         return {}
     if isinstance(config, Mapping):
-        return _with_sizes(config)
+        return config
     path = path_argument("config", config)
     try:
         with open(path, "rb") as file:
-            return _with_sizes(tomllib.load(file))
+            return tomllib.load(file)
     except (OSError, tomllib.TOMLDecodeError) as error:
         raise ConfigError(path, "(file)", str(error)) from error
-
-
-def _with_sizes(sections: Mapping[str, Any]) -> Sections:
-    """Return sections in which a text such as ``16MiB`` of an option that is a size is a number."""
-    return {
-        name: {option: _size(option, value) for option, value in options.items()}
-        if isinstance(options, Mapping)
-        else options
-        for name, options in sections.items()
-    }
-
-
-def _size(option: object, value: Any) -> Any:
-    names_size = isinstance(option, str) and option.endswith(("_size", "_bytes"))
-    if not names_size or not isinstance(value, str) or value.isdigit():
-        return value
-    with contextlib.suppress(ValueError):
-        return parse_size(value)
-    return value  # the option's own check refuses it
 
 
 def decide(
@@ -158,7 +137,7 @@ def with_file_size(
     if found < RECORD_MIN_SIZE + BLANK_MIN_SIZE:
         path = files.path(files.bases[0])
         raise CorruptFileError(path, found, "the file is too short to be part of a log")
-    asked = given.get(LOG_SECTION, {}).get("file_size", found)
+    asked = config.file_size if "file_size" in given.get(LOG_SECTION, {}) else found
     if asked != found:
         raise ConfigError(
             LOG_SECTION,

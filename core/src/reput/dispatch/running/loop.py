@@ -215,10 +215,10 @@ class ReputLoop:
         return [
             each.name
             for each in self.board.runners.values()
-            if (names is None or each.name in names)
+            if each.place.position < physical_offset
+            and (names is None or each.name in names)
             and each.hooks.dispatch is not None
             and not each.may_run
-            and each.place.position < physical_offset
         ]
 
     def wait(
@@ -252,7 +252,7 @@ class ReputLoop:
         def reached() -> int:
             low = physical_offset
             for each in self.board.runners.values():
-                if is_awaited(each) and each.place.position < low:
+                if each.place.position < low and is_awaited(each):
                     low = each.place.position
             return low
 
