@@ -168,8 +168,19 @@ class Encoder:
         if queue_id < 0:
             raise MessageIllegalError("queue_id", queue_id, None, "0 or more expected")
         crc = crc32(body) & 0x7FFFFFFF
-        encoded = body, topic, properties, born_host
-        return size, head, magic, crc, message, *encoded, sys_flag, special
+        return (
+            size,
+            head,
+            magic,
+            crc,
+            message,
+            body,
+            topic,
+            properties,
+            born_host,
+            sys_flag,
+            special,
+        )
 
     def finish(
         self, prepared: Prepared, queue_offset: int, physical_offset: int, store_timestamp: int
