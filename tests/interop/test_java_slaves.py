@@ -29,14 +29,17 @@ WAIT = 150
 class Master:
     """`reput serve` as a process, which is killed and started again."""
 
-    def __init__(self, directory: Path, names: str, *options: str) -> None:
+    def __init__(self, directory: Path, names: str = "", *options: str) -> None:
+        """Write its options; without ``names`` it is its own name server, at `names`."""
         directory.mkdir()
         self.store = directory / "store"
-        self.port = free_ports(1, -2)
+        self.port = free_ports(1, 2, -2)
+        self.names = names or f"127.0.0.1:{self.port + 2}"
+        where = ["none", "--register", names] if names else [self.names]
         (directory / "serve.toml").write_text(CONFIG)
         self._command = [
             *(sys.executable, "-m", "reput", "serve", str(self.store), "--json"),
-            *("--listen", f"127.0.0.1:{self.port}", "--namesrv", "none", "--register", names),
+            *("--listen", f"127.0.0.1:{self.port}", "--namesrv", *where),
             *("--replicas", f"127.0.0.1:{self.port + 1}", "--cluster", "reput"),
             *("--name", "broker-a", "--config", str(directory / "serve.toml"), *options),
         ]
@@ -172,13 +175,12 @@ def test_a_slave_has_our_log_and_settings_and_serves_when_we_are_killed(
 
 def test_sends_wait_for_a_stock_slave(rocketmq: RocketMQ, tmp_path: Path):
     with contextlib.ExitStack() as stack:
-        names = stack.enter_context(rocketmq.name_server(tmp_path / "names"))
-        master = Master(tmp_path / "master", names.address, "--sync-replicas", "1")
+        master = Master(tmp_path / "master", "", "--sync-replicas", "1")
         stack.enter_context(master.life())
-        peer = stack.enter_context(rocketmq.peer(tmp_path / "peer", names.address))
+        peer = stack.enter_context(rocketmq.peer(tmp_path / "peer", master.names))
 
         alone = peer.send(rows(0, 2))
-        with rocketmq.broker(tmp_path / "slave", names.address, **SLAVE) as slave:
+        with rocketmq.broker(tmp_path / "slave", master.names, **SLAVE) as slave:
             until(master.replicas)
             together = peer.send(rows(2, 50))
             same_log(master, slave.store)

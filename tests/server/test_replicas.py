@@ -117,6 +117,22 @@ def test_all_that_is_sent_is_on_disk_also_if_puts_do_not_wait_for_it(serve):
             assert master.store.flushed_offset >= slave.end
 
 
+@pytest.mark.parametrize("count", [1, 20])
+def test_what_is_sent_to_the_broker_is_sent_to_slaves_at_once(serve, monkeypatch, count):
+    rarely = {"commitlog": {"file_size": FILE_SIZE, "flush_interval_ms": 10**6}}
+    monkeypatch.setattr("reput_server.replicas.service._LOOK_SECONDS", 3_600.0)
+    monkeypatch.setattr("reput_server.replicas.service._LOOK_SECONDS_MAX", 3_600.0)
+    master = serve(**HA, sections=rarely)
+    fill(master, 1)
+    peer = master.peer()
+    with slave_of(master, 1) as slave:
+        until(lambda: states(master))
+        for _ in range(5):
+            for sent in [peer.send(_command(number)) for number in range(count)]:
+                assert peer.answer_to(sent).code == 0
+            slave.read_to(master.store.log.max_physical_offset)
+
+
 def test_a_disk_that_fails_ends_what_is_sent(serve, monkeypatch, caplog):
     rarely = {"commitlog": {"file_size": FILE_SIZE, "flush_interval_ms": 10**6}}
     master = serve(**HA, sections=rarely)
@@ -376,14 +392,22 @@ def test_the_timer_is_handed_out_as_its_files_are(served):
     due = int(time.time() * 1000) + 3_600_000
     header = message("orders", properties=f"TIMER_DELIVER_MS\x01{due}\x02")
     assert peer.ask(RequestCode.SEND_MESSAGE_V2, header, body=b"x").code == 0
-    until(lambda: served.store.flush() or (config / "timermetrics").exists())
+    waiting = until(lambda: waiting_of(served, config))
 
-    check = peer.ask(RequestCode.GET_TIMER_CHECK_POINT)
-    metrics = peer.ask(RequestCode.GET_TIMER_METRICS)
+    def check():
+        body = peer.ask(RequestCode.GET_TIMER_CHECK_POINT).body
+        return body if body == (config / "timercheck").read_bytes()[:56] else b""
 
-    assert check.body == (config / "timercheck").read_bytes()[:56]
-    assert struct.unpack(">7q", check.body)[0] > 1_600_000_000_000
-    assert json.loads(metrics.body)["timingCount"]["orders"]["count"] == 1
+    assert struct.unpack(">7q", until(check))[0] > 1_600_000_000_000  # ms
+    metrics = json.loads(peer.ask(RequestCode.GET_TIMER_METRICS).body)
+    assert metrics["timingCount"] == waiting
+
+
+def waiting_of(served, config):
+    """What the timer's file of counts says, once it counts a message."""
+    served.store.flush()
+    path = config / "timermetrics"
+    return path.exists() and json.loads(path.read_bytes())["timingCount"]
 
 
 def test_without_a_timer_its_questions_are_refused_as_in_rocketmq(serve):

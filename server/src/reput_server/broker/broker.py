@@ -142,9 +142,8 @@ class Broker:
             is_flushed=store.config.flush == "sync",
             replication=None if replicas is None else replicas.waits,
             log_end=lambda: store.log.max_physical_offset,
+            log_grew=None if replicas is None else replicas.log_grew,
         )
-        if replicas is not None:
-            sends.after_round.append(replicas.log_grew)
         held = HeldPulls(context, begin)
         # Each asks the other, but not before there is a client.
         groups = Groups(context, lambda group: transactions.watch(group))

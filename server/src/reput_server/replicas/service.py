@@ -33,6 +33,8 @@ __all__ = ["ReplicaState", "Replicas"]
 
 _LOOK_SECONDS: Final = 0.02
 """How often the log is looked at while replicas are connected: others than peers put, too."""
+_LOOK_SECONDS_MAX: Final = 0.1
+"""The same while nothing is put, as RocketMQ's masters do."""
 _SWEEP_SECONDS: Final = 1.0
 _FLUSH_PAUSE_SECONDS: Final = 0.002
 """Between two flushes for replicas, at least; more if a flush takes longer."""
@@ -85,6 +87,10 @@ class Replicas:
     _servers: list[asyncio.Server] = attrs.field(init=False, factory=list)
     _timers: dict[str, asyncio.TimerHandle] = attrs.field(init=False, factory=dict)
     _is_flushing: bool = attrs.field(init=False, default=False)
+    _looked_at: int = attrs.field(init=False, default=-1)
+    """Where the log ended when it was looked at last."""
+    _pause: float = attrs.field(init=False, default=_LOOK_SECONDS)
+    """Seconds until it is looked at again."""
     _may_flush_at: float = attrs.field(init=False, default=0.0)
     _failure: str = attrs.field(init=False, default="")
     """Why the log cannot be flushed, which was reported."""
@@ -265,8 +271,12 @@ class Replicas:
             self._timers.pop("look").cancel()
         if not self.connected:
             return
-        self._timers["look"] = self.loop.call_later(_LOOK_SECONDS, self._look)
-        if not self._failure:
+        end = self.log_end
+        is_idle = end == self._looked_at
+        self._pause = min(2 * self._pause, _LOOK_SECONDS_MAX) if is_idle else _LOOK_SECONDS
+        self._looked_at = end
+        self._timers["look"] = self.loop.call_later(self._pause, self._look)
+        if not is_idle and not self._failure:
             self.log_grew()
 
     def _sweep(self) -> None:

@@ -149,6 +149,8 @@ class SendsTogether:
     """Whom answers wait for; None if they wait for no replica."""
     log_end: Callable[[], int] = lambda: 0
     """Returns where the log ends; asked if answers wait for replicas."""
+    log_grew: Callable[[], None] | None = None
+    """Called when sends are stored that wait for no replica; None if nothing is to be done then."""
     put_count: int = attrs.field(init=False, default=0)
     """Rounds."""
     after_round: list[Callable[[], None]] = attrs.field(init=False, factory=list)
@@ -209,6 +211,8 @@ class SendsTogether:
         ended = self.clock()
         self._spare_if_slow(began, ended)
         self.times.put_here(count, began, ended)
+        if self.log_grew is not None:
+            self.log_grew()
 
     def _spare_if_slow(self, began: float, ended: float) -> None:
         if ended - began > _SLOW_SECONDS:
@@ -297,6 +301,8 @@ class SendsTogether:
         replication = self.replication
         if replication is None:
             self._tell(taken, results)
+            if self.log_grew is not None:
+                self.log_grew()
             return
         held, waiting = [], []
         ended, given = [], []
