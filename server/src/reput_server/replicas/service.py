@@ -87,8 +87,8 @@ class Replicas:
     _servers: list[asyncio.Server] = attrs.field(init=False, factory=list)
     _timers: dict[str, asyncio.TimerHandle] = attrs.field(init=False, factory=dict)
     _is_flushing: bool = attrs.field(init=False, default=False)
-    _looked_at: int = attrs.field(init=False, default=-1)
-    """Where the log ended when it was looked at last."""
+    _seen: tuple[int, int] = attrs.field(init=False, default=(-1, -1))
+    """Where the log ended, and how far it was on disk, when it was looked at last."""
     _pause: float = attrs.field(init=False, default=_LOOK_SECONDS)
     """Seconds until it is looked at again."""
     _may_flush_at: float = attrs.field(init=False, default=0.0)
@@ -271,12 +271,12 @@ class Replicas:
             self._timers.pop("look").cancel()
         if not self.connected:
             return
-        end = self.log_end
-        is_idle = end == self._looked_at
+        seen = self.log_end, self.served_to
+        is_idle = seen == self._seen and (seen[0] == seen[1] or bool(self._failure))
         self._pause = min(2 * self._pause, _LOOK_SECONDS_MAX) if is_idle else _LOOK_SECONDS
-        self._looked_at = end
+        self._seen = seen
         self._timers["look"] = self.loop.call_later(self._pause, self._look)
-        if not is_idle and not self._failure:
+        if not is_idle:
             self.log_grew()
 
     def _sweep(self) -> None:
