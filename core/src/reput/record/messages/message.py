@@ -193,7 +193,8 @@ _NO_WAIT = b"WAIT\x01false"
 def waits_for_disk(properties: bytes) -> bool:
     """Whether the put of a message with this property text waits until the message is on disk.
 
-    It waits unless the property ``WAIT`` is ``false``; RocketMQ, unless it is not ``true``.
+    It waits unless the property ``WAIT`` is ``false``. RocketMQ does not wait for any other word
+    than ``true``.
 
     Source: ``Message#isWaitStoreMsgOK``.
     """
