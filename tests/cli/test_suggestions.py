@@ -31,6 +31,10 @@ def test_the_nearest_name_is_suggested(word, known, meant) -> None:
         (("dead-leters",), "did you mean 'dead-letters'?"),
         (("frobnicate",), "`reput --help` lists all"),
         (("info", "--tpoic", "x"), "--topic"),
+        (("cat", "s", "t", "--since", "-1h"), "did you mean '--from'?"),
+        (("cat", "s", "t", "--start", "-1h"), "did you mean '--from'?"),
+        (("grep", "s", "--from", "-1h"), "did you mean '--since'?"),
+        (("grep", "s", "--start", "-1h"), "did you mean '--since'?"),
     ],
 )
 def test_commands_and_options_are_suggested(run, arguments, hint) -> None:

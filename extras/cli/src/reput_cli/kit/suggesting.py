@@ -7,21 +7,22 @@ from collections.abc import Iterable
 __all__ = ["did_you_mean", "meant_option", "nearest"]
 
 _OTHER_WORDS = {
-    "--after": "--from",
-    "--before": "--until",
-    "--end": "--until",
-    "--host": "--listen",
-    "--limit": "--count",
-    "--max": "--count",
-    "--number": "--count",
-    "--port": "--listen",
-    "--since": "--from",
-    "--sql": "--where",
-    "--start": "--from",
-    "--tags": "--tag",
-    "--to": "--until",
+    "--after": ("--from", "--since"),
+    "--before": ("--until",),
+    "--end": ("--until",),
+    "--from": ("--since",),
+    "--host": ("--listen",),
+    "--limit": ("--count",),
+    "--max": ("--count",),
+    "--number": ("--count",),
+    "--port": ("--listen",),
+    "--since": ("--from",),
+    "--sql": ("--where",),
+    "--start": ("--from", "--since"),
+    "--tags": ("--tag",),
+    "--to": ("--until",),
 }
-"""Options of other programs, and ours of the same meaning."""
+"""Options of other programs and commands, and ours of the same meaning."""
 _CUTOFF = 0.6  # of difflib's ratio: two swapped letters of five are near, two wrong ones are not
 
 
@@ -45,5 +46,5 @@ def meant_option(word: str, known: Iterable[str]) -> str:
     options = list(known)
     if word not in _OTHER_WORDS:
         return did_you_mean(word, options)
-    ours = _OTHER_WORDS[word]
-    return f"; did you mean {ours!r}?" if ours in options else ""
+    ours = next((each for each in _OTHER_WORDS[word] if each in options), None)
+    return "" if ours is None else f"; did you mean {ours!r}?"

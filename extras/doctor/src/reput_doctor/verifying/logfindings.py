@@ -78,11 +78,18 @@ def add_log_findings(
     """
     end = store.log.max_physical_offset
     lost = surveyed.lost
+    cut: set[int] = set()
     for gap in surveyed.gaps:
+        record = _cut_by(gap, checked.damages)
+        if record is not None:
+            cut.add(record.start_offset)
+            gap = _from(gap, record.start_offset)
         findings.add(_with_lost(gap, named))
     known = [(each.start_offset, each.end_offset) for each in recorded]
     for damage in checked.damages:
-        if any(start <= damage.start_offset < stop for start, stop in lost):
+        if damage.start_offset in cut or any(
+            start <= damage.start_offset < stop for start, stop in lost
+        ):
             continue  # the missing file, or the missing end of a file, was reported
         is_tail = damage.start_offset >= end
         is_known = any(
@@ -118,6 +125,24 @@ def add_log_findings(
     if checked.oddity_count > len(checked.oddities):
         more = checked.oddity_count - len(checked.oddities)
         findings.add_count("log.odd-records", Severity.WARNING, more)
+
+
+def _cut_by(gap: Finding, damages: Sequence[Damage]) -> Damage | None:
+    """Return the record whose end is missing because its file is cut short."""
+    start = gap.physical_offset
+    if gap.kind != "log.short-file" or start is None:
+        return None
+    cut = (each for each in damages if each.start_offset < start < each.end_offset)
+    return next((each for each in cut if each.end_offset <= start + (gap.size or 0)), None)
+
+
+def _from(gap: Finding, start: int) -> Finding:
+    """Return the finding of a file that is cut short, from the record on that is cut."""
+    assert gap.physical_offset is not None
+    more = gap.physical_offset - start
+    return attrs.evolve(
+        gap, position=gap.position - more, size=(gap.size or 0) + more, physical_offset=start
+    )
 
 
 def _place(store: Store, physical_offset: int) -> tuple[str, int]:

@@ -283,7 +283,7 @@ def _check_sizes(found: Survey) -> None:
                 position=min(each.size, found.file_size),
                 size=abs(end - start) or each.size - found.file_size,
                 physical_offset=start if is_short else None,
-                found=f"{each.size} bytes",
+                found=f"end of file at byte {each.size}" if is_short else f"{each.size} bytes",
                 expected=f"{found.file_size} bytes",
                 advice="put back the whole file from a copy; else reput repair",
             )
