@@ -144,6 +144,13 @@ def test_queries_come_from_standard_input(made, run):
     assert outcome.lines == [{"a": 1}, {"b": ";"}]
 
 
+def test_endless_input_is_refused(made, run):
+    outcome = run(made, stdin="SELECT 1; " * (1 << 17))
+
+    assert outcome.code == 2
+    assert "1048576 characters" in outcome.err
+
+
 @pytest.mark.parametrize(
     ("query", "code", "part"),
     [

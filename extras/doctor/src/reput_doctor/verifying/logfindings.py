@@ -141,7 +141,7 @@ def _from(gap: Finding, start: int) -> Finding:
     assert gap.physical_offset is not None
     more = gap.physical_offset - start
     return attrs.evolve(
-        gap, position=gap.position - more, size=(gap.size or 0) + more, physical_offset=start
+        gap, position=(gap.position or 0) - more, size=(gap.size or 0) + more, physical_offset=start
     )
 
 

@@ -11,7 +11,7 @@ import click
 from reput_cli.kit import ExitCode, Failure, format_count, warn
 from reput_export.errors import CodedError
 
-__all__ = ["end_with_damage", "failures"]
+__all__ = ["end_with_damage", "failures", "warn_of_damage"]
 
 _CODES: Final = {
     "DAMAGED": ExitCode.DAMAGED,
@@ -39,9 +39,15 @@ def failures() -> Iterator[None]:
 
 def end_with_damage(damage_count: int) -> None:
     """End with the exit code of damage, if places were left out."""
+    warn_of_damage(damage_count)
+    if damage_count:
+        raise click.exceptions.Exit(ExitCode.DAMAGED)
+
+
+def warn_of_damage(damage_count: int) -> None:
+    """Say how many places were left out, if there are any."""
     if damage_count:
         warn(
             f"{format_count(damage_count, 'damaged place')} left out; "
             "`reput verify` lists what is damaged"
         )
-        raise click.exceptions.Exit(ExitCode.DAMAGED)

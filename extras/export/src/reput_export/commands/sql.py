@@ -19,7 +19,7 @@ from reput_cli.kit import (
     rows_options,
     with_debug,
 )
-from reput_export.commands.failing import end_with_damage
+from reput_export.commands.failing import end_with_damage, warn_of_damage
 from reput_export.commands.times import moment
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["sql"]
 
 _MEMORY_MIN = 64 << 20
+_INPUT_MAX = 1 << 20  # characters
 _EXAMPLES = """\\b
 Examples:
   reput sql STORE "SELECT topic, count(*) FROM messages GROUP BY topic"
@@ -103,11 +104,18 @@ def sql(
         if query is None and sys.stdin.isatty():
             from reput_export.commands.sqlprompt import prompt
 
-            prompt(lambda text: _print_answers(database, text, form))
+            prompt(lambda text: warn_of_damage(_print_answers(database, text, form)))
             return
-        text = sys.stdin.read() if query is None else query
+        text = _read_input() if query is None else query
         damage_count = _print_answers(database, text, form)
     end_with_damage(damage_count)
+
+
+def _read_input() -> str:
+    text = sys.stdin.read(_INPUT_MAX + 1)
+    if len(text) > _INPUT_MAX:
+        raise click.UsageError(f"queries of more than {_INPUT_MAX} characters on standard input")
+    return text
 
 
 def _check_place(path: str) -> None:

@@ -121,7 +121,11 @@ class Database:
             return self._asked(query, columns)
         except duckdb.BinderException:
             # Such as `SELECT * EXCLUDE (body)`: it names a column that it does not read.
+            pass
+        try:
             return self._asked(query, _all_columns())
+        except duckdb.BinderException as error:
+            raise QueryError(reason_of(error)) from error
 
     def _columns_of(self, query: str) -> tuple[str, ...]:
         """Return the columns of the table that a query reads, in the table's order."""
