@@ -1,0 +1,204 @@
+"""Sends that wait for replicas, and what is shown of replicas."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+import urllib.request
+
+import pytest
+from replicated import FILE_SIZE, HA, OBSERVER, a_send, fill, slave_of, states, until
+from wirepeer import message
+
+from reput_remoting import RequestCode, ResponseCode, SendBack
+from reput_server import Limits, ServerConfig
+
+SOON = Limits(replica_wait_ms=50)
+LONG = Limits(replica_wait_ms=20_000)
+
+
+@pytest.fixture(params=["async", "sync"])
+def flush(request):
+    return {"commitlog": {"file_size": FILE_SIZE, "flush": request.param}}
+
+
+def send(peer, body=b"x", properties=""):
+    return peer.ask(
+        RequestCode.SEND_MESSAGE_V2, message("orders", properties=properties), body=body
+    )
+
+
+BOTH_WAYS = ["", "TRACE_ON\x01true\x02"]
+"""Properties of an ordinary send, and of one that goes the longer way."""
+
+
+@pytest.mark.parametrize("properties", BOTH_WAYS)
+def test_without_a_replica_a_send_is_stored_and_answered_so(serve, flush, properties):
+    master = serve(**HA, sync_replicas=1, limits=LONG, sections=flush)
+    peer = master.peer()
+
+    answers = [send(peer, properties=properties) for _ in range(2)]
+
+    for place, answer in enumerate(answers):
+        assert answer.code == ResponseCode.SLAVE_NOT_AVAILABLE
+        assert answer.remark.startswith("SLAVE_NOT_AVAILABLE: stored, but of 1 replicas")
+        assert answer.fields["queueOffset"] == str(place)
+    assert len(next(iter(master.store.scan()))) == 2
+
+
+@pytest.mark.parametrize("properties", BOTH_WAYS)
+def test_a_replica_that_does_not_report_costs_the_whole_time(serve, flush, properties):
+    master = serve(**HA, sync_replicas=1, limits=SOON, sections=flush)
+    peer = master.peer()
+    with slave_of(master, 0) as slave:
+        until(lambda: states(master))
+        answer = send(peer, properties=properties)
+        slave.read_to(1)
+
+    assert answer.code == ResponseCode.FLUSH_SLAVE_TIMEOUT
+    assert answer.remark.startswith("FLUSH_SLAVE_TIMEOUT: stored, but not reported by 1 replicas")
+    assert answer.fields["queueOffset"] == "0"
+
+
+def follow(slave):
+    """Report all that comes, until the connection ends."""
+    with contextlib.suppress(OSError):
+        while slave.read():
+            if slave.data:
+                slave.acknowledge()
+
+
+@contextlib.contextmanager
+def reporting(served, count=1):
+    with contextlib.ExitStack() as stack:
+        slaves = [stack.enter_context(slave_of(served, 0)) for _ in range(count)]
+        threads = [threading.Thread(target=follow, args=(each,)) for each in slaves]
+        for each in threads:
+            each.start()
+        until(lambda: len(states(served)) == count)
+        try:
+            yield slaves
+        finally:
+            for each in slaves:
+                each.socket.shutdown(2)
+            for each in threads:
+                each.join()
+
+
+@pytest.mark.parametrize("properties", BOTH_WAYS)
+def test_a_send_is_answered_when_replicas_have_it(serve, flush, properties):
+    master = serve(**HA, sync_replicas=2, limits=LONG, sections=flush)
+    peer = master.peer()
+
+    with reporting(master, 2) as slaves:
+        for number in range(30):
+            answer = send(peer, b"%d" % number, properties)
+            assert answer.code == ResponseCode.SUCCESS, answer.remark
+            end = master.store.log.max_physical_offset
+            assert [each.end for each in slaves] == [end, end]
+
+
+def test_one_of_two_replicas_is_not_enough(serve):
+    master = serve(**HA, sync_replicas=2, limits=SOON)
+    peer = master.peer()
+
+    with reporting(master), slave_of(master, 0):
+        until(lambda: len(states(master)) == 2)
+        assert send(peer).code == ResponseCode.FLUSH_SLAVE_TIMEOUT
+
+
+def test_sends_that_wait_do_not_keep_others_from_being_stored(serve):
+    master = serve(**HA, sync_replicas=1, limits=LONG)
+    peer = master.peer()
+
+    with slave_of(master, 0) as slave:
+        until(lambda: states(master))
+        requests = [peer.send(a_send(number)) for number in range(20)]
+        until(lambda: sum(map(len, master.store.scan())) == 20)
+        slave.read_to(master.store.log.max_physical_offset)
+        slave.acknowledge()
+        codes = [peer.answer_to(each).code for each in requests]
+
+    assert codes == [0] * 20
+
+
+def test_an_observer_is_no_replica(serve):
+    master = serve(**HA, sync_replicas=1, limits=LONG)
+    peer = master.peer()
+
+    with slave_of(master, 0) as slave:
+        slave.report(OBSERVER)
+        until(lambda: [each.is_observer for each in states(master)] == [True])
+        answer = send(peer)
+
+    assert answer.code == ResponseCode.SLAVE_NOT_AVAILABLE
+
+
+def test_what_consumers_give_back_waits_for_replicas_too(serve):
+    master = serve(**HA, sync_replicas=1, limits=LONG)
+    peer = master.peer()
+
+    with reporting(master) as slaves:
+        assert send(peer).code == 0
+        (stored,) = until(lambda: master.store.read("orders", 0, 0).messages[:1])
+        back = SendBack(offset=stored.physical_offset, group="billing", delay_level=0)
+        answer = peer.ask(RequestCode.CONSUMER_SEND_MSG_BACK, back)
+        end = master.store.log.max_physical_offset
+        assert slaves[0].end == end
+
+    assert answer.code == ResponseCode.SUCCESS
+    # Without the replica it is stored all the same, and nobody sends a second copy.
+    answer = peer.ask(RequestCode.CONSUMER_SEND_MSG_BACK, back)
+    assert answer.code == ResponseCode.SUCCESS
+    assert master.store.log.max_physical_offset > end
+
+
+# --------------------------------------------------------------------------- what is shown
+
+
+def page(served, path):
+    host, port = served.server.metrics
+    with urllib.request.urlopen(f"http://{host}:{port}{path}", timeout=20) as answer:
+        return answer.read().decode()
+
+
+def test_replicas_are_on_the_status_page_and_among_the_metrics(serve):
+    pytest.importorskip("prometheus_client")
+    master = serve(**HA, sync_replicas=1, limits=LONG, metrics=("127.0.0.1", 0))
+    end = fill(master)
+    with slave_of(master, 1) as slave:
+        slave.read_to(end)
+        slave.report(end - 10)
+        until(lambda: [each.lag_size for each in states(master)] == [10])
+        metrics, status, health = (page(master, path) for path in ("/metrics", "/", "/health"))
+        port = slave.socket.getsockname()[1]
+
+    assert f'reput_server_replica_lag_bytes{{replica="127.0.0.1:{port}"}} 10.0' in metrics
+    assert "reput_server_replicas_in_sync 1.0" in metrics
+    assert "reput_server_sync_replicas 1.0" in metrics
+    assert f"<td>127.0.0.1:{port}</td><td>in sync</td>" in status
+    assert "Sends wait for 1." in status
+    assert json.loads(health)["status"] == "ok"
+
+
+def test_a_server_without_the_replicas_that_it_needs_is_not_well(serve):
+    pytest.importorskip("prometheus_client")
+    master = serve(**HA, sync_replicas=1, metrics=("127.0.0.1", 0))
+
+    found = json.loads(page(master, "/health"))
+
+    assert found["status"] == "degraded"
+    assert found["reasons"] == [
+        (
+            "0 of the 1 replicas that sends wait for are in sync; sends are stored and answered "
+            "with SLAVE_NOT_AVAILABLE"
+        )
+    ]
+
+
+def test_options_that_contradict_each_other_are_refused():
+    with pytest.raises(ValueError, match="sync_replicas needs replicas"):
+        ServerConfig(sync_replicas=1)
+    with pytest.raises(ValueError, match=r"sync_replicas is 33, and limits\.replicas 32"):
+        ServerConfig(sync_replicas=33, **HA)
