@@ -46,7 +46,7 @@ _IN_MEMORY = 4 << 20  # bytes of rows; more go to a temporary file
 )
 @rows_options
 @with_debug
-def query(path: str, plugin: str, sql: str, timeout: float, form: str) -> None:
+def query(path: str, plugin: str, sql: str, timeout: float, form: str | None) -> None:
     r"""Answer SQL, a SELECT, over the table that PLUGIN keeps in the store at PATH.
 
     The SQL is that of SQLite, and the table has the plugin's name. Another process may write

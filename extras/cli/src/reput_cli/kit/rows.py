@@ -35,20 +35,19 @@ def rows_options(command: _Command) -> _Command:
         "--format",
         "form",
         type=click.Choice(_FORMS),
-        default="table",
         help="A table (the default), CSV with a header, or a JSON object a line.",
     )(command)
 
 
-def print_rows(names: Sequence[str], rows: Iterable[Sequence[Any]], form: str) -> int:
+def print_rows(names: Sequence[str], rows: Iterable[Sequence[Any]], form: str | None) -> int:
     """Print rows; return their number.
 
     Args:
         names: of the columns; of equal names the later ones get a number.
         rows: values of Python, also lists, mappings and times.
-        form: ``"table"``, ``"csv"`` or ``"jsonl"``.
+        form: ``"table"``, ``"csv"`` or ``"jsonl"``; None for a table.
     """
-    printed = {"table": _table, "csv": _csv, "jsonl": _json_lines}[form]
+    printed = {"table": _table, "csv": _csv, "jsonl": _json_lines}[form or "table"]
     return printed(_distinct(names), iter(rows))
 
 

@@ -76,7 +76,7 @@ def sql(
     until: int | None,
     corrupt: str,
     memory_size: int,
-    form: str,
+    form: str | None,
 ) -> None:
     r"""Answer a QUERY over the table messages: every message of the store at PATH.
 
@@ -155,7 +155,7 @@ def _database(selected: Selected, memory_size: int) -> Iterator[Database]:
             yield database
 
 
-def _print_answers(database: Database, text: str, form: str) -> int:
+def _print_answers(database: Database, text: str, form: str | None) -> int:
     """Print the answers to all queries in ``text``; return how much damage they left out.
 
     Raises:
