@@ -119,7 +119,7 @@ impl<F> LogEnd<F> {
     }
 
     /// Put a message where nothing has to be done first, in one step.
-    #[inline]
+    #[inline(always)] // a second caller made single puts 4 % slower
     pub fn put(
         &mut self,
         message: &Unplaced<'_>,
