@@ -252,7 +252,7 @@ def test_the_command_adds_increments(tmp_path):
     assert json.loads(told.stdout)["increment"] is None
     assert (other.exit_code, other.exception.__class__) == (ExitCode.UNAVAILABLE, SystemExit)
     assert "REPUT_" not in other.stderr
-    assert none.exit_code == ExitCode.OK
-    assert "no message is of what was asked for" in none.stderr
+    assert none.exit_code == ExitCode.NOT_FOUND
+    assert "no message of the topic 'T'" in none.stderr
     assert nowhere.exit_code == ExitCode.NOT_FOUND
     assert os.listdir(tmp_path / "out").count("export=0000000001") == 1
