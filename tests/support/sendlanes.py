@@ -165,20 +165,22 @@ USUAL = {
 
 @st.composite
 def sends(draw):
-    """One frame of a send, with up to three fields that are not as usual."""
+    """One frame of a send, with up to three unusual fields."""
     fields = dict(USUAL)
-    for name in draw(st.lists(st.sampled_from(sorted(odd_fields)), max_size=3)):
+    odd_count = draw(st.sampled_from([0, 0, 0, 1, 1, 3]))
+    for name in draw(st.lists(st.sampled_from(sorted(odd_fields)), max_size=odd_count)):
         fields[name] = draw(odd_fields[name])
     if draw(st.integers(0, 9)) == 0:
         fields.pop(draw(st.sampled_from(sorted(fields))))
     if draw(st.integers(0, 9)) == 0:
         fields |= {f"x{number}": draw(texts) for number in range(draw(st.integers(1, 25)))}
-    code = draw(st.sampled_from([310, 310, 310, 10, 11, 320]))
+    code = draw(st.sampled_from([310] * 6 + [10] * 3 + [11, 320]))
     if code == RequestCode.SEND_MESSAGE:
         fields = {_LETTERS.get(name, name): value for name, value in fields.items()}
-    flag = draw(st.sampled_from([0, 0, 0, 0, 2, 1, 3, 4, -1]))
+    flag = draw(st.sampled_from([0] * 12 + [2, 2, 1, 3, 4, -1]))
     opaque = draw(st.integers(-(1 << 31), (1 << 31) - 1))
-    body = draw(st.binary(max_size=20) | st.sampled_from([b"", b"x" * 65_536, b"x" * 65_537]))
+    bodies = [b"", b"a", b"body", b"body", b"body", b"x" * 65_536, b"x" * 65_537]
+    body = draw(st.sampled_from(bodies))
     if draw(st.integers(0, 3)) == 0:
         return encode_frame(Command(code, fields, body, opaque, flag), HeaderKind.BINARY)
     return frame_of(draw(headers(code, fields, opaque, flag)), body)
@@ -201,7 +203,7 @@ def headers(draw, code, fields, opaque, flag):
         "serializeTypeCurrentRPC": "JSON",
         "version": 479,
     }
-    odd = draw(st.integers(0, 6))
+    odd = draw(st.integers(0, 15))
     if odd == 0:
         name = draw(st.sampled_from([*members, "remark", "more"]))
         values = [None, True, 1, -0, 1.5, "1", 1 << 31, -(1 << 31), 10**20, [], {}, {"a": 1}, "é"]
@@ -232,6 +234,8 @@ def headers(draw, code, fields, opaque, flag):
                     ("310", "310e0"),
                     ("479", "-0"),
                     ("JAVA", "\\ud83d\\ude00"),
+                    ("JAVA", "\\uD002"),
+                    ("JAVA", "\\u6807"),
                     ("JAVA", "\\\\ud83d"),
                     ("JAVA", "\\q"),
                     ("JAVA", '\\b\\f\\n\\r\\t\\/\\"\\\\'),
@@ -241,7 +245,7 @@ def headers(draw, code, fields, opaque, flag):
                     ('"JSON"', "NaN"),
                 ]
             ),
-            max_size=1 if draw(st.booleans()) else 0,
+            max_size=1 if draw(st.integers(0, 3)) == 0 else 0,
         )
     ):
         text = text.replace(old, new, 1)

@@ -174,10 +174,13 @@ impl Reader<'_> {
         (self.bytes[end] >= b' ').then_some(end)
     }
 
-    /// A character by its number; not one half of a pair.
+    /// A character by its number. Of those that begin as halves of pairs do, Python reads each.
     #[inline]
     fn unicode(&mut self) -> Option<char> {
         let digits = self.bytes.get(self.at..self.at + 4)?;
+        if matches!(digits[0], b'd' | b'D') {
+            return None;
+        }
         self.at += 4;
         let digit = |number: u32, &byte: &u8| Some(number << 4 | (byte as char).to_digit(16)?);
         char::from_u32(digits.iter().try_fold(0, digit)?)

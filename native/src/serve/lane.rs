@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use pyo3::exceptions::PyMemoryError;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyBytes, PyString};
@@ -37,9 +38,8 @@ impl SendLane {
 
     fn allow(&self, py: Python<'_>, topic: &str, queue_count: i32) -> PyResult<()> {
         shielded(py, "SendLane.allow", || {
-            // Without memory the topic stays unknown, and Python takes what is sent to it.
-            let _ = self.room.borrow(py).allow(topic.as_bytes(), queue_count);
-            Ok(())
+            let allowed = self.room.borrow(py).allow(topic.as_bytes(), queue_count);
+            allowed.map_err(|_| PyMemoryError::new_err(()))
         })
     }
 

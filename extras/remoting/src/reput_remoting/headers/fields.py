@@ -25,6 +25,8 @@ Long = Annotated[int, 64]
 
 HeaderT = TypeVar("HeaderT")
 _NUMBER: Final = re.compile(r"[+-]?[0-9]{1,19}")
+_DIGITS_OF_ALL: Final = 9
+"""So many digits are a number of 32 bits."""
 
 
 def read_header(header_type: type[HeaderT], fields: Mapping[str, str]) -> HeaderT:
@@ -111,6 +113,8 @@ def _number_of(bits: int) -> Callable[[str], int]:
     limit = 1 << (bits - 1)
 
     def read(text: str) -> int:
+        if len(text) <= _DIGITS_OF_ALL and text.isascii() and text.isdigit():
+            return int(text)  # most numbers, in a third of the time
         # `int` would take blanks, underscores and the digits of every script.
         if not _NUMBER.fullmatch(text) or not -limit <= (value := int(text)) < limit:
             raise ValueError(text)
