@@ -21,6 +21,7 @@ CONFIG = {
     "index": {"slots_per_file": 50, "items_per_file": 200},
 }
 DERIVED = ["consumequeue", "index", "filter"]
+CONSUMED = ["consumequeue", "consumer"]
 
 
 @pytest.fixture
@@ -28,8 +29,9 @@ def clock():
     return ManualClock()
 
 
-def opened(root, clock, plugins, **options):
+def opened(root, clock, plugins, sections=None, **options):
     config = {name: section for name, section in CONFIG.items() if name in {"commitlog", *plugins}}
+    config |= sections or {}
     return reput.open(
         root,
         plugins=plugins,
@@ -205,3 +207,60 @@ def test_a_plugin_that_is_added_to_a_replica_catches_up(tmp_path, clock):
         assert replica.role == "replica"
     with reput.open(tmp_path / "replica") as replica:
         assert replica.role == "replica"
+
+
+def test_a_message_that_a_consumer_refuses_makes_no_topic_in_a_replica(tmp_path, clock):
+    with opened(tmp_path / "master", clock, ["consumequeue"]) as master:
+        master.put(reput.Message("orders", b"one", 0))
+        data = log_of(master)
+    with opened(tmp_path / "replica", clock, CONSUMED, master="broker-a") as replica:
+        feed(replica, data)
+        replica.wait_dispatched()
+        consumers = replica.plugin("consumer")
+        message = replica.read("orders", 0, 0).messages[0]
+        for give_back in (
+            lambda: consumers.port.send_back("billing", message, 1, None),
+            lambda: consumers.port.send_back("billing", message, -1, None),  # a dead letter
+            lambda: consumers.port.resend("billing", [message]),
+        ):
+            with pytest.raises(ReplicaError, match="broker-a"):
+                give_back()
+        assert not any(name.startswith("%") for name in consumers.topics.names())
+        assert log_of(replica) == data
+
+
+def test_a_replica_compacts_as_its_master_and_puts_nothing(tmp_path, clock):
+    keep = {"compaction": {"topics": ["prices"]}}
+    plugins, found = ["consumequeue", "compaction"], {}
+    with opened(tmp_path / "master", clock, plugins, sections=keep) as master:
+        for number in range(200):
+            clock.advance(7)
+            master.put(reput.Message("prices", b"%d" % number, 0, keys=f"k{number * 7 % 10}"))
+        data = log_of(master)
+        found["master"] = compacted(master)
+    root = tmp_path / "replica"
+    with opened(root, clock, plugins, sections=keep, master="broker-a") as replica:
+        feed(replica, data[: len(data) // 2])
+        assert replica.plugin("compaction").compact()
+        feed(replica, data)
+        found["replica"] = compacted(replica)
+        assert log_of(replica) == data
+        with pytest.raises(ReplicaError):
+            replica.put(reput.Message("prices", b"no", 0, keys="k1"))
+        replica.promote()
+    with opened(root, clock, plugins, sections=keep) as store:
+        found["promoted"] = compacted(store)
+        assert store.put(reput.Message("prices", b"new", 0, keys="k1")).queue_offset == 200
+
+    assert found["replica"] == found["promoted"] == found["master"]
+    assert len(found["master"]) == 10
+
+
+def compacted(store):
+    """Keys and values of the topic after a compaction."""
+    store.wait_dispatched()
+    store.plugin("compaction").compact()
+    return [
+        (each.queue_offset, each.properties["KEYS"], bytes(each.body))
+        for each in store.read("prices", 0, 0, 1_000).messages
+    ]

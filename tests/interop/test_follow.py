@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from followedlogs import answers, log_bytes
 from realbroker import RocketMQ
 
 import reput
@@ -42,36 +43,6 @@ def rows(first: int, count: int) -> list[dict[str, object]]:
         {"topic": "orders", "body": f"{at} " + "x" * (at % 900), "tags": "a", "keys": f"k{at}"}
         for at in range(first, first + count)
     ]
-
-
-def log_bytes(directory: Path, end: int) -> dict[str, bytes]:
-    """Files of a log up to its end; zeros behind it are left out."""
-    found = {}
-    for path in sorted((directory / "commitlog").iterdir()):
-        base = int(path.name)
-        if base < end:
-            found[path.name] = path.read_bytes()[: end - base]
-    return found
-
-
-def answers(store: reput.Store, count: int) -> list[object]:
-    """What plugins say of the messages: by queue and by key."""
-    queues = [
-        (each.topic, each.queue_id, each.min_queue_offset, each.max_queue_offset)
-        for each in store.queues()
-        if each.topic == "orders"
-    ]
-    read = [
-        (queue_id, message.queue_offset, bytes(message.body))
-        for _, queue_id, _, end in queues
-        for start in range(0, end, 32)
-        for message in store.read("orders", queue_id, start, 32)
-    ]
-    keys = [
-        [message.physical_offset for message in store.query("orders", f"k{at}").messages]
-        for at in range(0, count, 50)
-    ]
-    return [queues, read, keys]
 
 
 def test_files_and_answers_are_the_brokers_also_after_a_kill(rocketmq: RocketMQ, tmp_path: Path):

@@ -39,7 +39,7 @@ class Files:
             )
 
         light = document(offsets.LIGHT_FILE_NAME)
-        known = Topics(document(topics.FILE_NAME))
+        known = Topics(document(topics.FILE_NAME), takes_copies=not context.replica)
         return cls(
             ConsumerOffsets(document(offsets.FILE_NAME), light, known.cover),
             SubscriptionGroups(document(groups.FILE_NAME), known),

@@ -77,7 +77,7 @@ class SubscriptionGroups(SettingsTable[GroupSettings]):
         """Return the settings of a group; it and its retry topic are added where not known.
 
         A broker does the same when a consumer of a group connects; its tools show only groups that
-        have a retry topic.
+        have a retry topic. A replica adds no topic, as it cannot put what would be in it.
 
         Raises:
             OSError: the file cannot be written.
@@ -86,7 +86,7 @@ class SubscriptionGroups(SettingsTable[GroupSettings]):
         settings = found if found is not None else self.put(GroupSettings(group=group))
         count = settings.retry_queue_nums
         if count > 0:
-            self.topics.ensure(
+            self.topics.ensure_for_copies(
                 TopicSettings(
                     topic=retry_topic(group), read_queue_nums=count, write_queue_nums=count
                 )

@@ -59,6 +59,9 @@ class TopicSettings:
 class Topics(SettingsTable[TopicSettings]):
     """The topics that the file knows. Thread-safe."""
 
+    takes_copies: bool = True
+    """Whether copies of failed messages can be put; not in a replica."""
+
     table_name = "topicConfigTable"
     name_field = "topic", "topicName"
     fields: ClassVar = {
@@ -83,6 +86,15 @@ class Topics(SettingsTable[TopicSettings]):
         """
         found = self.get(settings.topic)
         return found if found is not None else self.put(settings)
+
+    def ensure_for_copies(self, settings: TopicSettings) -> None:
+        """Have a topic for copies of failed messages, unless they cannot be put.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
+        if self.takes_copies:
+            self.ensure(settings)
 
     def cover(self, counts: Mapping[str, int]) -> None:
         """Have topics with so many queues at least, so that a broker serves what groups read.

@@ -71,7 +71,7 @@ class SendBack:
         else:
             topic, queue_count = retry_topic(group), settings.retry_queue_nums
             level = level or _FIRST_LEVEL + message.reconsume_times
-        self.topics.ensure(
+        self.topics.ensure_for_copies(
             TopicSettings(topic=topic, read_queue_nums=queue_count, write_queue_nums=queue_count)
         )
         copy = _copy(message, topic, random.randrange(queue_count), level)
@@ -91,7 +91,9 @@ class SendBack:
             OSError: the topic cannot be made.
         """
         if settings.retry_queue_nums > 0:
-            self.topics.ensure(TopicSettings(topic=topic, read_queue_nums=1, write_queue_nums=1))
+            self.topics.ensure_for_copies(
+                TopicSettings(topic=topic, read_queue_nums=1, write_queue_nums=1)
+            )
 
     def pop_back(self, group: str, message: MessageView, topic: str, failures: int) -> None:
         """Store a copy in the retry topic of a group that pops, to come again at once.
@@ -123,7 +125,9 @@ class SendBack:
             OSError: the topic cannot be made.
         """
         topic = retry_topic(group)
-        self.topics.ensure(TopicSettings(topic=topic, read_queue_nums=1, write_queue_nums=1))
+        self.topics.ensure_for_copies(
+            TopicSettings(topic=topic, read_queue_nums=1, write_queue_nums=1)
+        )
         copies = [
             attrs.evolve(_copy(message, topic, 0, 0), reconsume_times=0) for message in messages
         ]
