@@ -21,6 +21,8 @@ __all__ = [
     "EXPORT",
     "FILTER",
     "FILTERED_READ",
+    "FOLLOW",
+    "FOLLOW_LAG",
     "FRAMES",
     "GROUPS",
     "IDLE",
@@ -186,6 +188,16 @@ SERVE_PUSH = Table(
     "are from before the send until the function has the message",
     compares=False,
 )
+FOLLOW = Table(
+    "Follow a master: take its log",
+    note="from a master that has its log in memory unless named; until queues and index are made",
+    compares=False,
+)
+FOLLOW_LAG = Table(
+    "Follow a master: how far behind a message is",
+    note="one message after the other; the times are those of single messages",
+    compares=False,
+)
 BESIDE_JAVA = Table("Beside RocketMQ's own store", compares=False)
 
 TABLES = (
@@ -228,5 +240,7 @@ TABLES = (
     SERVE,
     SERVE_DURABLE,
     SERVE_PUSH,
+    FOLLOW,
+    FOLLOW_LAG,
     BESIDE_JAVA,
 )

@@ -12,6 +12,7 @@ from benchmarks.cases import (
     derive,
     doctor,
     durable,
+    follow,
     frames,
     groups,
     index,
@@ -74,6 +75,7 @@ ALL: tuple[Case, ...] = tuple(
             timer,
             transaction,
             serve,
+            follow,
             peers,
         )
     )

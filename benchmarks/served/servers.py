@@ -62,19 +62,26 @@ class Contender:
 def reput_server(directory: Path, flush: str) -> Iterator[Contender]:
     """Serve a new store in a process of its own, as ``reput serve`` does for everybody."""
     directory.mkdir()
-    command = [sys.executable, "-m", "reput", "serve", str(directory / "store"), "--json"]
-    command += ["--listen", "127.0.0.1:0", "--namesrv", "127.0.0.1:0", "--flush", flush]
-    with (directory / "errors.txt").open("w") as errors:
+    with served(directory / "store", "--flush", flush) as (facts, process):
+        yield Contender(
+            "reput serve", facts["name_server"], facts["broker"], psutil.Process(process.pid)
+        )
+
+
+@contextlib.contextmanager
+def served(store: Path, *options: str) -> Iterator[tuple[dict[str, Any], subprocess.Popen[str]]]:
+    """Run ``reput serve`` on free ports; gives what it says of itself, and the process."""
+    command = [sys.executable, "-m", "reput", "serve", str(store), "--json", *options]
+    command += ["--listen", "127.0.0.1:0", "--namesrv", "127.0.0.1:0"]
+    path = store.with_name("errors.txt")
+    with path.open("w") as errors:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
     try:
         assert process.stdout is not None
         line = process.stdout.readline()
         if not line:
-            raise RuntimeError((directory / "errors.txt").read_text(encoding="utf-8")[-2000:])
-        facts = json.loads(line)
-        yield Contender(
-            "reput serve", facts["name_server"], facts["broker"], psutil.Process(process.pid)
-        )
+            raise RuntimeError(path.read_text(encoding="utf-8")[-2000:])
+        yield json.loads(line), process
     finally:
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=_STOP_SECONDS)

@@ -17,7 +17,7 @@ def log_bytes(directory: Path, end: int) -> dict[str, bytes]:
     return found
 
 
-def answers(store: reput.Store, count: int, *, step: int = 50) -> list[object]:
+def answers(store: reput.Store, count: int, *, step: int = 50) -> list[list[object]]:
     """What plugins say of the messages of the topic ``orders``: by queue and by key."""
     queues = [
         (each.topic, each.queue_id, each.min_queue_offset, each.max_queue_offset)

@@ -1,0 +1,238 @@
+"""Following a master: how fast its log is taken, how late messages are, what idleness costs."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from benchmarks.case import BODIES, Case, body_name
+from benchmarks.tables import FOLLOW, FOLLOW_LAG, IDLE
+from benchmarks.trial import Latencies, Trial
+from benchmarks.workload import Workload
+
+__all__ = ["cases"]
+
+_PLUGINS = ("consumequeue", "index")
+_FULL_SIZE = 600_000_000
+_BATCH = 1_000
+_FULL_LATENCIES = 1_000
+_PAUSE = 0.005
+_LOOK_EVERY = 50e-6
+_NEEDS = ("reput_follow", "reput_index")
+_WAIT = 300.0
+
+
+def cases() -> Iterator[Case]:
+    """Take a log, beside Java's slave; lag behind masters; an idle follower."""
+    for body in BODIES:
+        name = f"follow.take.{body_name(body)}"
+        yield Case(name=name, table=FOLLOW, run=take, body_size=body, needs=_NEEDS)
+    served = (*_NEEDS, "reput_server", "reput_client", "psutil")
+    yield Case(
+        name="follow.beside.1KiB",
+        table=FOLLOW,
+        run=beside,
+        body_size=1_024,
+        needs=served,
+        repeats=False,
+    )
+    yield Case(name="follow.lag.1KiB", table=FOLLOW_LAG, run=lag, body_size=1_024, needs=served)
+    yield Case(name="follow.idle", table=IDLE, run=idle, needs=_NEEDS, repeats=False)
+
+
+def take(trial: Trial) -> None:
+    """Take a log from a master that has it in memory, with queues and index."""
+    from benchmarks.served.memorymaster import memory_master
+
+    count = _fill(trial, trial.directory / "master")
+    trial.settle(trial.size_of(count) * 2)
+    for plugins in ((), _PLUGINS):
+        label = " and ".join(("reput follow", *plugins))
+        with memory_master(trial.directory / "master") as address:
+            _take(trial, label, address, count, plugins)
+
+
+def beside(trial: Trial) -> None:
+    """Take the log of ``reput serve``, by a follower and by a slave of RocketMQ."""
+    from benchmarks.served.servers import VERSION, support
+    from reput_follow import Broker
+    from reput_follow.peers import parse_address
+
+    count = _fill(trial, trial.directory / "master", plugins=(*_PLUGINS, "consumer"))
+    unavailable = support("mavenparts").JavaUnavailableError
+    with contextlib.ExitStack() as stack:
+        try:
+            released = support("realbroker").fetch(VERSION)
+        except unavailable as error:
+            print(f"reput alone: {error}")
+            return
+        names = stack.enter_context(released.name_server(trial.directory / "names"))
+        facts = stack.enter_context(
+            _serving(trial.directory / "master", "--register", names.address)
+        )
+        end = _end_of(facts["broker"])
+        slave = stack.enter_context(
+            released.broker(
+                trial.directory / "slave",
+                names.address,
+                name=facts["broker_name"],
+                brokerClusterName=facts["cluster"],
+                brokerRole="SLAVE",
+                brokerId=1,
+                mappedFileSizeCommitLog=1 << 30,
+                mappedFileSizeConsumeQueue=300_000 * 20,
+                maxHashSlotNum=5_000_000,
+                maxIndexNum=20_000_000,
+            )
+        )
+        with Broker(parse_address(slave.address)) as asked:
+            began = _wait(lambda: asked.log_range().max_offset)
+            size = trial.body_size * count
+            label = f"slave of RocketMQ {VERSION}, from reput serve"
+            with trial.timed(label, count, size) as measured:
+                _wait(lambda: asked.log_range().max_offset >= end)
+            measured.facts["came before it was seen"] = f"{began / 1e6:.0f} MB"
+        _take(trial, "reput follow, from reput serve", facts["broker"], count, _PLUGINS)
+
+
+def lag(trial: Trial) -> None:
+    """Send one message after the other to ``reput serve``; read each in the follower's store."""
+    from reput_client import Client
+    from reput_follow import following, open_replica
+
+    count = trial.count(_FULL_LATENCIES, least=100)
+    clock, body, times = time.perf_counter_ns, bytes(trial.body_size), []
+    with (
+        _serving(trial.directory / "master") as facts,
+        Client(facts["name_server"]) as client,
+        client.producer("bench") as producer,
+    ):
+        message = _message(body)
+        producer.send(message)
+        own = trial.directory / "own"
+        with (
+            open_replica(own, facts["broker"], plugins=_PLUGINS) as store,
+            following(store, facts["broker"]) as follower,
+        ):
+            follower.wait_caught_up(_WAIT)
+            label = "reput follow, behind reput serve"
+            with trial.timed(label, count, baseline=True) as measured:
+                for _ in range(count):
+                    time.sleep(_PAUSE)
+                    sent = producer.send(message)
+                    began, queue = clock(), sent.queue
+                    while not store.read(queue.topic, queue.queue_id, sent.queue_offset, 1):
+                        time.sleep(_LOOK_EVERY)
+                    times.append(clock() - began)
+            measured.latencies = Latencies.of("after the send was answered, until readable", times)
+
+
+def idle(trial: Trial) -> None:
+    """Measure an idle follower's processor time, and its memory over a long flood before."""
+    from benchmarks.served.memorymaster import memory_master
+    from reput_follow import following, open_replica
+
+    seconds = max(20.0 * trial.scale, 3.0)
+    trial.body_size = 1_024
+    count = _fill(trial, trial.directory / "master")
+    peak = [0]
+    with (
+        memory_master(trial.directory / "master") as address,
+        open_replica(trial.directory / "own", address, plugins=_PLUGINS) as store,
+        _sampled(peak),
+        following(store, address) as follower,
+    ):
+        follower.wait_caught_up(_WAIT)
+        store.flush()
+        time.sleep(1.0)
+        with trial.timed("reput follow, idle", 1, unit="waits") as measured:
+            time.sleep(seconds)
+    measured.facts["processor"] = f"{measured.cpu_seconds / measured.seconds:.3%} of a core"
+    measured.facts["anonymous memory, peak"] = f"{peak[0] / 1e6:.0f} MB of {count:,} messages"
+
+
+# --------------------------------------------------------------------------- parts
+
+
+def _fill(trial: Trial, path: Path, plugins: tuple[str, ...] = ()) -> int:
+    """Make a store with messages; return how many."""
+    import reput
+
+    work = Workload(trial.body_size)
+    batches = trial.count(_FULL_SIZE // ((trial.body_size + 200) * _BATCH), least=5)
+    with reput.open(path, plugins=plugins) as store:
+        for at in range(batches):
+            store.put_many(work.columns(at * _BATCH, _BATCH))
+        store.wait_dispatched()
+    return batches * _BATCH
+
+
+def _take(trial: Trial, label: str, address: str, count: int, plugins: tuple[str, ...]) -> None:
+    from reput_follow import following, open_replica
+
+    path, end = trial.directory / f"own-{len(trial.measurements)}", _end_of(address)
+    with open_replica(path, address, plugins=plugins) as store:
+        with (
+            trial.timed(label, count, trial.body_size * count) as measured,
+            following(store, address) as follower,
+        ):
+            follower.wait_caught_up(_WAIT)
+        measured.facts["log"] = f"{end / measured.seconds / 1e6:.0f} MB/s"
+        trial.require(store.log.max_physical_offset == end, "the log's end")
+
+
+def _end_of(address: str) -> int:
+    from reput_follow import Broker
+    from reput_follow.peers import parse_address
+
+    with Broker(parse_address(address)) as broker:
+        return broker.log_range().max_offset
+
+
+@contextlib.contextmanager
+def _serving(path: Path, *options: str) -> Iterator[dict[str, Any]]:
+    """Serve a store with its HA port, in a process of its own."""
+    from benchmarks.served.servers import served
+
+    given = ("--replicas", "127.0.0.1:0", *options)
+    with served(path, *given) as (facts, _):
+        yield facts
+
+
+def _message(body: bytes) -> Any:
+    import reput
+
+    return reput.Message("bench", body, tags="TagA", keys="order")
+
+
+def _wait(holds: Any) -> Any:
+    end = time.monotonic() + _WAIT
+    while not (found := holds()):
+        if time.monotonic() > end:
+            raise TimeoutError("the slave took no log")
+        time.sleep(0.005)
+    return found
+
+
+@contextlib.contextmanager
+def _sampled(peak: list[int]) -> Iterator[None]:
+    """Note the most anonymous memory that this process has."""
+    stops = threading.Event()
+
+    def sample() -> None:
+        while not stops.wait(0.02):
+            status = Path("/proc/self/status").read_text("ascii")
+            line = next(line for line in status.splitlines() if line.startswith("RssAnon:"))
+            peak[0] = max(peak[0], int(line.split()[1]) * 1_024)
+
+    thread = threading.Thread(target=sample)
+    thread.start()
+    try:
+        yield
+    finally:
+        stops.set()
+        thread.join()
