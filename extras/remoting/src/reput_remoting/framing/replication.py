@@ -46,6 +46,9 @@ BUFFER_SIZE: Final = 4 << 20
 SIZE_MAX: Final = BUFFER_SIZE - HEADER.size
 """Bytes of the longest transfer that is read."""
 
+ROOM_SIZE: Final = 1 << 20
+"""Bytes that are read at once, so that a follower's memory stays small."""
+
 NOTHING_REPORTED: Final = -(1 << 50)
 """A report that acknowledges nothing: an observer's sign that it is alive. Masters keep the largest
 offset that was reported, and compare it with the ends of messages."""
@@ -107,7 +110,7 @@ class TransferReader:
 
     def room(self) -> memoryview:
         """Return where the next bytes of the connection are to be written; never empty."""
-        return memoryview(self._buffer)[self._size :]
+        return memoryview(self._buffer)[self._size : self._size + ROOM_SIZE]
 
     def received(self, size: int) -> list[Transfer]:
         """Return the transfers that are whole now.
