@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import re
 from pathlib import Path
 
@@ -69,6 +70,16 @@ def test_the_table_of_options_has_all_of_them():
         if option not in ("--debug", "--follow-links")
     }
     assert named == known
+
+
+def test_the_board_asks_for_metrics_that_exist_and_shows_all():
+    path = Path(__file__).resolve().parents[2] / "follow" / "grafana" / "board.json"
+    board = json.loads(path.read_text("utf-8"))
+
+    queries = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
+    queries += [each["query"] for each in board["templating"]["list"] if each["type"] == "query"]
+    named = {name for query in queries for name in re.findall(r"\breput_\w+", query)}
+    assert named == set(METRICS)
 
 
 def test_the_table_of_metrics_has_all_of_them():
