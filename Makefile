@@ -83,7 +83,7 @@ format: $(BIN)/tox ## let ruff mend what it can
 
 dev: $(BIN)/tox ## editable installs and all tools in .venv, for work on the sources
 	@$(INSTALL) --group test --group lint --group types --group docs \
-	  --editable './core[arrow,cli,client,compression,doctor,export,follow,metrics,remoting,server,table,testing]' $(EXTRAS:%=--editable ./extras/%) --editable './extras/export[sql]' $(PLUGINS:%=--editable ./plugins/%) --editable ./client --editable ./follow --editable ./server
+	  --editable './core[arrow,cli,client,compression,doctor,export,follow,grpc,metrics,remoting,server,table,testing]' $(EXTRAS:%=--editable ./extras/%) --editable './extras/export[sql]' $(PLUGINS:%=--editable ./plugins/%) --editable ./client --editable ./follow --editable ./grpc --editable ./server
 	@$(MAKE) --no-print-directory native-installed
 	@echo 'ready: $(BIN)/pytest tests/core, $(BIN)/mypy, $(BIN)/ruff check'
 

@@ -16,9 +16,19 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 VALE = "github.com/errata-ai/vale/v3/cmd/vale@v3.15.2"
-PAGES = ["README.md", "CONTRIBUTING.md", "docs", "client", "server", "follow"]
+PAGES = ["README.md", "CONTRIBUTING.md", "docs", "client", "server", "follow", "grpc"]
 PAGES += ["extras", "plugins", "examples", "spark", "native/README.md"]
-SOURCES = ["benchmarks", "client", "examples", "extras", "follow", "plugins", "server", "spark"]
+SOURCES = [
+    "benchmarks",
+    "client",
+    "examples",
+    "extras",
+    "follow",
+    "grpc",
+    "plugins",
+    "server",
+    "spark",
+]
 EXAMPLES = ROOT / ".vale" / "examples.md"
 
 

@@ -22,6 +22,7 @@ DISTRIBUTIONS = [
     *(ROOT / "plugins" / name for name in PLUGINS),
     ROOT / "client",
     ROOT / "follow",
+    ROOT / "grpc",
     ROOT / "server",
     ROOT / "spark",
     ROOT / "native",
@@ -217,6 +218,7 @@ def test_plugins_and_examples_import_only_what_a_stranger_may(directory: Path) -
     others = {
         "client": {"reput_consumer"},
         "follow": {"reput_server"},
+        "grpc": {"reput_consumer", "reput_server"},
         "server": {"reput_consumer"},
         "spark": {"reput_filter"},
     }.get(directory.name, set())
@@ -382,6 +384,7 @@ DOORS = sorted(
         "core/src",
         "extras/*/src",
         "follow/src",
+        "grpc/src",
         "plugins/*/src",
         "server/src",
         "spark/src",

@@ -214,6 +214,16 @@ def test_a_message_that_was_handed_out_too_often_goes_to_the_dead_letters_on_rec
     assert at.plugin.progress("g").lag == 0
 
 
+def test_dead_letters_that_are_resent_come_again_by_pop(at):
+    at.put("1")
+    with pop_consumer(at) as consumer:
+        consumer.receive(1, 0)[0].give_up()
+        at.plugin.resend("g", at.read("%DLQ%g"))
+        at.store.wait_dispatched()
+        (again,) = consumer.receive(1, 0)
+        assert (again.body, again.topic, again.attempt_count) == (b"1", "orders", 1)
+
+
 def test_a_dead_letter_does_not_hide_the_messages_behind_it(at):
     at.put("1")
     set_group(at, retry_max_times=0)

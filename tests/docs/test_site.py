@@ -174,7 +174,7 @@ def test_every_door_of_the_core_and_every_distribution_has_its_page():
     doors |= {"reput.storefiles"}
     packages = {
         path.parent.name
-        for folder in ("client", "extras/*", "follow", "plugins/*", "server")
+        for folder in ("client", "extras/*", "follow", "grpc", "plugins/*", "server")
         for path in ROOT.glob(f"{folder}/src/*/__init__.py")
         if "__all__" in path.read_text(encoding="utf-8")
     }

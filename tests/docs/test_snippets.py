@@ -31,7 +31,8 @@ ON_SPARK = {
     "spark/README.md",
 }
 # They need a broker, and run in `tests/client` and in `tests/follow`.
-AT_BROKERS = {"docs/client.md", "docs/follow.md"}
+# `docs/clients-5.md` needs a released client, and runs in `tests/interop/clients`.
+AT_BROKERS = {"docs/client.md", "docs/clients-5.md", "docs/follow.md"}
 # Pages in another language have the snippets of their sisters, which `test_languages` compares.
 WITH_PYTHON = [
     page

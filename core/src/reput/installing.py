@@ -10,7 +10,7 @@ _CHECKOUT: Final = "(in a checkout of reput)"
 _EXTRAS: Final = frozenset(
     {"arrow", "cli", "doctor", "export", "metrics", "offline", "remoting", "table", "testing"}
 )
-_TOP: Final = frozenset({"client", "core", "follow", "native", "server", "spark"})
+_TOP: Final = frozenset({"client", "core", "follow", "grpc", "native", "server", "spark"})
 
 
 def install_command(*names: str) -> str:

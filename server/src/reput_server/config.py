@@ -163,6 +163,11 @@ class ServerConfig:
     nowhere."""
     sync_replicas: int = attrs.field(default=0, validator=whole_between(0, INT32_MAX))
     """How many replicas must have a message before its send is answered."""
+    grpc: Address | None = attrs.field(default=None, validator=_check_address)
+    """Where clients of RocketMQ 5 are served over gRPC, port 0 for a free one; None for nowhere.
+    It needs the distribution ``reput-grpc``."""
+    grpc_from_beginning: bool = False
+    """Whether a new group of such clients begins at the first message that the store has."""
     metrics: Address | None = attrs.field(default=None, validator=_check_address)
     """Where metrics and the status page are over HTTP, port 0 for a free one; None for nowhere."""
 

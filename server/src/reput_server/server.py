@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from reput.record import pack_host
+from reput_server.beside import BesideService, service_class
 from reput_server.broker.broker import Broker
 from reput_server.config import Address, ServerConfig
 from reput_server.errors import ServerError
@@ -64,6 +65,8 @@ class Server:
     """Where old Java clients send, two ports below the broker's; None if nobody listens there."""
     fast_error: str = attrs.field(init=False, default="")
     """Why nobody does, although somebody is to."""
+    grpc: BesideService | None = attrs.field(init=False, default=None)
+    """Serves clients of RocketMQ 5."""
     watch: Watch | None = attrs.field(init=False, default=None)
     """Metrics and the status page."""
 
@@ -113,6 +116,10 @@ class Server:
             options = NameConfiguration(bound_to(ports.names), config.limits)
             self.names = Service(loop, config.limits, encryption)
             await self.names.start(ports.names, Handlers({**names.by_code(), **options.by_code()}))
+        if config.grpc is not None and self.broker is not None:
+            service = service_class("grpc")(self.broker, config.grpc)
+            self.grpc = service
+            await service.start()
         if config.metrics is not None and self.broker is not None:
             await self._watch(self.broker, config.metrics)
 
@@ -169,6 +176,8 @@ class Server:
         """Finish what was begun, and close all connections."""
         if self.watch is not None:
             await self.watch.stop()
+        if self.grpc is not None:
+            await self.grpc.stop()
         if self.registrar is not None:
             await self.registrar.stop()
         for service in (self.service, self.names):

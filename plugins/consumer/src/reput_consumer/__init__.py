@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from reput_consumer.group.settings import EARLIEST as EARLIEST
     from reput_consumer.group.settings import LATEST as LATEST
     from reput_consumer.group.settings import MemberSettings as MemberSettings
+    from reput_consumer.group.settings import Start as Start
     from reput_consumer.members import Members as Members
     from reput_consumer.metadata.groups import GroupSettings as GroupSettings
     from reput_consumer.metadata.localoffsets import LocalOffsets as LocalOffsets
@@ -106,6 +107,7 @@ _HOMES = {
     "Roster": "roster.values",
     "SQL92": "selectors",
     "Selector": "selectors",
+    "Start": "group.settings",
     "TAG": "selectors",
     "TagFilter": "selectors",
     "TopicSettings": "metadata.topics",

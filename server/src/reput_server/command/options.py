@@ -18,6 +18,7 @@ __all__ = [
     "read_address",
     "read_addresses",
     "read_config",
+    "read_grpc_address",
     "read_keys",
     "read_metrics_address",
     "sections_of",
@@ -50,6 +51,19 @@ def read_addresses(
     parts = [] if value is None else value.replace(",", ";").split(";")
     found = [read_address(context, option, each.strip()) for each in parts if each.strip()]
     return tuple(each for each in found if each is not None)
+
+
+def read_grpc_address(
+    context: click.Context, option: click.Parameter, value: str | None
+) -> Address | None:
+    """Return an address, if what serves gRPC is installed; better said before a store is made."""
+    from reput_server.beside import is_installed
+
+    address = read_address(context, option, value)
+    if address is not None and not is_installed("grpc"):
+        text = f"--grpc needs the distribution reput-grpc: {install_command('grpc')}"
+        raise Failure(text, ExitCode.UNAVAILABLE)
+    return address
 
 
 def read_metrics_address(

@@ -11,6 +11,7 @@ from reput_server.command.options import (
     read_address,
     read_addresses,
     read_config,
+    read_grpc_address,
     read_metrics_address,
 )
 
@@ -25,6 +26,7 @@ Examples:
   reput serve STORE --listen 127.0.0.1:0 --namesrv 127.0.0.1:0 --json
   reput serve STORE --listen 10.0.0.5:10911 --namesrv none --register '10.0.0.1:9876;10.0.0.2:9876'
   reput serve STORE --tls-cert server.pem --tls-key server.key --tls enforcing
+  reput serve STORE --grpc 127.0.0.1:8081
   reput serve STORE --metrics 127.0.0.1:9464
   reput serve STORE --listen 10.0.0.5:10911 --replicas 10.0.0.5:10912 --sync-replicas 1
   reput serve /mnt/broken-disk/store --read-only
@@ -103,6 +105,17 @@ Examples:
     help="Whether a send is answered only when it is on disk.",
 )
 @click.option(
+    "--grpc",
+    metavar="HOST:PORT",
+    callback=read_grpc_address,
+    help="Where clients of RocketMQ 5 are served over gRPC; port 0 for a free one.",
+)
+@click.option(
+    "--grpc-from-beginning",
+    is_flag=True,
+    help="Begin new groups of such clients at the first message that the store has.",
+)
+@click.option(
     "--metrics",
     metavar="HOST:PORT",
     callback=read_metrics_address,
@@ -152,6 +165,8 @@ def serve(
     tls_ca: str | None,
     tls: TlsMode | None,
     flush: str | None,
+    grpc: Address | None,
+    grpc_from_beginning: bool,
     metrics: Address | None,
     replicas: Address | None,
     sync_replicas: int,
@@ -199,6 +214,8 @@ def serve(
         access_keys=read_keys(access_keys),
         tls=tls_of(tls_cert, tls_key, tls_ca, tls),
         limits=limits,
+        grpc=grpc,
+        grpc_from_beginning=grpc_from_beginning,
         metrics=metrics,
         replicas=replicas,
         sync_replicas=sync_replicas,

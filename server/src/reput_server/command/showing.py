@@ -39,6 +39,7 @@ def show(server: Server, *, as_json: bool) -> None:
         ("fast port", facts["fast_port"] or (server.fast_error and f"none: {server.fast_error}")),
         ("replicas", _replicas(server)),
         ("name server", names or "none"),
+        ("gRPC", facts["grpc"] or ""),
         ("registers at", ", ".join(registers)),
         ("encryption", _ENCRYPTION[facts["tls"]]),
         ("access", _access(server.config)),
@@ -66,6 +67,7 @@ def _facts(server: Server) -> dict[str, Any]:
         "cluster": server.broker.data.cluster,
         "fast_port": None if server.fast_address is None else address_text(server.fast_address),
         "name_server": None if server.name_server is None else address_text(server.name_server),
+        "grpc": None if server.grpc is None else address_text(server.grpc.address or ("", 0)),
         "registered_at": [address_text(each) for each in config.register],
         "replicas": None if server.replicas is None else address_text(server.replicas.address),
         "sync_replicas": server.config.sync_replicas,
@@ -99,7 +101,8 @@ def warn_of_strangers(config: ServerConfig) -> None:
     """Warn if other machines reach a port that asks nothing of them."""
     from reput_cli.kit import warn
 
-    reached = [each for each in (config.listen, config.name_server) if each is not None]
+    ports = config.listen, config.name_server, config.grpc
+    reached = [each for each in ports if each is not None]
     strange = sorted({host for host, _ in reached if not _is_loopback(host)})
     is_certified = config.tls is not None and config.tls.keeps_strangers_out
     if strange and not config.access_keys and not is_certified:

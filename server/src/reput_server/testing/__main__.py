@@ -68,6 +68,16 @@ _ORDERS: Final[dict[str, Callable[[LocalBroker, dict[str, Any]], dict[str, Any] 
     "messages": _messages,
     "put": _put,
     "topics": lambda broker, order: {"topics": broker.topics()},
+    "topic": lambda broker, order: broker.create_topic(
+        order["topic"],
+        message_type=str(order.get("messageType", "NORMAL")),
+        queues=int(order.get("queues", 4)),
+    ),
+    "group": lambda broker, order: broker.create_group(
+        order["group"],
+        ordered=order.get("ordered") is True,
+        retries=int(order.get("retries", 16)),
+    ),
     "wait": lambda broker, order: broker.wait_for(
         order["group"], seconds=float(order.get("seconds", 30))
     ),
@@ -76,6 +86,11 @@ _ORDERS: Final[dict[str, Callable[[LocalBroker, dict[str, Any]], dict[str, Any] 
     "busy": lambda broker, order: broker.faults.answer_busy(int(order.get("times", 1))),
     "lose": lambda broker, order: broker.faults.lose_answers(int(order.get("times", 1))),
     "cut": lambda broker, order: broker.faults.cut_at(int(order.get("times", 1))),
+    "refuse": lambda broker, order: broker.call_faults.refuse(
+        int(order.get("times", 1)),
+        str(order.get("call", "SendMessage")),
+        int(order.get("code", 42_900)),
+    ),
     "drop": lambda broker, order: broker.faults.drop_connections(),
 }
 
@@ -110,13 +125,15 @@ def _address(context: click.Context, option: click.Parameter, text: str) -> Addr
 @click.option(
     "--namesrv", default="127.0.0.1:0", callback=_address, help="Where the name server is."
 )
-def main(listen: Address, namesrv: Address) -> None:
+@click.option("--grpc", is_flag=True, help="Serve clients of RocketMQ 5, too.")
+def main(listen: Address, namesrv: Address, grpc: bool) -> None:
     """Run a broker for tests until the input ends; each line of it is an order in JSON."""
     from reput_server.testing.broker import LocalBroker
 
     try:
-        with LocalBroker(listen=listen, name_server=namesrv) as broker:
-            _say({"nameServer": broker.name_server, "broker": broker.address}, sys.stdout)
+        with LocalBroker(listen=listen, name_server=namesrv, grpc=grpc) as broker:
+            addresses = {"nameServer": broker.name_server, "broker": broker.address}
+            _say({**addresses, **({"endpoints": broker.endpoints} if grpc else {})}, sys.stdout)
             for answer in answers(broker, sys.stdin):
                 _say(answer, sys.stdout)
     except OSError as error:

@@ -22,6 +22,7 @@ import reput
 from reput_server.config import Address, ServerConfig
 from reput_server.errors import ServerError
 from reput_server.server import Server, serving
+from reput_server.testing.callfaults import CallFaults
 from reput_server.testing.faults import Faults
 from reput_server.wire.ports import Ports
 
@@ -64,21 +65,31 @@ class LocalBroker:
     """
 
     def __init__(
-        self, *, listen: Address = _ANYWHERE, name_server: Address = _ANYWHERE, **options: Any
+        self,
+        *,
+        listen: Address = _ANYWHERE,
+        name_server: Address = _ANYWHERE,
+        grpc: bool | Address = False,
+        **options: Any,
     ) -> None:
         """Make a broker; entering its block starts it.
 
         Args:
             listen: where it listens, host and port; port 0 for a free one.
             name_server: likewise, of the name server.
+            grpc: whether it also serves clients of RocketMQ 5, or where; needs ``reput-grpc``.
             options: others of `reput_server.ServerConfig`.
         """
+        if grpc:
+            options["grpc"] = _ANYWHERE if grpc is True else grpc
+            options.setdefault("grpc_from_beginning", True)
         self._config = ServerConfig(listen=listen, name_server=name_server, **options)
         self._clock = _Clock()
         self._open: contextlib.ExitStack | None = None
         self._store: reput.Store | None = None
         self._server: Server | None = None
         self._faults: Faults | None = None
+        self._call_faults = CallFaults()
 
     # ------------------------------------------------------------------ where it is
 
@@ -93,6 +104,18 @@ class LocalBroker:
         return _text(self._running.address)
 
     @property
+    def endpoints(self) -> str:
+        """``host:port`` for clients of RocketMQ 5.
+
+        Raises:
+            ServerError: the broker was made without ``grpc=True``.
+        """
+        service = self._running.grpc
+        if service is None:
+            raise ServerError("the broker serves no gRPC: use LocalBroker(grpc=True)")
+        return _text(service.address)
+
+    @property
     def store(self) -> reput.Store:
         """The store that the broker serves; another one after `clear`."""
         if self._store is None:
@@ -105,6 +128,11 @@ class LocalBroker:
         if self._faults is None:
             raise ServerError(_NOT_RUNNING)
         return self._faults
+
+    @property
+    def call_faults(self) -> CallFaults:
+        """What can be made to go wrong for clients of RocketMQ 5."""
+        return self._call_faults
 
     @property
     def _running(self) -> Server:
@@ -134,6 +162,44 @@ class LocalBroker:
                 offset = read.next_queue_offset
         return sorted(found, key=lambda message: message.physical_offset)
 
+    def create_topic(self, topic: str, *, message_type: str = "NORMAL", queues: int = 4) -> None:
+        """Create a topic, which clients of RocketMQ 5 do not do by themselves.
+
+        Args:
+            topic: its name.
+            message_type: ``"NORMAL"``, ``"FIFO"``, ``"DELAY"``, ``"TRANSACTION"`` or ``"MIXED"``:
+                what those clients may send to it.
+            queues: how many queues it has.
+        """
+        from reput_consumer import TopicSettings
+
+        self._plugin.topics.put(
+            TopicSettings(
+                topic=topic,
+                read_queue_nums=queues,
+                write_queue_nums=queues,
+                attributes={"message.type": message_type},
+            )
+        )
+
+    def create_group(self, group: str, *, ordered: bool = False, retries: int = 16) -> None:
+        """Create a consumer group.
+
+        Args:
+            group: its name.
+            ordered: whether clients of RocketMQ 5 read each queue in order.
+            retries: how often a message comes back before it becomes a dead letter.
+        """
+        from reput_consumer import GroupSettings
+
+        self._plugin.subscription_groups.put(
+            GroupSettings(group=group, consume_message_orderly=ordered, retry_max_times=retries)
+        )
+
+    @property
+    def _plugin(self) -> ConsumerPlugin:
+        return self.store.plugin(_consumer_plugin())
+
     def topics(self) -> list[str]:
         """Return the topics that have messages, sorted; without those of the system."""
         self.store.wait_dispatched()
@@ -157,8 +223,7 @@ class LocalBroker:
     def _left_for(self, group: str) -> str:
         """Say what a group has not consumed; nothing if it has consumed all."""
         self.store.wait_dispatched()
-        plugin: ConsumerPlugin = self.store.plugin(_consumer_plugin())
-        progress = plugin.progress(group)
+        progress = self._plugin.progress(group)
         if not any(not queue.topic.startswith("%RETRY%") for queue in progress.queues):
             return "it has no offsets yet"
         return ", ".join(
@@ -190,6 +255,8 @@ class LocalBroker:
         assert server.name_server is not None
         # Clients find the next broker where this one was.
         config = attrs.evolve(self._config, listen=server.address, name_server=server.name_server)
+        if server.grpc is not None:
+            config = attrs.evolve(config, grpc=server.grpc.address)
         self._end()
         self._begin(config)
 
@@ -213,6 +280,9 @@ class LocalBroker:
             self._server = opening.enter_context(serving(self._store, config, ports=ports))
             assert self._server.service is not None
             self._faults = Faults(self._server.service)
+            self._call_faults = CallFaults()
+            if self._server.grpc is not None:
+                self._server.grpc.faults = self._call_faults.take
             self._open = opening.pop_all()
 
     def _end(self) -> None:

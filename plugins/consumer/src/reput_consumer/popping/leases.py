@@ -13,6 +13,7 @@ in memory only.
 from __future__ import annotations
 
 import heapq
+from collections.abc import Callable
 
 import attrs
 
@@ -34,6 +35,8 @@ class Lease:
     """How often it expired or was refused in its place."""
     attempt: str = ""
     """The request that it was handed out for, as the client names it."""
+    keep: Callable[[], bool] | None = None
+    """Whether its consumer still has it; see `PopRequest.keep`."""
     is_moving: bool = False
     """Whether it is being put into the retry topic or to the dead letters."""
 
@@ -127,6 +130,7 @@ class Leases:
         """Have a message come again in its place; its handle is void."""
         lease.failures += has_failed
         lease.until, lease.nonce, lease.attempt, lease.is_moving = None, 0, "", False
+        lease.keep = None
         self._again.add(lease.queue_offset)
 
     def expired(self, now: int) -> list[Lease]:

@@ -36,6 +36,8 @@ class Picked:
     found: list[Popped] = attrs.field(init=False, factory=list)
     dead: list[tuple[QueueKey, Leases, Lease, MessageView]] = attrs.field(init=False, factory=list)
     """Messages that were handed out too often, for the dead letters."""
+    size: int = attrs.field(init=False, default=0)
+    """Bytes of the records that were found."""
     now: int = attrs.field(init=False)
     until: int = attrs.field(init=False)
 
@@ -46,6 +48,8 @@ class Picked:
     @property
     def wanted(self) -> int:
         """How many messages more the request takes."""
+        if self.size >= self.request.max_bytes:
+            return 0
         return self.request.max_count - len(self.found)
 
     def take(self, queues: Iterable[tuple[QueueKey, Leases]]) -> None:
@@ -108,6 +112,7 @@ class Picked:
 
     def _add(self, key: QueueKey, lease: Lease, view: MessageView) -> None:
         topic = self.request.topic
+        lease.keep, self.size = self.request.keep, self.size + len(view.record)
         self.found.append(
             Popped(
                 topic,

@@ -44,6 +44,9 @@ __all__ = ["Popper"]
 
 _AGAIN_MS: Final = 5_000
 """How long to wait after a message could not be put into the retry topic."""
+_KEPT_MS: Final = 3 * 3_600_000
+"""How long a message is kept for a consumer that is there and does not renew it by itself."""
+_KEPT_STEP_MS: Final = 60_000
 
 
 @attrs.frozen(eq=False)
@@ -183,6 +186,7 @@ class Popper:
                 return None
             key, leases, lease = found
             leases.renew(lease, lease.nonce if keep else self._nonce(), until)
+            lease.keep = None  # the consumer decides from now on
             renewed = self._handle(key, topic, lease)
         self._note_due(until)
         return renewed
@@ -271,7 +275,9 @@ class Popper:
         with group.lock:
             for key, leases in group.queues.items():
                 for lease in leases.expired(now):
-                    if group.is_ordered:
+                    if lease.keep is not None and now - lease.since < _KEPT_MS and lease.keep():
+                        leases.renew(lease, lease.nonce, now + _KEPT_STEP_MS)
+                    elif group.is_ordered:
                         leases.put_back(lease, has_failed=True)
                         woken.append(key[0])
                     else:
@@ -291,10 +297,9 @@ class Popper:
         group, key = moving.group, moving.key
         try:
             view = message_at(self.port, key, moving.lease.queue_offset)
-            if view is not None:
-                self.port.sender.pop_back(
-                    group.name, view, group.topic_of[key[0]], moving.lease.failures
-                )
+            topic = group.topic_of.get(key[0])  # None if it was deleted meanwhile
+            if view is not None and topic is not None and not group.is_forgotten:
+                self.port.sender.pop_back(group.name, view, topic, moving.lease.failures)
         except (ReputError, OSError) as error:
             self._try_later(moving, error)
         else:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import attrs
 
 from reput_consumer.group.settings import LATEST, Start
@@ -18,6 +20,8 @@ class PopRequest:
     topic: str
     selector: Selector = attrs.field(factory=Selector)
     max_count: int = 32
+    max_bytes: int = 64 << 20
+    """Bytes of records after which no more messages are taken."""
     invisible_ms: int = 60_000
     start: Start = attrs.field(factory=lambda: Start(LATEST))
     """Where the group begins in queues of which it has no offset yet."""
@@ -25,5 +29,8 @@ class PopRequest:
     """Of an ordered group: the same text again gets the same batch again."""
     queue_id: int | None = None
     """The queue to take from; None for any."""
+    keep: Callable[[], bool] | None = None
+    """Asked when a message would expire, on any thread: whether the consumer still has it, so that
+    its deadline moves by a minute, up to three hours after it was handed out."""
     max_attempts: int | None = None
     """How often a message is handed out at most; None for the group's setting."""

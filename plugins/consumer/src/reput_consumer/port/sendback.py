@@ -124,14 +124,24 @@ class SendBack:
             PutError: the copies cannot be stored; none was.
             OSError: the topic cannot be made.
         """
-        topic = retry_topic(group)
-        self.topics.ensure_for_copies(
-            TopicSettings(topic=topic, read_queue_nums=1, write_queue_nums=1)
-        )
-        copies = [
-            attrs.evolve(_copy(message, topic, 0, 0), reconsume_times=0) for message in messages
-        ]
+        copies = []
+        for message in messages:
+            topic = self._retry_of(group, message)
+            self.topics.ensure_for_copies(
+                TopicSettings(topic=topic, read_queue_nums=1, write_queue_nums=1)
+            )
+            copy = _copy(message, topic, 0, 0, group if topic != retry_topic(group) else None)
+            copies.append(attrs.evolve(copy, reconsume_times=0))
         self.context.store.put_many(copies)
+
+    def _retry_of(self, group: str, message: MessageView) -> str:
+        """Return the retry topic that the group reads: that of pop, if it popped the topic."""
+        origin = message.properties.get(RETRY_TOPIC, message.topic)
+        try:
+            popped = pop_retry_topic(group, origin)
+        except ValueError:  # too long together, so the group cannot pop
+            return retry_topic(group)
+        return retry_topic(group) if self.topics.get(popped) is None else popped
 
 
 def _copy(

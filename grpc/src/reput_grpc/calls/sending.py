@@ -1,0 +1,228 @@
+"""Stores messages, and recalls delayed ones.
+
+Source: RocketMQ ``SendMessageActivity``, ``RecallMessageActivity``.
+"""
+
+from __future__ import annotations
+
+import base64
+import random
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from reput import Message
+from reput.errors import PutError, ReputError
+from reput.record import encode_properties, java_string_hash
+from reput_grpc.calls.routes import types_of
+from reput_grpc.naming import topic_of
+from reput_grpc.properties import GROUP, IMMUNITY, RESERVED, TIMED
+from reput_grpc.types import Code, MessageType, Refused, m, milliseconds_of, status
+from reput_server.errors import Refusal
+
+if TYPE_CHECKING:
+    from reput_grpc.caller import Caller
+    from reput_grpc.calls.routes import RouteCalls
+    from reput_remoting import TopicSettings
+    from reput_server.broker.broker import Broker
+
+__all__ = ["SendCalls", "consistent_hash"]
+
+_BODY_MAX: Final = 4 << 20
+_PROPERTIES_MAX: Final = 16 << 10
+_PROPERTY_COUNT_MAX: Final = 128
+_GROUP_MAX: Final = 64
+_TAG_MAX: Final = 127
+_DELAY_MAX_MS: Final = 24 * 3_600_000
+_IMMUNITY_MAX_S: Final = 3_600
+_MESSAGES_MAX: Final = 1_024
+_WRITE: Final = 2
+_TRACED: Final = {"MSG_REGION": "DefaultRegion", "TRACE_ON": "true"}
+_MASK: Final = (1 << 64) - 1
+
+
+def consistent_hash(number: int, bucket_count: int) -> int:
+    """Return the bucket of a number. Source: Guava ``Hashing.consistentHash``."""
+    state, candidate = number & _MASK, 0
+    while True:
+        state = (2_862_933_555_777_941_757 * state + 1) & _MASK
+        following = int((candidate + 1) / (((state >> 33) + 1) / float(1 << 31)))
+        if not 0 <= following < bucket_count:
+            return candidate
+        candidate = following
+
+
+@attrs.define(eq=False)
+class SendCalls:
+    """The calls of producers."""
+
+    broker: Broker
+    routes: RouteCalls
+
+    async def send(self, caller: Caller, request: Any) -> Any:
+        """Store messages of one topic; each has a status of its own."""
+        context, given = self.broker.context, request.messages
+        if not given or len(given) > _MESSAGES_MAX:
+            raise Refused(Code.MESSAGE_CORRUPTED, f"{len(given)} messages; 1 to {_MESSAGES_MAX}")
+        if any(each.topic != given[0].topic for each in given):
+            raise Refused(Code.MESSAGE_CORRUPTED, "the messages of one call have one topic")
+        name = topic_of(given[0].topic)
+        if not context.is_writable:
+            raise Refused(Code.FORBIDDEN, "the store is read-only")
+        topic = await self.routes.topic(name)
+        if not topic.permissions & context.options.permissions & _WRITE or topic.write_queues < 1:
+            raise Refused(Code.FORBIDDEN, f"topic {name!r} may not be written")
+        messages = [self._message(topic, each) for each in given]
+        entries = [await self._put(topic, *each) for each in messages]
+        codes = {entry.status.code for entry in entries}
+        response = m.SendMessageResponse(entries=entries)
+        if len(codes) == 1:
+            response.status.CopyFrom(entries[0].status)
+        else:
+            response.status.CopyFrom(status(Code.MULTIPLE_RESULTS, "the entries have other codes"))
+        return response
+
+    async def _put(self, topic: TopicSettings, message: Message, properties: dict[str, str]) -> Any:
+        context, key = self.broker.context, properties["UNIQ_KEY"]
+        try:
+            stored = await self.broker.sends.put([message])
+        except (PutError, Refusal) as error:
+            code = Code.TOO_MANY_REQUESTS if isinstance(error, Refusal) else _code_of(error)
+            return m.SendResultEntry(status=status(code, str(error)), message_id=key)
+        late = stored.late
+        code = Code.OK if late is None else Code.MASTER_PERSISTENCE_TIMEOUT
+        entry = m.SendResultEntry(
+            status=status(code, "OK" if late is None else late.text),
+            message_id=key,
+            offset=stored.places[0][0],
+        )
+        if properties.get("TRAN_MSG") == "true":
+            entry.transaction_id = key
+        if TIMED in properties:
+            parts = ("v1", topic.topic, context.name, properties[TIMED], key)
+            entry.recall_handle = base64.urlsafe_b64encode(" ".join(parts).encode()).decode()
+        return entry
+
+    # ------------------------------------------------------------------ what may be stored
+
+    def _message(self, topic: TopicSettings, given: Any) -> tuple[Message, dict[str, str]]:
+        """Return a message, and its properties by name."""
+        system, context = given.system_properties, self.broker.context
+        if not given.body:
+            raise Refused(Code.MESSAGE_BODY_EMPTY, "the body is empty")
+        if len(given.body) > _BODY_MAX:
+            text = f"a body of {len(given.body)} bytes; {_BODY_MAX} at most"
+            raise Refused(Code.MESSAGE_BODY_TOO_LARGE, text)
+        properties = _checked_properties(given)
+        kind = system.message_type or MessageType.NORMAL
+        if kind not in types_of(topic):
+            names = ", ".join(each.name for each in types_of(topic))
+            text = f"topic {topic.topic!r} takes {names}; see its attribute message.type"
+            raise Refused(Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE, text)
+        key = system.message_id or context.new_key()
+        if len(key) > 255 or not key.isprintable() or " " in key:
+            raise Refused(Code.ILLEGAL_MESSAGE_ID, f"message id {key[:100]!r} is not valid")
+        properties |= {"UNIQ_KEY": key, "CLUSTER": context.config.cluster, **_TRACED}
+        if system.HasField("tag") and system.tag:
+            if "|" in system.tag or len(system.tag) > _TAG_MAX or not _is_plain(system.tag):
+                raise Refused(Code.ILLEGAL_MESSAGE_TAG, f"tag {system.tag[:100]!r} is not valid")
+            properties["TAGS"] = system.tag
+        if system.keys:
+            if not all(key and " " not in key and _is_plain(key) for key in system.keys):
+                raise Refused(Code.ILLEGAL_MESSAGE_KEY, "a key is empty or has a blank")
+            properties["KEYS"] = " ".join(system.keys)
+        if system.trace_context:
+            properties["__TRACE_CONTEXT__"] = system.trace_context.replace("\x01", "").replace(
+                "\x02", ""
+            )
+        queue_id = self._typed(topic, system, kind, properties)
+        size = sum(len(name.encode()) + len(value.encode()) for name, value in properties.items())
+        if size > _PROPERTIES_MAX + 1_024:
+            raise Refused(Code.MESSAGE_PROPERTIES_TOO_LARGE, f"properties of {size} bytes")
+        message = Message(
+            topic.topic,
+            bytes(given.body),
+            queue_id,
+            properties=encode_properties(properties).encode(),
+            born_timestamp=milliseconds_of(system.born_timestamp) or context.clock(),
+        )
+        return message, properties
+
+    def _typed(
+        self, topic: TopicSettings, system: Any, kind: int, properties: dict[str, str]
+    ) -> int:
+        """Add what the type asks for; return the queue."""
+        context = self.broker.context
+        if system.HasField("delivery_timestamp") and kind != MessageType.DELAY:
+            raise Refused(Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE, "only delayed ones have a time")
+        if system.HasField("message_group") and kind != MessageType.FIFO:
+            text = "only messages in order have a message group"
+            raise Refused(Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE, text)
+        if kind == MessageType.FIFO:
+            group = system.message_group
+            if not group or len(group) >= _GROUP_MAX or not _is_plain(group):
+                text = f"message group {group[:100]!r}: 1 to {_GROUP_MAX - 1} characters expected"
+                raise Refused(Code.ILLEGAL_MESSAGE_GROUP, text)
+            properties[GROUP] = group
+            return consistent_hash(java_string_hash(group), topic.write_queues)
+        if kind == MessageType.DELAY:
+            _need(context, "schedule", "delays")
+            at = milliseconds_of(system.delivery_timestamp)
+            if at <= 0 or at - context.plugin.port.clock() > _DELAY_MAX_MS:
+                raise Refused(Code.ILLEGAL_DELIVERY_TIME, "a time within the next day expected")
+            properties[TIMED] = str(at)
+        if kind == MessageType.TRANSACTION:
+            _need(context, "transaction", "transactions")
+            properties |= {"TRAN_MSG": "true", "PGROUP": topic.topic}
+            if system.HasField("orphaned_transaction_recovery_duration"):
+                seconds = milliseconds_of(system.orphaned_transaction_recovery_duration) // 1_000
+                if seconds > 0:
+                    properties[IMMUNITY] = str(min(seconds, _IMMUNITY_MAX_S))
+        return random.randrange(topic.write_queues)
+
+    # ------------------------------------------------------------------ recall
+
+    async def recall(self, caller: Caller, request: Any) -> Any:
+        """Recall a delayed message."""
+        context, name = self.broker.context, topic_of(request.topic)
+        _need(context, "schedule", "recalls")
+        handle = request.recall_handle[:4_000]
+        try:
+            parts = base64.urlsafe_b64decode(handle).decode().split(" ")
+        except ValueError:
+            parts = []
+        if len(parts) != 5 or parts[1] != name or parts[2] != context.name:
+            raise Refused(Code.BAD_REQUEST, "the recall handle is not one of this topic and broker")
+        plugin: Any = context.store.plugin_objects["schedule"]
+        try:
+            await context.run_in_turn(plugin.cancel, handle)
+        except (ValueError, ReputError) as error:
+            raise Refused(Code.BAD_REQUEST, str(error)) from None
+        return m.RecallMessageResponse(status=status(), message_id=parts[4])
+
+
+def _checked_properties(given: Any) -> dict[str, str]:
+    found = dict(given.user_properties)
+    size = sum(len(name.encode()) + len(value.encode()) for name, value in found.items())
+    if size > _PROPERTIES_MAX or len(found) > _PROPERTY_COUNT_MAX:
+        text = f"{len(found)} properties of {size} bytes"
+        most = f"{_PROPERTY_COUNT_MAX} of {_PROPERTIES_MAX} at most"
+        raise Refused(Code.MESSAGE_PROPERTIES_TOO_LARGE, f"{text}; {most}")
+    for name, value in found.items():
+        if not name or name in RESERVED or not _is_plain(name) or not _is_plain(value):
+            text = f"property {name[:100]!r} is reserved, or has control characters"
+            raise Refused(Code.ILLEGAL_MESSAGE_PROPERTY_KEY, text)
+    return found
+
+
+def _is_plain(text: str) -> bool:
+    return not any(character < " " or character == "\x7f" for character in text)
+
+
+def _need(context: Any, plugin: str, what: str) -> None:
+    if not context.has(plugin):
+        raise Refused(Code.NOT_IMPLEMENTED, str(context.missing(plugin, what)))
+
+
+def _code_of(error: PutError) -> Code:
+    return Code.ILLEGAL_DELIVERY_TIME if error.field == TIMED else Code.INTERNAL_SERVER_ERROR

@@ -1,0 +1,50 @@
+"""Names of topics and groups as clients give them, with a namespace or without."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from reput_consumer import checked_group, checked_topic
+from reput_grpc.types import Code, Refused
+
+__all__ = ["group_of", "topic_of"]
+
+_SYSTEM: tuple[str, ...] = ("%RETRY%", "%DLQ%", "rmq_sys_", "RMQ_SYS_", "%LMQ%", "CID_RMQ_SYS_")
+_BUILT_IN = frozenset(
+    {"TBW102", "SCHEDULE_TOPIC_XXXX", "TRANS_CHECK_MAX_TIME_TOPIC", "SELF_TEST_TOPIC"}
+)
+
+
+def topic_of(resource: Any) -> str:
+    """Return the name of a topic as the store has it.
+
+    Raises:
+        Refused: it is not one that clients may use.
+    """
+    name = resource.name
+    if name.startswith(_SYSTEM) or name in _BUILT_IN:
+        raise Refused(Code.ILLEGAL_TOPIC, f"topic {name[:100]!r} is a topic of the system")
+    try:
+        return checked_topic(_with_namespace(resource))
+    except ValueError as error:
+        raise Refused(Code.ILLEGAL_TOPIC, str(error)) from None
+
+
+def group_of(resource: Any) -> str:
+    """Return the name of a group as the store has it.
+
+    Raises:
+        Refused: it is not one that clients may use.
+    """
+    if resource.name.startswith(_SYSTEM):
+        text = f"group {resource.name[:100]!r} is a group of the system"
+        raise Refused(Code.ILLEGAL_CONSUMER_GROUP, text)
+    try:
+        return checked_group(_with_namespace(resource))
+    except ValueError as error:
+        raise Refused(Code.ILLEGAL_CONSUMER_GROUP, str(error)) from None
+
+
+def _with_namespace(resource: Any) -> str:
+    space = resource.resource_namespace
+    return f"{space}%{resource.name}" if space else resource.name

@@ -1,0 +1,31 @@
+"""``reput serve --grpc``: the option is passed on, and the address is shown."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+
+from grpcclient import GrpcClient
+
+import reput
+
+
+def test_the_command_serves_clients_of_release_5(tmp_path):
+    with reput.open(tmp_path / "store", plugins=["consumequeue", "consumer"]) as store:
+        store.put(reput.Message("orders", b"1"))
+    words = ["serve", str(tmp_path / "store"), "--listen", "127.0.0.1:0", "--namesrv", "none"]
+    words += ["--grpc", "127.0.0.1:0", "--grpc-from-beginning", "--json"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "reput", *words], stdout=subprocess.PIPE, text=True
+    ) as served:
+        assert served.stdout is not None
+        endpoints = json.loads(served.stdout.readline())["grpc"]
+        with GrpcClient(endpoints) as me:
+            me.consume("g", "orders")
+            _, (message,) = me.receive("g", "orders")
+        served.send_signal(signal.SIGTERM)
+
+    assert message.body == b"1"
+    assert served.returncode == 0
