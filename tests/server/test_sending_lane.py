@@ -106,6 +106,7 @@ def test_the_reader_of_the_log_hears_of_what_was_taken(tmp_path, make):
         assert len(place.store.read("orders", 0, 0, 100)) == 15
 
 
+@pytest.mark.skipif(ENGINE.name == "python", reason="the error goes to the caller of a put")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_an_error_of_whom_an_append_wakes_loses_no_answer(tmp_path):
     with place_of(send_lane, tmp_path / "store") as place:
@@ -131,6 +132,7 @@ def test_an_error_of_whom_an_append_wakes_loses_no_answer(tmp_path):
 def from_bytes(served):
     """How many requests were taken from bytes."""
     service = served.server.service
+    served.server.broker.sends.clock = lambda: 0.0  # no put is slow
     before, counts = service._handlers.from_bytes, []
 
     def noted(peer, data):

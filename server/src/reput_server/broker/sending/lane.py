@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from reput import Message
 from reput.engine import kernel
+from reput.errors import PluginError, PutError
 from reput_remoting import plain_command
 from reput_server.broker.sending.ordinary import CODES, ordinary_send
 from reput_server.broker.sending.properties import SIZE_MAX
@@ -145,7 +146,8 @@ class SendLane:
             send.reconsume_times,
         )
         receipt = None
-        with contextlib.suppress(Exception):  # the longer way tries again, and says what is wrong
+        # Nothing is stored then; the longer way tries again, and its answer names the fault.
+        with contextlib.suppress(PutError, PluginError):
             receipt = self._puts.put(message)
         if receipt is None:
             return None
