@@ -8,7 +8,6 @@ from typing import Final
 
 import click
 
-from reput.plugin import parse_size
 from reput_cli.kit.times import UNIT_MS
 
 __all__ = ["parse_duration", "read_duration", "read_size"]
@@ -26,6 +25,12 @@ def parse_duration(text: str) -> int:
     return int(found[1]) * UNIT_MS[found[2]]
 
 
+def _parse_size(text: str) -> int:
+    from reput.plugin import parse_size  # imports attrs, which no help needs
+
+    return parse_size(text)
+
+
 def _read_by(parse: Callable[[str], int]) -> Callable[..., int | None]:
     def read(context: click.Context, option: click.Parameter, value: str | None) -> int | None:
         try:
@@ -38,5 +43,5 @@ def _read_by(parse: Callable[[str], int]) -> Callable[..., int | None]:
 
 read_duration: Final = _read_by(parse_duration)
 """Callback of an option: a duration in ms."""
-read_size: Final = _read_by(parse_size)
+read_size: Final = _read_by(_parse_size)
 """Callback of an option: a size in bytes."""
