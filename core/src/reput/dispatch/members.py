@@ -99,7 +99,7 @@ class Members:
             return name
 
     def promote(self, start_puts: Callable[[], None]) -> None:
-        """Record that the store is no replica any more; then call ``start_puts``."""
+        """Record that the store is not a replica any more; then call ``start_puts``."""
         with self._lock:  # no other manifest is written in between
             # The manifest first: a put must not be in a log that the next opening takes for a
             # replica's.

@@ -141,7 +141,7 @@ class PluginOpener:
     def _call(
         self, name: str, hook: str, function: Callable[[], Any]
     ) -> tuple[Any, BaseException | None]:
-        """Call a hook on the plugin's thread; return its result, and why there is none."""
+        """Call a hook on the plugin's thread; return its result, or its error."""
         call = self.board.calls.request(name, hook, function)
         if not call.wait(OPEN_SECONDS):
             call.give_up()
@@ -214,7 +214,7 @@ def known_progress(
     if believable is not None:
         if log.follows or not recovery.damages:
             return believable
-        # The records of the damaged range are lost: what was derived from them must go, too.
+        # The records of the damaged range are lost: files derived from them must go, too.
         return min(believable, recovery.damages[0].start_offset)
     if recorded[0].physical_offset > recovery.end_offset:
         return min(recovery.start_offset, recovery.end_offset)

@@ -1,11 +1,11 @@
 """`Trimming`: removes the oldest files of the log, and notifies plugins.
 
-Who decides how far is another question: a user, or a plugin. Here are the bounds that hold for
+A user or a plugin decides how far the log is trimmed. Here are the bounds that hold for
 all: whole files, the oldest first, never the last record's, and nothing that a plugin needs.
 
 The order of the steps, with the reasons:
 
-1. log and plugins are flushed: what is derived from a file must be on disk before its removal;
+1. log and plugins are flushed: entries derived from a file must be on disk before its removal;
 2. the next queue offsets are written: a queue that loses all its messages continues its offsets;
 3. the note ``reput/head`` is written: a log that begins later than the note says has lost files;
    then the mark ``reput/trimming``: from here on plugins may know of messages that are gone;
@@ -171,7 +171,7 @@ class Trimming:
         try:
             self.holds.flush()
         except OSError as error:
-            # Mostly the checkpoint. A failed write on a full disk must not prevent making room.
+            # Mostly the checkpoint. A failed write on a full disk must not prevent the removal.
             if not is_disk_full(error):
                 raise
             logger.warning("progress not written error=%s", error)

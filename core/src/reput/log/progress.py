@@ -82,7 +82,7 @@ class ProgressFile:
     """The whole slots, newest first, as they were read or written last; None before that."""
 
     def load(self) -> Progress | None:
-        """Return the newest whole slot; None if there is none."""
+        """Return the newest whole slot; None if no slot is whole."""
         return next(iter(self.load_all()), None)
 
     def load_all(self) -> list[Progress]:
@@ -192,7 +192,7 @@ def _read_slot(data: bytes) -> tuple[int, Progress] | None:
 
 
 def fingerprint_of(log: LogView, record_offset: int) -> int:
-    """Return the CRC-32 of the record at ``record_offset``; 0 if there is none."""
+    """Return the CRC-32 of the record at ``record_offset``; 0 without one."""
     return zlib.crc32(record_at(log, record_offset))
 
 

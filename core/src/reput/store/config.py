@@ -40,7 +40,7 @@ def read_sections(
     """Return the configuration sections of a mapping or a TOML file.
 
     Raises:
-        ConfigError: the file cannot be read, or is no TOML.
+        ConfigError: the file cannot be read, or is not TOML.
         TypeError: ``config`` is neither a mapping nor a path.
     """
     if config is None:

@@ -77,7 +77,7 @@ class ReplicaCalls(QueueReads):
 
         Args:
             physical_offset: where ``data`` stands in the master's log: at `fed_offset`, or before
-                it. Bytes that were fed before are compared with those that are here, and skipped.
+                it. Bytes that were fed before are compared with the stored bytes, and skipped.
             data: any number of bytes, also of several files.
 
         Raises:
@@ -101,7 +101,7 @@ class ReplicaCalls(QueueReads):
     def promote(self) -> None:
         """Make a replica a primary, durably: puts work when this returns, and `feed` does not.
 
-        What is in the log stays, brought to disk; the part of a record that has not come whole is
+        Records in the log stay, and are flushed; the part of a record that has not come whole is
         dropped. Waits until the plugins that keep queue offsets have seen all messages, as the next
         message of a queue continues its offsets. Plugins that put by themselves, such as delayed
         deliveries, begin at the next opening.

@@ -241,7 +241,7 @@ class Store(ReplicaCalls):
         return self._active.states()
 
     def add_plugin(self, plugin: str | Plugin, options: Mapping[str, Any] | None = None) -> str:
-        """Add a plugin to those that the store uses, now and at every later opening.
+        """Add a plugin to the store, now and at every later opening.
 
         The plugin begins at the log's first message, or where it stopped when it was removed, and
         catches up while the other plugins go on.
@@ -257,13 +257,13 @@ class Store(ReplicaCalls):
             PluginError: it is active already, not installed, cannot be ordered or opened.
             ConfigError: a wrong option.
             ReadOnlyStoreError: the store was opened with ``mode="r"``.
-            TypeError: ``plugin`` is neither a name nor an object, or ``options`` is no mapping.
+            TypeError: ``plugin`` is neither a name nor an object, or ``options`` is not a mapping.
         """
         live = self._writing()
         return live.add(plugin_argument("plugin", plugin), table_argument("options", options))
 
     def remove_plugin(self, plugin: str) -> None:
-        """Remove a plugin from those that the store uses; its files and its progress stay.
+        """Remove a plugin from the store; its files and its progress stay.
 
         Raises:
             PluginError: it is not active, another one requires it, or it hangs in a call.
@@ -338,7 +338,7 @@ class Store(ReplicaCalls):
         if members is None:
             return True
         if self.config.reads_durable:
-            self.log.flusher.flush()  # what is not on disk is not dispatched
+            self.log.flusher.flush()  # only flushed records are dispatched
         first, end, report = self.log.min_physical_offset, self.log.max_physical_offset, None
         if progress is not None:
             total = progress
@@ -393,7 +393,7 @@ class Store(ReplicaCalls):
         Args:
             physical_offset: where the log is to begin; a file that contains this offset stays.
             unseen: what to do with messages that a stopped plugin has not seen: ``"keep"`` them
-                until it has, or ``"drop"`` them. Those that a running plugin has not seen are kept.
+                until it has, or ``"drop"`` them. Messages unseen by a running plugin are kept.
             dry_run: only report what would be removed, and change nothing; also possible in a store
                 opened with ``mode="r"``.
 

@@ -40,7 +40,7 @@ class Manifest:
 
     @classmethod
     def load(cls, root: str, disk: Disk) -> Manifest | None:
-        """Read the manifest; None if there is none (a store that RocketMQ wrote).
+        """Read the manifest; None if it does not exist (a store that RocketMQ wrote).
 
         Raises:
             CorruptFileError: the file is not as reput writes it.

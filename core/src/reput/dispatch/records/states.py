@@ -122,7 +122,7 @@ class PluginRecords:
         return self.disk.exists(self._path("requests", plugin))
 
     def withdraw(self, plugin: str) -> bool:
-        """Remove a request; False if there is none, as the writer has removed it."""
+        """Remove a request; False if it does not exist, as the writer has removed it."""
         try:
             self.disk.remove(self._path("requests", plugin))
         except FileNotFoundError:

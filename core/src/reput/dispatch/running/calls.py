@@ -32,7 +32,7 @@ _EXIT_CODE: Final = 70
 
 
 def is_users_interrupt(error: BaseException) -> bool:
-    """Whether ``error`` is Ctrl-C, which comes on the main thread and is no plugin's failure."""
+    """Whether ``error`` is Ctrl-C, which comes on the main thread and is not a plugin's failure."""
     on_main = threading.current_thread() is threading.main_thread()
     return isinstance(error, KeyboardInterrupt) and on_main
 
@@ -208,7 +208,7 @@ class PluginCalls:
     # ------------------------------------------------------------------ the end
 
     def refuse(self) -> None:
-        """Begin no more calls, also of those requested, but those that close a plugin."""
+        """Begin no more calls, not even requested ones, except calls that close a plugin."""
         with self.lock:
             self._is_refusing = True
         for call in self.running():

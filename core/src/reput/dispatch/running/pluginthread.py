@@ -3,9 +3,9 @@
 A request is a call at the end of the queue; a thread that needs its result waits for it. The
 plugin's thread starts with the first request. In a store that is written it stays, and between two
 requests it does the plugin's work that is due by the clock, or sleeps; but it ends, and starts with
-the next request, where the plugin has nothing to flush and its work waits for no time. Where there
-is no thread, as in a store without threads or beyond a limit on processes, the thread that waits
-makes the calls.
+the next request, where the plugin has nothing to flush and its work waits for no time. Without a
+thread, as in a store without threads or beyond a limit on processes, the thread that waits makes
+the calls.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ class PluginThread:
         return True
 
     def attend(self) -> None:
-        """Have the queue's calls made: by the thread, or on this one if there is none."""
+        """Have the queue's calls made: by the thread, or on this one without a thread."""
         if not (self.threads and self.wake()):
             self._make_all()
 
@@ -212,7 +212,7 @@ class PluginThread:
                 self._maker = outer
 
     def _next(self, outer: int) -> Call | None:
-        """Return the call to make next; None if there is none, and another thread may make calls.
+        """Return the call to make next; None if no call waits, and another thread may make calls.
 
         Also None in a signal handler that interrupted a call on this thread: the calls after that
         one must wait. A handler that came before the call began makes it.

@@ -50,7 +50,7 @@ class LogEnd:
 
 
 class _Log(Protocol):
-    """What is asked of the log; a `LogReader` is one."""
+    """The part of the log that is needed; a `LogReader` is one."""
 
     files: MappedFileQueue
     keeps_records_after_damage: bool

@@ -85,7 +85,7 @@ class SoundRecordFinder:
             start: where a record should begin, but none does.
             finding: the decoder's finding there; None for zeros.
             stop: end of the log, if known: the damage reaches no further. If unknown, there is
-                damage only if a sound record follows.
+                damage only if a valid record follows.
             after: store time of the record before ``start``, ms. An older record is a remainder: it
                 stood there when the log was cut, as RocketMQ does not clear what it cuts.
 
@@ -141,7 +141,7 @@ class SoundRecordFinder:
     def _chain_leads(self, start: int, end: int) -> bool:
         """Whether sound records lie end to end from ``start`` to ``end``.
 
-        If so, the size that led to ``end`` was wrong, and these records are no part of a body.
+        If so, the size that led to ``end`` was wrong, and these records are not part of a body.
         """
         while start < end:
             size = self._sound_size(start, end, 0)
@@ -208,7 +208,7 @@ class SoundRecordFinder:
         return None
 
     def _sound_size(self, offset: int, end: int, since: int) -> int:
-        """Return the size of the sound record at ``offset`` that ends by ``end``; 0 without one."""
+        """Return the size of the valid record at ``offset`` that ends by ``end``; 0 without one."""
         size, magic = head_at(self._files, offset)
         if magic not in (MAGIC_V1, MAGIC_V2) or not RECORD_MIN_SIZE <= size <= RECORD_SIZE_MAX:
             return 0
@@ -236,7 +236,7 @@ class SoundRecordFinder:
         """Return the damage from a decoder's finding to ``end``, with what the header tells.
 
         Args:
-            finding: what is wrong, and where.
+            finding: the damage, and its place.
             end: physical offset after the damage.
             store_timestamp: of the record before or after it, ms; 0 if not known.
         """

@@ -192,7 +192,7 @@ class LogReader:
         return found
 
     def read_message(self, physical_offset: int, size: int = 0) -> MessageView | None:
-        """Return the record at the physical offset of a record; None if there is none.
+        """Return the record at the physical offset of a record; None without one.
 
         The record must have ``size`` if given, a record's magic, and state that offset as its own;
         its checksum is not verified (`MessageView.body_matches`).
@@ -215,7 +215,7 @@ class LogReader:
         return size <= _LARGE_SIZE or self.size_at(physical_offset) == size
 
     def store_timestamp_at(self, physical_offset: int) -> int:
-        """Return the store time of the record at that offset, ms; -1 if there is none."""
+        """Return the store time of the record at that offset, ms; -1 without one."""
         return store_timestamp_of(self.read(physical_offset, _HEAD_READ_SIZE))
 
     def store_timestamp_in_files(self, physical_offset: int) -> int:
@@ -256,7 +256,7 @@ class LogReader:
         return int.from_bytes(self.files.read(offset, 4), "big")
 
     def finder(self) -> SoundRecordFinder:
-        """Return a finder of sound records, for one thread."""
+        """Return a finder of valid records, for one thread."""
         return SoundRecordFinder(self.files, self.checked)
 
     def must_have_crc(self, physical_offset: int) -> bool:
@@ -283,7 +283,7 @@ class LogReader:
     def next_record(self, start: int, end: int) -> int:
         """Return the offset of the first sound record from ``start`` on; ``end`` without one.
 
-        A sound record has the magic, states its own offset, is consistent, and its body matches its
+        A valid record has the magic, states its own offset, is consistent, and its body matches its
         checksum.
         """
         found = self.finder().next_record(start, end)
@@ -312,7 +312,7 @@ class LogReader:
 
 @attrs.frozen
 class _Within:
-    """Reads up to a known end: whatever is no record before it is damage."""
+    """Reads up to a known end: anything else than a record before it is damage."""
 
     log: LogReader
     stop: int

@@ -24,7 +24,7 @@ class LogView(Protocol):
 
     @property
     def file_offsets(self) -> Sequence[int]:
-        """Physical offsets at which the log's files begin, ascending; files lie end to end."""
+        """Physical offsets at which the log's files begin, ascending and without gaps."""
         ...
 
     @property
@@ -58,12 +58,12 @@ class LogView(Protocol):
 
         Returns:
             The bytes at the first places, up to the first at which the log does not hold as many
-            bytes as stated, or to a limit. What stands there is not looked at.
+            bytes as stated, or to a limit. The bytes are not checked.
         """
         ...
 
     def read_message(self, physical_offset: int, size: int = 0) -> MessageView | None:
-        """Return the record at the physical offset of a record; None if there is none.
+        """Return the record at the physical offset of a record; None without one.
 
         Args:
             physical_offset: where the record begins.
@@ -72,7 +72,7 @@ class LogView(Protocol):
         ...
 
     def store_timestamp_at(self, physical_offset: int) -> int:
-        """Return the store time of the record at that offset, ms; -1 if there is none."""
+        """Return the store time of the record at that offset, ms; -1 without one."""
         ...
 
     def must_have_crc(self, physical_offset: int) -> bool:
@@ -95,5 +95,5 @@ class LogView(Protocol):
         ...
 
     def losses(self, start: int, end: int) -> tuple[Loss, ...]:
-        """Return the known losses in ``[start, end)``; cheap if there are none."""
+        """Return the known losses in ``[start, end)``; cheap without losses."""
         ...

@@ -39,7 +39,7 @@ class CheckedRanges:
         return any(start <= physical_offset < end for start, end in self.ranges)
 
     def border_after(self, physical_offset: int) -> int | None:
-        """Return the next offset at which a range begins or ends; None if there is none."""
+        """Return the next offset at which a range begins or ends; None after the last one."""
         borders = (each for both in self.ranges for each in both)
         return min((each for each in borders if physical_offset < each < OPEN_END), default=None)
 

@@ -99,7 +99,7 @@ def find_end(
         flushed: offsets below which reput had flushed the log; ignored if the last record before
             the offset is another one now.
         being_written: whether another process has the log open for writing. A writer writes a
-            record's size last, so zeros before records are no damage then.
+            record's size last, so zeros before records are not damage then.
         is_replica: whether the log ends at the first damage, as its master has the records there
             and after it.
     """

@@ -1,6 +1,6 @@
 """`Appender`: the growing end of the log, from the map that is written to up to what comes next.
 
-Whoever appends holds the log's lock and makes room first (`reput.log.writing.commitlog`). What the
+The caller holds the log's lock and makes space first (`reput.log.writing.commitlog`). What the
 appender does then is one step for everybody else: a record is written and counted, or neither.
 
 Source: RocketMQ ``CommitLog#putMessage``, ``AppendMessageCallback``. A record's size word is
@@ -144,7 +144,7 @@ class Appender:
         self.record_limit = self.file_limit = -1
 
     def move_record_limit(self, limit: int) -> None:
-        """Take records that end up to ``limit`` without making room, unless appends are refused."""
+        """Take records that end up to ``limit`` without a new file, unless appends are refused."""
         if not self._is_refused:
             self.record_limit = limit
 

@@ -8,7 +8,7 @@ A failed flush is final. The system may have dropped the pages that it could not
 flush would report success without them; so the log refuses further appends, and every waiting
 thread gets an error.
 
-Source: RocketMQ ``GroupCommitService``, ``FlushRealTimeService``; the rule for failures is reput's.
+Source: RocketMQ ``GroupCommitService``, ``FlushRealTimeService``; the rule for failures is our own.
 """
 
 from __future__ import annotations

@@ -145,7 +145,7 @@ class BatchReceipt:
 
     @property
     def end_offset(self) -> int:
-        """Physical offset after the last record; 0 if there is none."""
+        """Physical offset after the last record; 0 without records."""
         return int(self.physical_offsets[-1] + self.sizes[-1]) if len(self) else 0
 
     def note_in(self, error: PutError) -> None:

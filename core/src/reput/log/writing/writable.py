@@ -237,7 +237,7 @@ class WritableLog(LogReader):
     def begin_next_file(self, base: int) -> int:
         """Begin the next file, or the first one at ``base``; end the active file with a blank.
 
-        For whoever holds the lock; returns the new file's base.
+        The caller holds the lock; returns the new file's base.
         """
         self.raise_refusal()
         active = self._appender.file

@@ -133,7 +133,7 @@ class ActivePlugins:
 
         Raises:
             PluginError: the store does not use one of them.
-            TypeError: ``names`` are no texts; the error names ``argument``.
+            TypeError: ``names`` are not texts; the error names ``argument``.
         """
         chosen = set(names_argument(argument, names))
         unknown = sorted(chosen - self.objects.keys())
@@ -147,10 +147,10 @@ class ActivePlugins:
         return PluginError(name, f"the store does not use it; it uses {known}")
 
     def no_answer(self, hook: str, plugin: str = _READER) -> ReputError:
-        """Return the error for a read that no plugin answers: there is none, or it is broken.
+        """Return the error for a read that no plugin answers: it is missing, or broken.
 
         Args:
-            hook: what was asked; no plugin, or only broken plugins, implement it.
+            hook: the hook of the read; no plugin, or only broken plugins, implement it.
             plugin: what to install if no plugin implements it.
         """
         for name, _ in self.set.having(hook):

@@ -76,7 +76,7 @@ def path_argument(argument: str, value: Any) -> str:
     """Return the path of a directory or a file.
 
     Raises:
-        TypeError: ``value`` is no path.
+        TypeError: ``value`` is not a path.
         ValueError: ``value`` is empty, as a shell's unset variable is, or contains a NUL byte.
     """
     try:
@@ -103,7 +103,7 @@ def seconds_argument(argument: str, value: Any) -> float | None:
     Negative seconds, as after a deadline, become 0; infinity becomes a long time.
 
     Raises:
-        TypeError: ``value`` is no number.
+        TypeError: ``value`` is not a number.
         ValueError: ``value`` is NaN.
     """
     if value is None:

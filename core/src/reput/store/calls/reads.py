@@ -93,7 +93,7 @@ class QueueReads:
         Raises:
             NoReaderError: no active plugin can read queues, or none compiles filters.
             MessageIllegalError: ``topic`` cannot be a topic's name.
-            ValueError: ``filter`` is no condition.
+            ValueError: ``filter`` is not a condition.
             TypeError: an argument of a wrong type.
         """
         self._check_open()
@@ -141,7 +141,7 @@ class QueueReads:
 
         Raises:
             NoReaderError: no active plugin compiles filters of that kind.
-            ValueError: ``expression`` is no condition; the text says where it goes wrong.
+            ValueError: ``expression`` is not a condition; the text says where it goes wrong.
         """
         self._check_open()
         expression = text_argument("expression", expression)

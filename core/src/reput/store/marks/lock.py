@@ -147,7 +147,7 @@ class StoreLock:
             return Writer.OTHER  # not known
 
     def holder(self) -> int | None:
-        """Return the process that holds the lock; None if there is none, or it is not known."""
+        """Return the process that holds the lock; None if it is free or not known."""
 
         def holder_of(descriptor: int) -> int | None:
             is_locked = self.disk.lock_owner(descriptor) is not None

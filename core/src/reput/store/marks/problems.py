@@ -76,7 +76,7 @@ class Problems:
             return instead
 
     def manifest(self, root: str, disk: Disk) -> Manifest | None:
-        """Read the manifest of the store at ``root``; None if there is none that can be used.
+        """Read the manifest of the store at ``root``; None if none can be used.
 
         Raises:
             OSError: the manifest cannot be read, and problems are refused.
@@ -102,7 +102,7 @@ class Problems:
         records: PluginRecords,
         places: Iterable[ProgressFile],
     ) -> None:
-        """Note damaged small files as problems; a missing file is no problem.
+        """Note damaged small files as problems; a missing file is not a problem.
 
         Args:
             root: the store's directory.

@@ -136,7 +136,7 @@ def _note_log(
     make them count.
 
     Returns:
-        Ranges in which each record has a checksum, also those that are put from now on.
+        Ranges in which each record has a checksum, also records that are put from now on.
     """
     checked = found.checked.until(found.report.end_offset)
     if settings.log.record_crc and settings.master is None:

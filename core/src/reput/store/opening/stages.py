@@ -283,7 +283,7 @@ def find_files(
 
     Raises:
         ConfigError: the option ``file_size`` contradicts the files.
-        CorruptFileError: the files are no log's.
+        CorruptFileError: the files do not belong to a log.
         NotReplicaError: the log is to be a replica's, and holds messages that are not a master's.
     """
     pool = FilePool(request.disk, _LOG_FILES_OPEN)
