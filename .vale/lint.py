@@ -21,6 +21,7 @@ PAGES += ["extras", "plugins", "examples", "spark", "native/README.md"]
 SOURCES = [
     "benchmarks",
     "client",
+    "core",
     "examples",
     "extras",
     "follow",

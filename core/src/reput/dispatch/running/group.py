@@ -137,7 +137,7 @@ class ReadGroup:
         return bool(to_read)
 
     def _without_awaiting(self, places: list[int], limit: int) -> list[int]:
-        """Return ``places`` without the ones that members close before them are about to reach.
+        """Return ``places`` except places that members close before them are about to reach.
 
         Whenever a store is opened, an index that dispatches its last record again is one record
         before the queues, and would stay so: everything would be read and decoded twice.
