@@ -148,7 +148,7 @@ def test_a_file_that_is_none_or_another_process_s_is_not_believed(at, text):
 
 
 def test_more_members_than_the_file_holds_are_left_out_and_that_is_told(at, monkeypatch):
-    monkeypatch.setattr("reput_consumer.roster.file._SIZE_MAX", 400)
+    monkeypatch.setattr("reput_consumer.roster.file._SIZE_MAX", 700)
     at.put("1")
     with at.consumer(name="a"), at.consumer(name="b"), at.consumer(name="c"):
         at.work_for(500)

@@ -2,7 +2,7 @@
 
     floor                      next
       |  A  .  out  .  .  A  |  not handed out yet
-      +----------------------+
+      '----------------------'
 
 Every offset in ``[floor, next)`` is either *open* (out, or to be handed out again in its place) or
 counts as acknowledged. So the floor is the lowest open offset, or ``next`` if none is open. The
