@@ -55,7 +55,7 @@ __all__ = ["RosterFile"]
 _DIRECTORY: Final = ("reput", "consumer")
 _FILE_NAME: Final = "members.json"
 _SIZE_MAX: Final = 16 << 20
-"""Bytes of a file, half of them for members: some 50,000. More are left out, and the file says so."""
+"""Bytes of a file, half for members: some 50,000. More are left out, and the file says so."""
 _INTERVAL_MS: Final = 500
 """Time between two writes, so that a thousand members that join together are not a thousand."""
 _AGAIN_MS: Final = 5_000
