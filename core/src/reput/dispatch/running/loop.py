@@ -16,7 +16,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from reput.dispatch.running.group import LONGEST_REST, ReadGroup
 from reput.dispatch.running.phase import Phase
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 __all__ = ["ReputLoop"]
+
+_LONG_ROUND: Final = 0.002  # seconds; a round with a plugin that holds up others takes longer
 
 
 class ReputLoop:
@@ -98,7 +100,7 @@ class ReputLoop:
             return not group.runners
 
     def _look(self) -> bool:
-        """Look for plugins that do not return from a call, or delay others."""
+        """Look for plugins that do not return from a call."""
         with self.board.lock:
             self.board.look_for_stalls()
             each = self.shared.stuck_in()
@@ -110,16 +112,19 @@ class ReputLoop:
                 self.own.append(stuck)
             if self.shared.thread is None and not self.board.is_stopping:
                 self._start(self.shared, "reput-loop")
-            self._split_slow()
         return True
 
     def _split_slow(self) -> None:
-        """Split plugins that hold up others into groups with threads of their own."""
+        """Split plugins that hold up others into groups with threads of their own.
+
+        The shared group's thread does it between two rounds: a plugin that is always busy is inside
+        of a call at nearly every other moment.
+        """
         members, call = self.shared.runners, self.shared.call
         if len([each for each in members if each.hooks.dispatch and each.may_run]) < 2:
             return
         for each in members:
-            inside = call is not None and call.plugin == each.name
+            inside = call is not None and call.plugin == each.name  # of a caller that waits
             if each.phase is Phase.RUNNING and not inside and each.figures.is_slow:
                 each.figures.forget_times()
                 each.group = group = ReadGroup(self.feed, is_shared=False)
@@ -151,13 +156,16 @@ class ReputLoop:
 
     def _run(self, group: ReadGroup) -> None:
         while not self.board.is_stopping and (group.is_shared or group.runners):
-            used = time.thread_time()
+            used, began = time.thread_time(), time.monotonic()
             try:
                 is_done = group.step()
             except Exception as error:
                 group.reading_failed(error)
                 continue
             if is_done:
+                if group.is_shared and time.monotonic() - began > _LONG_ROUND:
+                    with self.board.lock:
+                        self._split_slow()
                 group.rest(time.thread_time() - used)
             elif group.is_shared or not self._join(group):
                 self._sleep(group)
