@@ -133,7 +133,12 @@ class StoreAccess(Protocol):
         ...
 
     def wait_flushed(self, physical_offset: int, seconds: float) -> bool:
-        """Wait until the log is on disk below ``physical_offset``; False after ``seconds``."""
+        """Wait until the log is on disk below ``physical_offset``; False after ``seconds``.
+
+        Raises:
+            OffsetOutOfRangeError: the log ends below ``physical_offset``.
+            ServiceNotAvailableError: the log cannot be flushed.
+        """
         ...
 
     def trim_log(

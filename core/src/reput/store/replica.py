@@ -61,6 +61,7 @@ class ReplicaCalls(QueueReads):
             Whether it is on disk; False if the time is over.
 
         Raises:
+            OffsetOutOfRangeError: the log ends below ``physical_offset``.
             ServiceNotAvailableError: the store is closed, read-only, or its disk failed.
         """
         self._writing()

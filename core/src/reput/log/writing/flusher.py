@@ -19,7 +19,12 @@ import time
 from bisect import bisect_left
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from reput.errors import PutError, ReputError, ServiceNotAvailableError
+from reput.errors import (
+    OffsetOutOfRangeError,
+    PutError,
+    ReputError,
+    ServiceNotAvailableError,
+)
 from reput.files.system.flushing import heart
 from reput.locks import Rounds
 from reput.log.writing.turns import FlushTurns
@@ -127,10 +132,19 @@ class GroupCommit:
             False after ``timeout`` seconds.
 
         Raises:
+            OffsetOutOfRangeError: the log ends below ``physical_offset``; nothing is flushed.
             ServiceNotAvailableError: a flush failed before these bytes were on disk.
         """
         turns = self._turns
-        started = time.perf_counter() if physical_offset > turns.flushed_offset else 0.0
+        started = 0.0
+        if physical_offset > turns.flushed_offset:
+            # A flush counts all below the offset: messages put there later would count as on disk.
+            end = self._appender.end_offset
+            if physical_offset > end:
+                reason = "nothing is written there that could be flushed"
+                low = self._log.files.min_offset
+                raise OffsetOutOfRangeError(physical_offset, low, end, reason)
+            started = time.perf_counter()
         try:
             is_flushed = turns.wait(physical_offset, timeout, self._flush_now)
         finally:
