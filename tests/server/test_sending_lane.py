@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 
 import attrs
 import pytest
@@ -140,6 +141,7 @@ def from_bytes(served):
         counts.append(taken[2])
         return taken
 
+    noted.direct = before
     service._handlers = attrs.evolve(service._handlers, from_bytes=noted)
     served.peer().ask(SEND, message("orders"), body=b"")  # makes the topic
     return counts
@@ -179,6 +181,67 @@ def test_a_send_in_small_pieces_is_taken_when_it_is_whole(served, from_bytes):
     held = []
     served.on_loop(lambda: held.append(served.server.service.held_bytes))
     assert held == [0]
+
+
+def test_the_loop_does_not_wait_for_a_put_of_another_thread(served, from_bytes, monkeypatch):
+    begun, let_go = threading.Event(), threading.Event()
+    sends, log_class = served.server.broker.sends, type(served.store.log)
+    real = log_class._new_file
+
+    def slow(log, base):
+        begun.set()
+        assert let_go.wait(60)
+        return real(log, base)
+
+    slow_peer, peer, other = served.peer(), served.peer(), served.peer()
+    large = message("orders", properties="UNIQ_KEY\x01u\x02")
+    assert slow_peer.ask(SEND, large, body=b"x" * 600_000).code == ResponseCode.SUCCESS
+    monkeypatch.setattr(log_class, "_new_file", slow)
+    sends._slow_until = 1.0  # the next round is put on a thread
+    sent = slow_peer.send(Command.request(SEND, large, body=b"x" * 600_000))
+    try:
+        assert begun.wait(20)
+        sends._slow_until = 0.0
+        send_all(peer, 3)
+        send_all(peer, 1)
+        peers = [served.peer(), other]
+        codes = [each.ask(RequestCode.GET_BROKER_CONFIG).code for each in peers]
+    finally:
+        let_go.set()
+
+    assert codes == [ResponseCode.SUCCESS] * 2
+    assert slow_peer.answer_to(sent).code == ResponseCode.SUCCESS
+    assert [peer.receive().code for _ in range(4)] == [ResponseCode.SUCCESS] * 4
+
+
+class Forgetful:
+    """A lane that has no memory for another topic."""
+
+    def __init__(self, lane):
+        self.take = lane.take
+
+    def allow(self, topic, queue_count):
+        raise MemoryError
+
+
+def test_what_is_stored_is_answered_without_memory_for_the_next_topic(served, from_bytes):
+    from reput_consumer import TopicSettings
+
+    served.store.plugin("consumer").topics.put(TopicSettings(topic="late"))
+    peer, sends = served.peer(), served.server.broker.sends
+    peer.socket.sendall(ordinary(1))  # the lane knows the topic from now on
+    assert peer.receive().opaque == 1
+    direct = served.server.service._handlers.from_bytes.direct.__self__
+    direct._lane = Forgetful(direct._lane)
+    rounds = sends.put_count
+
+    peer.socket.sendall(ordinary(2) + ordinary(3, b="late"))
+    answers = [peer.receive() for _ in range(2)]
+
+    assert [each.opaque for each in answers] == [2, 3]
+    assert {each.code for each in answers} == {ResponseCode.SUCCESS}
+    assert sum(from_bytes) == 2
+    assert sends.put_count == rounds + 2  # and both are counted
 
 
 @pytest.mark.parametrize("options", [{"access_keys": {"a": "b"}}, {}])

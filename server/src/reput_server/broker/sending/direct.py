@@ -54,7 +54,10 @@ class DirectSends:
             return NOTHING
         answers, end, count, unknown = lane.take(data, 0, peer.address)
         while unknown is not None and (queue_count := self._queue_count(unknown)):
-            lane.allow(unknown, queue_count)
+            try:
+                lane.allow(unknown, queue_count)
+            except MemoryError:  # stored sends are answered; the longer way takes the rest
+                break
             more, end, more_count, unknown = lane.take(data, end, peer.address)
             answers, count = answers + more, count + more_count
         if count:

@@ -201,6 +201,7 @@ class SendsTogether:
         return (
             not self.is_flushed
             and self.replication is None
+            and not self._is_busy  # the round may be on the executor, and has the log's lock
             and now >= self._slow_until
             and len(self._waiting) < self.options.limits.waiting_sends
         )
