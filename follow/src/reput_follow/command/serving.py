@@ -54,22 +54,25 @@ def served(store: Store, listen: Address, name_server: Address | None) -> Iterat
     if not cluster:  # of a directory, which has no name
         cluster, broker = "DefaultCluster", "broker-a"
     config = ServerConfig(listen=listen, name_server=name_server, cluster=cluster)
-    with reput.open(
-        root,
-        mode="r",
-        plugins={*names, _GROUPS},
-        config={_GROUPS: {"broker_name": broker}},
-        follow_links=follows_links(),
-    ) as reader:
+    with contextlib.ExitStack() as stack:
+        reader = stack.enter_context(
+            reput.open(
+                root,
+                mode="r",
+                plugins={*names, _GROUPS},
+                config={_GROUPS: {"broker_name": broker}},
+                follow_links=follows_links(),
+            )
+        )
         try:
-            with serving(reader, config, is_writable=False) as server:
-                assert server.address is not None
-                names_at = server.name_server
-                yield Served(
-                    address_text(server.address),
-                    None if names_at is None else address_text(names_at),
-                )
+            server = stack.enter_context(serving(reader, config, is_writable=False))
         except (ServerError, OSError) as error:
             text = f"{getattr(error, 'strerror', None) or error}; choose other addresses with "
             text += "--serve and --serve-namesrv"
             raise Failure(text, ExitCode.UNAVAILABLE) from None
+        assert server.address is not None
+        names_at = server.name_server
+        yield Served(
+            address_text(server.address),
+            None if names_at is None else address_text(names_at),
+        )
