@@ -63,9 +63,13 @@ def label(value: object) -> str:
     return f"{type(value).__name__}-{value!r:.24}" if value != 10**5_000 else "int-5001-digits"
 
 
+NEEDED: Final = {"sync_replicas": {"replicas": ("127.0.0.1", 0)}}
+"""Options without which another one is refused, whatever its value."""
+
+
 def refusal(kind: type, section: str, option: str, value: object) -> ConfigError | None:
     try:
-        build_config(kind, section, {option: value})
+        build_config(kind, section, {option: value, **NEEDED.get(option, {})})
     except ConfigError as error:
         return error
     return None

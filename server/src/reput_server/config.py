@@ -177,5 +177,6 @@ class ServerConfig:
             raise ValueError("sync_replicas needs replicas, the address of the HA port")
         if self.sync_replicas > self.limits.replicas:
             raise ValueError(
-                f"sync_replicas is {self.sync_replicas}, and limits.replicas {self.limits.replicas}"
+                f"sync_replicas: a number from 0 to {self.limits.replicas} (limits.replicas) "
+                f"expected, found {self.sync_replicas}"
             )

@@ -41,7 +41,7 @@ Examples:
 
 
 @click.command(short_help="Ask the messages of a store in SQL.", epilog=_EXAMPLES)
-@click.argument("path", metavar="PATH", type=CheckedPath(readable=False))
+@click.argument("path", metavar="PATH", type=CheckedPath(file_okay=False, readable=False))
 @click.argument("query", required=False)
 @click.option(
     "-t", "--topic", "topics", multiple=True, metavar="NAME", help="Only this topic; repeatable."
