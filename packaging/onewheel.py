@@ -23,6 +23,8 @@ from pathlib import Path
 NAME = "reput_all"
 SUMMARY = "The message store reput with all of its plugins and tools, in one wheel"
 LEFT_OUT = ("reput_spark-", f"{NAME}-")  # Spark takes half a gigabyte
+# Few use them, and they need packages of others: those are asked for by extras.
+EXTRAS = {"reput-grpc": "grpc", "reput-testing": "testing"}
 ANY = "py3-none-any"
 # So that wheels of equal content are equal: the first moment that a zip can name.
 _EXTRA = re.compile(r"extra == ['\"]([\w-]+)['\"]")
@@ -67,9 +69,9 @@ class Joined:
             self.versions.add(about["Version"])
             self.python.add(about["Requires-Python"])
             needed = about.get_all("Requires-Dist") or ()
-            # Production does without the kit for tests.
-            extra = "; extra == 'testing'" if about["Name"] == "reput-testing" else ""
-            self.needed |= {each + extra for each in needed if not each.startswith("reput")}
+            extra = EXTRAS.get(about["Name"])
+            condition = f"; extra == '{extra}'" if extra else ""
+            self.needed |= {each + condition for each in needed if not each.startswith("reput")}
         elif name == "WHEEL":
             self.tags |= set(HeaderParser().parsestr(text).get_all("Tag") or ())
         elif name == "entry_points.txt":
@@ -96,7 +98,11 @@ class Joined:
         head += f"Summary: {SUMMARY}\nLicense: Apache-2.0\nRequires-Python: {max(self.python)}\n"
         extras = {found[1] for each in self.needed if (found := _EXTRA.search(each))}
         head += "".join(f"Provides-Extra: {each}\n" for each in sorted(extras))
-        head += "".join(f"Requires-Dist: {each}\n" for each in sorted(self.needed))
+        # What is needed in any case no extra has to ask for.
+        needed = {
+            each for each in self.needed if each.partition(";")[0] not in self.needed - {each}
+        }
+        head += "".join(f"Requires-Dist: {each}\n" for each in sorted(needed))
         pure = str(self.tag() == ANY).lower()
         kind = (
             f"Wheel-Version: 1.0\nGenerator: {NAME}\nRoot-Is-Purelib: {pure}\nTag: {self.tag()}\n"

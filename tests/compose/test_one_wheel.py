@@ -51,6 +51,8 @@ def wheels(tmp_path):
         points=commands,
     )
     make_wheel(tmp_path, "reput_testing", files={"reput_testing/__init__.py": ""}, needs=["pytest"])
+    serves = {"reput_grpc/__init__.py": ""}
+    make_wheel(tmp_path, "reput_grpc", files=serves, needs=["grpcio>=1", "numpy>=1.26", "reput>=1"])
     make_wheel(tmp_path, "reput_spark", files={"reput_spark/__init__.py": ""}, needs=["pyspark"])
     return tmp_path
 
@@ -74,16 +76,18 @@ def test_the_one_wheel_has_all_files_and_what_they_need(wheels):
     assert [name for name in names if "dist-info" not in name] == [
         "reput/__init__.py",
         "reput/store.py",
+        "reput_grpc/__init__.py",
         "reput_say/__init__.py",
         "reput_testing/__init__.py",
     ]
     assert "reput_all-1.0.dist-info/licenses/LICENSE" in names
     assert about.get_all("Requires-Dist") == [
+        "grpcio>=1; extra == 'grpc'",
         "lz4>=4; extra == 'compression'",
         "numpy>=1.26",
         "pytest; extra == 'testing'",
     ]
-    assert about.get_all("Provides-Extra") == ["compression", "testing"]
+    assert about.get_all("Provides-Extra") == ["compression", "grpc", "testing"]
     assert "Other A word to say = reput_say:say" in points
     assert "say A word to say = reput_say:say" in points
     assert "reput = reput:main" in points

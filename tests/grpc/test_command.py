@@ -7,9 +7,11 @@ import signal
 import subprocess
 import sys
 
+import pytest
 from grpcclient import GrpcClient
 
 import reput
+from reput_cli.kit import ExitCode
 
 
 def test_the_command_serves_clients_of_release_5(tmp_path):
@@ -29,3 +31,20 @@ def test_the_command_serves_clients_of_release_5(tmp_path):
 
     assert message.body == b"1"
     assert served.returncode == 0
+
+
+@pytest.mark.parametrize("package", ["grpc", "google.protobuf"])
+def test_packages_that_are_not_installed_are_named_before_a_store_is_made(tmp_path, package):
+    path = tmp_path / "store"
+    code = f"import sys; sys.modules[{package!r}] = None; from reput.__main__ import main; main()"
+    words = ["serve", str(path), "--listen", "127.0.0.1:0", "--grpc", "127.0.0.1:0"]
+
+    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True)
+
+    assert done.returncode == ExitCode.UNAVAILABLE
+    [line] = done.stderr.splitlines()
+    assert line.startswith("reput: --grpc: ")
+    assert package in line
+    assert "pip install ./grpc (in a checkout of reput)" in line
+    assert "whl[grpc]" in line
+    assert not path.exists()

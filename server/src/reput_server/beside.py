@@ -16,7 +16,7 @@ from reput_server.errors import ServerError
 if TYPE_CHECKING:
     from reput_server.config import Address
 
-__all__ = ["BesideService", "is_installed", "service_class"]
+__all__ = ["BesideService", "service_class"]
 
 _GROUP: Final = "reput.services"
 
@@ -50,19 +50,22 @@ class BesideService(Protocol):
         ...
 
 
-def is_installed(name: str) -> bool:
-    """Whether a distribution offers a service of that name."""
-    return bool(entry_points(group=_GROUP, name=name))
-
-
 def service_class(name: str) -> Any:
     """Return the class of a service.
 
     Raises:
-        ServerError: no installed distribution offers it.
+        ServerError: no installed distribution offers it, or a package that it needs is not there.
     """
     for each in entry_points(group=_GROUP, name=name):
-        return each.load()
+        try:
+            return each.load()
+        except ImportError as error:
+            text = (
+                f"serving {name} is not possible: {error}. Install the packages that reput-{name} "
+            )
+            text += f"needs: {install_command(name)}; or, if reput is the wheel reput_all, "
+            text += f"reput_all-….whl[{name}]"
+            raise ServerError(text) from error
     raise ServerError(
         f"serving {name} needs the distribution reput-{name}: {install_command(name)}"
     )

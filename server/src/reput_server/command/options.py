@@ -57,12 +57,15 @@ def read_grpc_address(
     context: click.Context, option: click.Parameter, value: str | None
 ) -> Address | None:
     """Return an address, if what serves gRPC is installed; better said before a store is made."""
-    from reput_server.beside import is_installed
+    from reput_server.beside import service_class
+    from reput_server.errors import ServerError
 
     address = read_address(context, option, value)
-    if address is not None and not is_installed("grpc"):
-        text = f"--grpc needs the distribution reput-grpc: {install_command('grpc')}"
-        raise Failure(text, ExitCode.UNAVAILABLE)
+    if address is not None:
+        try:
+            service_class("grpc")
+        except ServerError as error:
+            raise Failure(f"--grpc: {error}", ExitCode.UNAVAILABLE) from None
     return address
 
 
