@@ -143,7 +143,7 @@ STRICTER = (
     ),
     Allowed(
         "a header that is not valid JSON, or has no code, closes the connection; there some of "
-        "them are read as if they were, and others get no answer at all",
+        "these headers are read as if they were valid, and others get no answer at all",
         names=("raw *",),
     ),
     Allowed(

@@ -5,9 +5,10 @@ name, those of the hook's arguments that it needs. Hooks are called per batch or
 never per message.
 
 Threads: `reput_dispatch` and `reput_enrich` are never called twice at once, mostly on the reput
-thread. `reput_open`, `reput_recover`, `reput_flush`, `reput_work`, `reput_trim`, `reput_hold` and
-`reput_close` are called one after another, on a thread of the plugin's own; all but the first two
-and the last may overlap a dispatch. Reads come from any thread.
+thread. `reput_open`, `reput_recover`, `reput_ready`, `reput_flush`, `reput_work`, `reput_trim`,
+`reput_hold` and `reput_close` are called one after another, on a thread of the plugin's own;
+`reput_flush`, `reput_work`, `reput_trim` and `reput_hold` may overlap a dispatch. Reads come from
+any thread.
 
 An exception of any kind, or a call that does not return, stops only the plugin that it comes from,
 and the plugin's progress stays where it was. A failed `reput_dispatch` is called again with the

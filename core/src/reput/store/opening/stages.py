@@ -72,7 +72,6 @@ __all__ = [
 
 _LOG_FILES_OPEN: Final = 64
 _HELD: Final = ("plugins", "progress")  # directories in `OWN_DIRECTORY`
-_OWN_NOTES: Final = ("plugins", "progress", "lost+found")  # directories of small files
 
 
 @attrs.frozen(kw_only=True, eq=False)
