@@ -246,8 +246,8 @@ ABSENT = (
         parts=("body/table/commitLogDiskRatio_*",),
     ),
     Allowed(
-        "the map from groups to topics (`groupTopicMap`), which RocketMQ adds to its answer with all "
-        "offsets",
+        "the map from groups to topics (`groupTopicMap`), which RocketMQ adds to its answer with "
+        "all offsets",
         names=("all offsets in the end",),
         parts=("body/groupTopicMap/",),
     ),
