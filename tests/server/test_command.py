@@ -390,3 +390,14 @@ def test_a_port_that_is_taken_is_named_with_what_to_do(small):
 
     assert done.returncode == 5
     assert "choose other addresses with --listen" in done.stderr
+
+
+def test_an_output_that_takes_nothing_is_no_matter_of_addresses(small):
+    command = [sys.executable, "-m", "reput", "serve", str(small), "--listen", "127.0.0.1:0"]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [*command, "--namesrv", "none"], stdout=full, stderr=subprocess.PIPE, text=True
+        )
+
+    assert done.returncode == 5
+    assert done.stderr == "reput: standard output: No space left on device\n"

@@ -105,8 +105,6 @@ def _serve_on(
             runner.run(_serve(server, ending, as_json=as_json))
     except ServerError as error:
         raise Failure(str(error), ExitCode.UNAVAILABLE) from None
-    except OSError as error:
-        raise Failure(f"{error.strerror or error}; {_ADVICE}", ExitCode.UNAVAILABLE) from None
 
 
 async def _serve(server: Server, ending: Ending, *, as_json: bool) -> None:
@@ -119,7 +117,10 @@ async def _serve(server: Server, ending: Ending, *, as_json: bool) -> None:
     raise_limit()
     word_accept_errors(loop)
     ending.call(lambda: loop.call_soon_threadsafe(stops.set))
-    await server.start()
+    try:
+        await server.start()
+    except OSError as error:
+        raise Failure(f"{error.strerror or error}; {_ADVICE}", ExitCode.UNAVAILABLE) from None
     try:
         show(server, as_json=as_json)
         await stops.wait()
