@@ -200,5 +200,5 @@ def test_a_server_without_the_replicas_that_it_needs_is_not_well(serve):
 def test_options_that_contradict_each_other_are_refused():
     with pytest.raises(ValueError, match="sync_replicas needs replicas"):
         ServerConfig(sync_replicas=1)
-    with pytest.raises(ValueError, match=r"sync_replicas is 33, and limits\.replicas 32"):
+    with pytest.raises(ValueError, match=r"from 0 to 32 \(limits\.replicas\) expected, found 33"):
         ServerConfig(sync_replicas=33, **HA)
