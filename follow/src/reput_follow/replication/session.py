@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import attrs
 
 from reput_remoting import NOTHING_REPORTED, encode_report
@@ -13,9 +15,11 @@ __all__ = ["Session"]
 class Session:
     """One connection to a master; times are seconds of one monotonic clock.
 
-    A master counts every report as an acknowledgement of all below it. An observer's first report
-    names the offset that it wants, as it must; later ones acknowledge nothing. A replica reports
-    what it has on disk.
+    A stock master counts every report as an acknowledgement of all below it. An observer's first
+    report names the offset that it wants, as it must; later ones acknowledge nothing. A replica
+    reports what it has on disk. The second report follows the first transfer at once, so that the
+    master soon knows which of both it is, and not before: of reports that come together a stock
+    master takes only the last.
     """
 
     acknowledge: bool
@@ -26,6 +30,8 @@ class Session:
     _received_at: float = attrs.field(init=False, default=0.0)
     _end_offset: int = attrs.field(init=False, default=0)
     """Of the bytes that came."""
+    _is_answered: bool = attrs.field(init=False, default=False)
+    """Whether a transfer came after the first report."""
 
     def begin(self, wanted: int, now: float) -> bytes:
         """Return the first report, which names the offset from which on bytes are wanted."""
@@ -40,6 +46,9 @@ class Session:
     def received(self, end_offset: int) -> None:
         """Note that transfers up to ``end_offset`` came whole."""
         self._end_offset = max(self._end_offset, end_offset)
+        if not self._is_answered:
+            self._is_answered = True
+            self._reported_at = -math.inf
 
     def report(self, flushed_offset: int, now: float) -> bytes | None:
         """Return the report that is due; None if it is not due.
