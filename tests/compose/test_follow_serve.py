@@ -127,6 +127,19 @@ def test_a_send_waits_for_a_replica_and_an_observer_is_none(tmp_path, acknowledg
         assert status["slaveAckOffset"] < 0
 
 
+def test_an_empty_store_can_be_followed_and_its_first_send_is_replicated(tmp_path):
+    limits = Limits(replica_wait_ms=20_000)
+    with master(tmp_path / "master", sync_replicas=1, limits=limits) as (store, server, peer):
+        with follower(tmp_path / "copy", address_of(server), acknowledge=True) as (_, found):
+            until(lambda: [each["inSync"] for each in ha_status(peer)] == [True])
+            assert send(peer) == ResponseCode.SUCCESS
+            assert found.wait_caught_up(WAIT)
+            assert found.status().state is State.FOLLOWING
+            end = store.log.max_physical_offset
+
+    assert log_bytes(tmp_path / "copy", end) == log_bytes(tmp_path / "master", end)
+
+
 def test_a_promoted_store_goes_on_as_the_master(tmp_path):
     with master(tmp_path / "first") as (_, server, peer):
         with follower(tmp_path / "copy", address_of(server), acknowledge=True) as (copy, found):

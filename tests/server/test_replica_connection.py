@@ -6,7 +6,12 @@ import struct
 
 import pytest
 
-from reput_server.replicas.replica import HEARTBEAT_SECONDS, SILENCE_SECONDS, Replica
+from reput_server.replicas.replica import (
+    HEARTBEAT_SECONDS,
+    NOT_REPORTED,
+    SILENCE_SECONDS,
+    Replica,
+)
 
 FILE_SIZE = 100_000
 
@@ -65,6 +70,8 @@ class FakeMaster:
         self.now = 1_000.0
         self.reasons: list[str] = []
         self.on_thread: list[tuple[int, int]] = []
+        self.has_threads = True
+        self.reported_count = 0
 
     def time(self) -> float:
         return self.now
@@ -75,8 +82,9 @@ class FakeMaster:
         size = min(size, FILE_SIZE - offset % FILE_SIZE, self.log_end - offset)
         return log_bytes(offset, size)
 
-    def read_on_thread(self, offset, size, done) -> None:
+    def read_on_thread(self, offset, size, done) -> bool:
         self.on_thread.append((offset, size))
+        return self.has_threads
 
     def admit(self, replica, descriptor) -> str:
         return ""
@@ -88,7 +96,7 @@ class FakeMaster:
         pass
 
     def reported(self, replica) -> None:
-        pass
+        self.reported_count += 1
 
 
 def connected(master: FakeMaster) -> tuple[Replica, FakeTransport]:
@@ -165,6 +173,75 @@ def test_a_slave_that_has_more_than_the_log_is_closed(offset):
     assert transport.data == b""
     (reason,) = master.reasons
     assert f"it has the log below {offset}, and this log ends at 350000" in reason
+
+
+@pytest.mark.parametrize("offset", [5_001, 9_000])
+def test_a_slave_that_has_what_is_not_on_disk_is_closed(offset):
+    master = FakeMaster(0, 5_000, 9_000)
+    replica, transport = connected(master)
+
+    report(replica, offset)
+
+    assert transport.is_aborted
+    assert not replica.is_begun
+    assert f"below {offset}, of which only what is below 5000 was sent" in master.reasons[0]
+
+
+@pytest.mark.parametrize("offset", [0, 1, 4_000, 5_000])
+def test_the_first_report_acknowledges_nothing_and_the_next_one_does(offset):
+    master = FakeMaster(0, 5_000, 9_000)
+    replica, _ = connected(master)
+
+    report(replica, offset)
+    assert (replica.is_begun, replica.reported_offset) == (True, NOT_REPORTED)
+    assert master.reported_count == 0
+    report(replica, offset)
+
+    assert replica.reported_offset == offset
+    assert master.reported_count == 1
+
+
+@pytest.mark.parametrize("end", [0, 400])
+def test_a_log_with_nothing_on_disk_can_be_asked_for_its_first_byte(end):
+    master = FakeMaster(0, 0, end)
+    replica, transport = connected(master)
+
+    report(replica, 1)
+    report(replica, 1)
+    assert replica.has_all
+    assert replica.reported_offset == 0  # there is nothing that it could have
+    replica.look(master.now + HEARTBEAT_SECONDS + 1)
+    master.served_to = master.log_end = 1_000
+    replica.send()
+    report(replica, 1_000)
+
+    assert not transport.is_aborted
+    assert transport.transfers() == [(1, 0), (1, 999)]
+    assert replica.reported_offset == 1_000
+
+
+@pytest.mark.parametrize("end", [0, 1, 400])
+def test_a_log_with_nothing_on_disk_has_no_second_byte(end):
+    master = FakeMaster(0, 0, end)
+    replica, transport = connected(master)
+
+    report(replica, 2)
+
+    assert transport.is_aborted
+
+
+def test_a_read_for_which_no_thread_can_be_started_is_tried_again():
+    master = FakeMaster(0, 900_000, 900_000)
+    replica, transport = connected(master)
+    master.has_threads = False
+    report(replica, 1)
+
+    master.has_threads = True
+    replica.send()
+    replica.send()
+
+    assert master.on_thread == [(1, 899_999)] * 2
+    assert not transport.is_aborted
 
 
 @pytest.mark.parametrize("offset", [1, 99_999])

@@ -8,7 +8,7 @@ import threading
 import urllib.request
 
 import pytest
-from replicated import FILE_SIZE, HA, OBSERVER, a_send, fill, slave_of, states, until
+from replicated import FILE_SIZE, HA, OBSERVER, a_send, fill, slave_in_sync, slave_of, states, until
 from wirepeer import message
 
 from reput_remoting import RequestCode, ResponseCode, SendBack
@@ -27,6 +27,10 @@ def send(peer, body=b"x", properties=""):
     return peer.ask(
         RequestCode.SEND_MESSAGE_V2, message("orders", properties=properties), body=body
     )
+
+
+def in_sync(served):
+    return [each.is_in_sync for each in states(served)].count(True)
 
 
 BOTH_WAYS = ["", "TRACE_ON\x01true\x02"]
@@ -51,8 +55,8 @@ def test_without_a_replica_a_send_is_stored_and_answered_so(serve, flush, proper
 def test_a_replica_that_does_not_report_costs_the_whole_time(serve, flush, properties):
     master = serve(**HA, sync_replicas=1, limits=SOON, sections=flush)
     peer = master.peer()
-    with slave_of(master, 0) as slave:
-        until(lambda: states(master))
+    with slave_in_sync(master) as slave:
+        until(lambda: in_sync(master) == 1)
         answer = send(peer, properties=properties)
         slave.read_to(1)
 
@@ -72,11 +76,11 @@ def follow(slave):
 @contextlib.contextmanager
 def reporting(served, count=1):
     with contextlib.ExitStack() as stack:
-        slaves = [stack.enter_context(slave_of(served, 0)) for _ in range(count)]
+        slaves = [stack.enter_context(slave_in_sync(served)) for _ in range(count)]
         threads = [threading.Thread(target=follow, args=(each,)) for each in slaves]
         for each in threads:
             each.start()
-        until(lambda: len(states(served)) == count)
+        until(lambda: in_sync(served) == count)
         try:
             yield slaves
         finally:
@@ -103,8 +107,8 @@ def test_one_of_two_replicas_is_not_enough(serve):
     master = serve(**HA, sync_replicas=2, limits=SOON)
     peer = master.peer()
 
-    with reporting(master), slave_of(master, 0):
-        until(lambda: len(states(master)) == 2)
+    with reporting(master), slave_in_sync(master):
+        until(lambda: in_sync(master) == 2)
         assert send(peer).code == ResponseCode.FLUSH_SLAVE_TIMEOUT
 
 
@@ -112,8 +116,8 @@ def test_sends_that_wait_do_not_keep_others_from_being_stored(serve):
     master = serve(**HA, sync_replicas=1, limits=LONG)
     peer = master.peer()
 
-    with slave_of(master, 0) as slave:
-        until(lambda: states(master))
+    with slave_in_sync(master) as slave:
+        until(lambda: in_sync(master) == 1)
         requests = [peer.send(a_send(number)) for number in range(20)]
         until(lambda: sum(map(len, master.store.scan())) == 20)
         slave.read_to(master.store.log.max_physical_offset)
@@ -133,6 +137,62 @@ def test_an_observer_is_no_replica(serve):
         answer = send(peer)
 
     assert answer.code == ResponseCode.SLAVE_NOT_AVAILABLE
+
+
+@pytest.mark.parametrize("properties", BOTH_WAYS)
+def test_a_slave_that_has_only_begun_is_no_replica(serve, flush, properties):
+    master = serve(**HA, sync_replicas=1, limits=LONG, sections=flush)
+    peer = master.peer()
+    assert send(peer).code == ResponseCode.SLAVE_NOT_AVAILABLE
+    master.store.flush()
+    end = master.store.log.max_physical_offset
+
+    with slave_of(master, end) as slave:
+        until(lambda: states(master))
+        (state,) = states(master)
+        assert (state.is_observer, state.is_in_sync, state.lag_size) == (False, False, 0)
+        assert send(peer, properties=properties).code == ResponseCode.SLAVE_NOT_AVAILABLE
+        slave.read_to(end + 1)  # it gets all the same
+        slave.report(end)
+        until(lambda: in_sync(master) == 1)
+
+
+@pytest.mark.parametrize("properties", BOTH_WAYS)
+def test_a_thread_that_cannot_be_started_holds_up_no_send(serve, flush, properties, monkeypatch):
+    flush["commitlog"]["flush_interval_ms"] = 10**6
+    master = serve(**HA, sync_replicas=1, limits=LONG, sections=flush)
+    peer = master.peer()
+
+    def fail(*_, **__):
+        raise RuntimeError("can't start new thread")
+
+    with reporting(master):
+        flusher = master.server.replicas._flusher
+        monkeypatch.setattr(flusher, "submit", fail, raising=False)
+        sent = [peer.send(a_send(number)) for number in range(3)]
+        until(lambda: sum(map(len, master.store.scan())) == 3)
+        monkeypatch.undo()
+        assert [peer.answer_to(each).code for each in sent] == [0] * 3
+        assert send(peer, properties=properties).code == 0
+
+
+def test_what_is_put_on_the_loop_is_answered_whatever_becomes_of_replicas(serve, monkeypatch):
+    rarely = {"commitlog": {"file_size": FILE_SIZE, "flush_interval_ms": 10**6}}
+    master = serve(**HA, sections=rarely)
+
+    def fail(*_):
+        raise OSError("nothing works")
+
+    master.server.broker.sends.clock = lambda: 0.0  # no put is slow
+    ways = ["UNIQ_KEY\x01u\x02", "TRACE_ON\x01true\x02"]  # from bytes, and the longer way
+    peer = master.peer()
+    with slave_of(master, 0) as slave:
+        until(lambda: states(master))
+        monkeypatch.setattr("reput_server.replicas.replica.Replica.send", fail)
+        assert [send(peer, properties=each).code for each in 2 * ways] == [0] * 4
+        monkeypatch.undo()
+        slave.read_to(master.store.log.max_physical_offset)
+    assert sum(map(len, master.store.scan())) == 4
 
 
 def test_what_consumers_give_back_waits_for_replicas_too(serve):

@@ -13,6 +13,7 @@ from reput_remoting import ResponseCode
 from reput_server import ServerConfig
 from reput_server.broker.options import Options
 from reput_server.broker.sending.together import SendsTogether
+from reput_server.errors import Refusal
 from reput_server.replicas.waits import GAP_MAX, ReplicaWaits
 
 
@@ -46,10 +47,12 @@ class Waits:
         self.given = []
         self.loop = FakeLoop()
         self.begun_count = 0
+        self.held_when_begun = []
         self.waits = ReplicaWaits(needed, 3.0, self.loop, lambda: self.reports, self._begin)
 
     def _begin(self) -> None:
         self.begun_count += 1
+        self.held_when_begun.append(self.waits.held_count)
 
     def hold(self, end_offset: int) -> None:
         self.waits.hold(end_offset, lambda late: self.given.append((end_offset, late)))
@@ -74,6 +77,15 @@ def test_an_answer_is_given_when_enough_replicas_report_its_message():
         assert found.codes() == expected
     assert found.begun_count == 2
     assert found.waits.held_count == 0
+
+
+def test_what_is_stored_is_sent_when_its_answer_is_counted():
+    found = Waits(0)
+
+    found.hold(100)
+    found.hold(200)
+
+    assert found.held_when_begun == [1, 2]  # while any is held, flushes do not pause
 
 
 def test_what_replicas_have_already_is_answered_at_once():
@@ -180,3 +192,88 @@ def test_a_send_is_answered_when_replicas_have_it_and_a_refused_one_at_once(tmp_
     ((_, physical_offset),) = stored.places
     assert physical_offset < end_offset
     assert (sum(sends.times.answers.counts), sends.times.failed_count) == (2, 1)
+
+
+class RaisesOnce:
+    """Replication, or an executor, that fails with its first call."""
+
+    def __init__(self) -> None:
+        self.has_raised = False
+
+    def fail(self) -> None:
+        if not self.has_raised:
+            self.has_raised = True
+            raise RuntimeError("can't start new thread")
+
+    def hold(self, end_offset, told):
+        self.fail()
+        told(None)
+
+
+def kept_once(executor: ThreadPoolExecutor) -> None:
+    """Have an executor fail as it does when no thread can be started: it keeps the call."""
+    once, adjust = RaisesOnce(), executor._adjust_thread_count
+
+    def adjust_or_fail():
+        once.fail()
+        adjust()
+
+    executor._adjust_thread_count = adjust_or_fail
+
+
+@pytest.mark.parametrize("flush", ["async", "sync"])
+def test_a_round_that_fails_ends_and_the_next_one_is_put(tmp_path, flush):
+    async def run(store: reput.Store, executor: ThreadPoolExecutor):
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda *_: None)
+        sends = SendsTogether(
+            store.put,
+            store.put_many,
+            loop,
+            executor,
+            Options(ServerConfig()),
+            is_flushed=flush == "sync",
+            replication=RaisesOnce(),
+        )
+        first = asyncio.ensure_future(sends.put([reput.Message("orders", b"x")]))
+        while not sends.replication.has_raised:
+            await asyncio.sleep(0)
+        async with asyncio.timeout(20):
+            await sends.put([reput.Message("orders", b"y")])
+        first.cancel()
+        return sends
+
+    config = {"commitlog": {"file_size": 1 << 20, "flush": flush}}
+    with (
+        ThreadPoolExecutor(1) as executor,
+        reput.open(tmp_path, plugins=[], config=config) as store,
+    ):
+        sends = asyncio.run(run(store, executor))
+        assert sends.put_count == 2
+        assert sum(map(len, store.scan())) == 2
+
+
+def test_a_send_is_refused_and_not_put_later_if_no_thread_can_be_started(tmp_path):
+    async def run(store: reput.Store, executor: ThreadPoolExecutor):
+        kept_once(executor)
+        sends = SendsTogether(
+            store.put,
+            store.put_many,
+            asyncio.get_running_loop(),
+            executor,
+            Options(ServerConfig()),
+            is_flushed=True,
+        )
+        async with asyncio.timeout(20):
+            with pytest.raises(Refusal, match="can't start new thread") as refused:
+                await sends.put([reput.Message("orders", b"x")])
+            assert refused.value.code == ResponseCode.SYSTEM_BUSY  # producers send it again
+            await sends.put([reput.Message("orders", b"y")])
+
+    config = {"commitlog": {"file_size": 1 << 20, "flush": "sync"}}
+    with (
+        ThreadPoolExecutor(1) as executor,
+        reput.open(tmp_path, plugins=[], config=config) as store,
+    ):
+        asyncio.run(run(store, executor))
+        assert sum(map(len, store.scan())) == 1

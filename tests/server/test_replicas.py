@@ -6,6 +6,7 @@ import json
 import re
 import struct
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,7 @@ def test_a_slave_has_the_bytes_of_the_log_also_those_between_files(master):
 
 def test_a_slave_begins_where_its_own_log_ends(master):
     end = fill(master)
+    master.store.flush()  # it has nothing else
 
     with slave_of(master, end - 1_234) as slave:
         slave.read_to(end)
@@ -113,6 +115,37 @@ def test_a_disk_that_fails_ends_what_is_sent(serve, monkeypatch, caplog):
 
     assert served_to == [end] == [slave.end]
     assert caplog.text.count("replicas get nothing more") == 1
+
+
+def refuse_once(replicas, name, monkeypatch):
+    """Have an executor of the port start no thread for its next call."""
+    executor, refused = getattr(replicas, name), []
+
+    def submit(*arguments, **named):
+        monkeypatch.delattr(executor, "submit")
+        refused.append(1)
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(executor, "submit", submit, raising=False)
+    return refused
+
+
+@pytest.mark.parametrize(("name", "count"), [("_flusher", 3), ("_threads", 2_500)])
+def test_a_thread_that_cannot_be_started_is_tried_again(serve, monkeypatch, caplog, name, count):
+    rarely = {"commitlog": {"file_size": FILE_SIZE, "flush_interval_ms": 10**6}}
+    master = serve(**HA, sections=rarely)
+    fill(master, count)
+    master.store.flush()
+    with slave_of(master) as slave:
+        found = []
+        refuse = partial(refuse_once, master.server.replicas, name, monkeypatch)
+        master.on_loop(lambda: found.append(refuse()))
+        slave.report(1)
+        end = fill(master, 1)
+        slave.read_to(end)
+
+    assert found == [[1]]
+    assert "replicas not served, tried again error=can't start new thread" in caplog.text
 
 
 def test_a_slave_of_another_log_is_closed_with_one_warning(master, caplog):
@@ -326,6 +359,7 @@ def test_a_master_follows_nobody(master):
 
 def test_how_far_each_replica_is(master):
     end = fill(master)
+    master.store.flush()
     peer = master.peer()
 
     with slave_of(master, 1) as one, slave_of(master, end - 10) as two:
@@ -393,6 +427,20 @@ def test_modes_of_requests_are_those_of_the_brokers_file(served):
 
     assert json.loads(nothing) == {"messageRequestModeMap": {}}
     assert found == path.read_bytes()
+
+
+@pytest.mark.parametrize("size", [4 << 20, (4 << 20) + 1])
+def test_a_file_that_is_too_long_is_refused_and_not_cut(served, size):
+    path = Path(served.store.root) / "config" / "messageRequestMode.json"
+    path.write_bytes(b'{"messageRequestModeMap":{}}'.ljust(size))
+
+    answer = served.peer().ask(RequestCode.GET_ALL_MESSAGE_REQUEST_MODE)
+
+    if size > 4 << 20:
+        assert answer.code == ResponseCode.SYSTEM_ERROR
+        assert f"{path.name} has more than {4 << 20} bytes" in answer.remark
+    else:
+        assert len(answer.body) == size
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,14 @@ def slave_of(served, first=None, **options):
         yield slave
 
 
+@contextlib.contextmanager
+def slave_in_sync(served, first=0, **options):
+    """A slave that has reported again after it has begun, as one does in time."""
+    with slave_of(served, first, **options) as slave:
+        slave.report(first)
+        yield slave
+
+
 def fill(served, count=100, size=1_000):
     served.store.put_many([reput.Message("orders", b"x" * size) for _ in range(count)])
     return served.store.log.max_physical_offset

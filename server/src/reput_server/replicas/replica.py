@@ -64,8 +64,12 @@ class Master(Protocol):
 
     def read_on_thread(
         self, physical_offset: int, size: int, done: Callable[[asyncio.Future[bytes]], None]
-    ) -> None:
-        """Have `read` called where it may wait for the disk, then ``done`` on the event loop."""
+    ) -> bool:
+        """Have `read` called where it may wait for the disk, then ``done`` on the event loop.
+
+        Returns:
+            False if there is no thread for it now; `Replica.send` is called again then.
+        """
         ...
 
     def admit(self, replica: Replica, descriptor: int) -> str:
@@ -97,7 +101,11 @@ class Replica(asyncio.Protocol):
         self.address: tuple[str, int] = _UNKNOWN
         self.is_open = False
         self.reported_offset = NOT_REPORTED
-        """What it has reported last: an acknowledgement of all below; negative: it is there."""
+        """What it has reported last: an acknowledgement of all below; negative: it is there.
+
+        Its first report says where it begins, and acknowledges nothing: a follower that keeps
+        nothing begins with an offset, too, and the peer may not have what is below it.
+        """
         self.begin_offset = NOT_REPORTED
         """Physical offset of the first byte that was sent to it."""
         self.sent_size = 0
@@ -174,24 +182,33 @@ class Replica(asyncio.Protocol):
 
     def _take(self, offset: int) -> None:
         self.last_report = self.master.loop.time()
-        if self._next == NOT_REPORTED:
-            if offset >= 0 and not self._begin(offset):
-                return
-        elif offset > self._next:
+        if not self.is_begun and offset >= 0:
+            if self._begin(offset):
+                self.send()
+            return
+        if self.is_begun and offset > self._next:
             self.cut(f"it reports offset {offset}, and was sent the log below {self._next}")
             return
-        self.reported_offset = offset
+        # It is beyond what is on disk where an empty log was asked for offset 1.
+        self.reported_offset = min(offset, self.master.served_to)
         self.master.reported(self)
         self.send()
 
     def _begin(self, offset: int) -> bool:
         """Begin at the offset of the first report; False if the log does not have it."""
         master = self.master
-        first, end = master.served_from, master.log_end
-        if offset > end:
+        first, served_to, end = master.served_from, master.served_to, master.log_end
+        if offset > max(end, 1):
             self.cut(
                 f"it has the log below {offset}, and this log ends at {end}: it is of another log, "
                 "or this one has lost its end; compare both, then remove the wrong one"
+            )
+            return False
+        # 1: the first byte that a follower can ask for; 0 has another meaning, see below.
+        if offset > max(served_to, 1):
+            self.cut(
+                f"it has the log below {offset}, of which only what is below {served_to} was sent "
+                f"to replicas, as the rest is not on disk; it has to connect again when it is"
             )
             return False
         if 0 < offset < first:
@@ -231,8 +248,8 @@ class Replica(asyncio.Protocol):
             if left <= 0:
                 return
             if left > _AT_ONCE:
-                self._is_reading = True
-                self.master.read_on_thread(self._next, min(left, _BLOCK_SIZE), self._read)
+                size = min(left, _BLOCK_SIZE)
+                self._is_reading = self.master.read_on_thread(self._next, size, self._read)
                 return
             try:
                 data = self.master.read(self._next, left)

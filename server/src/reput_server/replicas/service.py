@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from reput_server.config import Address, Limits
-from reput_server.replicas.replica import Replica
+from reput_server.replicas.replica import NOT_REPORTED, Replica
 from reput_server.replicas.waits import GAP_MAX, ReplicaWaits
 from reput_server.wire import descriptors
 from reput_server.wire.encryption import Door, Encryption
@@ -39,6 +39,8 @@ _SWEEP_SECONDS: Final = 1.0
 _FLUSH_PAUSE_SECONDS: Final = 0.002
 """Between two flushes for replicas, at least; more if a flush takes longer."""
 _STOP_SECONDS: Final = 2.0
+_AGAIN_SECONDS: Final = 0.1
+"""After an error that concerns no disk, as a thread that cannot be started, it is tried again."""
 _WARNED_MAX: Final = 1_000
 
 
@@ -48,11 +50,11 @@ class ReplicaState:
 
     address: Address
     reported_offset: int
-    """What it has reported last; negative if that acknowledges nothing."""
+    """What it has reported last, after where it begins; negative if that acknowledges nothing."""
     begin_offset: int
     """Physical offset of the first byte that was sent to it."""
     lag_size: int
-    """Bytes of the log that it has not acknowledged."""
+    """Bytes of the log that it has not acknowledged, or, before it has, that it began without."""
     sent_size: int
     """Bytes of the log that were sent to it."""
     unsent_size: int
@@ -60,7 +62,7 @@ class ReplicaState:
     rate: float
     """Bytes a second since it has connected."""
     is_observer: bool
-    """Whether it acknowledges nothing."""
+    """Whether it has reported that it acknowledges nothing."""
     is_in_sync: bool
     """Whether it has acknowledged all but the last 256 MiB."""
 
@@ -94,6 +96,8 @@ class Replicas:
     _may_flush_at: float = attrs.field(init=False, default=0.0)
     _failure: str = attrs.field(init=False, default="")
     """Why the log cannot be flushed, which was reported."""
+    _trouble: str = attrs.field(init=False, default="")
+    """Why replicas were not served the last time, which was reported."""
     _warned: set[tuple[str, str]] = attrs.field(init=False, factory=set)
     """Hosts and beginnings of reasons of which the log has a warning already."""
     _all_gone: asyncio.Event = attrs.field(init=False, factory=asyncio.Event)
@@ -113,7 +117,11 @@ class Replicas:
 
         Raises:
             OSError: one of them cannot be listened on.
+            RuntimeError: no thread can be started.
         """
+        # An executor starts a thread with its first call, and keeps the call if it cannot.
+        for executor in (self._flusher, self._threads):
+            await self.loop.run_in_executor(executor, _nothing)
         for each in sockets:
             server = await self.loop.create_server(
                 self._door, sock=each, backlog=descriptors.ACCEPTED_AT_ONCE
@@ -183,12 +191,16 @@ class Replicas:
 
     def read_on_thread(
         self, physical_offset: int, size: int, done: Callable[[asyncio.Future[bytes]], None]
-    ) -> None:
+    ) -> bool:
         """See `replica.Master.read_on_thread`."""
         read = self.store.log.read
-        self.loop.run_in_executor(self._threads, read, physical_offset, size).add_done_callback(
-            done
-        )
+        try:
+            found = self.loop.run_in_executor(self._threads, read, physical_offset, size)
+        except RuntimeError as error:  # no thread can be started
+            self._try_again(error)
+            return False
+        found.add_done_callback(done)
+        return True
 
     def admit(self, replica: Replica, descriptor: int) -> str:
         """See `replica.Master.admit`."""
@@ -231,9 +243,32 @@ class Replicas:
     # ------------------------------------------------------------------ what is sent
 
     def log_grew(self) -> None:
-        """Send what is on disk, and have the rest brought to disk; cheap without replicas."""
+        """Send what is on disk, and have the rest brought to disk; cheap without replicas.
+
+        It raises nothing: its callers have sends to answer, whatever becomes of replicas.
+        """
         if not self.connected:
             return
+        try:
+            self._serve()
+        except Exception as error:
+            self._try_again(error)
+
+    def _try_again(self, error: Exception) -> None:
+        """Serve replicas again soon, as it was not done because of an error."""
+        if str(error) != self._trouble:
+            self._trouble = str(error)
+            logger.error("replicas not served, tried again error=%s", error)
+        if "again" not in self._timers:
+            self._timers["again"] = self.loop.call_later(_AGAIN_SECONDS, self._again)
+
+    def _again(self) -> None:
+        del self._timers["again"]
+        self.log_grew()
+        if "again" not in self._timers:
+            self._trouble = ""
+
+    def _serve(self) -> None:
         for replica in list(self.connected):
             replica.send()
         if self._is_flushing or self.served_to >= (end := self.log_end):
@@ -243,11 +278,11 @@ class Replicas:
             if "flush" not in self._timers:
                 self._timers["flush"] = self.loop.call_at(self._may_flush_at, self._flush_again)
             return
-        self._is_flushing = True
         began = self.loop.time()
-        self.loop.run_in_executor(self._flusher, self.store.wait_flushed, end).add_done_callback(
-            lambda found: self._flushed(found, began)
-        )
+        # It raises if no thread can be started.
+        found = self.loop.run_in_executor(self._flusher, self.store.wait_flushed, end)
+        self._is_flushing = True
+        found.add_done_callback(lambda found: self._flushed(found, began))
 
     def _flush_again(self) -> None:
         del self._timers["flush"]
@@ -302,12 +337,22 @@ class Replicas:
                 address=each.address,
                 reported_offset=each.reported_offset,
                 begin_offset=each.begin_offset,
-                lag_size=end - max(each.reported_offset, 0),
+                lag_size=end - max(_acknowledged(each), 0),
                 sent_size=each.sent_size,
                 unsent_size=each.unsent_size,
                 rate=each.sent_size / max(now - each.connected_at, 1.0),
-                is_observer=each.reported_offset < 0,
+                is_observer=each.reported_offset < NOT_REPORTED,
                 is_in_sync=each.reported_offset >= 0 and end - each.reported_offset < GAP_MAX,
             )
             for each in sorted(begun, key=lambda each: each.address)
         ]
+
+
+def _acknowledged(replica: Replica) -> int:
+    """Return the offset below which a replica has the log, or began."""
+    reported = replica.reported_offset
+    return replica.begin_offset if reported == NOT_REPORTED else reported
+
+
+def _nothing() -> None:
+    """Have a thread started."""

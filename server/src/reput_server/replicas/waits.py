@@ -68,9 +68,9 @@ class ReplicaWaits:
 
         It is called at once if too few are connected, and when the time is over.
         """
-        self.begin()
         usable = [each for each in self.reported() if each > -1 and end_offset - each < GAP_MAX]
         if len(usable) < self.needed:
+            self.begin()
             self.timeout_count += 1
             text = (
                 f"SLAVE_NOT_AVAILABLE: stored, but of {self.needed} replicas that are asked for, "
@@ -79,6 +79,7 @@ class ReplicaWaits:
             told(Late(ResponseCode.SLAVE_NOT_AVAILABLE, text))
             return
         self._held.append(_Held(end_offset, self.loop.time() + self.wait_seconds, told))
+        self.begin()  # now that it is counted: for what is awaited there is no pause
         self.advance()
         self._set_timer()
 

@@ -66,13 +66,13 @@ class ReplicationHandlers:
     async def timer_check(self, request: Request) -> Command:
         """Answer how far the timer is, as its checkpoint says."""
         self._check_timer("The checkpoint is null")
-        found = await self.context.run(self._file, _CHECK_FILE, _CHECK_SIZE)
+        found = (await self.context.run(self._file, _CHECK_FILE))[:_CHECK_SIZE]
         return request.command.answer(ResponseCode.SUCCESS, body=found.ljust(_CHECK_SIZE, b"\0"))
 
     async def timer_metrics(self, request: Request) -> Command:
         """Answer how many messages wait for the timer, by topic."""
         self._check_timer("The timerMessageStore is null")
-        found = await self.context.run(self._file, _METRICS_FILE, _FILE_MAX)
+        found = await self.context.run(self._file, _METRICS_FILE)
         none = {"dataVersion": self.context.data_version(), "timingCount": {}}
         return request.command.answer(ResponseCode.SUCCESS, body=found or write_body(none))
 
@@ -83,17 +83,29 @@ class ReplicationHandlers:
 
     async def request_modes(self, request: Request) -> Command:
         """Answer which groups take messages by pull and which by pop; here none does by pop."""
-        found = await self.context.run(self._file, _MODES_FILE, _FILE_MAX)
+        found = await self.context.run(self._file, _MODES_FILE)
         body = found or write_body({"messageRequestModeMap": {}})
         return request.command.answer(ResponseCode.SUCCESS, body=body)
 
-    def _file(self, name: str, size: int) -> bytes:
-        """Return the first bytes of a file in ``config``; none if there is no such file."""
+    def _file(self, name: str) -> bytes:
+        """Return a file in ``config``; nothing if there is no such file.
+
+        Raises:
+            Refusal: it is too long. A part of it would not be valid at the slave.
+        """
+        path = os.path.join(self.context.store.root, "config", name)
         try:
-            with open(os.path.join(self.context.store.root, "config", name), "rb") as file:
-                return file.read(size)
+            with open(path, "rb") as file:
+                found = file.read(_FILE_MAX + 1)
         except FileNotFoundError:
             return b""
+        if len(found) > _FILE_MAX:
+            text = (
+                f"{path} has more than {_FILE_MAX} bytes, so it is not handed out; compare it with "
+                "what a broker writes, and repair it while the server is stopped"
+            )
+            raise Refusal(ResponseCode.SYSTEM_ERROR, text)
+        return found
 
     async def ha_info(self, request: Request) -> Command:
         """Answer where slaves get the log, and where it ended when the broker started."""

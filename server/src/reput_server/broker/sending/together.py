@@ -230,30 +230,56 @@ class SendsTogether:
         return int((self.clock() - self._waiting[0].since) * 1000) if self._waiting else 0
 
     def _begin_round(self) -> None:
+        is_on_thread = False
+        try:
+            is_on_thread = self._put_round()
+        finally:
+            # Whatever was raised: else no send would ever be put again.
+            if not is_on_thread:
+                self._go_on()
+
+    def _go_on(self) -> None:
+        if self._waiting:
+            self.loop.call_soon(self._begin_round)
+        else:
+            self._is_busy = False
+
+    def _put_round(self) -> bool:
+        """Put what waits; True if a thread does it, and `_end_round_of` is called at its end."""
         now = self.clock()
         taken = self._take(now)
         if not taken:
-            self._is_busy = False
             self._tell_round_over()  # of sends that waited too long
-            return
+            return False
         self.times.begin(now)
         if self.is_flushed or now < self._slow_until:
-            work = self.loop.run_in_executor(self.executor, self._put_all, taken)
-            work.add_done_callback(lambda found: self._end_round_of(taken, found))
-        else:
-            results: Sequence[Result]
-            try:
-                results = self._put_all(taken)
-            except Exception as error:  # each of them is answered, whatever it is
-                results = [error] * len(taken)
-            ended = self.clock()
-            self._spare_if_slow(now, ended)
-            self.times.end(ended)
-            self._answer(taken, results, self._end_offset)
-            if self._waiting:
-                self.loop.call_soon(self._begin_round)
-            else:
-                self._is_busy = False
+            return self._put_on_thread(taken)
+        results: Sequence[Result]
+        try:
+            results = self._put_all(taken)
+        except Exception as error:  # each of them is answered, whatever it is
+            results = [error] * len(taken)
+        ended = self.clock()
+        self._spare_if_slow(now, ended)
+        self.times.end(ended)
+        self._answer(taken, results, self._end_offset)
+        return False
+
+    def _put_on_thread(self, taken: list[Send]) -> bool:
+        """Have sends put on the thread; answer that nothing was stored if none can start."""
+        sends = taken.copy()
+        try:
+            work = self.loop.run_in_executor(self.executor, self._put_all, sends)
+        except RuntimeError as error:
+            # The executor has kept the call, and makes it once it has a thread.
+            sends.clear()
+            self.times.end(self.clock())
+            text = f"[OVERLOAD]system busy, no thread can be started for the put: {error}"
+            refusal = Refusal(ResponseCode.SYSTEM_BUSY, text)
+            self._tell(taken, [refusal] * len(taken))
+            return False
+        work.add_done_callback(lambda found: self._end_round_of(taken, found))
+        return True
 
     def _take(self, now: float) -> list[Send]:
         taken: list[Send] = []
