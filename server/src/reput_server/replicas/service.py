@@ -54,7 +54,7 @@ class ReplicaState:
     begin_offset: int
     """Physical offset of the first byte that was sent to it."""
     lag_size: int
-    """Bytes of the log that it has not acknowledged, or, before it has, that it began without."""
+    """Bytes of the log that it has not acknowledged; those after where it began at first."""
     sent_size: int
     """Bytes of the log that were sent to it."""
     unsent_size: int
