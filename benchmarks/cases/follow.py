@@ -123,7 +123,7 @@ def lag(trial: Trial) -> None:
             label = "reput follow, behind reput serve"
             with trial.timed(label, count, baseline=True) as measured:
                 for _ in range(count):
-                    time.sleep(_PAUSE)
+                    time.sleep(_PAUSE)  # a steady rate, so that no message waits for others
                     sent = producer.send(message)
                     began, queue = clock(), sent.queue
                     while not store.read(queue.topic, queue.queue_id, sent.queue_offset, 1):
@@ -149,7 +149,7 @@ def idle(trial: Trial) -> None:
         with _sampled(peak):
             follower.wait_caught_up(_WAIT)
             store.flush()
-        time.sleep(1.0)
+        time.sleep(1.0)  # the last flushes are over; idleness itself is what is measured
         with trial.timed("reput follow, idle", 1, unit="waits") as measured:
             time.sleep(seconds)
     measured.facts["processor"] = f"{measured.cpu_seconds / measured.seconds:.3%} of a core"
@@ -233,7 +233,7 @@ def _wait(holds: Any) -> Any:
     while not (found := holds()):
         if time.monotonic() > end:
             raise TimeoutError("the slave took no log")
-        time.sleep(0.005)
+        time.sleep(0.005)  # the Java slave tells nobody; bounded by the time above
     return found
 
 

@@ -56,7 +56,7 @@ def connect(address: Address, timeout: float) -> socket.socket:
         timeout: seconds for the connection.
 
     Raises:
-        OSError: there is no connection, or the host's name is not valid.
+        OSError: the connection failed, or the host's name is not valid.
     """
     try:
         return socket.create_connection(address, timeout)

@@ -203,7 +203,7 @@ def cut_window(
         Start and size, ``(n,)`` int64; the headers, ``(88 n,)`` uint8 of `HEADER_DTYPE`, as if all
         hosts were IPv4; by name some or none of their numbers, ``(n,)`` in native byte order; start
         and size of body, topic and properties by name, ``(n,)`` int64; the position after the last
-        record; the fault of the record there by its number in `_FINDINGS`, 0 if there is no fault
+        record; the fault of the record there by its number in `_FINDINGS`, 0 if it is valid
         or no whole record; and the physical offset that this record states.
     """
     few = walks or len(window) <= _WALK_WITHIN

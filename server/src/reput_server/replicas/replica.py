@@ -68,7 +68,7 @@ class Master(Protocol):
         """Have `read` called where it may wait for the disk, then ``done`` on the event loop.
 
         Returns:
-            False if there is no thread for it now; `Replica.send` is called again then.
+            False if no thread is free for it now; `Replica.send` is called again then.
         """
         ...
 

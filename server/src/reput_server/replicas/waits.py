@@ -79,7 +79,7 @@ class ReplicaWaits:
             told(Late(ResponseCode.SLAVE_NOT_AVAILABLE, text))
             return
         self._held.append(_Held(end_offset, self.loop.time() + self.wait_seconds, told))
-        self.begin()  # now that it is counted: for what is awaited there is no pause
+        self.begin()  # after it is counted: the flush of an awaited message does not pause
         self.advance()
         self._set_timer()
 

@@ -269,7 +269,7 @@ def _last_flushed(log: LogReader, flushed: Sequence[Progress]) -> tuple[Progress
 def _record_below(log: LogReader, place: Progress) -> tuple[bytes, bytes]:
     """Return the last record below ``place``, and the size and magic after the place.
 
-    There is no record if it is not the one noted there.
+    Without the noted record there, none is returned.
     """
     record, end = place.record_offset, place.physical_offset
     base = log.files.base_of(record)

@@ -228,7 +228,7 @@ class CheckedNote:
         return noted.until(0 if flushed is None else flushed.physical_offset)
 
     def save(self, checked: CheckedRanges) -> None:
-        """Write the ranges if the file has others; without a range there is no file."""
+        """Write the ranges if the file has others; without a range the file does not exist."""
         if checked == self.noted:
             return
         self._is_read = False

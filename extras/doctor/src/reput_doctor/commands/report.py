@@ -44,7 +44,7 @@ def _read_time(context: click.Context, option: click.Parameter, value: str | Non
     except ValueError as error:
         raise click.BadParameter(str(error), context, option) from None
     if found.kind != "time":
-        text = f"{value!r} is no time: -1h, 2026-01-31T12:00:00Z, or @ and ms since the epoch"
+        text = f"{value!r} is not a time: -1h, 2026-01-31T12:00:00Z, or @ and ms since the epoch"
         raise click.BadParameter(text, context, option)
     return found.value
 

@@ -19,6 +19,6 @@ def moment(context: click.Context, parameter: click.Parameter, value: str | None
     except ValueError:
         start = None
     if start is None or start.kind != "time":
-        text = f"{value!r} is no time: -90s, -1h, -2d, 2026-01-31T12:00:00Z, or @ and ms"
+        text = f"{value!r} is not a time: -90s, -1h, -2d, 2026-01-31T12:00:00Z, or @ and ms"
         raise click.BadParameter(text, context, parameter)
     return start.value

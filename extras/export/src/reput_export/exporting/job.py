@@ -208,7 +208,7 @@ def _run(
 
 
 def _refuse_nothing(selection: Selection, written: list[Written]) -> None:
-    """Raise if there is no message, and topics are all that was asked for: their names are wrong.
+    """Raise if no message exists, and topics are all that was asked for: their names are wrong.
 
     Raises:
         CodedError: it is so.

@@ -88,7 +88,7 @@ class ReplicationHandlers:
         return request.command.answer(ResponseCode.SUCCESS, body=body)
 
     def _file(self, name: str) -> bytes:
-        """Return a file in ``config``; nothing if there is no such file.
+        """Return a file in ``config``; nothing if it does not exist.
 
         Raises:
             Refusal: it is too long. A part of it would not be valid at the slave.
