@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import gc
 import io
 import os
 import re
@@ -124,6 +125,9 @@ def test_python_on_a_page_runs_and_prints_what_it_says(page, tmp_path, monkeypat
         lines = iter(printed.getvalue().splitlines())
         for expected in said_to_print(block.text):
             assert any(line == expected for line in lines), f"{expected!r} in\n{block.text}"
+    # What the page leaves open is reported here, and not in whichever test the collector runs next.
+    names.clear()
+    gc.collect()
 
 
 # --------------------------------------------------------------------------- consoles

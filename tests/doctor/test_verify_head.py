@@ -88,7 +88,7 @@ def test_the_commands_say_it_and_end_with_8(root, tmp_path):
     lost = run(command, ["losses", str(root)])
     assert "GONE" in lost.stdout
     shown = run(command, ["info", str(root)])
-    assert f"the log begins at {FILE_SIZE} instead of 0" in shown.stderr
+    assert f"the log begins at {FILE_SIZE} instead of 0" in shown.output
 
 
 def test_what_another_program_may_have_removed_is_not_known_and_the_report_says_so(root):
