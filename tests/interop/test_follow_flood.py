@@ -1,6 +1,7 @@
 """A follower under a flood, with kills of both sides: equal files, and equal answers of plugins.
 
 ``REPUT_FLOOD_SECONDS`` is how long it lasts, ``REPUT_FLOOD_SEED`` repeats what was killed when.
+Both tests print how much memory the follower had at most.
 """
 
 from __future__ import annotations
@@ -41,6 +42,8 @@ CONFIG = {
 }
 BATCH = 40
 PAUSE_SECONDS = 0.01
+MEMORY_LIMIT = 80_000_000  # bytes, of the follower's own; the pages of mapped files not counted
+SAMPLE_SECONDS = 0.05
 
 
 class Flood:
@@ -73,6 +76,47 @@ class Flood:
                     producer.send_batch(messages, timeout=2.0)
 
 
+class Memory:
+    """The peak of a follower's memory, over all the processes that it has been."""
+
+    def __init__(self) -> None:
+        self.anonymous = 0  # bytes that only this process has
+        self.resident = 0  # bytes, with the pages of mapped files and libraries
+        self.sample_count = 0
+        self._process: subprocess.Popen[str] | None = None
+        self._stops = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    def __enter__(self) -> Memory:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stops.set()
+        self._thread.join()
+
+    def __str__(self) -> str:
+        return f"peak memory {self.anonymous:_} bytes, with mapped files {self.resident:_}"
+
+    def watch(self, process: subprocess.Popen[str]) -> None:
+        """Sample this process from now on."""
+        self._process = process
+
+    def _run(self) -> None:
+        while not self._stops.wait(SAMPLE_SECONDS):
+            if (process := self._process) is None:
+                continue
+            with contextlib.suppress(OSError):  # it has just been killed
+                self._take(Path(f"/proc/{process.pid}/status").read_text("ascii"))
+
+    def _take(self, status: str) -> None:
+        facts = dict(line.split(":", 1) for line in status.splitlines())
+        if "RssAnon" in facts:  # a killed process has no memory
+            self.anonymous = max(self.anonymous, int(facts["RssAnon"].split()[0]) * 1_024)
+            self.resident = max(self.resident, int(facts["VmHWM"].split()[0]) * 1_024)
+            self.sample_count += 1
+
+
 @contextlib.contextmanager
 def follower(path: Path, broker: Server, *options: str) -> Iterator[subprocess.Popen[str]]:
     """A process that follows; killed at the end unless it has ended."""
@@ -96,7 +140,7 @@ def last_line(process: subprocess.Popen[str]) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.timeout(SECONDS + 600)
+@pytest.mark.timeout(3 * SECONDS + 600)
 def test_files_and_answers_are_equal_after_a_flood_with_kills(
     rocketmq: RocketMQ, tmp_path: Path
 ) -> None:
@@ -111,7 +155,8 @@ def test_files_and_answers_are_equal_after_a_flood_with_kills(
         with open_replica(path, broker.address, FollowConfig(), plugins=PLUGINS, config=CONFIG):
             pass
         running = stack.enter_context(contextlib.ExitStack())
-        running.enter_context(follower(path, broker))
+        memory = stack.enter_context(Memory())
+        memory.watch(running.enter_context(follower(path, broker)))
         with Flood(names.address) as flood:
             end = time.monotonic() + SECONDS
             while (left := end - time.monotonic()) > 0:
@@ -127,9 +172,10 @@ def test_files_and_answers_are_equal_after_a_flood_with_kills(
                         tmp_path / "broker", names.address, port=broker.port, **SIZES
                     )
                 if "follower" in victims:
-                    running.enter_context(follower(path, broker))
+                    memory.watch(running.enter_context(follower(path, broker)))
         running.close()
         with follower(path, broker, "--once") as process:
+            memory.watch(process)
             last = last_line(process)
         broker.stop()
 
@@ -151,4 +197,41 @@ def test_files_and_answers_are_equal_after_a_flood_with_kills(
     assert own[:2] == found[:2]
     assert all(set(some) <= set(each) for some, each in zip(found[2], own[2], strict=True))
     assert kills["broker"] or own[2] == found[2]
-    print(f"{rocketmq.version}: {log_end} bytes, {len(own[1])} messages, kills {kills}")  # noqa: T201
+    assert memory.sample_count
+    assert memory.anonymous < MEMORY_LIMIT
+    print(  # noqa: T201
+        f"{rocketmq.version}: {log_end} bytes, {len(own[1])} messages, kills {kills}, {memory}"
+    )
+
+
+@pytest.mark.timeout(3 * SECONDS + 600)
+def test_a_follower_that_lives_through_a_flood_stays_small(
+    newest: RocketMQ, tmp_path: Path
+) -> None:
+    path = tmp_path / "followed"
+    with (
+        newest.name_server(tmp_path / "names") as names,
+        newest.broker(tmp_path / "broker", names.address, **SIZES) as broker,
+        newest.peer(tmp_path / "peer", names.address) as peer,
+    ):
+        peer.send([{"topic": "orders", "body": "0"}])  # the topic exists
+        with open_replica(path, broker.address, FollowConfig(), plugins=PLUGINS, config=CONFIG):
+            pass
+        with (
+            follower(path, broker) as process,
+            Memory() as memory,
+            Flood(names.address) as flood,
+        ):
+            memory.watch(process)
+            time.sleep(SECONDS)  # how long both live
+            assert process.poll() is None
+        with follower(path, broker, "--once") as process:
+            last = last_line(process)
+
+    with reput.open(path, mode="r") as store:
+        log_end = store.log.max_physical_offset
+    assert last["state"] == "stopped", last
+    assert log_bytes(path, log_end) == log_bytes(broker.store, log_end)
+    assert memory.sample_count
+    assert memory.anonymous < MEMORY_LIMIT
+    print(f"{newest.version}: {log_end} bytes, {flood.count} tried, {memory}")  # noqa: T201
