@@ -493,6 +493,7 @@ def test_bytes_that_are_no_records_are_fetched_again_and_then_told(tmp_path, log
         ({"enableControllerMode": "true"}, "controller mode"),
         ({"brokerRole": "SLAVE", "brokerId": 1}, "is a slave"),
         ({"brokerRole": "SYNC_MASTER", "inSyncReplicas": None}, "SYNC_MASTER of 4.x"),
+        ({"haListenPort": None}, "names no HA port.*--ha HOST:PORT"),
     ],
 )
 def test_brokers_that_cannot_be_followed_are_refused_before_a_store_is_made(
@@ -506,6 +507,15 @@ def test_brokers_that_cannot_be_followed_are_refused_before_a_store_is_made(
 
     assert raised.value.state is State.REFUSED
     assert not (tmp_path / "store").exists()
+
+
+def test_a_broker_that_names_no_ha_port_is_followed_at_a_given_one(tmp_path, log, quick):
+    with FakeMaster(log, config={"haListenPort": None}) as master:
+        config = quick(ha_address=f"127.0.0.1:{master.ha_port}")
+        with followed(tmp_path / "store", master, config) as (_, follower):
+            caught_up(follower)
+
+            assert follower.status().state is State.FOLLOWING
 
 
 @pytest.mark.parametrize("option", ["acknowledge", "allow_stalls"])

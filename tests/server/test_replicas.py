@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 import struct
+import threading
 import time
 from functools import partial
 from pathlib import Path
@@ -201,6 +203,51 @@ def test_what_is_stored_is_sent_before_the_server_ends(serve, tmp_path):
 
         assert slave.end == store.log.max_physical_offset
         slave.socket.close()
+
+
+def test_a_server_ends_in_order_where_no_thread_can_be_started(tmp_path, monkeypatch):
+    config = ServerConfig(listen=("127.0.0.1", 0), name_server=None, **HA)
+    start, refused = threading.Thread.start, []
+
+    def fail(thread):
+        if not is_ending:
+            return start(thread)
+        refused.append(thread.name)
+        raise RuntimeError("can't start new thread")
+
+    is_ending = []
+    with reput.open(tmp_path / "own", plugins={"consumequeue", "consumer"}) as store:
+        with serving(store, config) as server:
+            ended = []
+            for name, owner in (("replicas", server.replicas), ("broker", server.broker)):
+                close = "_close" if name == "replicas" else "close"
+                monkeypatch.setattr(
+                    type(owner), close, noting(getattr(type(owner), close), name, ended)
+                )
+            slave = WireSlave(server.replicas.address)
+            slave.report(0)
+            store.put(reput.Message("orders", b"x"))
+            slave.read_to(1)
+            monkeypatch.setattr(threading.Thread, "start", fail)
+            is_ending.append(True)
+        is_ending.clear()
+        with pytest.raises(OSError):  # its port is closed
+            socket.create_connection(server.address, 10)
+
+    assert ended == ["replicas", "broker"]
+    assert "reput-serve-stop_0" in refused
+    assert slave.is_closed()
+    slave.socket.close()
+
+
+def noting(method, name, ended):
+    """Return a method that notes that it has been called to its end."""
+
+    def noted(self):
+        method(self)
+        ended.append(name)
+
+    return noted
 
 
 def test_a_store_that_is_open_for_reading_has_no_replicas(serve):

@@ -29,6 +29,7 @@ from reput_server.wire.encryption import Encryption
 from reput_server.wire.eventloop import loop_factory
 from reput_server.wire.ports import Ports, bound_to
 from reput_server.wire.service import Service
+from reput_server.wire.threads import finish_on_thread
 
 if TYPE_CHECKING:
     from reput import Store
@@ -186,7 +187,7 @@ class Server:
         if self.replicas is not None:
             await self.replicas.stop()
         if self.broker is not None:
-            await asyncio.to_thread(self.broker.close)
+            await finish_on_thread(self.broker.close)
         if self.ports is not None:
             self.ports.close()
 

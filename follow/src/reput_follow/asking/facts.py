@@ -36,7 +36,8 @@ class BrokerFacts:
     """``ASYNC_MASTER``, ``SYNC_MASTER`` or ``SLAVE``."""
     file_size: int
     """Bytes of one file of the commit log."""
-    ha_port: int
+    ha_port: int | None
+    """None if it names none, as `reput serve` without ``--replicas``."""
     in_sync_replicas: int | None
     """How many brokers a send of a SYNC_MASTER waits for, itself included; None in 4.x, which
     waits for one slave."""
@@ -119,7 +120,9 @@ def _lines(address: str, body: bytes) -> dict[str, str]:
     return {name.strip(): value.strip() for name, equals, value in pairs if equals}
 
 
-def _ha_port(address: str, found: Mapping[str, str]) -> int:
+def _ha_port(address: str, found: Mapping[str, str]) -> int | None:
+    if "haListenPort" not in found:
+        return None
     # 5.x: 0 stands for the port above the broker's own; 4.x writes the port that it uses.
     port = _number(address, found, "haListenPort", _PORT_MAX)
     if port:

@@ -61,6 +61,12 @@ def check_broker(facts: BrokerFacts, own: Own, config: FollowConfig) -> None:
         raise _refused(reason, "follow a broker without enableControllerMode")
     if facts.role == "SLAVE" or facts.broker_id != 0:
         raise _refused(f"{where} is a slave", "follow its master")
+    if facts.ha_port is None and config.ha_address is None:
+        raise _refused(
+            f"{where} names no HA port, from which its log could be copied",
+            "name that port with --ha HOST:PORT, or follow the broker's directory with "
+            "--directory; `reput serve` opens the port with --replicas HOST:PORT",
+        )
     is_old = facts.in_sync_replicas is None
     if facts.waits_for_slaves and is_old and not (config.acknowledge or config.allow_stalls):
         raise _refused(

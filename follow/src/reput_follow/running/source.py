@@ -74,9 +74,10 @@ class _HaMaster(Broker):
     """A broker whose log comes over its HA port."""
 
     def connect(self, facts: BrokerFacts, config: FollowConfig) -> HaConnection:
-        own = self.address[0], facts.ha_port
-        address = own if config.ha_address is None else parse_address(config.ha_address)
-        return HaConnection(address, config.ask_timeout)
+        if config.ha_address is not None:
+            return HaConnection(parse_address(config.ha_address), config.ask_timeout)
+        assert facts.ha_port is not None  # others are refused by `check_broker`
+        return HaConnection((self.address[0], facts.ha_port), config.ask_timeout)
 
 
 @attrs.frozen(kw_only=True)

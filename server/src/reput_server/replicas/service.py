@@ -23,6 +23,7 @@ from reput_server.replicas.waits import GAP_MAX, ReplicaWaits
 from reput_server.wire import descriptors
 from reput_server.wire.encryption import Door, Encryption
 from reput_server.wire.ports import bound_to
+from reput_server.wire.threads import finish_on_thread
 
 if TYPE_CHECKING:
     from reput import Store
@@ -154,7 +155,7 @@ class Replicas:
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
-        await asyncio.to_thread(self._close)
+        await finish_on_thread(self._close)
 
     async def _send_rest(self) -> None:
         while self.connected:
