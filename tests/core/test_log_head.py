@@ -112,5 +112,5 @@ def test_the_note_is_on_disk_before_the_first_file_goes(tmp_path):
         with pytest.raises(OSError, match="stops here"):
             keep(store, 3)
 
-    assert LogHead.of(str(tmp_path), Disk()).noted == 2 * SIZE
+    assert LogHead.of(str(tmp_path), Disk()).recorded_offset == 2 * SIZE
     assert len(list((tmp_path / "commitlog").iterdir())) == 5

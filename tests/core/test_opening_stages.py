@@ -155,7 +155,7 @@ def test_everything_is_undone_the_last_thing_first_also_where_one_fails():
     undoing.in_any_case(lambda: told.append("log"))
 
     with pytest.raises(OSError, match="no"):
-        undoing.fail()
+        undoing.undo_all()
     with pytest.raises(OSError, match="no"):
         undoing.release()
 
@@ -166,8 +166,8 @@ def test_what_is_kept_is_not_undone():
     undoing, told = Undoing(), []
     undo = lambda: told.append("abort")  # noqa: E731 (compared by what it is)
     undoing.when_failed(undo)
-    undoing.keep(undo)
+    undoing.forget(undo)
 
-    undoing.fail()
+    undoing.undo_all()
 
     assert told == []

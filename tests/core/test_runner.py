@@ -66,7 +66,7 @@ class Driven:
 
     def hang(self):
         self.now += 2
-        assert self.runner.is_stuck(self.call)
+        assert self.runner.mark_if_stalled(self.call)
 
     def leave(self, call=None, error=None):
         """Let a call, the last one if none is named, return or raise."""
@@ -88,14 +88,14 @@ class Driven:
         self.enter()
         match phase:
             case Phase.RETRYING:
-                self.runner.failed(ERROR)
+                self.runner.batch_failed(ERROR)
             case Phase.STALLED:
                 self.hang()
             case Phase.SUSPENDED:
                 self.runner.suspend(Stopped.BY_USER)
             case Phase.HALTED:
                 self.board.config = DispatchConfig(on_error="halt")
-                self.runner.fail(ERROR)
+                self.runner.stop(ERROR)
                 self.board.config = DispatchConfig(stall_ms=1_000)
             case Phase.BROKEN:
                 self.runner.not_opened("no such file", None)
@@ -105,16 +105,16 @@ class Driven:
         match told:
             case "passed":
                 self.runner.passed(BATCH, 0.0, 0.0)
-            case "failed":
-                self.runner.failed(OSError(errno.ENOSPC, "No space left on device"))
-            case "fail, suspend":
-                self.runner.fail(ERROR)
-            case "fail, halt":
+            case "batch_failed":
+                self.runner.batch_failed(OSError(errno.ENOSPC, "No space left on device"))
+            case "stop, suspend":
+                self.runner.stop(ERROR)
+            case "stop, halt":
                 self.board.config = DispatchConfig(on_error="halt")
-                self.runner.fail(ERROR)
+                self.runner.stop(ERROR)
             case "flush_failed":
                 self.runner.flush_failed(ERROR, 7)
-            case "is_stuck":
+            case "mark_if_stalled":
                 self.hang()
             case "ended":
                 self.leave()
@@ -211,8 +211,8 @@ def test_what_a_user_stopped_keeps_its_reason_when_a_call_fails_later():
     driven.enter()
     driven.runner.suspend(Stopped.BY_USER)
 
-    driven.runner.failed(ERROR)
-    driven.runner.fail(ERROR)
+    driven.runner.batch_failed(ERROR)
+    driven.runner.stop(ERROR)
 
     assert driven.runner.stopped is Stopped.BY_USER
     assert "Input/output" in driven.runner.last_error

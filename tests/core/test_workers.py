@@ -319,7 +319,7 @@ def test_a_worker_that_has_a_thread_is_given_no_second_one(tmp_path):
         workers = insides(store).workers
         before = [thread for thread in threading.enumerate() if thread.name == "reput-echo"]
 
-        workers.start()  # as one that `look_after` overtook on the thread that flushes plugins
+        workers.start()  # as one that `schedule_due` overtook on the thread that flushes plugins
 
         after = [thread for thread in threading.enumerate() if thread.name == "reput-echo"]
     assert after == before != []
@@ -332,7 +332,7 @@ def test_a_wake_that_comes_after_the_plugin_was_removed_starts_no_thread(tmp_pat
         work = workers._works["echo"]
         store.remove_plugin("echo")
 
-        workers._attend(work)  # by a thread that had looked the work up before
+        workers._schedule(work)  # by a thread that had looked the work up before
 
         assert [thread for thread in threading.enumerate() if thread.name == "reput-echo"] == []
         assert work.work() is None

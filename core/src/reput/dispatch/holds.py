@@ -54,12 +54,12 @@ class LiveHolds:
     _notified: dict[str, int] = attrs.field(factory=dict)
     """Beginning of the log that each plugin was notified of last."""
 
-    def still(self, asker: str) -> AbstractContextManager[Any]:
+    def membership_lock(self, asker: str) -> AbstractContextManager[Any]:
         """Return a lock; while held, no plugin is added, removed, suspended or resumed."""
-        return self._still_for(asker) if asker else self.live.membership_lock()
+        return self._membership_lock_for(asker) if asker else self.live.membership_lock()
 
     @contextlib.contextmanager
-    def _still_for(self, asker: str) -> Iterator[None]:
+    def _membership_lock_for(self, asker: str) -> Iterator[None]:
         lock = self.live.membership_lock()
         while not lock.acquire(timeout=_LOOK_SECONDS):
             runner = self.live.board.runners.get(asker)
@@ -78,16 +78,17 @@ class LiveHolds:
 
     def ask(self, asker: str) -> None:
         """Call `reput_hold` of all running plugins; wait `Board.stall_seconds` for each at most."""
-        for each, hook in self._having("hold", asker):
-            if not each.may_run:
+        for runner, hook in self._having("hold", asker):
+            if not runner.may_run:
                 continue  # its last answer still holds
             # Read before asking: it may need messages that it is given after its answer.
-            reached = self.log.max_physical_offset if each.hooks.dispatch is None else each.position
-            call = self._call(each, "reput_hold", hook)
-            needed = None if call is None or not call.is_done else self._answer(each, call)
-            self._answers[each.name] = 0 if needed is None else min(needed, reached)
+            derives = runner.hooks.dispatch is not None
+            reached = runner.position if derives else self.log.max_physical_offset
+            call = self._call(runner, "reput_hold", hook)
+            needed = None if call is None or not call.is_done else self._answer(runner, call)
+            self._answers[runner.name] = 0 if needed is None else min(needed, reached)
 
-    def _answer(self, each: PluginRunner, call: Call) -> int | None:
+    def _answer(self, runner: PluginRunner, call: Call) -> int | None:
         """Return the offset that a plugin needs, the log's end for none; None if not known."""
         result = call.result
         if call.error is not None:
@@ -97,17 +98,19 @@ class LiveHolds:
         if isinstance(result, int) and not isinstance(result, bool):
             return result
         error = TypeError(f"reput_hold returned {result!r}; a physical offset or None expected")
-        each.fail(error)
+        runner.stop(error)
         return None
 
     def known(self, unseen: str, asker: str) -> list[Hold]:
         """Ask the plugins; return what they need if their files count as flushed."""
         self.ask(asker)
-        with self.still(asker):
+        with self.membership_lock(asker):
             return self.holds(unseen, asker, flushed=False)
 
     def holds(self, unseen: str, asker: str, *, flushed: bool = True) -> list[Hold]:
-        """Return what the log and the plugins need, by the answers to `ask`; call it under `still`.
+        """Return what the log and the plugins need, by the answers to `ask`.
+
+        Call it while `membership_lock` is held.
 
         Args:
             unseen: whether messages count that a stopped plugin has not seen (`KEEP`, `DROP`).
@@ -117,36 +120,36 @@ class LiveHolds:
         found = []
         if flushed:
             found.append(Hold(self.log.flushed_offset, "", "what is not on disk yet"))
-        for each in self.live.board.runners.values():
-            runs = each.may_run
-            if unseen == DROP and not runs and not self._is_inside(each):
+        for runner in self.live.board.runners.values():
+            runs = runner.may_run
+            if unseen == DROP and not runs and not self._is_inside(runner):
                 continue
-            if each.hooks.dispatch is not None:
+            if runner.hooks.dispatch is not None:
                 state = _UNSEEN if runs else _STOPPED
-                seen = self._seen(each) if flushed else each.position
-                found.append(Hold(seen, each.name, state))
-            if each.hooks.hold is not None and each.name != asker:
-                reason = _NEEDED if each.name in self._answers else _UNKNOWN
-                found.append(Hold(self._answers.get(each.name, 0), each.name, reason))
+                seen = self._seen(runner) if flushed else runner.position
+                found.append(Hold(seen, runner.name, state))
+            if runner.hooks.hold is not None and runner.name != asker:
+                reason = _NEEDED if runner.name in self._answers else _UNKNOWN
+                found.append(Hold(self._answers.get(runner.name, 0), runner.name, reason))
         return found
 
     def drop(self, min_physical_offset: int) -> None:
         """Move plugins that do not run past messages that are about to be removed."""
-        for each in self.live.board.runners.values():
-            each.drop(min_physical_offset)
+        for runner in self.live.board.runners.values():
+            runner.drop(min_physical_offset)
 
-    def _seen(self, each: PluginRunner) -> int:
+    def _seen(self, runner: PluginRunner) -> int:
         """Return the offset below which a plugin will never be given a message again."""
-        file = self.live.progress_files.get(each.name)
+        file = self.live.progress_files.get(runner.name)
         if file is None:
-            return each.position
+            return runner.position
         # A separate object, as the flushing thread uses the other.
         progress = ProgressFile(file.path, file.disk).load()
-        return min(each.position, 0 if progress is None else progress.physical_offset)
+        return min(runner.position, 0 if progress is None else progress.physical_offset)
 
-    def _is_inside(self, each: PluginRunner) -> bool:
+    def _is_inside(self, runner: PluginRunner) -> bool:
         """Whether a plugin is in a call after which it may simply go on."""
-        return each.phase is Phase.STALLED or bool(each.calls)
+        return runner.phase is Phase.STALLED or bool(runner.calls)
 
     # ------------------------------------------------------------------ notifying
 
@@ -158,21 +161,21 @@ class LiveHolds:
         """
         low = self.log.min_physical_offset
         not_notified = []
-        for each, hook in self._having("trim", asker):
-            name = each.name
-            if not each.may_run:
+        for runner, hook in self._having("trim", asker):
+            name = runner.name
+            if not runner.may_run:
                 self._notified.pop(name, None)  # it is opened again before it goes on
                 not_notified.append(name)
             elif self._notified.get(name, -1) < low:
                 trim = functools.partial(hook, min_physical_offset=low)
-                call = self._call(each, "reput_trim", trim)
-                with self.still(asker):
-                    if self.live.board.runners.get(name) is not each:
+                call = self._call(runner, "reput_trim", trim)
+                with self.membership_lock(asker):
+                    if self.live.board.runners.get(name) is not runner:
                         self._notified.pop(name, None)  # it is opened again if it is added again
                     elif call is None or not call.is_done or call.error is not None:
                         not_notified.append(name)
                     # The files that it removed must be gone from the disk before it counts.
-                    elif self.live.plugin_flusher.flush_plugin(each, again=True):
+                    elif self.live.plugin_flusher.flush_plugin(runner, again=True):
                         self._notified[name] = low
                     else:
                         not_notified.append(name)
@@ -182,19 +185,19 @@ class LiveHolds:
         """Return the plugins that implement a hook; they may be removed while others are called."""
         found = self.live.board.runners.values()
         return [
-            (each, function)
-            for each in found
-            if each.name != asker and (function := getattr(each.hooks, hook)) is not None
+            (runner, function)
+            for runner in found
+            if runner.name != asker and (function := getattr(runner.hooks, hook)) is not None
         ]
 
-    def _call(self, each: PluginRunner, hook_name: str, hook: Callable[[], Any]) -> Call | None:
+    def _call(self, runner: PluginRunner, hook_name: str, hook: Callable[[], Any]) -> Call | None:
         """Call a hook; return None if the plugin does not run any more."""
         with self.live.board.lock:  # stopping the plugin waits from here on until the call is done
-            if not each.may_run:
+            if not runner.may_run:
                 return None
-            call = each.request(hook_name, hook)
+            call = runner.request(hook_name, hook)
         if not call.wait(idle=self.live.board.stall_seconds):
-            each.is_stuck(call)
+            runner.mark_if_stalled(call)
         return call
 
 
@@ -207,19 +210,19 @@ class RecordedHolds:
     def known(self, unseen: str, asker: str) -> list[Hold]:
         """Return what plugins need, by the last writer's records and the plugins' `reput_hold`."""
         found = []
-        for name, each in self.runners.items():
-            runs = each.may_run  # once the next writer opens it
+        for name, runner in self.runners.items():
+            runs = runner.may_run  # once the next writer opens it
             if unseen == DROP and not runs:
                 continue
-            if each.hooks.dispatch is not None:
-                found.append(Hold(each.position, name, _UNSEEN if runs else _STOPPED))
-            if each.hooks.hold is not None and name != asker:
-                found += _asked(name, each, each.hooks.hold)
+            if runner.hooks.dispatch is not None:
+                found.append(Hold(runner.position, name, _UNSEEN if runs else _STOPPED))
+            if runner.hooks.hold is not None and name != asker:
+                found += _asked(name, runner, runner.hooks.hold)
         return found
 
 
-def _asked(name: str, each: PluginRunner, hook: Callable[[], Any]) -> list[Hold]:
-    if each.is_broken:
+def _asked(name: str, runner: PluginRunner, hook: Callable[[], Any]) -> list[Hold]:
+    if runner.is_broken:
         return [Hold(0, name, _UNKNOWN)]
     try:
         needed = hook()

@@ -81,21 +81,21 @@ class Members:
                 raise PluginError(name, "the store uses it already")
             wider = self.plugins.with_plugin(name, plugin)
             record = attrs.evolve(self.records.load(name), asked=False)
-            each = self.opener.runner(wider, name, record)
-            file = None if each.hooks.dispatch is None else self.opener.progress_file(name)
+            runner = self.opener.runner(wider, name, record)
+            file = None if runner.hooks.dispatch is None else self.opener.progress_file(name)
             try:
-                self._open(each, file, record)
+                self._open(runner, file, record)
                 sections = {**self.sections, name: dict(options)} if options else self.sections
                 # The manifest before the first message, as the plugin now belongs to the store.
                 self._save_manifest(wider, sections)
             except BaseException:
-                self._close(each)
+                self._close(runner)
                 raise
             self.sections = sections
             if file is not None:
                 self.progress_files[name] = file
-            self._use(wider, each)
-            logger.info("plugin added plugin=%s from=%d", name, each.position)
+            self._use(wider, runner)
+            logger.info("plugin added plugin=%s from=%d", name, runner.position)
             return name
 
     def promote(self, start_puts: Callable[[], None]) -> None:
@@ -115,38 +115,38 @@ class Members:
             OSError: the manifest cannot be written; the plugin stays and goes on.
         """
         with self._lock:
-            each = self._runner(name)
+            runner = self._runner(name)
             needing = sorted(
                 other for other, plugin in self.plugins.plugins.items() if name in plugin.requires
             )
             if needing:
                 raise PluginOrderError(name, f"it is required by {', '.join(needing)}")
-            was_running = each.is_active
+            was_running = runner.is_active
             if was_running:
                 # Not recorded as suspended: added again, even after a crash, the plugin must run.
-                each.suspend(Stopped.FOR_REMOVAL)
+                runner.suspend(Stopped.FOR_REMOVAL)
             try:
-                self._wait_outside(each)
+                self._wait_outside(runner)
             except PluginError:
                 if was_running:
-                    each.suspend(Stopped.BY_USER)  # it stays a member
+                    runner.suspend(Stopped.BY_USER)  # it stays a member
                 raise
             if was_running:
-                self.plugin_flusher.flush_plugin(each)
+                self.plugin_flusher.flush_plugin(runner)
             narrower = self.plugins.without(name)
             try:
                 self._save_manifest(narrower, self.sections)
             except BaseException:
-                if was_running and each.cut_to is None:
-                    each.resume(each.position)
+                if was_running and runner.cut_to is None:
+                    runner.resume(runner.position)
                 elif was_running:
-                    each.suspend(Stopped.BY_USER)  # its flush failed just now
+                    runner.suspend(Stopped.BY_USER)  # its flush failed just now
                 raise
             self._use(narrower)
             self.plugin_flusher.forget(name)
-            self._close(each)
+            self._close(runner)
             self.board.calls.end_thread(name)
-            self._save_record(each)
+            self._save_record(runner)
             logger.info("plugin removed plugin=%s", name)
 
     # ------------------------------------------------------------------ suspend and resume
@@ -158,12 +158,12 @@ class Members:
             PluginError: the store does not use it.
         """
         with self._lock:
-            each = self._runner(name)
-            was_running = each.is_active
-            each.suspend(Stopped.BY_USER)
-            if was_running and each.wait_outside():
-                self.plugin_flusher.flush_plugin(each)
-            self._save_record(each)
+            runner = self._runner(name)
+            was_running = runner.is_active
+            runner.suspend(Stopped.BY_USER)
+            if was_running and runner.wait_outside():
+                self.plugin_flusher.flush_plugin(runner)
+            self._save_record(runner)
 
     def resume(self, name: str) -> None:
         """Open a suspended or halted plugin again, and let it catch up.
@@ -173,24 +173,24 @@ class Members:
                 opened; then it stays stopped.
         """
         with self._lock:
-            each = self._runner(name)
-            if each.is_active:
+            runner = self._runner(name)
+            if runner.is_active:
                 return
-            self._wait_outside(each)
-            self._close(each)
+            self._wait_outside(runner)
+            self._close(runner)
             try:
-                self._open(each, self.progress_files.get(name), self._record(each))
+                self._open(runner, self.progress_files.get(name), self._record(runner))
             finally:
-                self._save_record(each)
+                self._save_record(runner)
             self.after_change(self.plugins)
-            logger.info("plugin resumed plugin=%s from=%d", name, each.position)
+            logger.info("plugin resumed plugin=%s from=%d", name, runner.position)
 
     # ------------------------------------------------------------------ what is kept on disk
 
     def tick(self) -> None:
         """Follow requests of other processes and write changed records; never raises."""
         try:
-            self.workers.look_after()
+            self.workers.schedule_due()
             self.handle_requests()
             due = time.monotonic() - self._figures_at >= _FIGURES_SECONDS
             if due or self.board.changed.is_set():
@@ -218,16 +218,16 @@ class Members:
 
     def save_records(self) -> None:
         """Write the record of every plugin that has changed."""
-        for each in self.board.runners.values():
-            self._save_record(each)
+        for runner in self.board.runners.values():
+            self._save_record(runner)
 
     def close_records(self) -> None:
         """Write the last records; a plugin whose files are all flushed counts as cleanly closed."""
-        for each in self.board.runners.values():
-            flushed = each.hooks.dispatch is None or self.plugin_flusher.is_flushed(each)
-            stopped = _is_asked(each) or each.phase is Phase.RUNNING
-            is_clean = flushed and stopped and not each.is_broken
-            self.records.save(each.name, attrs.evolve(self._record(each), is_clean=is_clean))
+        for runner in self.board.runners.values():
+            flushed = runner.hooks.dispatch is None or self.plugin_flusher.is_flushed(runner)
+            stopped = _is_asked(runner) or runner.phase is Phase.RUNNING
+            is_clean = flushed and stopped and not runner.is_broken
+            self.records.save(runner.name, attrs.evolve(self._record(runner), is_clean=is_clean))
 
     def queues_reach(self, physical_offset: int) -> bool:
         """Whether a plugin keeps queues, and all that do have flushed everything below an offset.
@@ -235,29 +235,31 @@ class Members:
         Without such a plugin RocketMQ must look for missing units.
         """
         with self._lock:  # the set of plugins must not change meanwhile
-            keepers = [each for each in self.board.runners.values() if each.hooks.queue_offsets]
+            keepers = [
+                runner for runner in self.board.runners.values() if runner.hooks.queue_offsets
+            ]
             return bool(keepers) and all(
-                each.position >= physical_offset
-                and self.plugin_flusher.is_flushed(each)
+                runner.position >= physical_offset
+                and self.plugin_flusher.is_flushed(runner)
                 # Files of one that its user has suspended are complete all the same.
-                and (each.is_active or (_is_asked(each) and not each.is_broken))
-                for each in keepers
+                and (runner.is_active or (_is_asked(runner) and not runner.is_broken))
+                for runner in keepers
             )
 
-    def _save_record(self, each: PluginRunner) -> None:
-        self.records.save(each.name, self._record(each))
+    def _save_record(self, runner: PluginRunner) -> None:
+        self.records.save(runner.name, self._record(runner))
 
-    def _record(self, each: PluginRunner) -> PluginRecord:
-        is_leaving = each.stopped is Stopped.FOR_REMOVAL
+    def _record(self, runner: PluginRunner) -> PluginRecord:
+        is_leaving = runner.stopped is Stopped.FOR_REMOVAL
         return PluginRecord(
-            state=(Phase.RUNNING if is_leaving else each.phase).shown,
-            asked=each.stopped is Stopped.BY_USER,
-            is_clean=_is_asked(each) or each.is_active,
-            cut_to=each.cut_to,
-            last_error=each.last_error,
+            state=(Phase.RUNNING if is_leaving else runner.phase).shown,
+            asked=runner.stopped is Stopped.BY_USER,
+            is_clean=_is_asked(runner) or runner.is_active,
+            cut_to=runner.cut_to,
+            last_error=runner.last_error,
             timestamp=self.clock(),
-            dispatched_to=each.position,
-            **each.figures.shown.figures(),
+            dispatched_to=runner.position,
+            **runner.figures.shown.figures(),
         )
 
     # ------------------------------------------------------------------ parts
@@ -272,27 +274,27 @@ class Members:
             raise PluginError(name, f"the store does not use it; it uses {known}")
         return self.board.runners[name]
 
-    def _wait_outside(self, each: PluginRunner) -> None:
-        if not each.wait_outside():
-            raise PluginError(each.name, "it has not returned from a call yet")
+    def _wait_outside(self, runner: PluginRunner) -> None:
+        if not runner.wait_outside():
+            raise PluginError(runner.name, "it has not returned from a call yet")
 
-    def _open(self, each: PluginRunner, file: ProgressFile | None, record: PluginRecord) -> None:
+    def _open(self, runner: PluginRunner, file: ProgressFile | None, record: PluginRecord) -> None:
         log = self.opener.log
         progress = None if file is None else file.believable(log)
         if progress is None:
             progress = log.min_physical_offset
-        self.plugin_flusher.forget(each.name)
+        self.plugin_flusher.forget(runner.name)
         error = self.opener.open(
-            each, file, progress, clean=False, record=record, queue_offsets=log.queue_offsets
+            runner, file, progress, clean=False, record=record, queue_offsets=log.queue_offsets
         )
         if error is not None:
-            raise PluginError(each.name, f"it cannot be opened: {error}")
+            raise PluginError(runner.name, f"it cannot be opened: {error}")
 
-    def _close(self, each: PluginRunner) -> None:
-        self.board.calls.close_plugin(each.name, each.hooks.close, self.board.stall_seconds)
+    def _close(self, runner: PluginRunner) -> None:
+        self.board.calls.close_plugin(runner.name, runner.hooks.close, self.board.stall_seconds)
 
     def _use(self, plugins: PluginSet, *added: PluginRunner) -> None:
-        known = {**self.board.runners, **{each.name: each for each in added}}
+        known = {**self.board.runners, **{runner.name: runner for runner in added}}
         self.plugins = plugins
         self.loop.use({name: known[name] for name in plugins.plugins})
         self.after_change(plugins)
@@ -313,6 +315,6 @@ class Members:
         Manifest(names, kept, master).save(self.root, self.disk)
 
 
-def _is_asked(each: PluginRunner) -> bool:
+def _is_asked(runner: PluginRunner) -> bool:
     """Whether a plugin was stopped on request, and not by a failure."""
-    return each.stopped in (Stopped.BY_USER, Stopped.FOR_REMOVAL)
+    return runner.stopped in (Stopped.BY_USER, Stopped.FOR_REMOVAL)

@@ -75,7 +75,7 @@ class PluginOpener:
 
     def open(
         self,
-        each: PluginRunner,
+        runner: PluginRunner,
         file: ProgressFile | None,
         progress: int,
         *,
@@ -86,7 +86,7 @@ class PluginOpener:
         """Call `reput_open` and `reput_recover`; then the plugin runs, or is broken.
 
         Args:
-            each: the plugin.
+            runner: the plugin.
             file: its progress file; None if it dispatches nothing.
             progress: physical offset below which its files are known to be complete.
             clean: whether the store was closed by its last writer.
@@ -105,12 +105,12 @@ class PluginOpener:
             progress = max(min(progress, record.cut_to), low)
             end = min(end, progress)
         lower = partial(self._lower_progress, file, progress)
-        context = self._context(each.name, lower, clean=clean and record.is_clean)
-        hooks, position = each.hooks, None
+        context = self._context(runner.name, lower, clean=clean and record.is_clean)
+        hooks, position = runner.hooks, None
         error: BaseException | str | None = None
         if hooks.open is not None or hooks.recover is not None:
             position, error = self._call(
-                each.name, "reput_open", lambda: _open(hooks, context, end, progress)
+                runner.name, "reput_open", lambda: _open(hooks, context, end, progress)
             )
         if position is None:
             position = progress
@@ -122,21 +122,21 @@ class PluginOpener:
             # over files that were being built again.
             lower(position)
             if queue_offsets is not None:
-                error = self.make_ready(each, queue_offsets)
+                error = self.make_ready(runner, queue_offsets)
         if error is None:
-            each.resume(position)
+            runner.resume(position)
         else:
-            each.not_opened(error, record.cut_to)
+            runner.not_opened(error, record.cut_to)
         return error
 
     def make_ready(
-        self, each: PluginRunner, queue_offsets: Mapping[tuple[str, int], int]
+        self, runner: PluginRunner, queue_offsets: Mapping[tuple[str, int], int]
     ) -> BaseException | None:
         """Call `reput_ready` of a plugin that was opened; return why it cannot be used, or None."""
-        hook = each.hooks.ready
+        hook = runner.hooks.ready
         if hook is None:
             return None
-        return self._call(each.name, "reput_ready", lambda: hook(queue_offsets=queue_offsets))[1]
+        return self._call(runner.name, "reput_ready", lambda: hook(queue_offsets=queue_offsets))[1]
 
     def _call(
         self, name: str, hook: str, function: Callable[[], Any]

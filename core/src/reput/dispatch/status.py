@@ -20,37 +20,37 @@ _COUNTED_SIZE = 64 << 20  # bytes of backlog in which messages are counted; beyo
 
 
 def live_state(
-    each: PluginRunner, loop: ReputLoop, log: CommitLog, config: DispatchConfig, version: str
+    runner: PluginRunner, loop: ReputLoop, log: CommitLog, config: DispatchConfig, version: str
 ) -> PluginState:
     """Return the state of a plugin of a writable store."""
-    state, error, halted = each.phase.shown, each.last_error, loop.board.halted
+    state, error, halted = runner.phase.shown, runner.last_error, loop.board.halted
     if state == Phase.RUNNING:
-        error = loop.unread(each)
-    if each.is_active and halted is not None:
+        error = loop.unread(runner)
+    if runner.is_active and halted is not None:
         state, error = Phase.HALTED.value, f"plugin {halted!r} halted all dispatching"
-    elif state == Phase.RUNNING and each.is_waiting:
-        state, error = WAITING, f"it requires {', '.join(sorted(each.requires))}"
-    return _state(each, log, config, version, state, error, each.figures.shown)
+    elif state == Phase.RUNNING and runner.is_waiting:
+        state, error = WAITING, f"it requires {', '.join(sorted(runner.requires))}"
+    return _state(runner, log, config, version, state, error, runner.figures.shown)
 
 
 def recorded_state(
-    each: PluginRunner,
+    runner: PluginRunner,
     record: PluginRecord,
     log: CommitLog,
     config: DispatchConfig,
     version: str,
 ) -> PluginState:
     """Return the state of a plugin of a read-only store, as the last writer recorded it."""
-    state, error = READING, each.last_error
+    state, error = READING, runner.last_error
     if error:
         state = Phase.SUSPENDED.value
     elif record.state in (Phase.SUSPENDED, Phase.STALLED, Phase.RETRYING, Phase.HALTED):
         state, error = record.state, record.last_error
-    return _state(each, log, config, version, state, error, record)
+    return _state(runner, log, config, version, state, error, record)
 
 
 def _state(
-    each: PluginRunner,
+    runner: PluginRunner,
     log: CommitLog,
     config: DispatchConfig,
     version: str,
@@ -59,10 +59,10 @@ def _state(
     figures: PluginFigures,
 ) -> PluginState:
     end = log.max_physical_offset
-    position = end if each.hooks.dispatch is None else each.position
+    position = end if runner.hooks.dispatch is None else runner.position
     count, exact = _lag(log, position, end)
     return PluginState(
-        name=each.name,
+        name=runner.name,
         version=version,
         state=state,
         dispatched_to=position,
@@ -70,7 +70,7 @@ def _state(
         last_error=error,
         lag_count=count,
         lag_is_exact=exact,
-        policy=config.policy_of(each.name),
+        policy=config.policy_of(runner.name),
         **figures.figures(),
     )
 

@@ -128,7 +128,7 @@ class Trimming:
 
     def stop(self) -> None:
         """Remove nothing from now on, as the store closes. Waits for a removal under way."""
-        with self.holds.still(""):
+        with self.holds.membership_lock(""):
             self._is_stopped = True
 
     # ------------------------------------------------------------------ how
@@ -140,7 +140,7 @@ class Trimming:
         self._flush()
         self.holds.ask(asker)
         # Under the lock, so that no plugin is resumed at an offset that is being removed.
-        with self.holds.still(asker):
+        with self.holds.membership_lock(asker):
             holds = _last_message(log), *self.holds.holds(unseen, asker)
             start, end = log.min_physical_offset, _end_of_files(log, physical_offset, holds)
             if end <= start or self._is_stopped:

@@ -41,19 +41,19 @@ class Unflushed(Generic[Item]):
 
     def written(self, file: Item) -> None:
         """Note that a file has bytes that are not on disk."""
-        if file not in self._files.noted:
+        if file not in self._files.pending:
             with self._lock:
-                self._files.noted[file] = None
+                self._files.pending[file] = None
 
     def named(self, *directories: str) -> None:
         """Note directories in which names were made, changed or removed."""
         with self._lock:
-            self._directories.noted.update(dict.fromkeys(directories))
+            self._directories.pending.update(dict.fromkeys(directories))
 
     def forget(self, file: Item) -> None:
         """Drop the note of a file that is going to be removed."""
         with self._lock:
-            self._files.noted.pop(file, None)
+            self._files.pending.pop(file, None)
 
     @property
     def has_failed(self) -> bool:
@@ -107,7 +107,7 @@ class Unflushed(Generic[Item]):
         def flush_one(item: Noted) -> None:
             with self._lock:
                 # Before the flush, as it may not cover what is written from here on.
-                notes.noted.pop(item, None)
+                notes.pending.pop(item, None)
                 notes.under_way[item] = None
             with contextlib.suppress(FileNotFoundError):  # removed meanwhile
                 flush(item)
@@ -118,7 +118,7 @@ class Unflushed(Generic[Item]):
             self._disk.side_by_side(flush_one, items)
         finally:
             with self._lock:
-                notes.noted.update(notes.under_way)
+                notes.pending.update(notes.under_way)
                 notes.under_way.clear()
 
 
@@ -126,9 +126,9 @@ class _Notes(Generic[Noted]):
     """Items to be flushed, in the order in which they were noted, and items being flushed."""
 
     def __init__(self) -> None:
-        self.noted: dict[Noted, None] = {}
+        self.pending: dict[Noted, None] = {}
         self.under_way: dict[Noted, None] = {}
 
     def all(self) -> list[Noted]:
         # Items are under way here only if a signal handler interrupted a flush on this thread.
-        return [*dict.fromkeys((*self.under_way, *self.noted))]
+        return [*dict.fromkeys((*self.under_way, *self.pending))]

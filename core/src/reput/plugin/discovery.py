@@ -91,7 +91,7 @@ def installed() -> list[InstalledPlugin]:
     global _known
     state = _state_of_path()
     if _known[0] != state:
-        _known = state, _look()
+        _known = state, _find_installed()
     return list(_known[1])
 
 
@@ -104,7 +104,7 @@ def _state_of_path() -> object:
     return path, times, sys.meta_path.copy()
 
 
-def _look() -> tuple[InstalledPlugin, ...]:
+def _find_installed() -> tuple[InstalledPlugin, ...]:
     offered = metadata.entry_points()
     # A distribution may make only its own plugins defaults.
     defaults = {(default.name, default.dist) for default in offered.select(group=DEFAULTS_GROUP)}

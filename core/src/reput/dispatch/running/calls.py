@@ -52,7 +52,7 @@ class PluginCalls:
     lock: threading.RLock = attrs.field(factory=new_lock)
     # Oldest first. May contain a call that is done, after an exception of a signal handler.
     _entered: dict[Call, None] = attrs.field(factory=dict)
-    _lines: dict[str, PluginThread] = attrs.field(factory=dict)
+    _plugin_threads: dict[str, PluginThread] = attrs.field(factory=dict)
     _is_refusing: bool = False
     _after_last: Callable[[], None] | None = None
     _process: int = attrs.field(factory=os.getpid)
@@ -103,7 +103,7 @@ class PluginCalls:
         with self.lock:
             if call.thread or call.is_done or (self._is_refusing and call.hook != _CLOSE):
                 return False
-            if call.line is None:  # else the plugin's thread makes its calls one by one
+            if call.plugin_thread is None:  # else the plugin's thread makes its calls one by one
                 for other in self._entered.copy():
                     is_same = other.plugin == call.plugin and other.hook == call.hook
                     if is_same and not other.is_done:
@@ -151,29 +151,29 @@ class PluginCalls:
         with self.lock:
             if self._is_refusing and hook != _CLOSE:
                 raise StoreClosedError(self.root)
-            line = self.line_of(plugin)
+            plugin_thread = self.thread_of(plugin)
             call = Call(plugin, hook, self.now, self.lock, function, then, after)
-            call.line, call.advanced = line, self.now()
+            call.plugin_thread, call.advanced = plugin_thread, self.now()
             self._entered[call] = None
-            line.post(call)
+            plugin_thread.post(call)
         return call
 
-    def line_of(self, plugin: str) -> PluginThread:
+    def thread_of(self, plugin: str) -> PluginThread:
         """Return the thread of a plugin; it runs once something is requested."""
         with self.lock:
-            line = self._lines.get(plugin)
-            if line is None:
-                line = self._lines[plugin] = PluginThread(
+            plugin_thread = self._plugin_threads.get(plugin)
+            if plugin_thread is None:
+                plugin_thread = self._plugin_threads[plugin] = PluginThread(
                     plugin, self.make, threads=self.threads, stays=self.keeps_threads
                 )
-            return line
+            return plugin_thread
 
     def end_thread(self, plugin: str) -> None:
         """Let the thread of a plugin that is closed end."""
         with self.lock:
-            line = self._lines.pop(plugin, None)
-        if line is not None:
-            line.end()
+            plugin_thread = self._plugin_threads.pop(plugin, None)
+        if plugin_thread is not None:
+            plugin_thread.end()
 
     def close_plugin(self, plugin: str, hook: Callable[[], Any] | None, seconds: float) -> None:
         """Have a plugin close its files, unless it is inside of another call.
@@ -224,8 +224,8 @@ class PluginCalls:
             The calls that are still under way.
         """
         self._after_last = callback  # before `_ring`: a call that ends from here on sees it
-        for line in list(self._lines.values()):
-            line.end()
+        for plugin_thread in list(self._plugin_threads.values()):
+            plugin_thread.end()
         return [] if self._ring() else self.running()
 
     def _ring(self) -> bool:

@@ -49,8 +49,10 @@ class Feed:
     def use(self) -> None:
         """From the next batch on, call the hooks of the board's plugins, in their order."""
         runners = list(self.board.runners.values())
-        self.enrichers = [(each, each.hooks.enrich) for each in runners if each.hooks.enrich]
-        self.arrivers = [(each, each.hooks.arrive) for each in runners if each.hooks.arrive]
+        self.enrichers = [
+            (runner, runner.hooks.enrich) for runner in runners if runner.hooks.enrich
+        ]
+        self.arrivers = [(runner, runner.hooks.arrive) for runner in runners if runner.hooks.arrive]
 
     # ------------------------------------------------------------------ how far, how fast
 
@@ -73,7 +75,7 @@ class Feed:
         if self.board.is_stopping or time.monotonic() - self._grew_at >= _BUSY_SECONDS:
             return False
         for names in self.awaited:
-            if names is None or any(each.name in names for each in runners):
+            if names is None or any(runner.name in names for runner in runners):
                 return False
         return True
 
@@ -92,25 +94,25 @@ class Feed:
 
     # ------------------------------------------------------------------ what is skipped
 
-    def dead_letter(self, each: PluginRunner, batch: DispatchBatch, error: BaseException) -> bool:
+    def dead_letter(self, runner: PluginRunner, batch: DispatchBatch, error: BaseException) -> bool:
         """Skip the one message of ``batch``, with a note in the dead-letter file.
 
         Returns:
             False if the plugin was stopped instead.
         """
-        if not each.may_skip:
-            each.fail(error)
+        if not runner.may_skip:
+            runner.stop(error)
             return False
         try:
-            self.write_dead_letter(each.name, batch, error)
+            self.write_dead_letter(runner.name, batch, error)
         except OSError as cause:
-            logger.error("dead letter not written plugin=%s error=%s", each.name, cause)
-            each.fail(error)
+            logger.error("dead letter not written plugin=%s error=%s", runner.name, cause)
+            runner.stop(error)
             return False
-        each.skipped(batch)
+        runner.skipped(batch)
         logger.warning(
             "message skipped plugin=%s physical_offset=%d error=%s",
-            each.name,
+            runner.name,
             batch.start_offset,
             error,
         )

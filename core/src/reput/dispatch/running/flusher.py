@@ -110,26 +110,26 @@ class PluginFlusher:
             # The flushes below cover the places that are read here; more may come meanwhile.
             last_record = self._log.last_record_offset
             with self._board.lock:
-                places = [(each, each.place) for each in self._board.runners.values()]
+                places = [(runner, runner.place) for runner in self._board.runners.values()]
             self._log.flusher.flush()
             self.log_note.flush(self._log, last_record)
         missed, requested = {}, []
-        for each, place in places:
-            if each.phase is Phase.STALLED:
-                missed[each.name] = each.stalled_text
-            elif each.is_active and (call := self._request(each, place)) is not None:
-                requested.append((each, call))
+        for runner, place in places:
+            if runner.phase is Phase.STALLED:
+                missed[runner.name] = runner.stalled_text
+            elif runner.is_active and (call := self._request(runner, place)) is not None:
+                requested.append((runner, call))
         missed |= self._wait(requested, patience)
         with self._lock:
             self._check_open()
             self._save_checkpoint()
         return missed
 
-    def flush_plugin(self, each: PluginRunner, *, again: bool = False) -> bool:
+    def flush_plugin(self, runner: PluginRunner, *, again: bool = False) -> bool:
         """Flush one plugin that is in no call, whatever its state, and record its progress.
 
         Args:
-            each: the plugin.
+            runner: the plugin.
             again: flush even if an earlier flush covers its place, as it has changed files since.
 
         Returns:
@@ -137,19 +137,19 @@ class PluginFlusher:
         """
         with self._lock:
             self._check_open()
-            place = each.place
+            place = runner.place
             self._log.flusher.flush()
-        call = self._request(each, place, again=again)
-        if call is not None and self._wait([(each, call)], None):
+        call = self._request(runner, place, again=again)
+        if call is not None and self._wait([(runner, call)], None):
             return False
         with self._lock:
-            return not self._of(each).has_failed
+            return not self._of(runner).has_failed
 
-    def is_flushed(self, each: PluginRunner) -> bool:
+    def is_flushed(self, runner: PluginRunner) -> bool:
         """Whether a plugin's files are on disk up to its place."""
         with self._lock:
-            flushes = self._of(each)
-            is_derived = each.hooks.dispatch is None or flushes.covers(each.place)
+            flushes = self._of(runner)
+            is_derived = runner.hooks.dispatch is None or flushes.covers(runner.place)
             return flushes.inside is None and is_derived
 
     def forget(self, name: str) -> None:
@@ -161,24 +161,24 @@ class PluginFlusher:
         if self._is_over:
             raise StoreClosedError(self.log_note.root)
 
-    def _of(self, each: PluginRunner) -> _Flushes:
-        return self._flushes.setdefault(each.name, _Flushes())
+    def _of(self, runner: PluginRunner) -> _Flushes:
+        return self._flushes.setdefault(runner.name, _Flushes())
 
     # ------------------------------------------------------------------ plugins
 
-    def _request(self, each: PluginRunner, place: Place, *, again: bool = False) -> Call | None:
+    def _request(self, runner: PluginRunner, place: Place, *, again: bool = False) -> Call | None:
         """Request a flush that covers ``place``; return None if no call is needed."""
         # Such a plugin may have changes to save without a new message.
-        again = again or each.hooks.work is not None or each.hooks.dispatch is None
+        again = again or runner.hooks.work is not None or runner.hooks.dispatch is None
         with self._lock:
             self._check_open()
-            flushes = self._of(each)
+            flushes = self._of(runner)
             if flushes.has_failed:  # it is derived again when the plugin is opened again
                 return None
             if flushes.covers(place) and not again:
                 return None
-            if each.hooks.flush is None:
-                self._record(each, flushes, place)
+            if runner.hooks.flush is None:
+                self._record(runner, flushes, place)
                 return None
             call, wanted, inside = flushes.call, flushes.wanted, flushes.inside
             if call is not None and not call.is_done:
@@ -189,9 +189,9 @@ class PluginFlusher:
                 if inside is not None and inside.position >= place.position and not again:
                     return call
             flushes.wanted = place
-            flush = functools.partial(self._flush, each.hooks.flush, flushes)
-            settle = functools.partial(self._settle, each, flushes)
-            flushes.call = call = each.request("reput_flush", flush, settle)
+            flush = functools.partial(self._flush, runner.hooks.flush, flushes)
+            settle = functools.partial(self._settle, runner, flushes)
+            flushes.call = call = runner.request("reput_flush", flush, settle)
             return call
 
     def _flush(self, hook: Callable[[], Any], flushes: _Flushes) -> tuple[Place, Any] | None:
@@ -206,25 +206,27 @@ class PluginFlusher:
             flushes.inside = covered
         return covered, hook()
 
-    def _settle(self, each: PluginRunner, flushes: _Flushes, call: Call) -> None:
+    def _settle(self, runner: PluginRunner, flushes: _Flushes, call: Call) -> None:
         """Record the result of a flush."""
         if call.error is not None:
             with self._lock:
                 flushes.has_failed, flushes.inside = True, None
-            self._flush_failed(each, call.error)
+            self._flush_failed(runner, call.error)
         elif call.result is not None:
             with self._lock:
                 if not self._is_over:
-                    self._record(each, flushes, *call.result)
+                    self._record(runner, flushes, *call.result)
                 flushes.inside = None
 
     def _record(
-        self, each: PluginRunner, flushes: _Flushes, covered: Place, answer: object = None
+        self, runner: PluginRunner, flushes: _Flushes, covered: Place, answer: object = None
     ) -> None:
         """Note that a plugin's files are on disk up to a place."""
         self._index_timestamp = _index_timestamp(answer) or self._index_timestamp
-        file = self._progress_files.get(each.name)
-        is_old = self._flushes.get(each.name) is not flushes  # opened again, or removed, meanwhile
+        file = self._progress_files.get(runner.name)
+        is_old = (
+            self._flushes.get(runner.name) is not flushes
+        )  # opened again, or removed, meanwhile
         try:
             if file is not None and not is_old:
                 record, last = covered.record_offset, self.log_note.last
@@ -241,41 +243,41 @@ class PluginFlusher:
         """Wait for flushes; return why plugins were not flushed."""
         deadline = math.inf if patience is None else time.monotonic() + patience
         missed = {}
-        for each, call in requested:
+        for runner, call in requested:
             if call.wait(deadline - time.monotonic(), idle=self._board.stall_seconds):
                 continue
             earlier = call.under_way
             if earlier.is_made_here:
-                missed[each.name] = f"this very thread is inside of {earlier.hook}"
-            elif each.is_stuck(call):
-                missed[each.name] = each.stalled_text
+                missed[runner.name] = f"this very thread is inside of {earlier.hook}"
+            elif runner.mark_if_stalled(call):
+                missed[runner.name] = runner.stalled_text
             else:
-                missed[each.name] = "it is being flushed"
-        for each, call in requested:
+                missed[runner.name] = "it is being flushed"
+        for runner, call in requested:
             if not call.thread and call.is_done:
                 self._check_open()
-            if (error := self._of(each).unsaved) is not None:
+            if (error := self._of(runner).unsaved) is not None:
                 raise error
         return missed
 
-    def _flush_failed(self, each: PluginRunner, error: BaseException) -> None:
+    def _flush_failed(self, runner: PluginRunner, error: BaseException) -> None:
         # Not retried: the system may have dropped the pages that it could not write, and a second
         # flush would report success without them. The files count up to the recorded progress, and
         # are written again from there.
-        file = self._progress_files.get(each.name)
+        file = self._progress_files.get(runner.name)
         cut_to = None
         if file is not None:  # else the plugin dispatches nothing, and has no place to return to
             progress = file.load()
             cut_to = progress.physical_offset if progress is not None else 0
-        each.flush_failed(error, cut_to)
+        runner.flush_failed(error, cut_to)
 
     # ------------------------------------------------------------------ the checkpoint
 
     def _save_checkpoint(self) -> None:
         note, kept = self.log_note, []
-        for each in self._board.runners.values():
-            if each.hooks.queue_offsets is not None:
-                covered = self._of(each).covered
+        for runner in self._board.runners.values():
+            if runner.hooks.queue_offsets is not None:
+                covered = self._of(runner).covered
                 kept.append(0 if covered is None else covered.store_timestamp)
         old = note.checkpoint
         note.checkpoint = attrs.evolve(

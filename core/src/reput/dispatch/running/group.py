@@ -81,7 +81,7 @@ class ReadGroup:
     @property
     def runners(self) -> list[PluginRunner]:
         """The group's members, in dispatch order."""
-        return [each for each in self._board.runners.values() if each.group is self]
+        return [runner for runner in self._board.runners.values() if runner.group is self]
 
     # ------------------------------------------------------------------ one round
 
@@ -111,8 +111,8 @@ class ReadGroup:
     def _round(self) -> bool:
         runners = self.runners
         limit, is_busy = self.feed.limit(), self.feed.is_busy(runners)
-        ready = [each for each in runners if each.may_dispatch]
-        places = sorted({each.place.position for each in ready})
+        ready = [runner for runner in runners if runner.may_dispatch]
+        places = sorted({runner.place.position for runner in ready})
         self._was_small = len(places) == 1 and limit - places[0] < _SMALL_ROUND
         to_read = [place for place in places if place < limit]
         if len(to_read) > 1 and not is_busy:
@@ -130,7 +130,7 @@ class ReadGroup:
                     self._readers[size] = BatchReader(self.feed.log.files, Decoder(), size)
                 reader = self._readers[size]
             began = time.perf_counter()
-            here = [each for each in ready if each.place.position == place]
+            here = [runner for runner in ready if runner.place.position == place]
             self._advance(reader.read(place, stop), here, place, stop, is_front=is_front)
             if not is_front:
                 self._size_windows(time.perf_counter() - began)
@@ -167,22 +167,22 @@ class ReadGroup:
             with self._board.lock:
                 # The search for the next record took a while: a plugin that was resumed meanwhile,
                 # at an older position, is not moved.
-                for each in here:
-                    if each.group is self:
-                        each.advance(start, end)
+                for runner in here:
+                    if runner.group is self:
+                        runner.advance(start, end)
             return
         enriched = self._enriched(batch)
         if enriched is None:
             return
-        for each in here:
-            call = self._make(each, "reput_dispatch", each.hooks.dispatch, enriched, start)
-            if call is not None and call.error is not None and each.failed(call.error):
-                self._skip(each, enriched, call.error)
+        for runner in here:
+            call = self._make(runner, "reput_dispatch", runner.hooks.dispatch, enriched, start)
+            if call is not None and call.error is not None and runner.batch_failed(call.error):
+                self._skip(runner, enriched, call.error)
         if is_front and self.is_shared:
-            for each, arrive in self.feed.arrivers:
-                call = self._make(each, "reput_arrive", arrive, enriched)
+            for runner, arrive in self.feed.arrivers:
+                call = self._make(runner, "reput_arrive", arrive, enriched)
                 if call is not None and call.error is not None:
-                    each.fail(call.error)
+                    runner.stop(call.error)
 
     def _size_windows(self, seconds: float) -> None:
         if seconds > _SHORT_SECONDS:
@@ -192,13 +192,14 @@ class ReadGroup:
 
     def _enriched(self, batch: DispatchBatch) -> DispatchBatch | None:
         """Return the batch with the columns that plugins add; None if one halts dispatching."""
-        for each, enrich in self.feed.enrichers:
+        for runner, enrich in self.feed.enrichers:
             # Two groups may read at once, but a hook is never called twice at once. The watch marks
             # a plugin that hangs in the hook as stalled, and then no group waits for it.
-            while not (call := self._make(each, "reput_enrich", enrich, batch)) and each.is_usable:
+            make = functools.partial(self._make, runner, "reput_enrich", enrich, batch)
+            while not (call := make()) and runner.is_usable:
                 if self._board.is_stopping:
                     return None
-                if other := each.inside("reput_enrich"):
+                if other := runner.inside("reput_enrich"):
                     other.wait(0.1)
             if call is None:
                 continue
@@ -209,12 +210,12 @@ class ReadGroup:
                 except Exception as not_columns:
                     error = not_columns
             if error is not None:
-                each.fail(error)
+                runner.stop(error)
             if self._board.halted:
                 return None
         return batch
 
-    def _skip(self, each: PluginRunner, batch: DispatchBatch, error: BaseException) -> bool:
+    def _skip(self, runner: PluginRunner, batch: DispatchBatch, error: BaseException) -> bool:
         """Dispatch ``batch`` but for messages that the plugin fails on, which become dead letters.
 
         The batch is halved again and again, so that one bad message among thousands costs some
@@ -224,13 +225,15 @@ class ReadGroup:
             False if the plugin stops before the end.
         """
         if len(batch) == 1:
-            return self.feed.dead_letter(each, batch, error)
+            return self.feed.dead_letter(runner, batch, error)
         middle = len(batch) // 2
         for part in (batch[:middle], batch[middle:]):
-            call = self._make(each, "reput_dispatch", each.hooks.dispatch, part, part.start_offset)
+            call = self._make(
+                runner, "reput_dispatch", runner.hooks.dispatch, part, part.start_offset
+            )
             if call is None:
                 return False
-            if call.error is not None and not self._skip(each, part, call.error):
+            if call.error is not None and not self._skip(runner, part, call.error):
                 return False
         return True
 
@@ -238,7 +241,7 @@ class ReadGroup:
 
     def _make(
         self,
-        each: PluginRunner,
+        runner: PluginRunner,
         name: str,
         hook: Hook | None,
         batch: DispatchBatch,
@@ -247,7 +250,7 @@ class ReadGroup:
         """Call a hook with a batch; after `reput_dispatch`, move the plugin past the batch.
 
         Args:
-            each: the plugin.
+            runner: the plugin.
             name: the hook's name.
             hook: the plugin's function; not None.
             batch: the hook's argument.
@@ -259,16 +262,16 @@ class ReadGroup:
         assert hook is not None
         function = functools.partial(hook, batch=batch)
         if start is None:
-            return each.make(name, function)
+            return runner.make(name, function)
         started, used = time.perf_counter(), time.thread_time()
 
         def then(call: Call) -> None:
             if call.error is None:
                 # Before the call is done: a thread that waits for it relies on the new place.
                 seconds, processor = time.perf_counter() - started, time.thread_time() - used
-                each.passed(batch, seconds, processor)
+                runner.passed(batch, seconds, processor)
 
-        return each.make(name, function, at=start, then=then, by=self)
+        return runner.make(name, function, at=start, then=then, by=self)
 
     @property
     def call(self) -> Call | None:
@@ -276,22 +279,26 @@ class ReadGroup:
         ident = None if self.thread is None else self.thread.ident
         return next((each for each in self._board.calls.running() if each.thread == ident), None)
 
-    def stuck_in(self) -> PluginRunner | None:
-        """Return the plugin in whose call the group's thread hangs, even if no longer a member."""
+    def find_stalled(self) -> PluginRunner | None:
+        """Return the plugin in whose call the group's thread hangs, and mark it as stalled.
+
+        The plugin may be no member any more.
+        """
         call = self.call
-        each = None if call is None else self._board.runners.get(call.plugin)
-        return each if each is not None and call is not None and each.is_stuck(call) else None
+        runner = None if call is None else self._board.runners.get(call.plugin)
+        is_stalled = runner is not None and call is not None and runner.mark_if_stalled(call)
+        return runner if is_stalled else None
 
     # ------------------------------------------------------------------ rests
 
     def has_work(self) -> bool:
         """Whether a member that may dispatch has messages to read."""
         limit = self.feed.limit()
-        return any(each.position < limit and each.may_dispatch for each in self.runners)
+        return any(runner.position < limit and runner.may_dispatch for runner in self.runners)
 
     def seconds_to_retry(self) -> float | None:
         """Return how long until the first retry; None if no member is to be retried."""
-        times = [each.retries.at for each in self.runners if each.phase is Phase.RETRYING]
+        times = [runner.retries.at for runner in self.runners if runner.phase is Phase.RETRYING]
         return max(min(times) - self._board.now(), 0.001) if times else None
 
     def rest(self, used: float) -> None:

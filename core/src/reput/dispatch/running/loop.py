@@ -58,9 +58,9 @@ class ReputLoop:
         """The shared group, and those of single plugins."""
         return [self.shared, *self.own]
 
-    def unread(self, each: PluginRunner) -> str | None:
+    def unread(self, runner: PluginRunner) -> str | None:
         """Return why the log cannot be read for a plugin; None if it can."""
-        error = None if each.group is None else each.group.read_error
+        error = None if runner.group is None else runner.group.read_error
         return None if error is None else f"the log cannot be read: {text_of(error)}"
 
     # ------------------------------------------------------------------ members
@@ -72,11 +72,11 @@ class ReputLoop:
         """
         board = self.board
         with board.lock:
-            for each in board.runners.values():
-                if runners.get(each.name) is not each:
-                    each.group = None
-            for each in runners.values():
-                each.group = each.group or self.shared
+            for runner in board.runners.values():
+                if runners.get(runner.name) is not runner:
+                    runner.group = None
+            for runner in runners.values():
+                runner.group = runner.group or self.shared
             board.runners = dict(runners)
             self.feed.use()
             self.wake()
@@ -90,25 +90,25 @@ class ReputLoop:
         """Move quick plugins of ``group`` to the shared one; return whether ``group`` is empty."""
         with self.board.lock:
             limit, is_moved = self.feed.limit(), False
-            for each in group.runners:
-                is_quick = each.phase is Phase.RUNNING and each.figures.is_quick
-                if is_quick and each.position >= limit:
-                    each.group, is_moved = self.shared, True
+            for runner in group.runners:
+                is_quick = runner.phase is Phase.RUNNING and runner.figures.is_quick
+                if is_quick and runner.position >= limit:
+                    runner.group, is_moved = self.shared, True
             if is_moved:  # each group asks this when it is idle: two would wake each other for ever
                 self.wake()
                 self._leave_empty()
             return not group.runners
 
-    def _look(self) -> bool:
+    def _handle_stalls(self) -> bool:
         """Look for plugins that do not return from a call."""
         with self.board.lock:
             self.board.look_for_stalls()
-            each = self.shared.stuck_in()
-            if each is not None:  # it keeps the thread, and the others get a new one
+            runner = self.shared.find_stalled()
+            if runner is not None:  # it keeps the thread, and the others get a new one
                 stuck, self.shared = self.shared, ReadGroup(self.feed, is_shared=True)
                 for other in stuck.runners:
                     other.group = self.shared
-                each.group, stuck.is_shared = stuck, False
+                runner.group, stuck.is_shared = stuck, False
                 self.own.append(stuck)
             if self.shared.thread is None and not self.board.is_stopping:
                 self._start(self.shared, "reput-loop")
@@ -121,18 +121,18 @@ class ReputLoop:
         of a call at nearly every other moment.
         """
         members, call = self.shared.runners, self.shared.call
-        if len([each for each in members if each.hooks.dispatch and each.may_run]) < 2:
+        if len([runner for runner in members if runner.hooks.dispatch and runner.may_run]) < 2:
             return
-        for each in members:
-            inside = call is not None and call.plugin == each.name  # of a caller that waits
-            if each.phase is Phase.RUNNING and not inside and each.figures.is_slow:
-                each.figures.forget_times()
-                each.group = group = ReadGroup(self.feed, is_shared=False)
-                if self._start(group, f"reput-loop-{each.name}"):
+        for runner in members:
+            inside = call is not None and call.plugin == runner.name  # of a caller that waits
+            if runner.phase is Phase.RUNNING and not inside and runner.figures.is_slow:
+                runner.figures.forget_times()
+                runner.group = group = ReadGroup(self.feed, is_shared=False)
+                if self._start(group, f"reput-loop-{runner.name}"):
                     self.own.append(group)
-                    logger.info("slow plugin split from the others plugin=%s", each.name)
+                    logger.info("slow plugin split from the others plugin=%s", runner.name)
                 else:
-                    each.group = self.shared
+                    runner.group = self.shared
 
     # ------------------------------------------------------------------ running
 
@@ -141,7 +141,7 @@ class ReputLoop:
         if self._threads:
             self._start(self.shared, "reput-loop")
             seconds = min(self.board.stall_seconds / 4, LONGEST_REST)
-            self._watch = Rounds("reput-watch", seconds, self._look)
+            self._watch = Rounds("reput-watch", seconds, self._handle_stalls)
             self._watch.start()
 
     def _start(self, group: ReadGroup, name: str) -> bool:
@@ -188,7 +188,7 @@ class ReputLoop:
         for group in groups:
             while group.thread is not None and group.thread.is_alive():
                 group.thread.join(0.05)
-                if group.stuck_in() is not None or time.monotonic() > limit:
+                if group.find_stalled() is not None or time.monotonic() > limit:
                     break
             else:
                 group.close()
@@ -221,12 +221,12 @@ class ReputLoop:
             names: plugins to ask about; all when left out.
         """
         return [
-            each.name
-            for each in self.board.runners.values()
-            if each.place.position < physical_offset
-            and (names is None or each.name in names)
-            and each.hooks.dispatch is not None
-            and not each.may_run
+            runner.name
+            for runner in self.board.runners.values()
+            if runner.place.position < physical_offset
+            and (names is None or runner.name in names)
+            and runner.hooks.dispatch is not None
+            and not runner.may_run
         ]
 
     def wait(
@@ -253,15 +253,15 @@ class ReputLoop:
         """
         deadline = None if timeout is None else time.monotonic() + timeout
 
-        def is_awaited(each: PluginRunner) -> bool:
-            is_named = names is None or each.name in names
-            return is_named and each.hooks.dispatch is not None and each.may_run
+        def is_awaited(runner: PluginRunner) -> bool:
+            is_named = names is None or runner.name in names
+            return is_named and runner.hooks.dispatch is not None and runner.may_run
 
         def reached() -> int:
             low = physical_offset
-            for each in self.board.runners.values():
-                if each.place.position < low and is_awaited(each):
-                    low = each.place.position
+            for runner in self.board.runners.values():
+                if runner.place.position < low and is_awaited(runner):
+                    low = runner.place.position
             return low
 
         try:
@@ -273,7 +273,7 @@ class ReputLoop:
                     return False
                 for group in (self.shared, *self.own):
                     error = group.unreadable
-                    if error is not None and any(is_awaited(each) for each in group.runners):
+                    if error is not None and any(is_awaited(runner) for runner in group.runners):
                         raise error
                 if progress is not None:
                     progress(low)

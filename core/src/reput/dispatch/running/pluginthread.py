@@ -49,7 +49,7 @@ class Call:
     ends_child: bool = False
     """Whether a child that the hook forks ends when the hook returns in it: the call is made on one
     of the store's own threads, and the child must not go on as if the store were its own."""
-    line: PluginThread | None = None
+    plugin_thread: PluginThread | None = None
     """The thread that the call was requested from; None if the caller makes the call itself."""
     result: Any = None
     error: BaseException | None = None
@@ -69,7 +69,9 @@ class Call:
     @property
     def under_way(self) -> Call:
         """The call that must return before this one can: an earlier one of the plugin, or this."""
-        return self if self.thread or self.line is None else self.line.under_way or self
+        if self.thread or self.plugin_thread is None:
+            return self
+        return self.plugin_thread.under_way or self
 
     @property
     def is_made_here(self) -> bool:
@@ -91,8 +93,8 @@ class Call:
             idle: return when the call has not advanced for so long.
         """
         deadline = time.monotonic() + seconds
-        if self.line is not None:
-            self.line.attend()
+        if self.plugin_thread is not None:
+            self.plugin_thread.wake_or_run()
         while not self.is_done:
             with self.lock:
                 self.ended = ended = self.ended or Flag()
@@ -102,8 +104,8 @@ class Call:
             if call.is_made_here or left <= 0 or self.is_done:
                 break
             ended.wait(left)
-            if self.line is not None:  # its thread could perhaps not be started before
-                self.line.attend()
+            if self.plugin_thread is not None:  # its thread could perhaps not be started before
+                self.plugin_thread.wake_or_run()
         return self.is_done
 
     def give_up(self) -> bool:
@@ -169,7 +171,7 @@ class PluginThread:
             self._awake.set()  # under the lock: `_run` sees it before it ends
         return True
 
-    def attend(self) -> None:
+    def wake_or_run(self) -> None:
         """Have the queue's calls made: by the thread, or on this one without a thread."""
         if not (self.threads and self.wake()):
             self._make_all()

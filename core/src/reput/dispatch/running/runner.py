@@ -10,11 +10,11 @@ The new phase of a plugin, by event and old phase (``-``: unchanged, even if `la
 event           running   retrying  stalled   suspended halted    broken
 =============== ========= ========= ========= ========= ========= =========
 passed          running   running   running   -         -         -
-failed          retrying  retrying  retrying  -         -         -
-fail, suspend   suspended suspended suspended -         -         -
-fail, halt      halted    halted    halted    -         -         -
+batch_failed    retrying  retrying  retrying  -         -         -
+stop, suspend   suspended suspended suspended -         -         -
+stop, halt      halted    halted    halted    -         -         -
 flush_failed    suspended suspended suspended -         -         -
-is_stuck        stalled   stalled   -         -         -         -
+mark_if_stalled stalled   stalled   -         -         -         -
 ended           -         -         running   -         -         -
 suspend         suspended suspended suspended suspended suspended -
 not_opened      broken    broken    broken    broken    broken    broken
@@ -105,7 +105,7 @@ class Board:
         for call in self.calls.running():
             runner = self.runners.get(call.plugin)
             if runner is not None:
-                runner.is_stuck(call)
+                runner.mark_if_stalled(call)
 
     # ------------------------------------------------------------------ notifying
 
@@ -263,7 +263,7 @@ class PluginRunner:
             StoreClosedError: no more calls are made.
         """
         return self._board.calls.request(
-            self.name, hook, function, then=then or self._fail_if_it_failed, after=self.ended
+            self.name, hook, function, then=then or self._stop_if_it_failed, after=self.ended
         )
 
     def inside(self, hook: str) -> Call | None:
@@ -283,10 +283,11 @@ class PluginRunner:
         """
         return all(call.wait(idle=self._board.stall_seconds) for call in self.calls)
 
-    def is_stuck(self, call: Call) -> bool:
-        """Whether ``call``, or the one before it, has not advanced for too long.
+    def mark_if_stalled(self, call: Call) -> bool:
+        """Mark the plugin as stalled if ``call``, or the one before it, has not advanced lately.
 
-        If so, mark the plugin as stalled.
+        Returns:
+            Whether the call has not.
         """
         with self._board.lock:  # so that a call that ends later finds the plugin stalled in it
             call = call.under_way
@@ -324,9 +325,9 @@ class PluginRunner:
         logger.warning("plugin came back plugin=%s", self.name)
         self._board.notify_changed()
 
-    def _fail_if_it_failed(self, call: Call) -> None:
+    def _stop_if_it_failed(self, call: Call) -> None:
         if call.error is not None:
-            self.fail(call.error)
+            self.stop(call.error)
 
     # ------------------------------------------------------------------ moving
 
@@ -389,8 +390,8 @@ class PluginRunner:
 
     # ------------------------------------------------------------------ failing
 
-    def failed(self, error: BaseException) -> bool:
-        """Note that the plugin failed on a batch.
+    def batch_failed(self, error: BaseException) -> bool:
+        """Note that the plugin failed on a batch, which is retried, skipped, or stops the plugin.
 
         Returns:
             Whether the batch must be skipped.
@@ -417,11 +418,11 @@ class PluginRunner:
         if self._board.config.policy_of(self.name) == SKIP and not is_disk_full(error):
             self.figures.failure_count += 1
             return True
-        self.fail(error)
+        self.stop(error)
         return False
 
-    def fail(self, error: BaseException) -> None:
-        """Note a failure of the plugin that is not retried."""
+    def stop(self, error: BaseException) -> None:
+        """Suspend the plugin, or halt all dispatching, after a failure that is not retried."""
         if isinstance(error, StoreClosedError) and self._board.is_stopping:
             return  # the store is closing
         is_halting = self._board.config.policy_of(self.name) == HALT
@@ -449,7 +450,7 @@ class PluginRunner:
         with self._board.lock:
             if cut_to is not None:
                 self.cut_to = cut_to
-            self.fail(error)
+            self.stop(error)
 
     def not_opened(self, why: BaseException | str, cut_to: int | None) -> None:
         """Note that the plugin could not be opened.

@@ -103,14 +103,14 @@ class Work:
             self.due = due
             self.retries.succeeded()
         elif not self.is_over:
-            self._failed(error)
+            self._retry_or_stop(error)
 
-    def _failed(self, error: BaseException) -> None:
+    def _retry_or_stop(self, error: BaseException) -> None:
         self.due = _AT_ONCE
         pause = self.retries.failed(error, self.board.now())
         if self.retries.are_over:
             self.retries.succeeded()  # once it is resumed
-            self.runner.fail(error)
+            self.runner.stop(error)
             return
         logger.warning(
             "work failed, tried again name=%s attempt=%d pause_s=%g error=%r",
@@ -147,7 +147,7 @@ class Workers:
         for name, each in board.runners.items():
             if each.hooks.work is not None and name not in self._works:
                 self._works[name] = Work(each, board, self._clock, Retries(board.config))
-        self.look_after()
+        self.schedule_due()
 
     # ------------------------------------------------------------------ being called
 
@@ -157,7 +157,7 @@ class Workers:
         if work is not None:
             work.is_woken = True
             if self._is_running:
-                self._attend(work)
+                self._schedule(work)
 
     def wake_all(self) -> None:
         """Have all called soon, as the state of a plugin, or the clock, has changed."""
@@ -183,21 +183,21 @@ class Workers:
     def start(self) -> None:
         """Run each on its plugin's thread until `stop`."""
         self._is_running = self._board.calls.threads
-        self.look_after()
+        self.schedule_due()
 
-    def look_after(self) -> None:
-        """Give each that is due its plugin's thread, also if that could not be started before."""
+    def schedule_due(self) -> None:
+        """Have each that is due called, also if its plugin's thread could not be started before."""
         if self._is_running:
             for work in list(self._works.values()):
                 if work.is_due:
-                    self._attend(work)
+                    self._schedule(work)
 
-    def _attend(self, work: Work) -> None:
+    def _schedule(self, work: Work) -> None:
         # A plugin that flushes keeps its thread; another one has it while work waits for a time.
         stays, calls = work.runner.hooks.flush is not None, self._board.calls
         with calls.lock:  # a plugin that is removed meanwhile must not get a new thread
             if not work.is_over:
-                calls.line_of(work.runner.name).do(work.work, stays=stays)
+                calls.thread_of(work.runner.name).do(work.work, stays=stays)
 
     def stop(self) -> None:
         """Call nothing any more, and wait for the slices under way; abandon one that hangs."""

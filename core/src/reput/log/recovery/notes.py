@@ -160,7 +160,7 @@ class LogHead:
         return self.file.path
 
     @property
-    def noted(self) -> int | None:
+    def recorded_offset(self) -> int | None:
         """Physical offset at which the log begins, or before it; None if that is not known."""
         place = self.file.load()
         return None if place is None else place.physical_offset
@@ -184,11 +184,11 @@ class LogHead:
         For a store that reput was the last to write. Call it with an offset that was read before:
         trimming writes the note first, and then removes files.
         """
-        noted = self.noted
-        if noted is None or noted >= min_physical_offset:
+        recorded = self.recorded_offset
+        if recorded is None or recorded >= min_physical_offset:
             return None
         detail = "the first files of the log are gone, and nobody has trimmed them"
-        return Loss(noted, min_physical_offset, GONE, detail)
+        return Loss(recorded, min_physical_offset, GONE, detail)
 
 
 # --------------------------------------------------------------------------- its checksums
@@ -200,7 +200,7 @@ class CheckedNote:
 
     root: str
     disk: Disk
-    _noted: CheckedRanges | None = None
+    _recorded: CheckedRanges | None = None
     _is_read: bool = False
 
     @property
@@ -209,11 +209,11 @@ class CheckedNote:
         return os.path.join(self.root, OWN_DIRECTORY, "record-crc.json")
 
     @property
-    def noted(self) -> CheckedRanges | None:
+    def recorded(self) -> CheckedRanges | None:
         """The ranges in the file, read once only; None if the file is damaged."""
         if not self._is_read:
-            self._noted, self._is_read = self._read(), True
-        return self._noted
+            self._recorded, self._is_read = self._read(), True
+        return self._recorded
 
     def load(self, *, reput_wrote_last: bool) -> CheckedRanges:
         """Return the ranges that count; none if the file is missing or damaged.
@@ -221,15 +221,15 @@ class CheckedNote:
         Args:
             reput_wrote_last: whether no other program has opened the store for writing since.
         """
-        noted = self.noted or CheckedRanges()
-        if reput_wrote_last or not noted.ranges or noted.ranges[-1][1] < OPEN_END:
-            return noted
+        recorded = self.recorded or CheckedRanges()
+        if reput_wrote_last or not recorded.ranges or recorded.ranges[-1][1] < OPEN_END:
+            return recorded
         flushed = LogNote.of(self.root, self.disk).file.load()
-        return noted.until(0 if flushed is None else flushed.physical_offset)
+        return recorded.until(0 if flushed is None else flushed.physical_offset)
 
     def save(self, checked: CheckedRanges) -> None:
         """Write the ranges if the file has others; without a range the file does not exist."""
-        if checked == self.noted:
+        if checked == self.recorded:
             return
         self._is_read = False
         ranges = [[start, None if end >= OPEN_END else end] for start, end in checked.ranges]

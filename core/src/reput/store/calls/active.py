@@ -75,13 +75,13 @@ class ActivePlugins:
         return [
             (name, function)
             for name, function in self.set.having(hook)
-            if (each := self.find(name)) is not None and not each.is_broken
+            if (runner := self.find(name)) is not None and not runner.is_broken
         ]
 
     def states(self) -> list[PluginState]:
         """Return state, progress, lag and figures of each plugin, in dispatch order."""
-        runners = [each for name in self.objects if (each := self.find(name)) is not None]
-        return [self._state(each, self._version(each.name)) for each in runners]
+        runners = [runner for name in self.objects if (runner := self.find(name)) is not None]
+        return [self._state(runner, self._version(runner.name)) for runner in runners]
 
     def _version(self, name: str) -> str:
         found = self._installed.get(name)
@@ -98,11 +98,11 @@ class ActivePlugins:
             TypeError: ``which`` is neither a name nor a class.
         """
         name = self._name_of(which)
-        each, plugin = self.find(name), self.objects.get(name)
-        if each is None or plugin is None:
+        runner, plugin = self.find(name), self.objects.get(name)
+        if runner is None or plugin is None:
             raise self.unused(name)
-        if each.is_broken:
-            reason = f"it offers nothing, for it could not be opened: {each.last_error}"
+        if runner.is_broken:
+            reason = f"it offers nothing, for it could not be opened: {runner.last_error}"
             raise PluginError(name, reason)
         return plugin
 
@@ -154,11 +154,11 @@ class ActivePlugins:
             plugin: what to install if no plugin implements it.
         """
         for name, _ in self.set.having(hook):
-            each = self.find(name)
-            if each is None:
+            runner = self.find(name)
+            if runner is None:
                 continue
             return PluginError(
                 name,
-                f"it does not answer {hook}, for it could not be opened: {each.last_error}",
+                f"it does not answer {hook}, for it could not be opened: {runner.last_error}",
             )
         return NoReaderError(hook, plugin)

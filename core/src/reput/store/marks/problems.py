@@ -57,7 +57,7 @@ class Problems:
         if problem not in self._texts:  # some files are read more than once
             self._texts.append(problem)
 
-    def noted(self, load: Callable[[], _Note], instead: _Note) -> _Note:
+    def read_or_report(self, load: Callable[[], _Note], instead: _Note) -> _Note:
         """Read a file that a reader can do without.
 
         Returns:
@@ -112,10 +112,10 @@ class Problems:
             places: progress files.
         """
         none: list[str] = []
-        plugins = self.noted(records.names, none)
+        plugins = self.read_or_report(records.names, none)
         for path, is_sound in _notes_of(root, disk, ledger, records, plugins, places):
-            is_there = self.noted(functools.partial(disk.exists, path), False)
-            if is_there and not self.noted(is_sound, True) and not self._is_reported(path):
+            is_there = self.read_or_report(functools.partial(disk.exists, path), False)
+            if is_there and not self.read_or_report(is_sound, True) and not self._is_reported(path):
                 self.report(f"{path}: damaged, and what it says is passed over")
 
     def _pass_over(self, error: OSError) -> None:
@@ -151,7 +151,7 @@ def _notes_of(
         (checkpoint, lambda: len(disk.read_file(checkpoint)) >= Checkpoint.SIZE_MIN),
         (ledger.path, lambda: not ledger.damaged_count),
         (head.path, lambda: head.is_whole),
-        (checked.path, lambda: checked.noted is not None),
+        (checked.path, lambda: checked.recorded is not None),
         *((place.path, _says_where(place)) for place in places),
         *((records.path(name), _is_record(records, name)) for name in plugins),
     ]

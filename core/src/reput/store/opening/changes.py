@@ -83,7 +83,7 @@ def begin_changes(
     names = tuple(sorted(settings.plugins.plugins))
     fresh = Manifest(names, settings.sections, settings.master)
     if fresh != locked.manifest:
-        undoing.keep(take_back)  # if this fails, its name may not be on disk: no proper close
+        undoing.forget(take_back)  # if this fails, its name may not be on disk: no proper close
         fresh.save(request.root, disk)
         undoing.when_failed(take_back)
     allocator = FileAllocator(

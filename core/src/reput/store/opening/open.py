@@ -141,7 +141,7 @@ def open_store(
     try:
         return _open(request, undoing)
     except BaseException:
-        undoing.fail()
+        undoing.undo_all()
         raise
 
 
@@ -158,7 +158,7 @@ def _open(request: OpenRequest, undoing: Undoing) -> Store:
     if request.writable:
         started = begin_changes(request, locked, settings, files, undoing)
         found = examine(request, locked, settings, files)
-        undoing.keep(started.take_back)
+        undoing.forget(started.take_back)
         found = repair_log(request, locked, settings, found)
         log = open_log(request, locked, settings, files, found, started.allocator, undoing)
     else:

@@ -199,7 +199,7 @@ def hold(request: OpenRequest, undoing: Undoing, *, is_missing: bool) -> LockedS
     elif not disk.exists(request.path("commitlog")):
         raise StoreNotFoundError(root, EXPECTED)
     note = LogNote.of(root, disk, problems.pass_over)
-    closed = problems.noted(note.closed, None)
+    closed = problems.read_or_report(note.closed, None)
     clean = closed is not None or not note.abort.present
     manifest = problems.manifest(root, disk)
     records = PluginRecords(root, disk, problems.pass_over)
@@ -287,8 +287,9 @@ def find_files(
     """
     pool = FilePool(request.disk, _LOG_FILES_OPEN)
     undoing.in_any_case(pool.close)
-    noted = {} if locked.manifest is None else locked.manifest.config.get(LOG_SECTION, {})
-    directory, size = request.path("commitlog"), noted.get("file_size", 0)  # 0: the files' own size
+    recorded = {} if locked.manifest is None else locked.manifest.config.get(LOG_SECTION, {})
+    directory = request.path("commitlog")
+    size = recorded.get("file_size", 0)  # 0: the files' own size
     files = MappedFileQueue(directory, size, request.disk, pool)
     files.load(writable=request.writable, damaged=locked.problems.reporter)
     if not files.bases:
@@ -319,25 +320,25 @@ def examine(
 ) -> LogFindings:
     """Find the log's end, and what it has lost, by reading only."""
     root, disk, problems = request.root, request.disk, locked.problems
-    checkpoint = problems.noted(lambda: locked.note.checkpoint, Checkpoint())
+    checkpoint = problems.read_or_report(lambda: locked.note.checkpoint, Checkpoint())
     places = {
         name: ProgressFile(request.path(OWN_DIRECTORY, "progress", name), disk, problems.pass_over)
         for name, hooks in settings.plugins.hooks.items()
         if hooks.dispatch is not None
     }
     ledger = LossLedger(root, disk, request.now)
-    problems.noted(lambda: ledger.load(writable=request.writable), None)
+    problems.read_or_report(lambda: ledger.load(writable=request.writable), None)
     if not request.writable:
         noting = (locked.note.file, *places.values())
         problems.look_for_damaged_notes(root, disk, ledger, locked.records, noting)
-        lost = problems.noted(lambda: locked.lost_head(files), None)
+        lost = problems.read_or_report(lambda: locked.lost_head(files), None)
         if lost is not None and ledger.note(lost):
             problems.report(
                 f"the log begins at {lost.end_offset} instead of {lost.start_offset}: {lost.detail}"
             )
     is_replica = settings.master is not None
     keeps = settings.log.recovery == "reput" or is_replica
-    checked = problems.noted(
+    checked = problems.read_or_report(
         lambda: locked.checked.load(reput_wrote_last=locked.lock.is_signed), CheckedRanges()
     )
     log = LogReader(

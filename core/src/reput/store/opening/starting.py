@@ -57,17 +57,17 @@ def start_reading(
     active = ActivePlugins(
         plugins,
         board,
-        lambda each, version: recorded_state(
-            each, locked.records.load(each.name), log, settings.dispatch, version
+        lambda runner, version: recorded_state(
+            runner, locked.records.load(runner.name), log, settings.dispatch, version
         ),
         settings.installed,
     )
     point = StoreAccessPoint(active)
     floors = QueueFloors(request.root, request.disk, damaged=locked.problems.reporter)
     _open_plugins(_opener(request, locked, log, board, floors, point), locked, settings, found)
-    for name, each in board.runners.items():
-        if each.is_broken:
-            locked.problems.report(f"the plugin {name!r} cannot be used: {each.last_error}")
+    for name, runner in board.runners.items():
+        if runner.is_broken:
+            locked.problems.report(f"the plugin {name!r} cannot be used: {runner.last_error}")
     active.use(plugins)
     holds = RecordedHolds(board.runners)
     parts = OpenParts(request.root, request.disk, log, active, Writes(log, active), holds)
@@ -89,7 +89,7 @@ def start_writing(
     active = ActivePlugins(
         plugins,
         board,
-        lambda each, version: live_state(each, loop, log, settings.dispatch, version),
+        lambda runner, version: live_state(runner, loop, log, settings.dispatch, version),
         settings.installed,
     )
     point = StoreAccessPoint(active)
@@ -104,15 +104,15 @@ def start_writing(
     workers.use()
     plugin_flusher = PluginFlusher(log, board, found.places, locked.note)
 
-    def ready(plugins: PluginSet) -> Mapping[tuple[str, int], int]:
+    def make_ready(plugins: PluginSet) -> Mapping[tuple[str, int], int]:
         queue_offsets = _queue_offsets(request, plugins, log, loop, plugin_flusher, floors)
         # Before the first put: a file that counts too many messages must not hide the next ones.
-        _make_ready(opener, queue_offsets)
+        _call_ready(opener, queue_offsets)
         return queue_offsets
 
     head = locked.head
     if settings.master is None:
-        log.start_writing(ready(plugins))
+        log.start_writing(make_ready(plugins))
     else:
         kept = request.path(OWN_DIRECTORY, "lost+found")
         log.start_feeding(Feeding(log, head.note, kept, request.disk))
@@ -146,7 +146,7 @@ def start_writing(
     def promote(feeding: Feeding) -> None:
         with feeding.ending():
             log.flusher.flush()
-            queue_offsets = ready(active.set)
+            queue_offsets = make_ready(active.set)
             members.promote(lambda: log.start_puts(queue_offsets))
 
     holds = LiveHolds(log, members)
@@ -222,17 +222,17 @@ def _open_plugins(
         progress = opener.log.min_physical_offset
         if file is not None:
             progress = known_progress(opener.log, file, locked.clean, found.report, locked.manifest)
-        each = opener.runner(plugins, name, record)
-        error = opener.open(each, file, progress, clean=locked.clean, record=record)
+        runner = opener.runner(plugins, name, record)
+        error = opener.open(runner, file, progress, clean=locked.clean, record=record)
         if record.asked and error is None:
-            each.suspend(Stopped.BY_USER)
-        opener.board.runners[name] = each
+            runner.suspend(Stopped.BY_USER)
+        opener.board.runners[name] = runner
 
 
-def _make_ready(opener: PluginOpener, queue_offsets: Mapping[tuple[str, int], int]) -> None:
-    for each in opener.board.runners.values():
-        if each.is_active and (error := opener.make_ready(each, queue_offsets)) is not None:
-            each.fail(error)
+def _call_ready(opener: PluginOpener, queue_offsets: Mapping[tuple[str, int], int]) -> None:
+    for runner in opener.board.runners.values():
+        if runner.is_active and (error := opener.make_ready(runner, queue_offsets)) is not None:
+            runner.stop(error)
 
 
 def close_plugins(locked: LockedStore, plugins: PluginSet) -> None:

@@ -28,11 +28,11 @@ class Undoing:
         """Have ``undo`` called when the opening fails, before everything of `in_any_case`."""
         self._when_failed = (*self._when_failed, undo)
 
-    def keep(self, undo: Callable[[], object]) -> None:
+    def forget(self, undo: Callable[[], object]) -> None:
         """Do not call ``undo`` if the opening fails from here on."""
         self._when_failed = tuple(each for each in self._when_failed if each != undo)
 
-    def fail(self) -> None:
+    def undo_all(self) -> None:
         """Undo everything."""
         with contextlib.ExitStack() as stack:  # calls all, even if one of them fails
             stack.callback(self.release)

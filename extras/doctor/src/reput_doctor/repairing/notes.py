@@ -80,7 +80,7 @@ def _problems(traces: Traces, end_offset: int) -> Iterator[tuple[str, str, str]]
     if ledger.damaged_count:
         text = f"{ledger.damaged_count} of its lines cannot be read; the others are taken over"
         yield "reput.ledger", f"{OWN_DIRECTORY}/losses.jsonl", text
-    if CheckedNote(root, disk).noted is None:
+    if CheckedNote(root, disk).recorded is None:
         text = "it is damaged, so records that have lost their checksum are not noticed"
         yield "reput.record-crc", f"{OWN_DIRECTORY}/record-crc.json", text
     floors: list[str] = []

@@ -47,7 +47,7 @@ def check_head(
     head = LogHead.of(traces.root, traces.disk)
     if not traces.reput_wrote_last:
         if begins:
-            not_checked.append(NotChecked("log", _unknown(begins, head.noted)))
+            not_checked.append(NotChecked("log", _unknown(begins, head.recorded_offset)))
         return 0
     if not head.is_whole:
         findings.add(
@@ -62,7 +62,7 @@ def check_head(
                 "writes the file again",
             )
         )
-    if head.noted is None:
+    if head.recorded_offset is None:
         not_checked.append(NotChecked("log", _no_note(begins)))
         return 1
     loss = lost_head(traces, begins, recorded)

@@ -209,7 +209,7 @@ def _check_checked(traces: Traces, findings: Findings) -> int:
     file = f"{OWN_DIRECTORY}/record-crc.json"
     if not traces.disk.exists(os.path.join(traces.root, file)):
         return 0
-    if CheckedNote(traces.root, traces.disk).noted is None:
+    if CheckedNote(traces.root, traces.disk).recorded is None:
         findings.add(
             finding_of_file(
                 Severity.DAMAGE, "reput.record-crc", "reput", file,
