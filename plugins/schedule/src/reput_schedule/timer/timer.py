@@ -15,7 +15,6 @@ import logging
 import threading
 from typing import TYPE_CHECKING, Final
 
-import attrs
 import numpy as np
 
 from reput.errors import CorruptFileError, ServiceNotAvailableError
@@ -25,20 +24,10 @@ from reput_schedule.timer.copies import Copies
 from reput_schedule.timer.counted import CountedMessages
 from reput_schedule.timer.deliver import Delivery
 from reput_schedule.timer.files.chain import slot_ticks
-from reput_schedule.timer.files.checkpoint import (
-    Check,
-    Reached,
-    decode_check,
-    encode_check,
-    is_damaged,
-)
-from reput_schedule.timer.files.metrics import Metrics
+from reput_schedule.timer.files.checkpoint import Check, Reached
 from reput_schedule.timer.files.pair import TimerFiles
 from reput_schedule.timer.files.place import parked_rows
 from reput_schedule.timer.layout import (
-    CHECK_FILE,
-    CONFIG_DIRECTORY,
-    METRICS_FILE,
     PROPERTY_REAL_TOPIC,
     RECORD_SIZE,
     ROLL_WINDOW_SLOTS,
@@ -51,6 +40,7 @@ from reput_schedule.timer.park import (
     park,
 )
 from reput_schedule.timer.pending import Tail, pending_of
+from reput_schedule.timer.saving import Saving
 from reput_schedule.timer.steps import Step
 
 if TYPE_CHECKING:
@@ -100,15 +90,9 @@ class Timer:
         self._roll_window_slots = roll_window_slots
         self._log_file_size = log_file_size
         self._lock = threading.RLock()
-        self._check_path = context.directory(CONFIG_DIRECTORY, CHECK_FILE)
-        self._metrics_path = context.directory(CONFIG_DIRECTORY, METRICS_FILE)
+        self._saving = Saving(context, self._lock)
         self._use(precision_ms)
         self._delivery = Delivery(context)
-        self._metrics = Metrics()
-        self._saved: Check | None = None  # what the file says
-        self._base = Reached(read_timestamp=0, examined_to=0)  # the state at opening
-        self._copies_to = 0  # messages delivered but not counted in `_base` lie above it
-        self._counted = CountedMessages()
         self._dispatched_to = 0
         self._opened_at = 0  # where the log ended at opening
         self._complete_to = 0  # of a reader: the store's progress when it was opened
@@ -128,16 +112,7 @@ class Timer:
 
     def load(self) -> None:
         """Read what was saved. Write nothing."""
-        disk = self._context.disk
-        if disk.exists(self._check_path):
-            data = disk.read_file(self._check_path)
-            self._saved = decode_check(data)
-            if self._saved is None and is_damaged(data):
-                self._context.note_problem(f"{self._check_path}: damaged, and ignored")
-        if disk.exists(self._metrics_path):
-            self._metrics = Metrics.decode(disk.read_file(self._metrics_path))
-            if self._metrics.is_damaged:
-                self._context.note_problem(f"{self._metrics_path}: damaged, and ignored")
+        self._saving.load()
 
     def recover(self, max_physical_offset: int, progress: int) -> int:
         """Bring the files in line with the log.
@@ -155,7 +130,7 @@ class Timer:
             self._look()
             return progress
         self._files.load()
-        check = self._saved
+        check = self._saving.saved
         self._is_open = True
         # After a failed flush `max_physical_offset` is where the files are valid, but the log goes
         # on above it and holds later deliveries.
@@ -172,12 +147,12 @@ class Timer:
     def _take_up(self, check: Check, limit: int) -> int:
         """Go on from ``check``; return the physical offset from which on records are missing."""
         is_whole = self._files.recover(check, limit)
-        self._copies_to, self._base = check.copies_to, check.reached
-        self._counted = CountedMessages(check.queue_offset)
+        counted = CountedMessages(check.queue_offset)
+        self._saving.start(check.reached, check.copies_to, counted)
         self._agenda.start(check.reached)
         self._delivery.copies = [Copies(check.copies_to, self._opened_at)]
         self._delivery.copies_end = check.copies_to
-        if self._files.is_made_again or not (check.is_closed and self._metrics.version):
+        if self._files.is_made_again or not (check.is_closed and self._saving.metrics.version):
             self._count_again()  # the file of counts is missing, or of another moment
         return limit if is_whole else self._files.covered_to
 
@@ -204,20 +179,20 @@ class Timer:
         """Find everything again in the commit log: what waits and what was delivered."""
         self._files.start_anew()
         now = self._context.clock() // self._precision * self._precision
-        self._base = Reached(read_timestamp=now, examined_to=0)
-        self._agenda.start(self._base)
-        self._copies_to, self._counted = 0, CountedMessages()
+        reached = Reached(read_timestamp=now, examined_to=0)
+        self._agenda.start(reached)
+        self._saving.start(reached, 0, CountedMessages())
         self._delivery.copies = [Copies(0, end)]
-        self._metrics.clear()
+        self._saving.metrics.clear()
         return 0
 
     def _count_again(self) -> None:
         """Rebuild the metrics from the timer log."""
-        self._metrics.clear()
+        self._saving.metrics.clear()
         log, now = self._files.log, self._context.clock()
         for _, records in log.chunks(log.first, log.end):
             waiting = records[~self._is_delivered(records)]
-            known = self._metrics.topics
+            known = self._saving.metrics.topics
             hashes, rows = np.unique(waiting["topic_hash"], return_index=True)
             some = [
                 row for each, row in zip(hashes.tolist(), rows, strict=True) if each not in known
@@ -227,8 +202,8 @@ class Timer:
                 view = self._context.log.read_message(*place)
                 topic = "" if view is None else view.properties.get(PROPERTY_REAL_TOPIC, "")
                 if topic:
-                    self._metrics.name({int(waiting["topic_hash"][row]): topic})
-            self._metrics.add(waiting, 1, now)
+                    self._saving.metrics.name({int(waiting["topic_hash"][row]): topic})
+            self._saving.metrics.add(waiting, 1, now)
 
     def _is_delivered(self, records: npt.NDArray[np.void]) -> npt.NDArray[np.bool_]:
         reached = self._agenda.reached
@@ -242,7 +217,7 @@ class Timer:
         """Read what another process has saved, to show it."""
         self._files.close()
         self.load()
-        check = self._saved
+        check = self._saving.saved
         if check is None:
             return
         self._use(check.precision_ms)
@@ -290,14 +265,14 @@ class Timer:
                 physical_offset,
             )
         with self._lock:
-            self._counted.add(parked.queue_offset + 1, batch.end_offset)
+            self._saving.counted.add(parked.queue_offset + 1, batch.end_offset)
             if len(parked) == 0:
                 return False
             records = self._files.append(parked)
-            self._metrics.name(parked.topics)
+            self._saving.metrics.name(parked.topics)
             # If the timer log was lost, delivered messages are dispatched again: they do not wait.
             waiting = records[~self._is_delivered(records)]
-            self._metrics.add(waiting, 1, self._context.clock())
+            self._saving.metrics.add(waiting, 1, self._context.clock())
             return self._agenda.take(records)
 
     def _look_whether_caught_up(self) -> None:
@@ -335,8 +310,7 @@ class Timer:
             return self._work(now)
         except CorruptFileError:
             with self._lock:
-                if self._saved is not None and self._saved.is_closed:
-                    self._save(attrs.evolve(self._saved, is_closed=False))
+                self._saving.distrust_wheel()
             raise
 
     def _work(self, now: int) -> int | None:
@@ -360,11 +334,18 @@ class Timer:
             dealt_with = step.run(self._delivery, left, now)
             left -= max(len(dealt_with), 1)
             with self._lock:
-                self._metrics.add(dealt_with, -1, now)
+                self._saving.metrics.add(dealt_with, -1, now)
                 self._agenda.settle(step, self._delivery.copies_end)
                 if step.is_done:
                     self._agenda.step = None
         return now
+
+    def _passed_to(self) -> int:
+        """Return how far the log was dispatched, or skipped as damage and dead letters."""
+        try:
+            return self._context.store.dispatched_to
+        except ServiceNotAvailableError:
+            return 0  # the store is not built yet
 
     def _begin(self, now: int) -> Step | None:
         agenda = self._agenda
@@ -388,98 +369,14 @@ class Timer:
     # ------------------------------------------------------------------ flushing
 
     def flush(self) -> None:
-        """Flush log, wheel and checkpoint, in this order.
+        """Flush all files of the timer; see `Saving`.
 
         Raises:
             OSError: a write failed, in this call or an earlier one; the state of the files is
                 unknown then.
         """
-        unflushed = self._files.log.unflushed
-        unflushed.require_no_failure()
-        if not self._is_open:
-            return
-        try:
-            self._flush(is_closing=False)
-        except BaseException as error:  # Ctrl-C, too: pages of the wheel were taken, not written
-            unflushed.fail(error)
-            raise
-
-    def _flush(self, *, is_closing: bool) -> None:
-        disk, files = self._context.disk, self._files
-        flushed_offset = self._flushed_offset()
-        with self._lock:
-            pages = files.wheel.take_dirty() if files.wheel.is_dirty else None
-            check = self._check(flushed_offset, is_closing=is_closing, is_changed=pages is not None)
-            metrics = None
-            if self._metrics.is_changed:
-                metrics = self._metrics.encode(self._context.clock())
-                self._metrics.is_changed = False
-        files.log.unflushed.flush()
-        if pages is not None:
-            if self._saved is not None and self._saved.is_closed:
-                # After the first page the file is neither the old wheel nor the new one.
-                self._save(attrs.evolve(self._saved, is_closed=False))
-            pages.write(disk, files.wheel_path)
-        # The checkpoint last, as it says that both are on disk.
-        if check.is_news(self._saved):
-            self._save(check)
-        if metrics is not None:
-            disk.make_directory(self._context.directory(CONFIG_DIRECTORY), durable=True)
-            disk.replace(self._metrics_path, metrics)
-
-    def _save(self, check: Check) -> None:
-        disk = self._context.disk
-        disk.make_directory(self._context.directory(CONFIG_DIRECTORY), durable=True)
-        disk.replace(self._check_path, encode_check(check))
-        self._saved = check
-
-    def _passed_to(self) -> int:
-        """Return how far the log was dispatched, or skipped as damage and dead letters."""
-        try:
-            return self._context.store.dispatched_to
-        except ServiceNotAvailableError:
-            return 0  # the store is not built yet
-
-    def _flushed_offset(self) -> int:
-        try:
-            return self._context.store.flushed_offset
-        except ServiceNotAvailableError:
-            return 0  # the store is not built yet
-
-    def _check(self, flushed_offset: int, *, is_closing: bool, is_changed: bool) -> Check:
-        reached = self._agenda.reached
-        if reached.is_covered(flushed_offset):
-            self._agenda.recent.covered(flushed_offset)
-        else:
-            reached = self._agenda.recent.covered(flushed_offset) or self._base
-        if self._delivery.copies or self._context.replica:
-            # Copies found above it may be met again: those of a master, when a replica is promoted.
-            copies_to = self._copies_to
-        elif self._agenda.step is None and reached is self._agenda.reached:
-            copies_to = max(self._copies_to, reached.copies_end, flushed_offset)
-        else:
-            copies_to = max(self._copies_to, reached.copies_end)
-        self._base, self._copies_to = reached, copies_to
-        log = self._files.log
-        end = log.position_of(log.end - 1) + RECORD_SIZE if log.end > log.first else 0
-        saved = self._saved
-        is_same = saved is not None and saved.is_closed and saved.log_end == end and not is_changed
-        # A wheel with chains aside does not hold all that the log does.
-        is_closed = (is_closing and not self._files.wheel.aside) or is_same
-        return Check(
-            reached=reached,
-            copies_to=copies_to,
-            precision_ms=self._precision,
-            log_min=log.min_position,
-            log_end=end,
-            queue_offset=self._counted.covered(flushed_offset),
-            is_closed=is_closed,
-            late_timestamp=self._late_timestamp() if is_closing else None,
-        )
-
-    def _late_timestamp(self) -> int | None:
-        times = slot_ticks(self._agenda.late_records(), self._precision) * self._precision
-        return int(times.min()) if len(times) else None
+        if self._is_open:
+            self._saving.flush(self._agenda, self._delivery)
 
     # ------------------------------------------------------------------ maintaining
 
@@ -508,19 +405,20 @@ class Timer:
         # Without the lock, as it may have to read some of the log; messages dispatched meanwhile
         # may be missed.
         known = self._is_caught_up and not self._delivery.copies
-        start = self._dispatched_to if known else min(self._dispatched_to, self._copies_to)
+        start = self._dispatched_to if known else min(self._dispatched_to, self._saving.copies_to)
         tail = self._tail_from(start)
         tail.follow()
         with self._lock:
             covered_to = max(self._dispatched_to, self._files.covered_to)
             # Messages delivered since this opening are no longer on the wheel.
-            copies = range(0) if known else range(self._copies_to, self._opened_at)
+            copies = range(0) if known else range(self._saving.copies_to, self._opened_at)
             return self._waiting(tail, covered_to, copies)
 
     def _pending_seen(self) -> tuple[Integers, Integers]:
         """Return `pending` of a store that another process writes, or wrote until it was killed."""
         self._look()
-        copies_to = 0 if self._saved is None else self._saved.copies_to
+        saved = self._saving.saved
+        copies_to = 0 if saved is None else saved.copies_to
         if self._tail is None:  # kept, so that no part of the log is read twice
             self._tail = self._tail_from(min(copies_to, self._complete_to))
         self._tail.follow()
@@ -552,7 +450,7 @@ class Timer:
                 "pending": int(counts.sum()),
                 "next_timestamp": int(times[0]) if len(times) else None,
                 "read_timestamp": reached.read_timestamp,
-                "by_topic": self._metrics.by_topic(),
+                "by_topic": self._saving.metrics.by_topic(),
                 "delivered": delivery.delivered - delivery.rolled,
                 "rolled": delivery.rolled,
                 "cancelled": delivery.cancelled,
@@ -566,6 +464,6 @@ class Timer:
         """Save that everything is in order, if so, and close the files."""
         try:
             if self._is_open and not self._files.log.unflushed.has_failed:
-                self._flush(is_closing=True)
+                self._saving.flush(self._agenda, self._delivery, is_closing=True)
         finally:
             self._files.close()
