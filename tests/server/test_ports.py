@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 
@@ -73,3 +74,27 @@ def test_a_name_server_alone_has_no_records():
     with Ports.take(ServerConfig(listen=None, name_server=ANYWHERE)) as ports:
         assert ports.log_options() == {}
         assert ports.names
+
+
+def test_connections_send_small_answers_at_once():
+    async def is_without_delay(bound: socket.socket) -> int:
+        loop = asyncio.get_running_loop()
+        accepted: asyncio.Future[asyncio.BaseTransport] = loop.create_future()
+
+        class Protocol(asyncio.Protocol):
+            def connection_made(self, transport):
+                accepted.set_result(transport)
+
+        async with await loop.create_server(Protocol, sock=bound) as server:
+            address = server.sockets[0].getsockname()
+            with socket.create_connection(address):
+                transport = await accepted
+                own = transport.get_extra_info("socket")
+                found = own.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+                transport.close()
+        return found
+
+    with Ports.take(ServerConfig(listen=ANYWHERE, name_server=ANYWHERE)) as ports:
+        for bound in (*ports.broker, *ports.fast, *ports.names):
+            with asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as runner:
+                assert runner.run(is_without_delay(bound))
