@@ -19,7 +19,10 @@ def test_a_frame_is_that_of_the_command(found, data):
     others = {name: text for name, text in others.items() if "\0" not in text}
     code, opaque = data.draw(st.tuples(st.integers(0, 300), st.integers(-(2**31), 2**31 - 1)))
     fields = {**dict(zip(found, values, strict=True)), **others}
+    remark = data.draw(st.none() | st.text(max_size=5).map("said {}".format))
+    body = data.draw(st.binary(max_size=9))
 
-    frame = AnswerFrames.of(code, found, others).frame(opaque, *values)
+    frame = AnswerFrames.of(code, found, others, remark).frame(opaque, *values, body=body)
 
-    assert frame == encode_frame(Command(code, fields, opaque=opaque, flag=RESPONSE))
+    command = Command(code, fields, body, opaque, RESPONSE, remark)
+    assert frame == encode_frame(command)

@@ -150,13 +150,10 @@ class Broker:
         transactions = TransactionHandlers(context, groups)
         return cls(context, sends, groups, held, transactions, (pool, serial, writer))
 
-    def by_code(self) -> Mapping[int, Handler]:
+    def _by_code(self, pulls: PullHandlers) -> Mapping[int, Handler]:
         """Return the handlers by request code."""
-        context = self.context
-        filters = Filters(context, self.groups)
+        context, filters, marks = self.context, pulls.filters, pulls.marks
         sends = SendHandlers(context, self.sends)
-        marks = ResetMarks()
-        pulls = PullHandlers(context, filters, self.held, marks, context.config.limits)
         rooms = (
             sends,
             ReplyHandlers(context, self.groups, sends),
@@ -181,12 +178,15 @@ class Broker:
 
     def handlers(self, access_keys: Mapping[str, str]) -> Handlers:
         """Return what answers requests, in three ways: from bytes, at once, and by a task."""
-        topics = OpenTopics(self.context)
+        context = self.context
+        topics = OpenTopics(context)
+        filters = Filters(context, self.groups)
+        pulls = PullHandlers(context, filters, self.held, ResetMarks(), context.config.limits)
         return Handlers(
-            self.by_code(),
+            self._by_code(pulls),
             access_keys,
-            SendsAtOnce(self.context, self.sends, topics).by_code(),
-            DirectSends(self.context, self.sends, topics).take,
+            {**SendsAtOnce(context, self.sends, topics).by_code(), **pulls.at_once()},
+            DirectSends(context, self.sends, topics).take,
         )
 
     def close(self) -> None:

@@ -19,7 +19,7 @@ _NUMBER: Final = 2_000_000_011  # stands where the request's number goes
 
 @attrs.frozen
 class AnswerFrames:
-    """Makes the frames of answers with one code, no body, and fields of the same names.
+    """Makes the frames of answers with one code and remark, and fields of the same names.
 
     Each is what `encode_frame` makes of the `Command`, in a fifth of the time.
     """
@@ -29,16 +29,24 @@ class AnswerFrames:
     """The header in front of, between and behind the named texts and the number, in that order."""
 
     @classmethod
-    def of(cls, code: int, names: Sequence[str], others: Mapping[str, str]) -> AnswerFrames:
+    def of(
+        cls,
+        code: int,
+        names: Sequence[str],
+        others: Mapping[str, str],
+        remark: str | None = None,
+    ) -> AnswerFrames:
         """Return what makes the frames.
 
         Args:
             code: a `ResponseCode`.
             names: fields whose texts are given with each frame.
             others: the fields behind them, with their texts, the same in all frames.
+            remark: the remark of all of them.
         """
         marks = {name: f"\0{at}" for at, name in enumerate(names)}
-        command = Command(code, {**marks, **others}, opaque=_NUMBER, flag=RESPONSE)
+        fields = {**marks, **others}
+        command = Command(code, fields, opaque=_NUMBER, flag=RESPONSE, remark=remark)
         header = encode_json(command).decode()
         pattern, rest, pieces = header.replace("%", "%%"), header, []
         for mark in marks.values():
@@ -49,8 +57,12 @@ class AnswerFrames:
         pieces += rest.split(str(_NUMBER))
         return cls(pattern.replace(str(_NUMBER), "%d"), tuple(map(str.encode, pieces)))
 
-    def frame(self, opaque: int, *texts: str) -> bytes:
-        """Return the answer to the request ``opaque``, with the texts of the named fields."""
+    def frame(self, opaque: int, *texts: str, body: bytes = b"") -> bytes:
+        """Return the answer to the request ``opaque``, with the texts of the named fields.
+
+        Its size is not checked.
+        """
         quoted = tuple(map(encode_basestring, texts))
         header = (self._pattern % (*quoted, opaque)).encode("utf-8", "replace")
-        return FRAME_START.pack(len(header) + 4, len(header)) + header
+        size = len(header)
+        return b"".join((FRAME_START.pack(size + 4 + len(body), size), header, body))

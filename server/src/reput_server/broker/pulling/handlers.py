@@ -12,8 +12,12 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from reput import ReadStatus
+from reput.errors import ReputError
 from reput_remoting import (
+    FRAME_SIZE_MAX,
+    AnswerFrames,
     Command,
+    HeaderError,
     Pull,
     PullAnswer,
     PullFlag,
@@ -23,6 +27,7 @@ from reput_remoting import (
 )
 from reput_server.broker.members.filters import Filters
 from reput_server.broker.pulling.held import HeldPull, HeldPulls
+from reput_server.broker.pulling.here import ReadsHere
 from reput_server.broker.topics import READ
 from reput_server.errors import Refusal
 from reput_server.wire.answering import answer_of_error
@@ -33,8 +38,8 @@ if TYPE_CHECKING:
     from reput_server.broker.context import BrokerContext
     from reput_server.broker.members.marks import ResetMarks
     from reput_server.config import Limits
-    from reput_server.wire.answering import Handler
-    from reput_server.wire.contract import Request
+    from reput_server.wire.answering import AtOnce, Handler
+    from reput_server.wire.contract import Connection, Request
 
 __all__ = ["PullHandlers"]
 
@@ -47,6 +52,9 @@ _HOLD_MS_MAX: Final = 25_000
 _RETRY_AT_ONCE: Final = frozenset({ReadStatus.NO_MATCHED_MESSAGE, ReadStatus.MESSAGE_WAS_REMOVING})
 _EMPTY: Final = frozenset({ReadStatus.NO_MATCHED_LOGIC_QUEUE, ReadStatus.NO_MESSAGE_IN_QUEUE})
 _NOTHING_NEW: Final = frozenset({ReadStatus.OFFSET_FOUND_NULL, ReadStatus.OFFSET_OVERFLOW_ONE})
+_CODES: Final = (RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE)
+_HEADER_ROOM: Final = 1 << 10
+"""More bytes than the header of an answer has."""
 
 
 @attrs.frozen(eq=False)
@@ -60,7 +68,7 @@ class _Waiting:
     """When it is answered whatever there is, by the loop's clock, s."""
 
 
-@attrs.frozen(eq=False)
+@attrs.define(eq=False)
 class PullHandlers:
     """The requests that hand messages to consumers."""
 
@@ -69,10 +77,23 @@ class PullHandlers:
     held: HeldPulls
     marks: ResetMarks
     limits: Limits
+    here: ReadsHere = attrs.field(init=False)
+    _found: AnswerFrames = attrs.field(init=False)
+    """Makes answers with messages."""
+    _done: dict[Connection, _Done] = attrs.field(init=False, factory=dict)
+
+    def __attrs_post_init__(self) -> None:
+        """Make what is the same for all pulls."""
+        self.here = ReadsHere(self.context.loop.call_soon, self.context.is_writable)
+        self._found = answer_frames()
 
     def by_code(self) -> Mapping[int, Handler]:
         """Return the handlers by request code."""
-        return {RequestCode.PULL_MESSAGE: self.pull, RequestCode.LITE_PULL_MESSAGE: self.pull}
+        return dict.fromkeys(_CODES, self.pull)
+
+    def at_once(self) -> Mapping[int, AtOnce]:
+        """Return what takes pulls before the handlers, by request code."""
+        return dict.fromkeys(_CODES, self.take)
 
     async def pull(self, request: Request) -> Command | None:
         """Answer with messages, or hold the pull until there are some."""
@@ -81,16 +102,77 @@ class PullHandlers:
         selector = self.filters.selector(pull)
         if pull.sys_flag & PullFlag.COMMIT_OFFSET and self.context.is_writable:
             self._commit(pull)
-        answer, result = await self._read(request.command, pull, selector)
-        if result.status is ReadStatus.OFFSET_RESET:
-            return answer  # what the client has counted until now is over
-        if not pull.sys_flag & PullFlag.SUSPEND:
-            return answer
-        seconds = min(max(pull.suspend_timeout_millis, 0), _HOLD_MS_MAX) / 1000
-        until = self.context.loop.time() + seconds
-        if self._hold(_Waiting(_slim(request), pull, selector, until), answer, result):
+        result = await self._read(pull, selector)
+        if self._is_held(request, pull, selector, result):
             return None
-        return answer
+        return self._answer(request.command, pull, result)
+
+    def take(self, request: Request) -> bool:
+        """Take a pull whose read is on the loop, and answer or hold it as `pull` does.
+
+        Returns:
+            False if `pull` is to take it, which also names whatever is wrong with it.
+
+        Raises:
+            Refusal: likewise.
+        """
+        command = request.command
+        if command.body:
+            return False
+        try:
+            pull: Pull = command.header(Pull)
+        except HeaderError:
+            return False
+        if not self._may_pull(pull):
+            return False
+        selector = self.filters.selector(pull)
+        began = time.monotonic()
+        if not self.here.allow(pull, selector, began):
+            return False
+        try:
+            if pull.sys_flag & PullFlag.COMMIT_OFFSET:
+                self._commit(pull)
+            result = self._read_here(pull, selector, began)
+        except (ReputError, OSError):
+            return False
+        answer = None
+        if not self._is_held(request, pull, selector, result):
+            answer = self._frame(command, pull, result)
+        self._note(request, answer)
+        return True
+
+    def _may_pull(self, pull: Pull) -> bool:
+        """Whether `_check` would let a pull pass without any question to the store."""
+        context = self.context
+        if not context.options.permissions & READ:
+            return False
+        settings = context.plugin.subscription_groups.get(pull.consumer_group)
+        if settings is None or not settings.consume_enable:
+            return False
+        topic = context.topics.known(pull.topic)
+        if topic is None or not topic.permissions & READ:
+            return False
+        return 0 <= pull.queue_id < topic.read_queues
+
+    def _note(self, request: Request, answer: bytes | Command | None) -> None:
+        """Keep an answer until the next turn of the loop: those of a connection go together.
+
+        A connection that goes on reads its next requests; not while it takes one.
+        """
+        if not self._done:
+            self.context.loop.call_soon(self._answer_all)
+        done = self._done.get(request.peer)
+        if done is None:
+            done = self._done[request.peer] = _Done()
+        done.count += 1
+        done.size += request.size
+        if answer is not None and not request.command.is_one_way:
+            done.answers.append(answer)
+
+    def _answer_all(self) -> None:
+        found, self._done = self._done, {}
+        for peer, done in found.items():
+            peer.finish(done.count, done.size, done.answers)
 
     async def _check(self, pull: Pull) -> None:
         context = self.context
@@ -119,11 +201,23 @@ class PullHandlers:
             )
             raise Refusal(ResponseCode.INVALID_PARAMETER, text)
 
-    async def _read(
-        self, command: Command, pull: Pull, selector: Selector
-    ) -> tuple[Command, ReadResult]:
-        begun = time.monotonic()
+    async def _read(self, pull: Pull, selector: Selector) -> ReadResult:
+        began = time.monotonic()
+        if self.here.allow(pull, selector, began):
+            return self._read_here(pull, selector, began)
         result = await self.context.run(self._result, pull, selector)
+        return self._noted(pull, result, time.monotonic() - began)
+
+    def _read_here(self, pull: Pull, selector: Selector, began: float) -> ReadResult:
+        """Read on the event loop, since ``began`` by the monotonic clock, s."""
+        result = self._result(pull, selector)
+        ended = time.monotonic()
+        size = sum([message.size for message in result.messages])
+        self.here.note_read(size, began, ended)
+        return self._noted(pull, result, ended - began)
+
+    def _noted(self, pull: Pull, result: ReadResult, seconds: float) -> ReadResult:
+        """Count what was read; return it, or where the group is to go on instead."""
         place = pull.topic, pull.queue_id, pull.queue_offset
         reset_to = self.marks.take(pull.consumer_group, *place)
         if reset_to is not None:
@@ -134,13 +228,14 @@ class PullHandlers:
                 messages=(),
                 queue_offsets=(),
             )
-        self._count(pull, result, time.monotonic() - begun)
-        return self._answer(command, pull, result), result
+        self._count(pull, result, seconds)
+        return result
 
     def _count(self, pull: Pull, result: ReadResult, seconds: float) -> None:
         messages = result.messages
         last = messages[-1] if messages else None
         end = self.context.store.log.max_physical_offset
+        self.here.note_place(pull, result, end)
         self.context.statistics.pulled(
             pull.consumer_group,
             pull.topic,
@@ -152,10 +247,24 @@ class PullHandlers:
             stored=None if last is None else last.store_timestamp,
         )
 
-    def _hold(self, waiting: _Waiting, answer: Command, result: ReadResult) -> bool:
+    def _is_held(
+        self, request: Request, pull: Pull, selector: Selector, result: ReadResult
+    ) -> bool:
+        """Hold a pull that may wait and found nothing yet; False if it is to be answered."""
+        if result.status is ReadStatus.FOUND or not pull.sys_flag & PullFlag.SUSPEND:
+            return False
+        # After a reset, what the client has counted until now is over.
+        if result.status is ReadStatus.OFFSET_RESET:
+            return False
+        seconds = min(max(pull.suspend_timeout_millis, 0), _HOLD_MS_MAX) / 1000
+        until = self.context.loop.time() + seconds
+        return self._hold(_Waiting(_slim(request), pull, selector, until), result)
+
+    def _hold(self, waiting: _Waiting, result: ReadResult) -> bool:
         """Hold a pull that found nothing yet; False if it is to be answered."""
         loop, pull, peer = self.context.loop, waiting.pull, waiting.request.peer
-        if answer.code != ResponseCode.PULL_NOT_FOUND or loop.time() >= waiting.until:
+        code, following = _code_of(result, pull.queue_offset)
+        if code != ResponseCode.PULL_NOT_FOUND or loop.time() >= waiting.until:
             return False
         if len(self.held) >= self.limits.held_pulls or not peer.is_open:
             return False
@@ -170,15 +279,17 @@ class PullHandlers:
         self.held.hold(
             HeldPull(peer, queue, at, waiting.until, lambda: self._look_again(waiting), size)
         )
+        self._note_handed_out(pull, following)
         return True
 
     async def _look_again(self, waiting: _Waiting) -> None:
         """Answer a pull that waited, unless there is nothing still."""
-        request = waiting.request
+        request, pull = waiting.request, waiting.pull
         try:
-            answer, result = await self._read(request.command, waiting.pull, waiting.selector)
-            if self._hold(waiting, answer, result):
+            result = await self._read(pull, waiting.selector)
+            if self._hold(waiting, result):
                 return
+            answer = self._answer(request.command, pull, result)
         except Exception as error:  # the peer waits for an answer
             answer = answer_of_error(request.command, error)
         request.peer.answer(request.command, answer)
@@ -203,10 +314,30 @@ class PullHandlers:
             queue = self.context.queue(pull.topic, pull.queue_id)
             self.context.port.commit(pull.consumer_group, {queue: pull.commit_offset})
 
+    def _note_handed_out(self, pull: Pull, following: int) -> None:
+        self.context.handed_out[pull.consumer_group, pull.topic, pull.queue_id] = following
+
+    def _frame(self, command: Command, pull: Pull, result: ReadResult) -> bytes | Command:
+        """Return the same as `_answer`, in the fastest way."""
+        body = b"".join([message.record for message in result.messages])
+        if result.status is not ReadStatus.FOUND or len(body) > FRAME_SIZE_MAX - _HEADER_ROOM:
+            return self._answer(command, pull, result)
+        following = result.next_queue_offset
+        self._note_handed_out(pull, following)
+        topic = self.context.topics.known(pull.topic)
+        numbers = (
+            0,
+            following,
+            result.min_queue_offset,
+            result.max_queue_offset,
+            topic.sys_flag if topic is not None else 0,
+            0,
+        )
+        return self._found.frame(command.opaque, *map(str, numbers), body=body)
+
     def _answer(self, command: Command, pull: Pull, result: ReadResult) -> Command:
         code, following = _code_of(result, pull.queue_offset)
-        key = pull.consumer_group, pull.topic, pull.queue_id
-        self.context.handed_out[key] = following
+        self._note_handed_out(pull, following)
         topic = self.context.topics.known(pull.topic)
         header = PullAnswer(
             suggest_which_broker_id=0,
@@ -218,6 +349,28 @@ class PullHandlers:
         )
         body = b"".join([message.record for message in result.messages])
         return command.answer(code, header, remark=result.status.name, body=body)
+
+
+@attrs.define(eq=False)
+class _Done:
+    """What one connection is answered in a turn of the loop."""
+
+    count: int = 0
+    size: int = 0
+    answers: list[bytes | Command] = attrs.field(factory=list)
+
+
+def answer_frames() -> AnswerFrames:
+    """Return what makes the answers to pulls that have found messages."""
+    names = (
+        "suggestWhichBrokerId",
+        "nextBeginOffset",
+        "minOffset",
+        "maxOffset",
+        "topicSysFlag",
+        "groupSysFlag",
+    )
+    return AnswerFrames.of(ResponseCode.SUCCESS, names, {}, remark=ReadStatus.FOUND.name)
 
 
 def _slim(request: Request) -> Request:
