@@ -6,8 +6,9 @@ import subprocess
 import sys
 
 READ_UP_TO_A_PAGE_THAT_NOBODY_MAY_READ = """
-import ctypes, faulthandler, mmap, random
+import ctypes, faulthandler, mmap, random, struct
 import numpy as np
+from reput.files.system.pieces import read_pieces
 from reput.record import Decoder, Encoder, Message
 from reput.record.text.java import java_string_hash_column
 from reput.record.text.properties import property_places, texts_of
@@ -44,6 +45,8 @@ for number in range(300):
         java_string_hash_column(window, *rows), topic_table().encode(window, *rows)
         property_places(window, *rows).find(b"TAGS"), property_places(window, *rows).find(b"a")
         assert texts_of(window, *rows) == [window[-size:].tobytes()]
+        places = struct.pack(">qiqi", len(data) - size, size, size, len(data))
+        read_pieces(window, 0, 1 << 40, places, 12, 1 << 20, 9, 1 << 20)
 print(count)
 """
 

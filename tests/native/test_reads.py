@@ -62,6 +62,8 @@ def test_pieces_anywhere(descriptor, places, stride, limit, count, data):
 
     assert found == read_pieces.__wrapped__(*asked)
     file = bytes(range(256)) * 4
+    mapped = (np.frombuffer(file, np.uint8), *asked[1:])
+    assert read_pieces(*mapped) == read_pieces.__wrapped__(*mapped) == found
     for piece, (where, size) in zip(found, places, strict=False):
         assert piece == file[where - BASE : where - BASE + size]
 
@@ -70,8 +72,11 @@ def test_a_file_that_ends_inside_of_a_piece(descriptor):
     ends = [(BASE + 1_000, 20), (BASE + 1_010, 30), (BASE + 1_020, 4), (BASE + 1_500, 9)]
     asked = (descriptor, BASE, BASE + 9_999, packed(ends), 20, 80, 9, 1 << 20)
 
+    mapped = (np.frombuffer(bytes(range(256)) * 4, np.uint8), *asked[1:])
+
     assert [len(piece) for piece in read_pieces(*asked)] == [20, 14, 4, 0]
     assert read_pieces(*asked) == read_pieces.__wrapped__(*asked)
+    assert read_pieces(*mapped) == read_pieces.__wrapped__(*mapped) == read_pieces(*asked)
 
 
 @pytest.mark.parametrize("kernel", [read_pieces, sound_messages])

@@ -1,15 +1,16 @@
 //! Many short pieces of one file, read in one call; see `reput.files.system.pieces`.
 
 use std::fs::File;
-use std::io::{Error, ErrorKind};
+use std::io::{Error, ErrorKind, Read};
 use std::mem::ManuallyDrop;
 use std::ops::Range;
 use std::os::fd::FromRawFd;
 use std::os::unix::fs::FileExt;
 
 use pyo3::prelude::*;
-use pyo3::types::PyBytes;
+use pyo3::types::{PyBytes, PyInt};
 
+use crate::shared::arrays::Column;
 use crate::shared::border::guarded;
 use crate::shared::bytes::{be_i32, be_i64};
 use crate::shared::decline::{Arg, Decline, declined_unless};
@@ -28,7 +29,7 @@ static BUFFERS: GilCell<Vec<Vec<u8>>> = GilCell::new(vec![]);
 #[allow(clippy::too_many_arguments)] // they are those of the Python function
 pub fn read_pieces<'py>(
     py: Python<'py>,
-    descriptor: Arg<i32>,
+    source: &Bound<'py, PyAny>,
     base: Arg<i64>,
     limit: Arg<i64>,
     places: Arg<Bound<'py, PyBytes>>,
@@ -38,8 +39,15 @@ pub fn read_pieces<'py>(
     max_bytes: Arg<i64>,
 ) -> PyResult<Bound<'py, PyAny>> {
     guarded(py, "read_pieces", || {
-        let (descriptor, places, stride) = (descriptor.get()?, places.get()?, stride.get()?);
-        declined_unless(stride >= PLACE_SIZE && descriptor >= 0)?;
+        let (places, stride) = (places.get()?, stride.get()?);
+        // Asked first, as an error of another type costs more than a short read.
+        let is_number = source.is_instance_of::<PyInt>();
+        let map = (!is_number).then(|| Column::<u8>::of(source)).transpose()?;
+        let source = match &map {
+            Some(map) => Source::Map(map.items()),
+            None => Source::File(source.extract().map_err(|_| Decline::ToPython)?),
+        };
+        declined_unless(stride >= PLACE_SIZE && !matches!(source, Source::File(..0)))?;
         let bounds = Bounds {
             base: base.get()?,
             limit: limit.get()?,
@@ -47,10 +55,11 @@ pub fn read_pieces<'py>(
             max_count: usize::try_from(max_count.get()?).unwrap_or(0),
             max_bytes: max_bytes.get()?,
         };
-        let mut plan = Plan::of(places.as_bytes(), stride, &bounds);
+        let gap_max = source.gap_max();
+        let mut plan = Plan::of(places.as_bytes(), stride, &bounds, gap_max);
         let mut buffer = BUFFERS.borrow(py).pop().unwrap_or_default();
         // Always without the interpreter lock: a disk may take its time.
-        let answer = py.detach(|| plan.read(descriptor, &mut buffer)).map(|()| {
+        let answer = py.detach(|| plan.read(source, &mut buffer)).map(|()| {
             let pieces = plan.pieces.iter();
             let pieces = pieces.map(|piece| PyBytes::new(py, &buffer[piece.clone()]));
             pieces.collect::<Vec<_>>()
@@ -63,6 +72,39 @@ pub fn read_pieces<'py>(
         }
         Ok(answer?)
     })
+}
+
+/// Where bytes are read from: a descriptor, or a map of which the caller has loaded what is wanted.
+#[derive(Clone, Copy)]
+enum Source<'a> {
+    File(i32),
+    Map(&'a [u8]),
+}
+
+impl Source<'_> {
+    /// Bytes between two pieces that are cheaper read than skipped.
+    fn gap_max(self) -> usize {
+        if matches!(self, Self::Map(_)) {
+            0
+        } else {
+            GAP_MAX
+        }
+    }
+
+    /// Fill the room as far as the file reaches; how many bytes that are.
+    fn read(self, room: &mut [u8], position: u64) -> Result<usize, Error> {
+        let descriptor = match self {
+            Self::File(descriptor) => descriptor,
+            Self::Map(mut rest) => {
+                rest = &rest[rest.len().min(position as usize)..];
+                return rest.read(room);
+            }
+        };
+        // SAFETY: the caller of the kernel keeps the descriptor open during the call, and what
+        // borrows it here is never dropped, so it is not closed.
+        let file = ManuallyDrop::new(unsafe { File::from_raw_fd(descriptor) });
+        read_some(&file, room, position)
+    }
 }
 
 /// What may be read.
@@ -92,7 +134,7 @@ struct Plan {
 
 impl Plan {
     /// A plan for the first places, up to one that leaves the bounds.
-    fn of(places: &[u8], stride: usize, bounds: &Bounds) -> Self {
+    fn of(places: &[u8], stride: usize, bounds: &Bounds, gap_max: usize) -> Self {
         let count = bounds.max_count.min(places.len() / stride);
         let mut plan = Self {
             stretches: Vec::with_capacity(count),
@@ -112,14 +154,15 @@ impl Plan {
                 break;
             }
             // Not below 0, as the offset is not below the base.
-            plan.add(offset.wrapping_sub(bounds.base) as u64, size as usize);
+            let position = offset.wrapping_sub(bounds.base) as u64;
+            plan.add(position, size as usize, gap_max);
         }
         plan
     }
 
-    fn add(&mut self, position: u64, size: usize) {
+    fn add(&mut self, position: u64, size: usize, gap_max: usize) {
         let start = match self.stretches.last_mut() {
-            Some(last) if last.is_near(position, size) => {
+            Some(last) if last.is_near(position, size, gap_max) => {
                 let at = (position - last.position) as usize;
                 last.size = at + size;
                 last.stop += 1;
@@ -140,10 +183,7 @@ impl Plan {
     }
 
     /// Read all stretches, one behind the other; pieces behind the file's end become shorter.
-    fn read(&mut self, descriptor: i32, buffer: &mut Vec<u8>) -> Result<(), Decline> {
-        // SAFETY: the caller of the kernel keeps the descriptor open during the call, and what
-        // borrows it here is never dropped, so it is not closed.
-        let file = ManuallyDrop::new(unsafe { File::from_raw_fd(descriptor) });
+    fn read(&mut self, source: Source<'_>, buffer: &mut Vec<u8>) -> Result<(), Decline> {
         if buffer.len() < self.size {
             buffer.try_reserve_exact(self.size - buffer.len())?;
             buffer.resize(self.size, 0);
@@ -152,7 +192,9 @@ impl Plan {
         for stretch in &self.stretches {
             let room = &mut buffer[stretch.start..stretch.start + stretch.size];
             // Python meets the same error, and says it in its words.
-            let filled = read_some(&file, room, stretch.position).map_err(|_| Decline::ToPython)?;
+            let filled = source
+                .read(room, stretch.position)
+                .map_err(|_| Decline::ToPython)?;
             if filled < stretch.size {
                 let end = stretch.start + filled;
                 for piece in &mut self.pieces[first..stretch.stop] {
@@ -167,10 +209,10 @@ impl Plan {
 
 impl Stretch {
     /// Whether a piece stands so close behind that it is worth reading along.
-    fn is_near(&self, position: u64, size: usize) -> bool {
+    fn is_near(&self, position: u64, size: usize, gap_max: usize) -> bool {
         let end = self.position + self.size as u64;
         position >= end
-            && position - end <= GAP_MAX as u64
+            && position - end <= gap_max as u64
             && (position - self.position) as usize + size <= STRETCH_MAX
     }
 }

@@ -19,12 +19,12 @@ import logging
 import mmap
 import os
 import threading
-from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from reput.errors import DiskFrozenError
 from reput.files.making import make_aside
 from reput.files.mapped import FIRST_SPACE
+from reput.files.populating import POPULATE_WRITE, populate
 from reput.locks import Flag, new_lock
 
 if TYPE_CHECKING:
@@ -39,7 +39,6 @@ READY_NAME: Final = "next-file"
 PREFAULT_STEP: Final = 8 << 20
 """Bytes that a writer requests at a time, at most."""
 _CALL_SIZE: Final = 4 << 20
-_POPULATE_WRITE: Final = 23  # <linux/mman.h>; the mmap module has no name for it
 
 
 class _Ahead:
@@ -202,29 +201,13 @@ class Prefaulter(_Ahead):
             return self._works
 
 
-@cache
-def _madvise() -> Any:
-    """Return the system's ``madvise``, which releases the interpreter lock; None if missing."""
-    try:
-        function = ctypes.CDLL(None, use_errno=True).madvise
-    except (OSError, AttributeError):
-        return None
-    function.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
-    function.restype = ctypes.c_int
-    return function
-
-
 def _populate(target: mmap.mmap, start: int, end: int) -> bool:
-    madvise = _madvise()
-    if madvise is None or target.closed:
+    if target.closed:
         return False
     start -= start % mmap.PAGESIZE
     # The object keeps the map from being closed, so it must be gone when this returns.
     anchor = ctypes.c_char.from_buffer(target)
     try:
-        failed = madvise(ctypes.addressof(anchor) + start, end - start, _POPULATE_WRITE)
-        if failed:
-            logger.debug("no populate errno=%d", ctypes.get_errno())
-        return not failed
+        return populate(ctypes.addressof(anchor) + start, end - start, POPULATE_WRITE)
     finally:
         del anchor

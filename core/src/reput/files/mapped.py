@@ -22,7 +22,9 @@ import attrs
 
 from reput.errors import CorruptFileError
 from reput.files.names import FILE_NAME_DIGITS, file_name, is_file_name
+from reput.files.readmap import MAPPED_MIN
 from reput.files.system.disk import is_zero
+from reput.files.system.pieces import PLACE
 from reput.locks import new_lock
 
 if TYPE_CHECKING:
@@ -121,6 +123,13 @@ def _further(used: int) -> int:
     return min(max(used, FIRST_SPACE), _MOST_SPACE)
 
 
+def _extent(places: bytes | memoryview, stride: int, count: int, base: int) -> tuple[int, int]:
+    """Return the file positions where the first of ``count`` places begins, and the last ends."""
+    first, _ = PLACE.unpack_from(places)
+    last, size = PLACE.unpack_from(places, (count - 1) * stride)
+    return first - base, last + size - base
+
+
 class MappedFileQueue:
     """The files of one directory: lists, reads, adds, cuts and removes them.
 
@@ -136,6 +145,8 @@ class MappedFileQueue:
         self._pool = pool
         self.bases: tuple[int, ...] = ()
         """Base offsets of all files, ascending; replaced whole, so that readers need no lock."""
+        self.maps_to_read = False
+        """Whether files may be read by maps: only where no other process may cut them."""
         self._adding = -1
         """Base of the file that `add` renamed last."""
         self._lock = new_lock()  # reentrant, for signal handlers
@@ -277,10 +288,13 @@ class MappedFileQueue:
         if base is None:
             return []
         limit = min(limit, base + self.file_size)
+        within = None
+        count = min(max_count, len(places) // stride)
+        if count >= MAPPED_MIN and self.maps_to_read:
+            within = self.file_size, *_extent(places, stride, count, base), count
+        wanted = base, limit, places, stride, max_size, max_count, max_bytes
         try:
-            return self._pool.read_pieces(
-                self.path(base), base, limit, places, stride, max_size, max_count, max_bytes
-            )
+            return self._pool.read_pieces(self.path(base), *wanted, within=within)
         except FileNotFoundError:  # trimmed in the meantime
             return []
 

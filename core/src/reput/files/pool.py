@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from reput.files.readmap import ReadMaps
+from reput.files.system.pieces import read_pieces
 from reput.locks import new_lock
 
 if TYPE_CHECKING:
@@ -53,6 +55,7 @@ class FilePool:
         self._opening: dict[str | Handle, int] = {}  # file -> number of threads opening it
         self._doomed: set[str | Handle] = set()
         self._is_closed = False
+        self._maps = ReadMaps(disk)
 
     @contextlib.contextmanager
     def descriptor(self, file: str | Handle) -> Iterator[int]:
@@ -75,10 +78,26 @@ class FilePool:
         finally:
             self._unpin(file)
 
-    def read_pieces(self, file: str | Handle, *wanted: Any) -> list[bytes]:
-        """Call `Disk.read_pieces` on a pooled file."""
+    def read_pieces(
+        self,
+        file: str | Handle,
+        *wanted: Any,
+        within: tuple[int, int, int, int] | None = None,
+    ) -> list[bytes]:
+        """Call `Disk.read_pieces` on a pooled file.
+
+        Args:
+            file: the file.
+            wanted: as for `Disk.read_pieces`.
+            within: size of the file, file positions between which the pieces are, and their
+                number, if the file may be read by a map; otherwise None.
+        """
         descriptor = self._pin(file)
         try:
+            if within is not None:
+                data = self._maps.usable(file, descriptor, *within)
+                if data is not None:
+                    return read_pieces(data, *wanted)
             return self._disk.read_pieces(descriptor, *wanted)
         finally:
             self._unpin(file)
@@ -104,6 +123,7 @@ class FilePool:
 
         Call this before the file is removed, or its path given to another file.
         """
+        self._maps.forget(file)
         with self._lock:
             if isinstance(file, Handle):
                 file.is_replaced = True
@@ -118,6 +138,7 @@ class FilePool:
         with self._lock:
             idle, self._idle = list(self._idle.values()), OrderedDict()
             self._is_closed = True
+        self._maps.clear()
         for descriptor in idle:
             self._disk.close(descriptor)
 

@@ -139,7 +139,7 @@ class Disk(Tree):
         max_bytes: int,
     ) -> list[bytes]:
         """Read many short pieces of a file; see `reput.files.system.pieces.read_pieces`."""
-        if type(self).read is not Disk.read:  # a subclass that changes `read` means this, too
+        if not self.reads_plainly:  # a subclass that changes `read` means this, too
             read = partial(self.read, descriptor)
             return pieces_by(read, base, limit, places, stride, max_size, max_count, max_bytes)
         return read_pieces(descriptor, base, limit, places, stride, max_size, max_count, max_bytes)
@@ -241,6 +241,18 @@ class Disk(Tree):
         """
         self._root.require_open()
         return mmap.mmap(descriptor, size)
+
+    @property
+    def reads_plainly(self) -> bool:
+        """Whether no subclass changes `read`, so that bytes may be read in other ways."""
+        return type(self).read is Disk.read
+
+    def map_to_read(self, descriptor: int, size: int) -> mmap.mmap:
+        """Map the first ``size`` bytes, read-only.
+
+        Reading a page that is not in the file, or that the device cannot read, ends the process.
+        """
+        return mmap.mmap(descriptor, size, access=mmap.ACCESS_READ)
 
     def lock(self, descriptor: int) -> bool:
         """Lock the file's first byte for this open file; False if another open file has the lock.

@@ -7,13 +7,21 @@ import struct
 from collections.abc import Callable
 from functools import lru_cache, partial
 from itertools import islice
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from reput.engine import kernel
 
-__all__ = ["PLACE_SIZE", "pieces_by", "places_of", "read_pieces"]
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
-PLACE_SIZE = 12
-"""Bytes of one place: where a piece stands (int64) and how many bytes it has (int32)."""
+__all__ = ["PLACE", "PLACE_SIZE", "pieces_by", "places_of", "read_pieces"]
+
+PLACE = struct.Struct(">qi")
+"""One place: where a piece stands, and how many bytes it has."""
+PLACE_SIZE = PLACE.size
+"""Bytes of one place."""
 
 _STRETCH_SIZE = 1 << 20  # bytes of neighbours in one read, at most
 _GAP_SIZE = 1 << 14  # bytes between two pieces that are read rather than skipped
@@ -37,7 +45,7 @@ def places_of(places: bytes | memoryview, stride: int) -> list[tuple[int, int]]:
 
 @kernel
 def read_pieces(
-    descriptor: int,
+    source: int | npt.NDArray[np.uint8],
     base: int,
     limit: int,
     places: bytes | memoryview,
@@ -49,7 +57,7 @@ def read_pieces(
     """Read pieces of one file.
 
     Args:
-        descriptor: of the file.
+        source: descriptor of the file, or its bytes, ``(w,)`` uint8.
         base: where the file begins, in what places count by.
         limit: where reading ends, likewise.
         places: see `places_of`.
@@ -65,8 +73,15 @@ def read_pieces(
     Raises:
         OSError: the file cannot be read.
     """
-    read = partial(os.pread, descriptor)
-    return pieces_by(read, base, limit, places, stride, max_size, max_count, max_bytes)
+    return pieces_by(
+        _reader_of(source), base, limit, places, stride, max_size, max_count, max_bytes
+    )
+
+
+def _reader_of(source: int | npt.NDArray[np.uint8]) -> Callable[[int, int], bytes]:
+    if isinstance(source, np.ndarray):
+        return lambda size, position: source[position : position + size].tobytes()
+    return partial(os.pread, source)
 
 
 def pieces_by(

@@ -298,6 +298,7 @@ def find_files(
         _require_empty(request, files)
     config = with_file_size(settings.log, files, request.sections)
     check_names(files)
+    files.maps_to_read = request.writable and request.disk.reads_plainly
     remembered = {**settings.sections.get(LOG_SECTION, {}), "file_size": config.file_size}
     sections = {**settings.sections, LOG_SECTION: remembered}
     return files, attrs.evolve(settings, log=config, sections=sections)

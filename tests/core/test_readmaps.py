@@ -1,0 +1,205 @@
+"""Files are read by maps where that is safe, and by their descriptors otherwise."""
+
+from __future__ import annotations
+
+import os
+import struct
+import subprocess
+import sys
+
+import pytest
+
+import reput
+from reput.files import readmap
+from reput.files.pool import FilePool
+from reput.files.populating import POPULATE_READ, populate
+from reput.files.readmap import ReadMaps
+from reput.files.system.disk import Disk
+from reput_testing import QuickDisk
+
+SIZE = 1 << 19  # two blocks
+CONTENT = bytes(range(256)) * (SIZE // 256)
+
+
+class CountingDisk(QuickDisk):
+    """Counts maps for reading, and has none if told so."""
+
+    map_count = 0
+    has_maps = True
+
+    def map_to_read(self, descriptor, size):
+        self.map_count += 1
+        if not self.has_maps:
+            raise OSError("no address space")
+        return super().map_to_read(descriptor, size)
+
+
+@pytest.fixture
+def path(tmp_path):
+    (tmp_path / "file").write_bytes(CONTENT)
+    return str(tmp_path / "file")
+
+
+@pytest.fixture
+def descriptor(path):
+    found = os.open(path, os.O_RDONLY)
+    yield found
+    os.close(found)
+
+
+@pytest.fixture(autouse=True)
+def loads(monkeypatch, descriptor):
+    """List what is loaded, on systems without such a call, too."""
+    loaded = []
+
+    def load(address, size, kind):
+        loaded.append(size)
+        return kind == POPULATE_READ
+
+    monkeypatch.setattr(readmap, "populate", load)
+    return loaded
+
+
+def test_a_map_holds_the_bytes_of_the_file_and_is_made_once(descriptor):
+    disk = CountingDisk()
+    maps = ReadMaps(disk)
+
+    found = [maps.usable("file", descriptor, SIZE, at, at + 900, 8) for at in (0, SIZE - 900)]
+
+    assert [data.tobytes() for data in found] == [CONTENT] * 2
+    assert disk.map_count == 1
+
+
+def test_a_block_is_loaded_once_and_a_part_of_one_each_time(descriptor, loads):
+    maps = ReadMaps(Disk())
+
+    for end in (SIZE // 2, SIZE // 2, SIZE // 2 + 100, SIZE // 2 + 200):
+        assert maps.usable("file", descriptor, SIZE, 0, end, 99) is not None
+
+    assert loads == [SIZE // 2, 100, 200]
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "count"), [(0, 900, 7), (900, 0, 9), (-9, 9, 9), (9, SIZE + 1, 9)]
+)
+def test_few_pieces_and_places_outside_of_the_file_are_not_read_by_map(
+    descriptor, start, end, count
+):
+    assert ReadMaps(Disk()).usable("file", descriptor, SIZE, start, end, count) is None
+
+
+def test_pieces_far_from_each_other_are_not_read_by_map(tmp_path):
+    with (tmp_path / "sparse").open("wb+") as file:
+        file.truncate(1 << 24)
+        maps = ReadMaps(Disk())
+        assert maps.usable("sparse", file.fileno(), 1 << 24, 0, 1 << 19, 8) is not None
+        assert maps.usable("sparse", file.fileno(), 1 << 24, 0, (1 << 19) + 1, 8) is None
+
+
+def test_a_file_that_was_cut_is_not_read_by_map(path, descriptor):
+    maps = ReadMaps(Disk())
+    assert maps.usable("file", descriptor, SIZE, 0, 900, 9) is not None
+    os.truncate(path, SIZE - 1)
+
+    assert maps.usable("file", descriptor, SIZE, 0, 900, 9) is None
+
+
+def test_a_block_that_cannot_be_loaded_is_not_read_by_map(descriptor, monkeypatch):
+    monkeypatch.setattr(readmap, "populate", lambda *_: False)
+
+    assert ReadMaps(Disk()).usable("file", descriptor, SIZE, 0, 900, 9) is None
+
+
+def test_where_no_file_can_be_mapped_none_is_tried_again(descriptor):
+    disk = CountingDisk()
+    disk.has_maps = False
+    maps = ReadMaps(disk)
+
+    assert [maps.usable("file", descriptor, SIZE, 0, 900, 9) for _ in range(3)] == [None] * 3
+    assert disk.map_count == 1
+
+
+def test_a_file_that_is_forgotten_is_mapped_again_and_few_stay_mapped(descriptor):
+    disk = CountingDisk()
+    maps = ReadMaps(disk)
+    for name in ("a", "a", *"bcdefghi", "a"):
+        maps.usable(name, descriptor, SIZE, 0, 900, 9)
+    assert disk.map_count == 10  # "a" is the ninth from the end, and eight are kept
+
+    maps.forget("a")
+    maps.usable("a", descriptor, SIZE, 0, 900, 9)
+    maps.clear()
+
+    assert disk.map_count == 11
+    assert maps.usable("a", descriptor, SIZE, 0, 900, 9) is None
+
+
+def test_a_pool_reads_the_same_pieces_with_and_without_a_map(path):
+    places = b"".join(struct.pack(">qi", at, 100) for at in range(0, 2_000, 200))
+    wanted = 0, SIZE, places, 12, 1 << 20, 99, 1 << 20
+    disk = CountingDisk()
+    pool = FilePool(disk)
+
+    found = pool.read_pieces(path, *wanted)
+
+    assert disk.map_count == 0
+    assert pool.read_pieces(path, *wanted, within=(SIZE, 0, 1_900, 10)) == found
+    assert disk.map_count == 1
+    assert found == [CONTENT[at : at + 100] for at in range(0, 2_000, 200)]
+    pool.close()
+
+
+@pytest.mark.parametrize("mode", ["r", "w"])
+def test_only_the_process_that_writes_the_store_maps_the_log(tmp_path, mode):
+    with reput.open(tmp_path / "s", "w", plugins=[]) as store:
+        for number in range(20):
+            store.put(reput.Message("T", b"%d" % number))
+    disk = CountingDisk()
+    with reput.open(tmp_path / "s", mode, plugins=[], disk=disk) as store:
+        (batch,) = store.scan()
+        places = zip(batch.physical_offset.tolist(), batch.size.tolist(), strict=True)
+        packed = b"".join(struct.pack(">qi", *place) for place in places)
+        records = store.log.read_records(packed, 12, 99, 1 << 20)
+
+    assert [reput.MessageView(each).body for each in records] == [b"%d" % n for n in range(20)]
+    assert disk.map_count == (mode == "w")
+
+
+_CUT_BETWEEN = """
+import os, struct, sys
+import reput
+config = {"commitlog": {"file_size": 65536}}
+with reput.open(sys.argv[1], plugins=[], threads=False, config=config) as store:
+    for number in range(40):
+        store.put(reput.Message("T", b"%d" % number * 300))
+    (batch,) = store.scan()
+    places = zip(batch.physical_offset.tolist(), batch.size.tolist())
+    packed = b"".join(struct.pack(">qi", *place) for place in places)
+    print(len(store.log.read_records(packed, 12, 99, 1 << 20)))
+    os.truncate(store.log.files.path(0), 4096)
+    found = store.log.read_records(packed, 12, 99, 1 << 20)
+    print(sum(each[:4] == struct.pack(">i", len(each)) for each in found), flush=True)
+    os._exit(0)
+"""
+
+
+def test_a_file_that_is_cut_under_its_writer_gives_less_and_no_signal(tmp_path):
+    command = [sys.executable, "-c", _CUT_BETWEEN, str(tmp_path / "s")]
+
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+    assert ended.returncode == 0, ended.stderr
+    before, after = map(int, ended.stdout.split())
+    assert before == 40
+    assert 0 < after < 40
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux 5.14 has this call")
+def test_loading_pages_behind_the_end_of_a_file_is_no_signal(path):
+    import numpy as np
+
+    with open(path, "rb+") as file:
+        data = np.frombuffer(Disk().map_to_read(file.fileno(), SIZE), np.uint8)
+        file.truncate(0)
+
+        assert not populate(data.ctypes.data, SIZE, POPULATE_READ)
