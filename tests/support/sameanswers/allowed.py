@@ -167,7 +167,7 @@ RICHER = (
     ),
     Allowed("delays of more than three days are accepted", names=("send in too long",)),
     Allowed(
-        "messages after such messages are stored at other offsets",
+        "messages that follow one of the messages above are stored at other offsets",
         names=("send without*", "send with odd properties", "without producerGroup"),
         parts=("field:msgId", "field:queueOffset"),
         is_told_by_both=True,
@@ -192,7 +192,8 @@ RICHER = (
         parts=("body/groupList/orders", "body/groupList/beaten"),
     ),
     Allowed(
-        "the position of the last message in the index is its end; there its beginning",
+        "the position that is reported for the last message in the index is the end of this "
+        "message; there it is its beginning",
         names=("query*",),
         parts=("field:indexLastUpdatePhyoffset",),
         is_told_by_both=True,

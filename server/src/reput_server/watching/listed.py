@@ -49,7 +49,7 @@ _LISTED: Final = (
     Metric(
         "reput_server_replica_lag_bytes",
         "gauge",
-        "Bytes of the log that a replica has not acknowledged; of an observer all of them.",
+        "Bytes of the log that a replica has not acknowledged; for an observer, all bytes.",
         _REPLICA,
     ),
     Metric("reput_server_replica_sent_bytes_total", "counter", "Bytes of the log sent.", _REPLICA),

@@ -40,7 +40,7 @@ OPTIONS: Final = {
     "check_crc": "`true`: verify the checksum of every body",
     "raw": "`true`: leave bodies that producers compressed as stored, and `sys_flag` likewise",
     "split_size": "bytes of a task, about (268435456), or `file`: whole files",
-    "batch_rows": "most rows of an Arrow batch (8192)",
+    "batch_rows": "the largest number of rows in an Arrow batch (8192)",
     "pruning": "`false`: scan the log also where queues or the index lead to the messages",
 }
 """Every option of a read, and what it means."""
