@@ -99,7 +99,7 @@ STRICTER = (
         ),
     ),
     Allowed(
-        "such groups are in no list",
+        "groups with such names are in no list",
         names=("all groups*", "all topics in the end", "readers of *", "all offsets in the end"),
         parts=(
             "body/subscriptionGroupTable//",
