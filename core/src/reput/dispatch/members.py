@@ -235,9 +235,8 @@ class Members:
         Without such a plugin RocketMQ must look for missing units.
         """
         with self._lock:  # the set of plugins must not change meanwhile
-            keepers = [
-                runner for runner in self.board.runners.values() if runner.hooks.queue_offsets
-            ]
+            runners = self.board.runners.values()
+            keepers = [runner for runner in runners if runner.hooks.queue_offsets]
             return bool(keepers) and all(
                 runner.position >= physical_offset
                 and self.plugin_flusher.is_flushed(runner)

@@ -49,10 +49,8 @@ class Feed:
     def use(self) -> None:
         """From the next batch on, call the hooks of the board's plugins, in their order."""
         runners = list(self.board.runners.values())
-        self.enrichers = [
-            (runner, runner.hooks.enrich) for runner in runners if runner.hooks.enrich
-        ]
-        self.arrivers = [(runner, runner.hooks.arrive) for runner in runners if runner.hooks.arrive]
+        self.enrichers = [(each, hook) for each in runners if (hook := each.hooks.enrich)]
+        self.arrivers = [(each, hook) for each in runners if (hook := each.hooks.arrive)]
 
     # ------------------------------------------------------------------ how far, how fast
 

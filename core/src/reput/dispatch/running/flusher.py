@@ -224,9 +224,8 @@ class PluginFlusher:
         """Note that a plugin's files are on disk up to a place."""
         self._index_timestamp = _index_timestamp(answer) or self._index_timestamp
         file = self._progress_files.get(runner.name)
-        is_old = (
-            self._flushes.get(runner.name) is not flushes
-        )  # opened again, or removed, meanwhile
+        # Whether the plugin was opened again, or removed, meanwhile.
+        is_old = self._flushes.get(runner.name) is not flushes
         try:
             if file is not None and not is_old:
                 record, last = covered.record_offset, self.log_note.last

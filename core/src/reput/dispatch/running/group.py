@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from reput.dispatch.running.pluginthread import Call
     from reput.dispatch.running.runner import PluginRunner
     from reput.log.reading.windows import PrefetchingReader
-    from reput.plugin.hooktable import Hook
     from reput.record.batch import DispatchBatch
     from reput.record.decode import DecodeResult
 
@@ -175,12 +174,12 @@ class ReadGroup:
         if enriched is None:
             return
         for runner in here:
-            call = self._make(runner, "reput_dispatch", runner.hooks.dispatch, enriched, start)
+            call = self._dispatch(runner, enriched, start)
             if call is not None and call.error is not None and runner.batch_failed(call.error):
                 self._skip(runner, enriched, call.error)
         if is_front and self.is_shared:
             for runner, arrive in self.feed.arrivers:
-                call = self._make(runner, "reput_arrive", arrive, enriched)
+                call = runner.make("reput_arrive", functools.partial(arrive, batch=enriched))
                 if call is not None and call.error is not None:
                     runner.stop(call.error)
 
@@ -195,8 +194,8 @@ class ReadGroup:
         for runner, enrich in self.feed.enrichers:
             # Two groups may read at once, but a hook is never called twice at once. The watch marks
             # a plugin that hangs in the hook as stalled, and then no group waits for it.
-            make = functools.partial(self._make, runner, "reput_enrich", enrich, batch)
-            while not (call := make()) and runner.is_usable:
+            function = functools.partial(enrich, batch=batch)
+            while not (call := runner.make("reput_enrich", function)) and runner.is_usable:
                 if self._board.is_stopping:
                     return None
                 if other := runner.inside("reput_enrich"):
@@ -228,9 +227,7 @@ class ReadGroup:
             return self.feed.dead_letter(runner, batch, error)
         middle = len(batch) // 2
         for part in (batch[:middle], batch[middle:]):
-            call = self._make(
-                runner, "reput_dispatch", runner.hooks.dispatch, part, part.start_offset
-            )
+            call = self._dispatch(runner, part, part.start_offset)
             if call is None:
                 return False
             if call.error is not None and not self._skip(runner, part, call.error):
@@ -239,30 +236,20 @@ class ReadGroup:
 
     # ------------------------------------------------------------------ inside of plugins
 
-    def _make(
-        self,
-        runner: PluginRunner,
-        name: str,
-        hook: Hook | None,
-        batch: DispatchBatch,
-        start: int | None = None,
-    ) -> Call | None:
-        """Call a hook with a batch; after `reput_dispatch`, move the plugin past the batch.
+    def _dispatch(self, runner: PluginRunner, batch: DispatchBatch, start: int) -> Call | None:
+        """Call `reput_dispatch`, and move the plugin past the batch.
 
         Args:
             runner: the plugin.
-            name: the hook's name.
-            hook: the plugin's function; not None.
             batch: the hook's argument.
-            start: for `reput_dispatch`, the position at which the plugin must be.
+            start: the position at which the plugin must be.
 
         Returns:
             The call, with its result or error; None if it must not be made.
         """
+        hook = runner.hooks.dispatch
         assert hook is not None
         function = functools.partial(hook, batch=batch)
-        if start is None:
-            return runner.make(name, function)
         started, used = time.perf_counter(), time.thread_time()
 
         def then(call: Call) -> None:
@@ -271,7 +258,7 @@ class ReadGroup:
                 seconds, processor = time.perf_counter() - started, time.thread_time() - used
                 runner.passed(batch, seconds, processor)
 
-        return runner.make(name, function, at=start, then=then, by=self)
+        return runner.make("reput_dispatch", function, at=start, then=then, by=self)
 
     @property
     def call(self) -> Call | None:
@@ -284,10 +271,10 @@ class ReadGroup:
 
         The plugin may be no member any more.
         """
-        call = self.call
-        runner = None if call is None else self._board.runners.get(call.plugin)
-        is_stalled = runner is not None and call is not None and runner.mark_if_stalled(call)
-        return runner if is_stalled else None
+        if (call := self.call) is None:
+            return None
+        runner = self._board.runners.get(call.plugin)
+        return runner if runner is not None and runner.mark_if_stalled(call) else None
 
     # ------------------------------------------------------------------ rests
 
