@@ -118,6 +118,7 @@ class JavaProgram:
             except queue.Empty:
                 if time.monotonic() > deadline:
                     self._process.kill()
+                    self._process.wait()  # so that the next call sees its end, and not a time-out
                     raise JavaWorkError(f"took longer than {self._timeout:g} s") from None
                 continue
             if line is None:

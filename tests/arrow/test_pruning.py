@@ -261,6 +261,19 @@ def test_whatever_stands_in_derived_files_the_answer_is_that_of_the_log(
     shutil.rmtree(store)
 
 
+@pytest.mark.parametrize("number", [30, 137, 150, 199])
+def test_zeros_that_begin_in_the_last_field_of_an_item_do_not_end_its_chain(made, tmp_path, number):
+    store = shutil.copytree(made, tmp_path / "store")
+    items = 40 + CONFIG["index"]["slots_per_file"] * 4
+    for path in files_below(store / "index"):
+        with open(path, "r+b") as file:
+            file.seek(items + number * 20 + 16)
+            file.write(bytes(min(200, 4 + (199 - number) * 20)))
+
+    for question in QUESTIONS:
+        assert rows_of(store, **question) == rows_of(made, **question, prunes=False), question
+
+
 @pytest.mark.parametrize("directory", ["consumequeue", "index", "reput"])
 def test_without_derived_files_the_log_answers(made, tmp_path, directory):
     store = shutil.copytree(made, tmp_path / "store")

@@ -225,13 +225,16 @@ class _File:
         return self._all(key_hash) if found is None else found
 
     def _chain(self, key_hash: int, slot: int, newest: int) -> list[int] | None:
-        """Return the places of a chain's items; None where it has more than `_CHAIN_MAX`."""
+        """Return the places of a chain's items; None where only all items tell them.
+
+        They do where the chain has more items than `_CHAIN_MAX`, or where its end may be a hole.
+        """
         number, above, offset_above = newest, self.room, 1 << 63
         block, first, size = b"", self.room, self.layout.ITEM_SIZE
         found: list[int] = []
         for _ in range(_CHAIN_MAX):
             if number == 0:
-                return found
+                return found if self._is_first(above) else None
             if not 0 < number < above:
                 raise DoubtError(f"{self.path}: item {above} leads to item {number}")
             if number < first:
@@ -248,6 +251,21 @@ class _File:
                     found.append(offset)
             above, offset_above, number = number, offset, previous
         return None
+
+    def _is_first(self, number: int) -> bool:
+        """Whether item ``number``, which leads to no other, is surely the first one of its chain.
+
+        Zeros that begin in the last field of an item look like the end of a chain. They go on in
+        the following item, which no hole leaves as it was. After the last item zeros are ordinary.
+
+        Raises:
+            DoubtError: the following item is zero.
+        """
+        if number >= self.count:
+            return False
+        if not self._items(number + 1, 1).strip(b"\0"):
+            raise DoubtError(f"{self.path}: item {number + 1} is zero")
+        return True
 
     def _all(self, key_hash: int) -> list[int]:
         """Return the places of all items of a hash, by reading every item."""
