@@ -259,7 +259,7 @@ def test_a_short_derived_file_says_which_messages_it_lacks(golden_store):
     found = {each.kind: each for each in bad(checked(root))}
 
     assert (found["consumequeue.size"].position, found["consumequeue.size"].size) == (1_990, 10)
-    assert found["consumequeue.unit"].messages[0].queue_offset == 99
+    assert found["consumequeue.size"].messages[0].queue_offset == 99
 
 
 def test_a_file_missing_in_the_middle_and_a_stray_one_keep_nothing_from_being_compared(

@@ -43,6 +43,7 @@ _VERSION: Final = 1
 _CLOSED_VERSION: Final = 2
 _FIRST_READ_SIZE: Final = 4096  # bytes: most records are shorter
 _SLOT_STRIDE: Final = 4096  # one page for each slot: a torn page never destroys both
+_SIZE: Final = _SLOT_STRIDE + _SLOT.size + 4  # of a file both slots of which are there
 
 
 @attrs.frozen
@@ -80,6 +81,11 @@ class ProgressFile:
     _sequence: int = 0
     _slots: list[Progress] | None = None
     """The whole slots, newest first, as they were read or written last; None before that."""
+
+    @property
+    def is_short(self) -> bool:
+        """Whether the file ends before the end of its second slot."""
+        return len(self.disk.read_if_exists(self.path, _SIZE) or b"") < _SIZE
 
     def load(self) -> Progress | None:
         """Return the newest whole slot; None if no slot is whole."""

@@ -25,6 +25,7 @@ __all__ = [
     "Report",
     "Severity",
     "TouchedMessage",
+    "end_at",
     "finding_of_file",
 ]
 
@@ -138,6 +139,11 @@ def finding_of_file(
     )
 
 
+def end_at(size: int) -> str:
+    """Return what is found where a file of ``size`` bytes ends too early."""
+    return f"end of file at byte {size}"
+
+
 class Findings:
     """Collects findings in bounded memory: the first of each kind, and their number."""
 
@@ -165,6 +171,24 @@ class Findings:
         """Add several findings."""
         for finding in findings:
             self.add(finding)
+
+    def has_size_of(self, file: str) -> bool:
+        """Return whether a finding says that a derived file has a wrong size."""
+        return any(each.file == file for each in self._sizes())
+
+    def take_size_of(self, file: str) -> None:
+        """Take out the finding that says that a derived file has a wrong size, if there is one."""
+        for finding in self._sizes():
+            if finding.file == file:
+                self._kept[finding.kind].remove(finding)
+                self.counts[finding.kind] -= 1
+                if not self.counts[finding.kind]:
+                    del self.counts[finding.kind]
+
+    def _sizes(self) -> list[Finding]:
+        return [
+            each for kind, kept in self._kept.items() if kind.endswith(".size") for each in kept
+        ]
 
     @property
     def worst(self) -> Severity | None:

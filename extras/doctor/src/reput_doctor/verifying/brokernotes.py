@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from reput.log import (
     Checkpoint,
 )
-from reput_doctor.findings import Findings, Severity, finding_of_file
+from reput_doctor.findings import Findings, Severity, end_at, finding_of_file
 
 if TYPE_CHECKING:
     from reput import Store
@@ -86,7 +86,7 @@ def check_checkpoint(
         findings.add(
             finding_of_file(
                 Severity.DAMAGE, "checkpoint.short", "checkpoint", "checkpoint",
-                f"{len(data)} bytes", f"{_CHECKPOINT_SIZE} bytes", advice, position=len(data),
+                end_at(len(data)), f"{_CHECKPOINT_SIZE} bytes", advice, position=len(data),
             )
         )  # fmt: skip
         return 1

@@ -15,6 +15,7 @@ from reput.plugin import PluginSet, default_plugins, how_to_install, installed
 from reput_doctor.contradictions import contradicts, vouches
 from reput_doctor.coverage import SUMS
 from reput_doctor.findings import Finding, Findings, NotChecked, Severity
+from reput_doctor.verifying.shortfiles import once_for_each_cut
 from reput_doctor.verifying.survey import COMMIT_LOG
 from reput_offline import look, run_rebuild
 
@@ -185,7 +186,7 @@ def check_derived(
     is_vouched = is_vouched or any(each.plugin == SUMS and vouches(each) for each in checked.built)
     judged = _Judged(surveyed.root, end, was_closed, is_changed or bool(damaged), is_vouched)
     for each in checked.built:
-        _add(each, traces, findings, not_checked, judged)
+        _add(each, traces, surveyed, findings, not_checked, judged)
         checked.lost += each.lost
     return checked
 
@@ -276,6 +277,7 @@ class _Judged:
 def _add(
     built: Rebuilt,
     traces: Traces,
+    surveyed: Survey,
     findings: Findings,
     not_checked: list[NotChecked],
     judged: _Judged,
@@ -285,6 +287,11 @@ def _add(
     reached = traces.dispatched_to(name)
     rebuild = f"reput rebuild {shlex.quote(judged.root)} {name}"
     findings.add_count(f"{name}.more", Severity.DAMAGE, built.more_count)
+    repair = (
+        f"repair the log first, because {rebuild} follows it: reput repair "
+        f"{shlex.quote(judged.root)} NEW_DIRECTORY does both"
+    )
+    made: list[Finding] = []
     for each in built.differences or ():
         severity, kind, advice = Severity.DAMAGE, each.kind, rebuild
         suspects: tuple[str, ...] = ()
@@ -304,10 +311,7 @@ def _add(
         elif judged.is_log_damaged:
             if contradicts(each) and not judged.is_log_vouched:
                 suspects = (COMMIT_LOG, each.path)
-            advice = (
-                f"repair the log first, because {rebuild} follows it: reput repair "
-                f"{shlex.quote(judged.root)} NEW_DIRECTORY does both"
-            )
+            advice = repair
         elif contradicts(each) and not judged.is_log_vouched:
             suspects = (COMMIT_LOG, each.path)
             advice = (
@@ -316,7 +320,7 @@ def _add(
                 f"files until then. Only if the log is right: {rebuild}, which forgets what "
                 f"{each.path} says"
             )
-        findings.add(
+        made.append(
             Finding(
                 severity=severity,
                 kind=f"{name}.{kind}",
@@ -332,6 +336,8 @@ def _add(
                 advice=advice,
             )
         )
+    advice = repair if judged.is_log_damaged else rebuild
+    findings.extend(once_for_each_cut(made, built.built_sizes, surveyed, findings, advice))
 
 
 def _is_beyond(difference: Difference, end: int) -> bool:

@@ -11,8 +11,8 @@ import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from reput.log import LogHead, Loss
-from reput_doctor.findings import Findings, NotChecked, Severity, finding_of_file
+from reput.log import LogHead, Loss, ProgressFile
+from reput_doctor.findings import Findings, NotChecked, Severity, end_at, finding_of_file
 from reput_doctor.losthead import lost_head
 from reput_doctor.verifying.survey import missing_files
 
@@ -56,7 +56,7 @@ def check_head(
                 "reput.head",
                 "reput",
                 os.path.relpath(head.path, traces.root),
-                "a file that is missing or damaged",
+                _wrong_head(traces, head.path),
                 "two slots, both whole, that say where the log begins",
                 "compare the first file of the log with a copy; the next opening for writing "
                 "writes the file again",
@@ -78,6 +78,12 @@ def check_head(
         found="no file; the log begins after it, and no retention of reput has removed it",
     )
     return 1
+
+
+def _wrong_head(traces: Traces, path: str) -> str:
+    if traces.disk.exists(path) and ProgressFile(path, traces.disk).is_short:
+        return end_at(len(traces.disk.read_file(path)))
+    return "a file that is missing or damaged"
 
 
 def _unknown(begins: int, noted: int | None) -> str:

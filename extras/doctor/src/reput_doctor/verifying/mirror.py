@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from reput.errors import CorruptFileError
 from reput.files import OWN_DIRECTORY, file_name, is_file_name
 from reput.storefiles import Manifest
-from reput_doctor.findings import Finding, Findings, NotChecked, Severity
+from reput_doctor.findings import Finding, Findings, NotChecked, Severity, end_at
 from reput_doctor.verifying.survey import COMMIT_LOG
 from reput_offline import look
 
@@ -139,7 +139,7 @@ def _mirror_sized(surveyed: Survey, name: str, root: str, findings: Findings) ->
                 file=path,
                 position=min(size, common),
                 size=abs(common - size),
-                found=f"{size} bytes",
+                found=end_at(size) if size < common else f"{size} bytes",
                 expected=f"{common} bytes, as the other files have",
                 advice=f"reput rebuild {shlex.quote(surveyed.root)} {name.partition('_')[0]}",
             )

@@ -16,7 +16,8 @@ from reput.log import (
     QueueFloors,
     fingerprint_of,
 )
-from reput_doctor.findings import Findings, Severity, finding_of_file
+from reput_doctor.findings import Findings, Severity, end_at, finding_of_file
+from reput_doctor.verifying.shortfiles import cut_json
 
 if TYPE_CHECKING:
     from reput import Store
@@ -75,7 +76,8 @@ def _check_manifest(traces: Traces, findings: Findings) -> int:
         )  # fmt: skip
         return 0
     except (CorruptFileError, OSError) as error:
-        reason = getattr(error, "reason", None) or str(error)
+        cut = cut_json(traces.disk, os.path.join(traces.root, file))
+        reason = cut or getattr(error, "reason", None) or str(error)
         findings.add(
             finding_of_file(
                 Severity.DAMAGE, "reput.manifest", "reput", file, reason,
@@ -117,7 +119,7 @@ def _check_progress(traces: Traces, store: Store, findings: Findings) -> int:
             findings.add(
                 finding_of_file(
                     Severity.DAMAGE, "reput.progress", "reput", file,
-                    "no slot that is whole", "two slots, one of them whole", advice, position=0,
+                    _no_slot(traces, path), "two slots, one of them whole", advice, position=0,
                 )
             )  # fmt: skip
             continue
@@ -143,6 +145,12 @@ def _check_progress(traces: Traces, store: Store, findings: Findings) -> int:
                 )
             )  # fmt: skip
     return len(paths)
+
+
+def _no_slot(traces: Traces, path: str) -> str:
+    if ProgressFile(path, traces.disk).is_short:
+        return end_at(len(traces.disk.read_file(path)))
+    return "no slot that is whole"
 
 
 def _check_ledger(traces: Traces, findings: Findings) -> int:
@@ -178,7 +186,8 @@ def _check_records(traces: Traces, findings: Findings) -> int:
                 finding_of_file(
                     Severity.DAMAGE, "reput.record", "reput",
                     f"{OWN_DIRECTORY}/plugins/{name}.json",
-                    "no record of a plugin", "its state and figures",
+                    cut_json(traces.disk, traces.records.path(name)) or "no record of a plugin",
+                    "its state and figures",
                     "nothing: the next opening writes it again, without the suspension",
                     position=0,
                 )
@@ -250,7 +259,8 @@ def _check_json(traces: Traces, findings: Findings) -> int:
             findings.add(
                 finding_of_file(
                     Severity.DAMAGE, "reput.queue-reaches", "reput",
-                    f"{OWN_DIRECTORY}/{entry.name}", str(error), "how far queues reach",
+                    f"{OWN_DIRECTORY}/{entry.name}",
+                    cut_json(traces.disk, entry.path) or str(error), "how far queues reach",
                     "nothing: the next close writes it again", position=0,
                 )
             )  # fmt: skip

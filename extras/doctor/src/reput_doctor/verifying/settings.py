@@ -14,6 +14,7 @@ from reput.errors import UnsafePathError
 from reput.files import brokerjson
 from reput_doctor.findings import Finding, Findings, Severity
 from reput_doctor.verdict import places_lost
+from reput_doctor.verifying.shortfiles import cut_json
 
 if TYPE_CHECKING:
     from reput.files import Disk
@@ -51,7 +52,9 @@ def check_settings(root: str, disk: Disk, ends: Ends, findings: Findings) -> int
         except UnsafePathError:
             continue  # told by the survey
         except (OSError, ValueError) as error:
-            findings.add(_damaged(name, str(error), has_backup=f"{name}.bak" in names))
+            cut = cut_json(disk, os.path.join(directory, name))
+            reason = cut or f"no JSON object: {error}"
+            findings.add(_damaged(name, reason, has_backup=f"{name}.bak" in names))
             continue
         if name == "consumerOffset.json":
             _check_consumers(document, ends, findings, root)
@@ -60,7 +63,7 @@ def check_settings(root: str, disk: Disk, ends: Ends, findings: Findings) -> int
     return count
 
 
-def _damaged(name: str, error: str, *, has_backup: bool) -> Finding:
+def _damaged(name: str, reason: str, *, has_backup: bool) -> Finding:
     is_backup = name.endswith(".bak")
     return Finding(
         severity=Severity.WARNING if is_backup else Severity.DAMAGE,
@@ -68,7 +71,7 @@ def _damaged(name: str, error: str, *, has_backup: bool) -> Finding:
         part="config",
         file=f"{_DIRECTORY}/{name}",
         position=0,
-        found=f"no JSON object: {error}",
+        found=reason,
         expected="a JSON object, as brokers write it",
         advice=(
             "nothing, as long as the file itself can be read"

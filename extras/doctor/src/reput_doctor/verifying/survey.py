@@ -16,7 +16,7 @@ import attrs
 from reput.errors import UnsafePathError
 from reput.files import OWN_DIRECTORY, file_name, is_file_name
 from reput.record.layout import HEADER, HEADER_SIZE, MAGIC_V1, MAGIC_V2, RECORD_MIN_SIZE
-from reput_doctor.findings import Finding, Findings, Severity
+from reput_doctor.findings import Finding, Findings, Severity, end_at
 
 if TYPE_CHECKING:
     from reput.files import Disk, Entry
@@ -283,7 +283,7 @@ def _check_sizes(found: Survey) -> None:
                 position=min(each.size, found.file_size),
                 size=abs(end - start) or each.size - found.file_size,
                 physical_offset=start if is_short else None,
-                found=f"end of file at byte {each.size}" if is_short else f"{each.size} bytes",
+                found=end_at(each.size) if is_short else f"{each.size} bytes",
                 expected=f"{found.file_size} bytes",
                 advice="put back the whole file from a copy; else reput repair",
             )

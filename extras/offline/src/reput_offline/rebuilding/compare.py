@@ -13,7 +13,7 @@ from reput_offline.contract.comparing import Difference
 if TYPE_CHECKING:
     from reput.files import Disk
 
-__all__ = ["compare", "extent"]
+__all__ = ["built_sizes", "compare", "extent"]
 
 _CHUNK: Final = 1 << 22
 _HEAD: Final = 40  # bytes at the start by which files are recognised
@@ -119,6 +119,12 @@ def extent(root: str, names: Sequence[str], disk: Disk) -> tuple[int, int]:
         _size(os.path.join(root, path), disk) for name in names for path in _files(root, name, disk)
     ]
     return len(sizes), sum(sizes)
+
+
+def built_sizes(built: str, found: Sequence[Difference], disk: Disk) -> dict[str, int]:
+    """Return the size of each rebuilt file that differs, by the path of the store's file."""
+    others = {each.path: each.built_path or each.path for each in found if each.kind == "bytes"}
+    return {path: _size(os.path.join(built, other), disk) for path, other in others.items()}
 
 
 def _size(path: str, disk: Disk) -> int:

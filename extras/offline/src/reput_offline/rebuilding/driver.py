@@ -25,7 +25,7 @@ from reput_offline.asking import offline_hooks
 from reput_offline.closed.holding import hold
 from reput_offline.contract.comparing import Comparison, Difference
 from reput_offline.contract.sharding import NotSplittableError
-from reput_offline.rebuilding.compare import compare, extent
+from reput_offline.rebuilding.compare import built_sizes, compare, extent
 from reput_offline.rebuilding.explain import explained
 from reput_offline.rebuilding.tasks import (
     BuildTask,
@@ -72,6 +72,8 @@ class Rebuilt:
     """Why it was built in one piece, if that was not its usual way."""
     differences: tuple[Difference, ...] | None = None
     """Where the store's files differ from those built; None unless only a comparison was asked."""
+    built_sizes: Mapping[str, int] = attrs.field(factory=dict)
+    """Sizes of rebuilt files, bytes, by the path of the store's file that differs from each."""
     not_compared: tuple[str, ...] = ()
     """What in the store's files does not follow from the log, each with the reason."""
     more_count: int = 0
@@ -308,6 +310,7 @@ class _Rebuild:
             self.look.damaged,
             self.job.end_offset,
         )
+        sizes = built_sizes(built.directory, found, self.disk)
         weighed = _weighed(name, hooks, comparison, found) if found else None
         told: tuple[str, ...] = ()
         lost: tuple[TouchedMessage, ...] = ()
@@ -320,6 +323,7 @@ class _Rebuild:
         return attrs.evolve(
             built.facts,
             differences=found,
+            built_sizes=sizes,
             not_compared=told,
             lost=lost,
             more_count=more if self.look.explains else 0,

@@ -1,0 +1,113 @@
+"""`reput verify` on files that are cut short: one finding for each, which says where it ends."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from verifiedstores import bad, checked, only, own_store
+
+from reput_doctor.findings import Severity
+
+
+def cut(path, size):
+    """Cut a file to ``size`` bytes."""
+    with open(path, "r+b") as file:
+        file.truncate(size)
+
+
+def one_finding(root, path):
+    """Return what a check finds in a store one file of which is wrong."""
+    (found,) = bad(checked(root))
+    assert found.file == path.relative_to(root).as_posix()
+    return found
+
+
+@pytest.mark.parametrize("size", [0, 1, 13, 20, 133, 200, 399])
+def test_a_queue_file_that_is_cut_short_is_one_finding(root, size):
+    path = root / "consumequeue" / "t0" / "0" / f"{0:020d}"
+    cut(path, size)
+
+    found = one_finding(root, path)
+
+    assert (found.kind, found.severity) == ("consumequeue.size", Severity.DAMAGE)
+    assert (found.found, found.position, found.size) == (
+        f"end of file at byte {size}",
+        size,
+        400 - size,
+    )
+    assert found.expected == "400 bytes"
+    assert found.message_count == 20 - size // 20
+    assert found.suspects == ()
+    assert found.advice.endswith("consumequeue")
+
+
+@pytest.mark.parametrize("size", [0, 1, 30, 60, 400, 900])
+def test_an_index_file_that_is_cut_short_is_one_finding(root, size):
+    path = min((root / "index").iterdir())
+    whole = path.stat().st_size
+    cut(path, size)
+
+    found = one_finding(root, path)
+
+    assert (found.kind, found.found) == ("index.size", f"end of file at byte {size}")
+    assert found.expected == f"{whole} bytes"
+
+
+@pytest.mark.parametrize("size", [0, 5, 16, 100])
+def test_a_file_of_sums_that_is_cut_short_is_one_finding(tmp_path, size):
+    pytest.importorskip("reput_integrity")
+    root = own_store(tmp_path / "store", plugins=("consumequeue", "integrity"))
+    path = root / "integrity" / "sums" / f"{0:020d}"
+    cut(path, size)
+
+    found = one_finding(root, path)
+
+    assert (found.kind, found.found) == ("integrity.size", f"end of file at byte {size}")
+
+
+def test_damage_before_the_end_of_a_short_file_has_a_finding_of_its_own(root):
+    path = root / "consumequeue" / "t0" / "0" / f"{0:020d}"
+    data = bytearray(path.read_bytes())
+    data[47] ^= 1
+    path.write_bytes(data[:200])
+
+    report = checked(root)
+
+    assert [each.kind for each in bad(report)].count("consumequeue.size") == 1
+    assert only(report, "consumequeue.unit").position == 47
+
+
+@pytest.mark.parametrize(
+    "name", ["manifest.json", "plugins/index.json", "queues-consumequeue.json"]
+)
+@pytest.mark.parametrize("share", [0, 3])
+def test_a_note_that_is_cut_short_says_where_it_ends(root, name, share):
+    path = root / "reput" / name
+    size = path.stat().st_size * share // 4
+    cut(path, size)
+
+    assert one_finding(root, path).found == f"end of file at byte {size}"
+
+
+@pytest.mark.parametrize("name", ["progress/index", "flushed", "head"])
+def test_slots_that_are_cut_short_say_where_they_end(root, name):
+    path = root / "reput" / name
+    cut(path, 30)
+
+    assert one_finding(root, path).found == "end of file at byte 30"
+
+
+def test_a_short_checkpoint_says_where_it_ends(root):
+    cut(root / "checkpoint", 3)
+
+    assert one_finding(root, root / "checkpoint").found == "end of file at byte 3"
+
+
+def test_a_document_of_a_broker_that_is_cut_short_says_where_it_ends(root):
+    path = root / "config" / "topics.json"
+    path.parent.mkdir()
+    text = json.dumps({"topicConfigTable": {"t0": {"order": True}}})
+    for end in range(len(text)):
+        path.write_text(text[:end])
+        assert one_finding(root, path).found == f"end of file at byte {end}"
