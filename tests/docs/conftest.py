@@ -7,9 +7,12 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Final
 
 import pytest
 from pages import DOCS
+
+_BUILD_SECONDS: Final = 3_600  # the build takes more than 600 s on a machine with much else to do
 
 
 @pytest.fixture(scope="session")
@@ -34,3 +37,6 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Build the site first: it is of use also where a later test fails."""
     items.sort(key=lambda item: "built" not in getattr(item, "fixturenames", ()))
+    for item in items:
+        if "built" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.timeout(_BUILD_SECONDS))
