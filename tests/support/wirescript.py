@@ -12,7 +12,11 @@ import attrs
 from wirepeer import message
 
 from reput_remoting import (
+    Ack,
+    AckedQueue,
+    AssignmentOf,
     BatchEntry,
+    ChangeInvisible,
     Command,
     ConsumerData,
     ConsumeStatsOf,
@@ -22,7 +26,11 @@ from reput_remoting import (
     GroupOf,
     GroupOffset,
     Heartbeat,
+    ModeOf,
+    Notification,
     OffsetByTime,
+    PollingInfo,
+    Pop,
     ProducerGroupOf,
     Pull,
     PullFlag,
@@ -37,6 +45,7 @@ from reput_remoting import (
     Unregister,
     UpdateGroupOffset,
     View,
+    encode_acks,
     encode_batch,
     write_body,
 )
@@ -127,6 +136,7 @@ def commands() -> list[Command]:
         Command.request(codes.GET_CONSUME_STATS, ConsumeStatsOf(consumer_group=GROUP)),
         Command.request(codes.GET_BROKER_RUNTIME_INFO),
         Command.request(codes.UNREGISTER_CLIENT, _leave()),
+        *_pops(),
     ]
 
 
@@ -183,6 +193,47 @@ def _send_back() -> SendBack:
 
 def _topic() -> CreateTopic:
     return CreateTopic(topic="made", read_queue_nums=2, write_queue_nums=2, perm=6)
+
+
+def _pops() -> list[Command]:
+    """Requests of a client that pops."""
+    codes, place = RequestCode, {"consumer_group": "pops", "topic": TOPIC, "queue_id": -1}
+    pop = Pop(
+        **place,
+        max_msg_nums=32,
+        invisible_time=1_000,
+        poll_time=0,
+        init_mode=0,
+        exp="*",
+        exp_type="TAG",
+    )
+    handle = {**place, "queue_id": 0, "offset": 0, "extra_info": "0 1700000000000 1000 0 0 b 0 0"}
+    acked = AckedQueue(
+        group="pops",
+        topic=TOPIC,
+        kind="0",
+        queue_id=0,
+        pop_time=1_700_000_000_000,
+        revive_qid=0,
+        queue_offsets=(0, 3),
+    )
+    member = AssignmentOf(topic=TOPIC, group="pops", client_id=CLIENT, strategy="AVG")
+    return [
+        Command.request(codes.POP_MESSAGE, pop),
+        Command.request(codes.POP_MESSAGE, attrs.evolve(pop, poll_time=20_000, order=True)),
+        Command.request(codes.ACK_MESSAGE, Ack(**handle)),
+        Command.request(codes.BATCH_ACK_MESSAGE, body=encode_acks("b", [acked])),
+        Command.request(
+            codes.CHANGE_MESSAGE_INVISIBLETIME, ChangeInvisible(**handle, invisible_time=0)
+        ),
+        Command.request(codes.NOTIFICATION, Notification(**place, poll_time=1_000)),
+        Command.request(codes.POLLING_INFO, PollingInfo(**place)),
+        Command.request(codes.QUERY_ASSIGNMENT, body=member.encode()),
+        Command.request(
+            codes.SET_MESSAGE_REQUEST_MODE,
+            body=ModeOf(topic=TOPIC, group="pops", pops=True).encode(),
+        ),
+    ]
 
 
 def _leave() -> Unregister:

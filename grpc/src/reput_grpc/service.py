@@ -117,7 +117,7 @@ class GrpcService:
         routes = RouteCalls(context, dialled)
         sends = SendCalls(self.broker, routes)
         limit = min(context.config.limits.held_pulls, _CALLS // 2)
-        receives = ReceiveCalls(context, clients, routes, limit)
+        receives = ReceiveCalls(context, clients, routes, self.broker.polls, limit)
         acks = AckCalls(context, clients)
         self._transactions = TransactionCalls(context, clients)
         members = ClientCalls(context, clients, self._transactions)

@@ -29,6 +29,12 @@ if TYPE_CHECKING:
     from reput_remoting.bodies.loosejson import parse_body as parse_body
     from reput_remoting.bodies.loosejson import write_body as write_body
     from reput_remoting.bodies.objects import BodyObject as BodyObject
+    from reput_remoting.bodies.popping import AckedQueue as AckedQueue
+    from reput_remoting.bodies.popping import AssignmentOf as AssignmentOf
+    from reput_remoting.bodies.popping import ModeOf as ModeOf
+    from reput_remoting.bodies.popping import decode_acks as decode_acks
+    from reput_remoting.bodies.popping import encode_acks as encode_acks
+    from reput_remoting.bodies.popping import encode_assignments as encode_assignments
     from reput_remoting.bodies.queues import QueueName as QueueName
     from reput_remoting.bodies.queues import queue_of as queue_of
     from reput_remoting.bodies.registration import FILTER_TYPES as FILTER_TYPES
@@ -105,6 +111,15 @@ if TYPE_CHECKING:
     from reput_remoting.headers.offsets import QueueOf as QueueOf
     from reput_remoting.headers.offsets import TimestampAnswer as TimestampAnswer
     from reput_remoting.headers.offsets import UpdateGroupOffset as UpdateGroupOffset
+    from reput_remoting.headers.popping import Ack as Ack
+    from reput_remoting.headers.popping import ChangeInvisible as ChangeInvisible
+    from reput_remoting.headers.popping import ChangeInvisibleAnswer as ChangeInvisibleAnswer
+    from reput_remoting.headers.popping import Notification as Notification
+    from reput_remoting.headers.popping import NotificationAnswer as NotificationAnswer
+    from reput_remoting.headers.popping import PollingInfo as PollingInfo
+    from reput_remoting.headers.popping import PollingInfoAnswer as PollingInfoAnswer
+    from reput_remoting.headers.popping import Pop as Pop
+    from reput_remoting.headers.popping import PopAnswer as PopAnswer
     from reput_remoting.headers.reading import Pull as Pull
     from reput_remoting.headers.reading import PullAnswer as PullAnswer
     from reput_remoting.headers.reading import PullFlag as PullFlag
@@ -132,14 +147,19 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "ACCESS_KEY": "signature",
+    "Ack": "headers.popping",
+    "AckedQueue": "bodies.popping",
     "AclVersionAnswer": "headers.administration",
     "AnswerFrames": "framing.answers",
+    "AssignmentOf": "bodies.popping",
     "BatchEntry": "bodies.batch",
     "BodyError": "errors",
     "BodyObject": "bodies.objects",
     "BrokerAlive": "headers.names",
     "BrokerData": "bodies.routes",
     "BrokerNamed": "headers.names",
+    "ChangeInvisible": "headers.popping",
+    "ChangeInvisibleAnswer": "headers.popping",
     "CheckTransaction": "headers.sending",
     "CloneOffsets": "headers.administration",
     "ClusterInfo": "bodies.routes",
@@ -172,10 +192,17 @@ _HOMES = {
     "Language": "peers",
     "MASTER_ID": "bodies.routes",
     "MemberGroup": "headers.names",
+    "ModeOf": "bodies.popping",
     "NOTHING_REPORTED": "framing.replication",
     "NamespaceOf": "headers.names",
+    "Notification": "headers.popping",
+    "NotificationAnswer": "headers.popping",
     "OffsetAnswer": "headers.offsets",
     "OffsetByTime": "headers.offsets",
+    "PollingInfo": "headers.popping",
+    "PollingInfoAnswer": "headers.popping",
+    "Pop": "headers.popping",
+    "PopAnswer": "headers.popping",
     "ProducerGroupOf": "headers.members",
     "Pull": "headers.reading",
     "PullAnswer": "headers.reading",
@@ -223,8 +250,11 @@ _HOMES = {
     "WipedAnswer": "headers.names",
     "WritableAnswer": "headers.names",
     "data_version_of": "bodies.registration",
+    "decode_acks": "bodies.popping",
     "decode_batch": "bodies.batch",
     "decode_locked": "bodies.locks",
+    "encode_acks": "bodies.popping",
+    "encode_assignments": "bodies.popping",
     "encode_batch": "bodies.batch",
     "encode_frame": "framing.frames",
     "encode_locked": "bodies.locks",

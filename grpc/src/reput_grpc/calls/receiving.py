@@ -5,8 +5,7 @@ Source: RocketMQ ``ReceiveMessageActivity``.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -22,17 +21,18 @@ from reput_consumer import (
     PopRequest,
     Selector,
     Start,
-    pop_retry_topic,
 )
 from reput_grpc.naming import group_of, topic_of
 from reput_grpc.properties import shown
 from reput_grpc.types import Code, Refused, m, milliseconds_of, set_milliseconds, status
+from reput_server.broker.popping.polls import PollsFullError
 
 if TYPE_CHECKING:
     from reput_grpc.caller import Caller
     from reput_grpc.calls.routes import RouteCalls
     from reput_grpc.clients import Clients
     from reput_server.broker.context import BrokerContext
+    from reput_server.broker.popping.polls import PopPolls
 
 __all__ = ["ReceiveCalls", "checked_invisible_ms"]
 
@@ -68,9 +68,8 @@ class ReceiveCalls:
     context: BrokerContext
     clients: Clients
     routes: RouteCalls
+    polls: PopPolls
     waiting_max: int = 10_000
-    waiting_count: int = attrs.field(init=False, default=0)
-    """Polls that wait now."""
 
     async def receive(self, caller: Caller, request: Any) -> AsyncIterator[Any]:
         """Yield a status, messages, and when they were handed out."""
@@ -91,7 +90,7 @@ class ReceiveCalls:
                 left.pop(0)
         finally:
             if left:  # the client went away
-                self._give_back(pop, left)
+                self.polls.give_back(pop, left)
         end = m.ReceiveMessageResponse()
         set_milliseconds(end.delivery_timestamp, self.context.plugin.port.clock())
         yield end
@@ -121,66 +120,20 @@ class ReceiveCalls:
         )
 
     async def _popped(self, pop: PopRequest, caller: Caller, request: Any) -> list[Popped]:
-        loop = asyncio.get_running_loop()
         given = milliseconds_of(request.long_polling_timeout) / 1_000
         seconds = given if request.HasField("long_polling_timeout") else _POLL_SECONDS
         if caller.remaining is not None:
             seconds = min(seconds, caller.remaining - _SPARE_SECONDS)
-        end, arrived = loop.time() + max(seconds, 0), asyncio.Event()
-        topics = (pop.topic, pop_retry_topic(pop.group, pop.topic))
-        waiting = self.context.plugin.popper.waiting
-        token = waiting.begin(pop.group, topics, _setter(loop, arrived))
         try:
-            while True:
-                arrived.clear()
-                found = await self._pop(pop)
-                left = end - loop.time()
-                if found or left <= 0:
-                    return found
-                if self.waiting_count >= self.waiting_max:
-                    raise Refused(Code.TOO_MANY_REQUESTS, "too many requests wait for messages")
-                self.waiting_count += 1
-                try:
-                    async with asyncio.timeout(left):
-                        await arrived.wait()
-                except TimeoutError:
-                    return []
-                finally:
-                    self.waiting_count -= 1
-        finally:
-            waiting.end(token)
-
-    async def _pop(self, pop: PopRequest) -> list[Popped]:
-        """Take messages on another thread; messages for a call that ended are given back."""
-        taken = asyncio.ensure_future(self.context.run(self.context.plugin.popper.pop, pop))
-        try:
-            return await asyncio.shield(taken)
-        except asyncio.CancelledError:
-            taken.add_done_callback(lambda done: self._give_back_of(pop, done))
-            raise
+            return await self.polls.popped(pop, seconds, self.waiting_max)
+        except PollsFullError as error:
+            raise Refused(Code.TOO_MANY_REQUESTS, str(error)) from None
         except GroupKindError as error:
             raise Refused(Code.UNSUPPORTED, str(error)) from None
         except ValueError as error:
             raise Refused(Code.ILLEGAL_FILTER_EXPRESSION, str(error)) from None
         except ReputError as error:
             raise Refused(Code.FORBIDDEN, str(error)) from None
-
-    def _give_back_of(self, pop: PopRequest, done: asyncio.Future[list[Popped]]) -> None:
-        if not done.cancelled() and done.exception() is None and done.result():
-            self._give_back(pop, done.result())
-
-    def _give_back(self, pop: PopRequest, found: list[Popped]) -> None:
-        handles = [each.handle for each in found]
-        popper = self.context.plugin.popper
-        self.context.pool.submit(popper.give_back, pop.group, pop.topic, handles)
-
-
-def _setter(loop: asyncio.AbstractEventLoop, event: asyncio.Event) -> Callable[[], None]:
-    def set_soon() -> None:
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(event.set)
-
-    return set_soon
 
 
 def _selector(given: Any) -> Selector:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from reput_consumer.members import Members as Members
     from reput_consumer.metadata.groups import GroupSettings as GroupSettings
     from reput_consumer.metadata.localoffsets import LocalOffsets as LocalOffsets
+    from reput_consumer.metadata.requestmodes import RequestMode as RequestMode
     from reput_consumer.metadata.topics import TopicSettings as TopicSettings
     from reput_consumer.names import checked_group as checked_group
     from reput_consumer.names import checked_topic as checked_topic
@@ -103,6 +104,7 @@ _HOMES = {
     "QueueProgress": "progress",
     "QueueStatus": "consuming.queuestatus",
     "ReceivedMessage": "faces.message",
+    "RequestMode": "metadata.requestmodes",
     "Retry": "faces.running",
     "Roster": "roster.values",
     "SQL92": "selectors",

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Self
 
 import attrs
 
-from reput_consumer.metadata import deleted, groups, offsets, topics
+from reput_consumer.metadata import deleted, groups, offsets, requestmodes, topics
 from reput_consumer.metadata.deleted import DeletedTopics
 from reput_consumer.metadata.document import DIRECTORY, BrokerDocument
 from reput_consumer.metadata.groups import SubscriptionGroups
 from reput_consumer.metadata.offsets import ConsumerOffsets
+from reput_consumer.metadata.requestmodes import RequestModes
 from reput_consumer.metadata.topics import Topics
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ class Files:
     groups: SubscriptionGroups
     topics: Topics
     deleted: DeletedTopics
+    modes: RequestModes
 
     @classmethod
     def of(cls, context: StoreContext) -> Self:
@@ -45,6 +47,7 @@ class Files:
             SubscriptionGroups(document(groups.FILE_NAME), known),
             known,
             DeletedTopics(document(deleted.FILE_NAME, "reput", "consumer")),
+            RequestModes(document(requestmodes.FILE_NAME)),
         )
 
     def load(self) -> None:
@@ -53,8 +56,9 @@ class Files:
         self.groups.load()
         self.topics.load()
         self.deleted.load()
+        self.modes.load()
 
     def finish_replacing(self, *, flush: bool) -> None:
         """Finish or undo changes that a crash has interrupted; see `Disk.finish_replacing`."""
-        for each in (self.offsets, self.groups, self.topics, self.deleted):
+        for each in (self.offsets, self.groups, self.topics, self.deleted, self.modes):
             each.document.finish_replacing(flush=flush)

@@ -105,7 +105,8 @@ class ConsumerPlugin(OpensConsumers, reput.Plugin):
             self._roster_file.note_change,
             self._save_members,
         )
-        self._popper = Popper(self._port, context.wake, self._roster_file.note_change)
+        note_change = self._roster_file.note_change
+        self._popper = Popper(self._port, self._files.modes, context.wake, note_change)
         self._members = Members(
             self._port,
             context.wake,

@@ -31,6 +31,10 @@ from reput_server.broker.members.handlers import MemberHandlers
 from reput_server.broker.members.marks import ResetMarks
 from reput_server.broker.members.offsets import OffsetHandlers
 from reput_server.broker.options import Options
+from reput_server.broker.popping.acknowledging import AckHandlers
+from reput_server.broker.popping.assigning import AssignHandlers
+from reput_server.broker.popping.handlers import PopHandlers
+from reput_server.broker.popping.polls import PopPolls
 from reput_server.broker.pulling.handlers import PullHandlers
 from reput_server.broker.pulling.held import HeldPulls
 from reput_server.broker.sending.atonce import SendsAtOnce
@@ -69,6 +73,7 @@ class Broker:
     sends: SendsTogether
     groups: Groups
     held: HeldPulls
+    polls: PopPolls
     transactions: TransactionHandlers
     _executors: tuple[ThreadPoolExecutor, ...]
 
@@ -148,7 +153,8 @@ class Broker:
         # Each asks the other, but not before there is a client.
         groups = Groups(context, lambda group: transactions.watch(group))
         transactions = TransactionHandlers(context, groups)
-        return cls(context, sends, groups, held, transactions, (pool, serial, writer))
+        polls = PopPolls(context)
+        return cls(context, sends, groups, held, polls, transactions, (pool, serial, writer))
 
     def _by_code(self, pulls: PullHandlers) -> Mapping[int, Handler]:
         """Return the handlers by request code."""
@@ -171,6 +177,9 @@ class Broker:
             ForwardHandlers(context, self.groups),
             LookHandlers(context, self.groups),
             pulls,
+            PopHandlers(context, filters, self.polls),
+            AckHandlers(context),
+            AssignHandlers(context, self.groups),
             MemberHandlers(context, self.groups, filters),
             OffsetHandlers(context, marks),
         )

@@ -40,6 +40,7 @@ class Picked:
     """Bytes of the records that were found."""
     now: int = attrs.field(init=False)
     until: int = attrs.field(init=False)
+    _of_request: int | None = attrs.field(init=False, default=None)
 
     def __attrs_post_init__(self) -> None:
         self.now = self.port.clock()
@@ -72,11 +73,18 @@ class Picked:
                 if self.found:
                     return
 
+    def _nonce(self) -> int:
+        """Return the nonce of all that this request is handed."""
+        if self._of_request is None:
+            self._of_request = self.nonce()
+        return self._of_request
+
     def _repeat(self, key: QueueKey, leases: Leases, out: list[Lease]) -> None:
+        are_one = len({lease.nonce for lease in out}) == 1  # none was renewed by itself
         for lease in out:
             view = None if lease.is_moving else message_at(self.port, key, lease.queue_offset)
             if view is not None:
-                leases.renew(lease, lease.nonce, self.until)
+                leases.renew(lease, lease.nonce if are_one else self._nonce(), self.until)
                 self._add(key, lease, view)
 
     def _take_from(self, key: QueueKey, leases: Leases) -> None:
@@ -103,7 +111,7 @@ class Picked:
         self, key: QueueKey, leases: Leases, queue_offset: int, view: MessageView
     ) -> None:
         request = self.request
-        lease = leases.hand_out(queue_offset, self.nonce(), self.now, self.until, request.attempt)
+        lease = leases.hand_out(queue_offset, self._nonce(), self.now, self.until, request.attempt)
         if view.reconsume_times + lease.failures >= self.most:
             lease.is_moving = True
             self.dead.append((key, leases, lease, view))

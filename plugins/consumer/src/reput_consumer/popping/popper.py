@@ -13,7 +13,6 @@ Source: RocketMQ ``PopMessageProcessor``, ``PopReviveService``, ``ConsumerOrderI
 
 from __future__ import annotations
 
-import itertools
 import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping
@@ -28,12 +27,13 @@ from reput_consumer.popping.group import PopGroup
 from reput_consumer.popping.leases import Lease, Leases
 from reput_consumer.popping.picking import Picked
 from reput_consumer.popping.reading import message_at, room_of
-from reput_consumer.popping.values import Handle, Out, Popped
+from reput_consumer.popping.values import SERIALS, Handle, Out, Popped
 from reput_consumer.popping.waiting import PopWaiting
 from reput_consumer.queues import MessageQueue
 
 if TYPE_CHECKING:
     from reput.record import DispatchBatch, MessageView
+    from reput_consumer.metadata.requestmodes import RequestModes
     from reput_consumer.popping.request import PopRequest
     from reput_consumer.port.arrivals import QueueKey
     from reput_consumer.port.embedded import EmbeddedPort
@@ -66,6 +66,8 @@ class Popper:
     """Pop for all groups of one store. Thread-safe."""
 
     port: EmbeddedPort
+    modes: RequestModes
+    """Which groups are to pop which topics."""
     wake: Callable[[], None]
     """Has `work` called soon; must not wait."""
     changed: Callable[[], None] = lambda: None
@@ -74,11 +76,11 @@ class Popper:
     is_closed: bool = attrs.field(init=False, default=False)
     _epoch: int = attrs.field(init=False)
     _groups: dict[str, PopGroup] = attrs.field(init=False, factory=dict)
-    _nonces: itertools.count[int] = attrs.field(init=False, factory=lambda: itertools.count(1))
+    _last_nonce: int = attrs.field(init=False, default=0)
     _due: int | None = attrs.field(init=False, default=None)
     """When `work` has something to do, ms; it may be early."""
     _lock: threading.Lock = attrs.field(init=False, factory=threading.Lock)
-    """Of `_groups` and `_due`; taken last."""
+    """Of `_groups`, `_due` and `_last_nonce`; taken last."""
 
     def __attrs_post_init__(self) -> None:
         self._epoch = self.port.clock()
@@ -106,7 +108,10 @@ class Popper:
             most = settings.retry_max_times + 1
         picked = Picked(port, request, most, self._nonce, self._handle)
         with self._held(request.group) as group:
-            group.is_ordered = settings.consume_message_orderly
+            is_ordered = request.is_ordered
+            group.is_ordered = (
+                settings.consume_message_orderly if is_ordered is None else is_ordered
+            )
             group.turn += 1
             queues = self._queues(group, request, retry)
             if group.is_ordered:
@@ -120,6 +125,33 @@ class Popper:
             self._note_due(picked.until)
             self.changed()
         return picked.found
+
+    def has_messages(self, request: PopRequest) -> bool:
+        """Whether a request would find messages now, if it selected all: nothing is handed out.
+
+        Raises:
+            ReputError: the store cannot be read.
+            ValueError: group and topic are too long for a retry topic.
+        """
+        retry = pop_retry_topic(request.group, request.topic)
+        with self._held(request.group) as group:
+            is_ordered = group.is_ordered if request.is_ordered is None else request.is_ordered
+            for topic in (request.topic, retry):
+                for queue in self.port.queues(topic):
+                    is_asked = request.queue_id in (None, queue.queue_id) or topic == retry
+                    if is_asked and self._has_messages(group, queue, is_ordered=is_ordered):
+                        return True
+        return False
+
+    def _has_messages(self, group: PopGroup, queue: MessageQueue, *, is_ordered: bool) -> bool:
+        leases = group.queues.get((queue.topic, queue.queue_id))
+        first, following = self.port.bounds(queue)
+        if leases is None:
+            begin = self.port.committed(group.name, queue)
+            return following > (first if begin is None else begin)
+        if is_ordered and leases.is_any_out:
+            return False
+        return bool(leases.again) or (room_of(leases) > 0 and following > leases.next)
 
     def begin(self, request: PopRequest) -> None:
         """Decide where a group begins to read a topic, if it has not begun: nothing is handed out.
@@ -151,8 +183,29 @@ class Popper:
     def _handle(self, key: QueueKey, topic: str, lease: Lease) -> Handle:
         return Handle(key[0] != topic, key[1], lease.queue_offset, lease.nonce, self._epoch)
 
+    def handle_of(
+        self, queue_id: int, queue_offset: int, pop_time: int, serial: int, *, is_retry: bool
+    ) -> Handle | None:
+        """Return the handle that a client names by what `Handle` says of it; None if it is void.
+
+        Times of this opening are not those of an earlier one, unless the clock went back; so no
+        epoch is asked for.
+        """
+        numbers = queue_id, queue_offset, serial
+        if pop_time < self._epoch or not all(number >= 0 for number in numbers):
+            return None
+        nonce = pop_time * SERIALS + serial
+        return (
+            Handle(is_retry, queue_id, queue_offset, nonce, self._epoch)
+            if serial < SERIALS
+            else None
+        )
+
     def _nonce(self) -> int:
-        return next(self._nonces)
+        """Return a number that no message was handed out with before, by the clock."""
+        with self._lock:
+            self._last_nonce = max(self._last_nonce + 1, self.port.clock() * SERIALS)
+            return self._last_nonce
 
     # ------------------------------------------------------------------ what consumers say
 

@@ -27,6 +27,8 @@ class PopRequest:
     """Where the group begins in queues of which it has no offset yet."""
     attempt: str = ""
     """Of an ordered group: the same text again gets the same batch again."""
+    is_ordered: bool | None = None
+    """Whether each queue is read one batch after the other; None: as the group's settings say."""
     queue_id: int | None = None
     """The queue to take from; None for any."""
     keep: Callable[[], bool] | None = None

@@ -9,7 +9,10 @@ import attrs
 if TYPE_CHECKING:
     from reput.record import MessageView
 
-__all__ = ["Handle", "Out", "Popped"]
+__all__ = ["SERIALS", "Handle", "Out", "Popped"]
+
+SERIALS: Final = 1_000
+"""Numbers of handings out in one millisecond; then the next one's begin."""
 
 _VERSION: Final = "p1"
 _LENGTH_MAX: Final = 120
@@ -25,8 +28,19 @@ class Handle:
     queue_id: int
     queue_offset: int
     nonce: int
+    """Of the request that the message was handed out for, or of its last renewal."""
     epoch: int
     """The opening of the store that the message was handed out in."""
+
+    @property
+    def pop_time(self) -> int:
+        """When the message was handed out or renewed, ms; it may be some ms ahead."""
+        return self.nonce // SERIALS
+
+    @property
+    def serial(self) -> int:
+        """Tells handings out of one millisecond apart."""
+        return self.nonce % SERIALS
 
     def __str__(self) -> str:
         numbers = (int(self.is_retry), self.queue_id, self.queue_offset, self.nonce, self.epoch)

@@ -162,6 +162,20 @@ class Groups:
 
     # ------------------------------------------------------------------ members of the store
 
+    async def join_again(self, name: str) -> None:
+        """Have the clients of a group join the store's group once more: they pop now, or pull."""
+        group = self.consumers.get(name)
+        if group is not None:
+            clients = list(group.clients.values())
+            await self.context.run_in_turn(self._join_again, group.data, clients)
+
+    def _join_again(self, data: ConsumerData, clients: list[Client]) -> None:
+        for client in clients:  # before any joins: a group has members of one kind
+            self.context.port.leave(data.group, client.client_id)
+        for client in clients:
+            if client.peer.is_open:
+                self._join(data, client)
+
     def _join(self, data: ConsumerData, client: Client) -> None:
         """Make a client a member of the store's group; on a thread that may wait."""
         port = self.context.plugin.port
@@ -177,6 +191,7 @@ class Groups:
                 selectors,
                 changed,
                 broadcast=broadcast,
+                pops=self.context.plugin.popper.modes.pops(data.group),
                 commits=self.context.is_writable,
             )
         except MemberExistsError:

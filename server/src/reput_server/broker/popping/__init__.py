@@ -1,0 +1,1 @@
+"""Handing messages out one by one, each until a deadline."""
