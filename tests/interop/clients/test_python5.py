@@ -20,6 +20,21 @@ pytestmark = pytest.mark.skipif(
 )
 
 
+EXPECTED = [
+    "refused normal",
+    "refused fifo",
+    "refused nowhere",
+    "simple paid 1 ['k1']",
+    "late committed",
+    "late later",
+    "push one 1",
+    "push one 2",
+    "push two 1",
+    "fifo 0 1 1 2 3",
+]
+"""What the program prints."""
+
+
 def run(*words: str) -> list[str]:
     """Run a program with the client, and return what it prints."""
     done = subprocess.run(
@@ -49,15 +64,4 @@ def test_the_client_does_what_it_can():
         said = run(str(Path(__file__).parent / "python5" / "program.py"), broker.endpoints)
 
         assert broker.messages("%DLQ%simple") == []
-    assert said == [
-        "refused normal",
-        "refused fifo",
-        "refused nowhere",
-        "simple paid 1 ['k1']",
-        "late committed",
-        "late later",
-        "push one 1",
-        "push one 2",
-        "push two 1",
-        "fifo 0 1 1 2 3",
-    ]
+    assert said == EXPECTED
