@@ -101,9 +101,11 @@ SIZES = (0, 1, 3, 4, 8, 255, 65_535, 1 << 20, 1 << 24, (1 << 31) - 1, 1 << 31, (
 
 def frames(chance: random.Random) -> bytes:
     """Return the bytes of one request, mutated; perhaps no frame at all."""
-    command = chance.choice(wirescript.commands())
+    command = chance.choice(wirescript.commands() + wirescript.pops())
     command = attrs.evolve(command, opaque=chance.randrange(1, 1 << 20))
     kind = chance.choice(tuple(HeaderKind))
+    if command.code >= 1 << 15:  # a binary header has 16 bits for it
+        kind = HeaderKind.JSON
     how = chance.choice(_WAYS)
     return how(chance, command, kind)
 

@@ -136,7 +136,6 @@ def commands() -> list[Command]:
         Command.request(codes.GET_CONSUME_STATS, ConsumeStatsOf(consumer_group=GROUP)),
         Command.request(codes.GET_BROKER_RUNTIME_INFO),
         Command.request(codes.UNREGISTER_CLIENT, _leave()),
-        *_pops(),
     ]
 
 
@@ -195,8 +194,8 @@ def _topic() -> CreateTopic:
     return CreateTopic(topic="made", read_queue_nums=2, write_queue_nums=2, perm=6)
 
 
-def _pops() -> list[Command]:
-    """Requests of a client that pops."""
+def pops() -> list[Command]:
+    """Requests of a client that pops; most of their codes need a JSON header."""
     codes, place = RequestCode, {"consumer_group": "pops", "topic": TOPIC, "queue_id": -1}
     pop = Pop(
         **place,
