@@ -5,7 +5,6 @@ Source: RocketMQ ``EndTransactionActivity``, ``ProxyClientRemotingProcessor.chec
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,6 +13,7 @@ import attrs
 from reput.errors import ReputError
 from reput_grpc.properties import shown_half
 from reput_grpc.types import Code, Refused, m, status
+from reput_server.broker.ending.ends import TransactionEnds
 
 if TYPE_CHECKING:
     from reput_grpc.caller import Caller
@@ -24,9 +24,6 @@ __all__ = ["TransactionCalls"]
 
 _COMMIT: Final = 1
 _ROLLBACK: Final = 2
-_ATTEMPTS: Final = 40
-_PAUSE_SECONDS: Final = 0.05
-_WATCHED_MAX: Final = 10_000
 
 
 @attrs.define(eq=False)
@@ -35,68 +32,44 @@ class TransactionCalls:
 
     context: BrokerContext
     clients: Clients
-    _watched: set[str] = attrs.field(init=False, factory=set)
-    """Topics, which are the producer groups of their half messages."""
-    _turn: int = attrs.field(init=False, default=0)
+    _ends: TransactionEnds = attrs.field(init=False)
 
-    @property
-    def _plugin(self) -> Any:
-        return self.context.store.plugin_objects.get("transaction")
+    def __attrs_post_init__(self) -> None:
+        self._ends = TransactionEnds(self.context, self._tell)
 
     async def end(self, caller: Caller, request: Any) -> Any:
         """Commit a message, or roll it back."""
-        if self._plugin is None:
+        if self._ends.plugin is None:
             missing = self.context.missing("transaction", "transactions")
             raise Refused(Code.NOT_IMPLEMENTED, str(missing))
         if not request.transaction_id:
             raise Refused(Code.INVALID_TRANSACTION_ID, "the transaction id is empty")
         if request.resolution in (_COMMIT, _ROLLBACK):
-            await self._end_patiently(request.transaction_id, request.resolution == _COMMIT)
-        return m.EndTransactionResponse(status=status())
-
-    async def _end_patiently(self, transaction_id: str, commits: bool) -> None:
-        """End a transaction, also while the plugin puts a copy of it to ask about it."""
-        plugin = self._plugin
-        for attempt in range(1, _ATTEMPTS + 1):
             try:
-                await self.context.run_in_turn(
-                    plugin.commit if commits else plugin.rollback, transaction_id
-                )
-                return
+                commits = request.resolution == _COMMIT
+                await self._ends.end(request.transaction_id, commits=commits)
             except (ReputError, ValueError) as error:
-                if attempt == _ATTEMPTS or not hasattr(error, "transaction"):
-                    raise Refused(Code.INVALID_TRANSACTION_ID, str(error)) from None
-            await asyncio.sleep(_PAUSE_SECONDS)
+                raise Refused(Code.INVALID_TRANSACTION_ID, str(error)) from None
+        return m.EndTransactionResponse(status=status())
 
     # ------------------------------------------------------------------ asking back
 
     def watch(self, topics: Iterable[str]) -> None:
         """Have producers of topics asked what became of their half messages."""
-        plugin = self._plugin
-        if plugin is None or not self.context.is_writable:
-            return
         for topic in topics:
-            if topic not in plugin.checks and len(self._watched) < _WATCHED_MAX:
-                self._watched.add(topic)
-                self.context.serial.submit(plugin.on_check, self._ask, topic, answers_later=True)
+            self._ends.watch(topic)
 
     def close(self) -> None:
         """Ask nobody any more."""
-        for topic in self._watched:
-            self._plugin.on_check(None, topic)
-
-    def _ask(self, half: Any) -> None:
-        """Ask a producer of the topic; on the plugin's thread."""
-        if not self.context.loop.is_closed():
-            self.context.loop.call_soon_threadsafe(self._tell, half)
+        self._ends.close()
 
     def _tell(self, half: Any) -> None:
+        """Ask a producer of the topic."""
         topic = half.topic or half.group
         producers = self.clients.producers_of(topic)
         if not producers:
             return
-        self._turn += 1
-        at = self._turn % len(producers)
+        at = self._ends.next(len(producers))
         command = m.TelemetryCommand()
         recover = command.recover_orphaned_transaction_command
         recover.transaction_id = half.transaction_id
