@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+import zlib
 
 import pytest
 
@@ -71,6 +72,29 @@ def test_a_message_that_is_not_acknowledged_comes_again(broker, client, names):
     mixed = me.ack(group, topic, first, again)
     assert [each.status.code for each in mixed.entries] == [VOID, OK]
     assert mixed.status.code == 30000
+
+
+def test_checksums_are_written_as_clients_compare_them(broker, client, names):
+    group, topic = names
+    me = client()
+    settings = m.Settings(
+        client_type=3,
+        user_agent=m.UA(language=8),  # JavaScript
+        subscription=m.Subscription(group=m.Resource(name=f"{group}-node")),
+    )
+    settings.subscription.subscriptions.add(topic=m.Resource(name=topic))
+    node = client("node")
+    node.tell(settings)
+    broker.put(broker_message(topic, "33"))
+
+    me.consume(group, topic)
+    _, (message,) = me.receive(group, topic)
+    _, (bare,) = node.receive(f"{group}-node", topic)
+
+    assert message.system_properties.body_digest.checksum == f"{zlib.crc32(b'33'):X}"
+    assert len(message.system_properties.body_digest.checksum) < 8
+    assert bare.system_properties.HasField("body_digest")
+    assert bare.system_properties.body_digest.type == 0
 
 
 def broker_message(topic, body, **more):

@@ -20,6 +20,7 @@ logger = logging.getLogger(__name__)
 
 __all__ = ["Client", "Clients"]
 
+_NODE_JS: Final = 8
 _EXPIRY_MS: Final = 120_000
 _STREAMS_MAX: Final = 8
 """Streams of one client; its libraries have one."""
@@ -51,6 +52,15 @@ class Client:
     def is_push(self) -> bool:
         """Whether its library calls a function with each message."""
         return bool(self.settings.client_type == ClientType.PUSH_CONSUMER)
+
+    @property
+    def reads_digests(self) -> bool:
+        """Whether it can compare a body with its checksum.
+
+        The client in JavaScript 1.0.8 writes the number in decimal, and its push consumer refuses
+        each message whose checksum is hexadecimal, as RocketMQ and other clients have it.
+        """
+        return bool(self.settings.user_agent.language != _NODE_JS)
 
     def tell(self, command: Any) -> bool:
         """Send a command on one of its streams; False if it has none that reads."""

@@ -34,12 +34,15 @@ ORIGIN_GROUP BORN_HOST BORN_TIMESTAMP RECALL_HANDLE __RMQ.TRANSIENT.GROUP_SYS_FL
 """
 RESERVED: Final = frozenset(_RESERVED_NAMES.split())
 """Properties that clients may not set by themselves; they are not shown either."""
+_NO_DIGEST: Final = 0
 _CRC32: Final = 1
 _IDENTITY: Final = 1
 _TYPE_OF_FLAG: Final = 0xC
 
 
-def shown(popped: Popped, topic: Any, handle: str, invisible_ms: int | None) -> Any:
+def shown(
+    popped: Popped, topic: Any, handle: str, invisible_ms: int | None, *, has_digest: bool = True
+) -> Any:
     """Return a message that was handed out, as clients see it."""
     view = popped.view
     message = _of(view, topic)
@@ -50,6 +53,8 @@ def shown(popped: Popped, topic: Any, handle: str, invisible_ms: int | None) -> 
     system.delivery_attempt = popped.attempt_count
     if invisible_ms is not None:
         set_milliseconds(system.invisible_duration, invisible_ms)
+    if not has_digest:
+        system.body_digest.type = _NO_DIGEST  # there, as that client needs the field
     origin = view.properties.get("DLQ_ORIGIN_TOPIC")
     if origin is not None:
         system.dead_letter_queue.topic = origin
@@ -81,7 +86,8 @@ def _of(view: MessageView, topic: Any) -> Any:
     system.keys.extend(view.keys)
     system.message_id = view.unique_key or view.msg_id
     system.body_digest.type = _CRC32
-    system.body_digest.checksum = f"{zlib.crc32(message.body):08X}"
+    # As Java writes a number, without zeros in front: clients compare the texts.
+    system.body_digest.checksum = f"{zlib.crc32(message.body):X}"
     system.body_encoding = _IDENTITY
     system.message_type = _type_of(view)
     set_milliseconds(system.born_timestamp, view.born_timestamp)

@@ -81,11 +81,13 @@ class ReceiveCalls:
             return
         topic, left = request.message_queue.topic, list(found)
         invisible_ms = None if request.auto_renew else pop.invisible_ms
+        client = self.clients.find(caller.client_id)
+        has_digest = client is None or client.reads_digests
         try:
             yield m.ReceiveMessageResponse(status=status())
             while left:
                 each = left[0]
-                message = shown(each, topic, str(each.handle), invisible_ms)
+                message = shown(each, topic, str(each.handle), invisible_ms, has_digest=has_digest)
                 yield m.ReceiveMessageResponse(message=message)
                 left.pop(0)
         finally:
