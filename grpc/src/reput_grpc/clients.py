@@ -11,7 +11,8 @@ import attrs
 from reput.errors import ReputError
 from reput_consumer import GroupKindError, MemberExistsError, Selector, pop_retry_topic
 from reput_grpc.naming import group_of, topic_of
-from reput_grpc.types import ClientType, Code, Refused
+from reput_grpc.properties import CHECKSUM_FORMAT
+from reput_grpc.types import Broken, ClientType, Code, Refused
 
 if TYPE_CHECKING:
     from reput_server.broker.context import BrokerContext
@@ -20,7 +21,9 @@ logger = logging.getLogger(__name__)
 
 __all__ = ["Client", "Clients"]
 
-_NODE_JS: Final = 8
+_PYTHON, _NODE_JS = 6, 8
+"""Languages as settings number them."""
+_CHECKSUM_FORMATS: Final = {_PYTHON: "08X", _NODE_JS: ""}
 _EXPIRY_MS: Final = 120_000
 _STREAMS_MAX: Final = 8
 """Streams of one client; its libraries have one."""
@@ -54,13 +57,13 @@ class Client:
         return bool(self.settings.client_type == ClientType.PUSH_CONSUMER)
 
     @property
-    def reads_digests(self) -> bool:
-        """Whether it can compare a body with its checksum.
+    def checksum_format(self) -> str:
+        """How it writes the checksum of a body, to compare it; empty if it is to compare none.
 
-        The client in JavaScript 1.0.8 writes the number in decimal, and its push consumer refuses
-        each message whose checksum is hexadecimal, as RocketMQ and other clients have it.
+        Push consumers refuse messages whose checksum they write in another way: Java's without
+        zeros in front, Python's with them, and that in JavaScript 1.0.8 in decimal.
         """
-        return bool(self.settings.user_agent.language != _NODE_JS)
+        return _CHECKSUM_FORMATS.get(self.settings.user_agent.language, CHECKSUM_FORMAT)
 
     def tell(self, command: Any) -> bool:
         """Send a command on one of its streams; False if it has none that reads."""
@@ -69,6 +72,11 @@ class Client:
                 stream.put_nowait(command)
                 return True
         return False
+
+    def cut_streams(self) -> None:
+        """Break its streams."""
+        for stream in self.streams:
+            stream.put_nowait(Broken())
 
 
 @attrs.define(eq=False)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from reput.record import MessageView
     from reput_consumer import Popped
 
-__all__ = ["GROUP", "IMMUNITY", "RESERVED", "TIMED", "shown", "shown_half"]
+__all__ = ["CHECKSUM_FORMAT", "GROUP", "IMMUNITY", "RESERVED", "TIMED", "shown", "shown_half"]
 
 GROUP: Final = "__SHARDINGKEY"
 TIMED: Final = "TIMER_DELIVER_MS"
@@ -34,6 +34,8 @@ ORIGIN_GROUP BORN_HOST BORN_TIMESTAMP RECALL_HANDLE __RMQ.TRANSIENT.GROUP_SYS_FL
 """
 RESERVED: Final = frozenset(_RESERVED_NAMES.split())
 """Properties that clients may not set by themselves; they are not shown either."""
+CHECKSUM_FORMAT: Final = "X"
+"""How Java's client writes a checksum: clients compare the texts."""
 _NO_DIGEST: Final = 0
 _CRC32: Final = 1
 _IDENTITY: Final = 1
@@ -41,9 +43,17 @@ _TYPE_OF_FLAG: Final = 0xC
 
 
 def shown(
-    popped: Popped, topic: Any, handle: str, invisible_ms: int | None, *, has_digest: bool = True
+    popped: Popped, topic: Any, handle: str, invisible_ms: int | None, *, checksum: str
 ) -> Any:
-    """Return a message that was handed out, as clients see it."""
+    """Return a message that was handed out, as clients see it.
+
+    Args:
+        popped: the message.
+        topic: as the client named it.
+        handle: its receipt.
+        invisible_ms: for how long nobody else gets it; None if the server sees to that.
+        checksum: format of the body's checksum; empty for a client that is to compare none.
+    """
     view = popped.view
     message = _of(view, topic)
     system = message.system_properties
@@ -53,7 +63,9 @@ def shown(
     system.delivery_attempt = popped.attempt_count
     if invisible_ms is not None:
         set_milliseconds(system.invisible_duration, invisible_ms)
-    if not has_digest:
+    if checksum:
+        system.body_digest.checksum = format(zlib.crc32(message.body), checksum)
+    else:
         system.body_digest.type = _NO_DIGEST  # there, as that client needs the field
     origin = view.properties.get("DLQ_ORIGIN_TOPIC")
     if origin is not None:
@@ -86,8 +98,7 @@ def _of(view: MessageView, topic: Any) -> Any:
     system.keys.extend(view.keys)
     system.message_id = view.unique_key or view.msg_id
     system.body_digest.type = _CRC32
-    # As Java writes a number, without zeros in front: clients compare the texts.
-    system.body_digest.checksum = f"{zlib.crc32(message.body):X}"
+    system.body_digest.checksum = format(zlib.crc32(message.body), CHECKSUM_FORMAT)
     system.body_encoding = _IDENTITY
     system.message_type = _type_of(view)
     set_milliseconds(system.born_timestamp, view.born_timestamp)

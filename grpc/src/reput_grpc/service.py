@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -20,7 +21,8 @@ from reput_grpc.calls.telemetry import ClientCalls
 from reput_grpc.calls.transactions import TransactionCalls
 from reput_grpc.clients import Clients
 from reput_grpc.front import Front
-from reput_grpc.types import Code, Refused, m, status
+from reput_grpc.types import Broken, Code, Refused, m, status
+from reput_server.beside import CallFault, CallFigures
 from reput_server.errors import Refusal
 from reput_server.wire.certificates import context_of
 
@@ -41,6 +43,7 @@ _ANSWER_BYTES: Final = 8 << 20
 _STREAMS: Final = 1_000
 """Of one connection."""
 _GRACE_SECONDS: Final = 1.0
+_BROKEN: Final = "a test asked for a connection that breaks"
 _CALLS: Final = 20_000
 """At once; further ones are refused."""
 
@@ -58,8 +61,10 @@ class GrpcService:
     """Where it listens."""
     clients: Clients = attrs.field(init=False)
     call_count: int = attrs.field(init=False, default=0)
-    faults: Callable[[str], int | None] = attrs.field(init=False, default=lambda name: None)
-    """Asked before each call by its name; the code that it returns is answered, if any."""
+    faults: Callable[[str], CallFault | None] = attrs.field(init=False, default=lambda name: None)
+    """Asked before each call by its name; what goes wrong with it, if anything."""
+    _answered: Counter[tuple[str, str]] = attrs.field(init=False, factory=Counter)
+    """Answers by the call's name and the code."""
     _server: Any = attrs.field(init=False, default=None)
     _front: Front | None = attrs.field(init=False, default=None)
     """Where plain and encrypted connections come on one port."""
@@ -182,32 +187,81 @@ class GrpcService:
 
     # ------------------------------------------------------------------ what every call passes
 
-    def _caller(self, name: str, context: Any) -> Caller:
+    def _caller(self, context: Any) -> Caller:
         self.call_count += 1
-        caller = caller_of(context, self.broker.context.config.access_keys)
+        return caller_of(context, self.broker.context.config.access_keys)
+
+    def _fault_at(self, name: str) -> CallFault | None:
+        """Return how a call goes wrong once it is carried out, if it does.
+
+        Raises:
+            Refused: it goes wrong before, with a code.
+            Broken: it goes wrong before, without an answer.
+        """
         fault = self.faults(name)
-        if fault is not None:
-            raise Refused(Code(fault), "a fault that a test asked for")
-        return caller
+        if fault is None or fault.carries_out:
+            return fault
+        if fault.code is None:
+            raise Broken
+        raise Refused(Code(fault.code), "a fault that a test asked for")
 
     def _unary(self, name: str, call: Call, answer: Any) -> Any:
         async def handle(request: Any, context: Any) -> Any:
+            is_broken, found = False, None
             try:
-                return await call(self._caller(name, context), request)
+                caller, fault = self._caller(context), self._fault_at(name)
+                found = await call(caller, request)
+                is_broken = fault is not None
+            except Broken:
+                is_broken = True
             except Exception as error:
-                return answer(status=_status_of(name, error))
+                found = answer(status=_status_of(name, error))
+            if is_broken:
+                await context.abort(grpc.StatusCode.UNAVAILABLE, _BROKEN)
+            self._count(name, found)
+            return found
 
         return handle
 
     def _streamed(self, name: str, call: Stream, answer: Any) -> Any:
         async def handle(request: Any, context: Any) -> AsyncIterator[Any]:
+            is_broken = False
             try:
-                async for each in call(self._caller(name, context), request):
-                    yield each
+                caller, fault = self._caller(context), self._fault_at(name)
+                async for each in call(caller, request):
+                    if fault is None:
+                        self._count(name, each)
+                        yield each
+                is_broken = fault is not None
+            except Broken:
+                is_broken = True
             except Exception as error:
-                yield answer(status=_status_of(name, error))
+                failed = answer(status=_status_of(name, error))
+                self._count(name, failed)
+                yield failed
+            if is_broken:
+                await context.abort(grpc.StatusCode.UNAVAILABLE, _BROKEN)
 
         return handle
+
+    def cut_streams(self) -> None:
+        """Break the streams by which clients hear of the server; called on the event loop."""
+        for client in self.clients.by_id.values():
+            client.cut_streams()
+
+    def _count(self, name: str, answer: Any) -> None:
+        if answer.HasField("status"):
+            self._answered[name, str(answer.status.code)] += 1
+
+    def figures(self) -> CallFigures:
+        """Return what it does; called on the event loop."""
+        clients = self.clients.by_id.values()
+        return CallFigures(
+            len(clients),
+            sum(len(each.streams) for each in clients),
+            self.broker.polls.count,
+            dict(self._answered),
+        )
 
     async def stop(self) -> None:
         """End all calls, and close all connections."""

@@ -9,6 +9,7 @@ from typing import Any, Final
 from reput_grpc.schema import message_classes
 
 __all__ = [
+    "Broken",
     "ClientType",
     "Code",
     "MessageType",
@@ -84,6 +85,10 @@ class Permission(enum.IntEnum):
     READ = 2
     WRITE = 3
     READ_WRITE = 4
+
+
+class Broken(Exception):
+    """A call ends without an answer, as if its connection broke."""
 
 
 class Refused(Exception):

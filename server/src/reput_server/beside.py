@@ -6,9 +6,11 @@ the broker and the address to listen on. It is imported only when it is asked fo
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import attrs
 
 from reput.installing import install_command
 from reput_server.errors import ServerError
@@ -16,9 +18,33 @@ from reput_server.errors import ServerError
 if TYPE_CHECKING:
     from reput_server.config import Address
 
-__all__ = ["BesideService", "service_class"]
+__all__ = ["BesideService", "CallFault", "CallFigures", "service_class"]
 
 _GROUP: Final = "reput.services"
+
+
+@attrs.frozen
+class CallFigures:
+    """What a service does at a moment, and since its start."""
+
+    client_count: int = 0
+    """Clients that have sent their settings."""
+    stream_count: int = 0
+    """Streams of these clients that are open."""
+    waiting_count: int = 0
+    """Receives that wait for a message."""
+    answered: Mapping[tuple[str, str], int] = attrs.field(factory=dict)
+    """Answers since the start, by the call's name and the answer's code."""
+
+
+@attrs.frozen
+class CallFault:
+    """A fault of one call, which a test asked for."""
+
+    code: int | None = None
+    """The code that it is answered with; None if its connection seems to break instead."""
+    carries_out: bool = False
+    """Whether it is carried out before that."""
 
 
 class BesideService(Protocol):
@@ -29,12 +55,20 @@ class BesideService(Protocol):
         """Where it listens; None before it does."""
         ...
 
-    faults: Callable[[str], int | None]
-    """Asked before each call by its name; the code that it returns is answered, if any."""
+    faults: Callable[[str], CallFault | None]
+    """Asked before each call by its name; what goes wrong with it, if anything."""
 
     @property
     def call_count(self) -> int:
         """How many calls it was asked for."""
+        ...
+
+    def figures(self) -> CallFigures:
+        """Return what it does; called on the event loop."""
+        ...
+
+    def cut_streams(self) -> None:
+        """Break the streams by which clients hear of the server; called on the event loop."""
         ...
 
     async def start(self) -> None:

@@ -166,7 +166,7 @@ class Server:
         # Imported here, as it needs packages that a server does not.
         from reput_server.watching.watch import Watch
 
-        self.watch = Watch(broker, self._ports)
+        self.watch = Watch(broker, self._ports, self.grpc)
         await self.watch.start(address)
 
     def _ports(self) -> dict[str, Service]:

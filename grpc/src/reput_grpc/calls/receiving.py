@@ -23,7 +23,7 @@ from reput_consumer import (
     Start,
 )
 from reput_grpc.naming import group_of, topic_of
-from reput_grpc.properties import shown
+from reput_grpc.properties import CHECKSUM_FORMAT, shown
 from reput_grpc.types import Code, Refused, m, milliseconds_of, set_milliseconds, status
 from reput_server.broker.popping.polls import PollsFullError
 
@@ -82,12 +82,12 @@ class ReceiveCalls:
         topic, left = request.message_queue.topic, list(found)
         invisible_ms = None if request.auto_renew else pop.invisible_ms
         client = self.clients.find(caller.client_id)
-        has_digest = client is None or client.reads_digests
+        checksum = CHECKSUM_FORMAT if client is None else client.checksum_format
         try:
             yield m.ReceiveMessageResponse(status=status())
             while left:
                 each = left[0]
-                message = shown(each, topic, str(each.handle), invisible_ms, has_digest=has_digest)
+                message = shown(each, topic, str(each.handle), invisible_ms, checksum=checksum)
                 yield m.ReceiveMessageResponse(message=message)
                 left.pop(0)
         finally:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from reput_grpc.naming import group_of, topic_of
-from reput_grpc.types import ClientType, Refused, m, set_milliseconds, status
+from reput_grpc.types import Broken, ClientType, Refused, m, set_milliseconds, status
 
 if TYPE_CHECKING:
     from reput_grpc.caller import Caller
@@ -52,6 +52,8 @@ class ClientCalls:
         reader = asyncio.create_task(self._read(caller, requests, stream))
         try:
             while (command := await stream.get()) is not _END:
+                if isinstance(command, Broken):
+                    raise command
                 yield command
         finally:
             reader.cancel()

@@ -83,16 +83,33 @@ _ORDERS: Final[dict[str, Callable[[LocalBroker, dict[str, Any]], dict[str, Any] 
     ),
     "forward": lambda broker, order: broker.forward(float(order["seconds"])),
     "clear": lambda broker, order: broker.clear(),
-    "busy": lambda broker, order: broker.faults.answer_busy(int(order.get("times", 1))),
-    "lose": lambda broker, order: broker.faults.lose_answers(int(order.get("times", 1))),
-    "cut": lambda broker, order: broker.faults.cut_at(int(order.get("times", 1))),
+    "busy": lambda broker, order: (
+        broker.call_faults.refuse(_times(order), order["call"])
+        if "call" in order
+        else broker.faults.answer_busy(_times(order))
+    ),
+    "lose": lambda broker, order: (
+        broker.call_faults.lose_answers(_times(order), order["call"])
+        if "call" in order
+        else broker.faults.lose_answers(_times(order))
+    ),
+    "cut": lambda broker, order: (
+        broker.call_faults.cut_at(_times(order), order["call"])
+        if "call" in order
+        else broker.faults.cut_at(_times(order))
+    ),
     "refuse": lambda broker, order: broker.call_faults.refuse(
         int(order.get("times", 1)),
         str(order.get("call", "SendMessage")),
         int(order.get("code", 42_900)),
     ),
     "drop": lambda broker, order: broker.faults.drop_connections(),
+    "cut-streams": lambda broker, order: broker.call_faults.cut_streams(),
 }
+
+
+def _times(order: dict[str, Any]) -> int:
+    return int(order.get("times", 1))
 
 
 def answers(broker: LocalBroker, lines: Iterable[str]) -> Iterable[dict[str, Any]]:

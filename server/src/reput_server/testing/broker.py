@@ -242,6 +242,7 @@ class LocalBroker:
         seconds = time_.total_seconds() if isinstance(time_, dt.timedelta) else float(time_)
         if seconds < 0:
             raise ValueError(f"forward {seconds} s: time goes by forwards alone")
+        self.store.wait_dispatched()  # a recall that was answered counts before time goes by
         self._clock.moved_ms += round(seconds * 1_000)
         self.store.work()
 
@@ -280,7 +281,7 @@ class LocalBroker:
             self._server = opening.enter_context(serving(self._store, config, ports=ports))
             assert self._server.service is not None
             self._faults = Faults(self._server.service)
-            self._call_faults = CallFaults()
+            self._call_faults = CallFaults(self._server.grpc, self._server.service.loop)
             if self._server.grpc is not None:
                 self._server.grpc.faults = self._call_faults.take
             self._open = opening.pop_all()

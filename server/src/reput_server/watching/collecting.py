@@ -74,6 +74,9 @@ def _values(found: Figures) -> Iterator[tuple[str, _Values]]:
     alone = {
         "up": int(found.health.status != "failing"),
         "start_seconds": found.since / 1000,
+        "call_clients": found.calls.client_count,
+        "call_streams": found.calls.stream_count,
+        "waiting_receives": found.calls.waiting_count,
         "held_pulls": found.held_pulls,
         "waiting_sends": found.waiting_sends,
         "waiting_send_seconds": found.send_wait_ms / 1000,
@@ -97,6 +100,11 @@ def _values(found: Figures) -> Iterator[tuple[str, _Values]]:
     topics = [(name, each) for name, each in found.topics.items() if each.put_count]
     groups = found.groups.items()
     by_name: dict[str, dict[tuple[str, ...], float]] = {
+        "calls_total": {(call, code): each for (call, code), each in found.calls.answered.items()},
+        "group_out_messages": {(name,): count for name, (count, _) in found.out.items()},
+        "group_out_seconds": {
+            (name,): max(found.at - since, 0) / 1000 for name, (_, since) in found.out.items()
+        },
         "producers": {(name,): each for name, each in found.producer_counts.items()},
         "put_messages_total": {(name,): each.put_count for name, each in topics},
         "put_bytes_total": {(name,): each.put_bytes for name, each in topics},

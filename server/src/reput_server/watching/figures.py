@@ -10,6 +10,7 @@ import attrs
 
 from reput.errors import ReputError
 from reput_consumer import retry_topic
+from reput_server.beside import CallFigures
 from reput_server.broker.statistics.table import (
     GROUP_GET_NUMS,
     GROUP_GET_SIZE,
@@ -20,6 +21,7 @@ from reput_server.broker.statistics.table import (
 
 if TYPE_CHECKING:
     from reput import PluginState, QueueInfo
+    from reput_server.beside import BesideService
     from reput_server.broker.broker import Broker
     from reput_server.broker.statistics.times import Times
     from reput_server.config import Address
@@ -123,6 +125,11 @@ class Figures:
     is_writable: bool
     ports: Mapping[str, PortFigures]
     """``broker`` and ``names``."""
+    calls: CallFigures
+    """Of clients of RocketMQ 5."""
+    out: Mapping[str, tuple[int, int]]
+    """Messages that were handed out by pop and not acknowledged, and when the first was, ms, by
+    group."""
     held_pulls: int
     waiting_sends: int
     send_wait_ms: int
@@ -160,7 +167,9 @@ class Figures:
     health: Health
 
 
-async def figures_of(broker: Broker, ports: Mapping[str, Service], since: int) -> Figures:
+async def figures_of(
+    broker: Broker, ports: Mapping[str, Service], since: int, beside: BesideService | None = None
+) -> Figures:
     """Return how a server is; called on its event loop, which goes on meanwhile."""
     context, statistics = broker.context, broker.context.statistics
     sends = broker.sends
@@ -174,6 +183,7 @@ async def figures_of(broker: Broker, ports: Mapping[str, Service], since: int) -
         "root": str(context.store.root),
         "is_writable": context.is_writable,
         "ports": {name: _of_port(service) for name, service in ports.items()},
+        "calls": CallFigures() if beside is None else beside.figures(),
         "held_pulls": len(broker.held),
         "waiting_sends": sends.waiting_count,
         "send_wait_ms": sends.head_wait_ms,
@@ -266,6 +276,7 @@ def _of_store(broker: Broker) -> dict[str, Any]:
         for key, count in counted.totals(GROUP_GET_NUMS).items()
     }
     return {
+        "out": _out(broker),
         "put_count": counted.put_rate.total,
         "put_rate": counted.minute_rate_of_puts(),
         "get_count": counted.get_rate.total,
@@ -279,6 +290,14 @@ def _of_store(broker: Broker) -> dict[str, Any]:
         "log_end": log_end,
         "health": health,
     }
+
+
+def _out(broker: Broker) -> dict[str, tuple[int, int]]:
+    found: dict[str, tuple[int, int]] = {}
+    for each in broker.context.plugin.popper.out():
+        count, since = found.get(each.group, (0, each.since_timestamp))
+        found[each.group] = count + each.count, min(since, each.since_timestamp)
+    return found
 
 
 def _pair(key: str) -> tuple[str, str]:

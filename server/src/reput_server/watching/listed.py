@@ -26,6 +26,18 @@ _LISTED: Final = (
         "reput_server_unread_bytes", "gauge", "Bytes of answers that peers leave unread.", _PORT
     ),
     Metric("reput_server_producers", "gauge", "Clients of a producer group.", _GROUP),
+    # ------------------------------------------------------------------ clients of RocketMQ 5
+    Metric("reput_server_call_clients", "gauge", "Clients of RocketMQ 5."),
+    Metric("reput_server_call_streams", "gauge", "Streams of these clients that are open."),
+    Metric("reput_server_waiting_receives", "gauge", "Receives that wait for a message."),
+    Metric("reput_server_calls_total", "counter", "Answers of calls.", ("call", "code")),
+    Metric(
+        "reput_server_group_out_messages",
+        "gauge",
+        "Messages that a group was handed by pop, and has not acknowledged.",
+        _GROUP,
+    ),
+    Metric("reput_server_group_out_seconds", "gauge", "How long the first of them is out.", _GROUP),
     # ------------------------------------------------------------------ what waits
     Metric("reput_server_held_pulls", "gauge", "Pulls that wait for a message."),
     Metric("reput_server_waiting_sends", "gauge", "Sends that wait for a put."),

@@ -81,6 +81,7 @@ def status_page(found: Figures) -> str:
             *_groups(found),
             *_topics(found),
             *_ports(found),
+            *_calls(found),
             *_replicas(found),
             *_times(found),
             f"</main><footer>{again} {others}</footer></body></html>\n",
@@ -142,8 +143,10 @@ def _groups(found: Figures) -> Iterable[str]:
         each = found.groups[name]
         topics = ", ".join(each.topics[:10]) + (", …" if len(each.topics) > 10 else "")
         rate = f"{each.rate:,.1f}/s"
-        rows.append([name, f"{each.lag:,}", rate, f"{each.member_count:,}", topics])
-    names = ["group", "=not consumed", "=messages out", "=members", "topics"]
+        count, since = found.out.get(name, (0, 0))
+        out = f"{count:,}, the first for {_age(found.at - since)}" if count else ""
+        rows.append([name, f"{each.lag:,}", rate, out, f"{each.member_count:,}", topics])
+    names = ["group", "=not consumed", "=messages out", "=not acknowledged", "=members", "topics"]
     return _table("Consumer groups", names, rows, len(largest))
 
 
@@ -183,6 +186,20 @@ def _ports(found: Figures) -> Iterable[str]:
     ]
     names = ["port", "address", "=connections", "=requests", "=worked on", "=unread answers"]
     return _table("Connections", names, rows, len(rows))
+
+
+def _calls(found: Figures) -> Iterable[str]:
+    calls = found.calls
+    if not calls.answered and not calls.client_count:
+        return
+    most = sorted(calls.answered, key=lambda key: (-calls.answered[key], key))
+    rows = [[name, code, f"{calls.answered[name, code]:,}"] for name, code in most[:_ROWS_MAX]]
+    names = ["call", "code", "=answers since the start"]
+    yield from _table("Clients of RocketMQ 5", names, rows, len(most))
+    yield (
+        f'<p class="soft">{calls.client_count:,} clients with {calls.stream_count:,} streams; '
+        f"{calls.waiting_count:,} receives wait for messages.</p>"
+    )
 
 
 def _replicas(found: Figures) -> Iterable[str]:

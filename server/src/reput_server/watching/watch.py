@@ -17,6 +17,7 @@ from reput_server.watching.pages import Page, Pages
 from reput_server.watching.statuspage import status_page
 
 if TYPE_CHECKING:
+    from reput_server.beside import BesideService
     from reput_server.broker.broker import Broker
     from reput_server.config import Address
     from reput_server.watching.collecting import Exposition
@@ -36,6 +37,8 @@ class Watch:
     broker: Broker
     ports: Callable[[], Mapping[str, Service]]
     """Returns the server's ports, ``broker`` and ``names``."""
+    beside: BesideService | None = None
+    """Serves clients of RocketMQ 5."""
     max_age: float = _MAX_AGE
     """Figures are gathered at most once in this time, s, however many ask."""
     _since: int = attrs.field(init=False)
@@ -76,7 +79,7 @@ class Watch:
     async def _figures(self) -> Figures:
         now = self.broker.context.loop.time()
         if self._last is None or now - self._last[0] >= self.max_age:
-            found = await figures_of(self.broker, self.ports(), self._since)
+            found = await figures_of(self.broker, self.ports(), self._since, self.beside)
             self._last = now, found
         return self._last[1]
 
