@@ -12,6 +12,7 @@ from pages import ROOT, text_of
 CLIENTS = ROOT / "tests" / "interop" / "clients"
 PAGE = "docs/stock-clients.md"
 COLUMNS = ("java-4.9.8", "java-5.3.3", "go", "node")
+FIVES = ("java5", "python5", "node5")
 
 
 def functions() -> list[ast.FunctionDef]:
@@ -21,21 +22,26 @@ def functions() -> list[ast.FunctionDef]:
     return [each for module in modules for each in module.body if isinstance(each, ast.FunctionDef)]
 
 
-def scenarios() -> dict[str, set[str]]:
+def scenarios(marker_name: str, columns: tuple[str, ...]) -> dict[str, set[str]]:
     """The clients of each scenario that works with them, by its title."""
     found: dict[str, set[str]] = {}
     for function in functions():
         for marker in function.decorator_list:
             if not isinstance(marker, ast.Call) or ast.unparse(marker.func) != (
-                "pytest.mark.scenario"
+                f"pytest.mark.{marker_name}"
             ):
                 continue
-            title, clients = (ast.literal_eval(each) for each in marker.args)
+            title, clients = (_value(each) for each in marker.args)
             named = {each.arg: ast.literal_eval(each.value) for each in marker.keywords}
             assert title not in found
             words = clients.split() if named.get("works", True) else []
-            found[title] = {it for it in COLUMNS if it in words or it.split("-")[0] in words}
+            found[title] = {it for it in columns if it in words or it.split("-")[0] in words}
     return found
+
+
+def _value(node: ast.expr) -> Any:
+    """The value of an argument; ``ALL`` is all clients for release 5."""
+    return " ".join(FIVES) if isinstance(node, ast.Name) else ast.literal_eval(node)
 
 
 def rows(first: str) -> list[list[str]]:
@@ -46,15 +52,25 @@ def rows(first: str) -> list[list[str]]:
 
 
 def test_every_scenario_has_its_row_and_every_row_is_tried() -> None:
-    expected = scenarios()
-
-    found = {
-        title: {name for name, cell in zip(COLUMNS, cells, strict=True) if cell == "yes"}
-        for title, *cells in rows("| | Java")
-    }
+    expected = scenarios("scenario", COLUMNS)
 
     assert len(expected) > 30
-    assert found == expected
+    assert said("| | Java", COLUMNS) == expected
+
+
+def test_every_scenario_of_clients_for_release_5_has_its_row() -> None:
+    expected = scenarios("scenario5", FIVES)
+
+    assert len(expected) > 20
+    assert said("| release 5 |", FIVES) == expected
+
+
+def said(first: str, columns: tuple[str, ...]) -> dict[str, set[str]]:
+    """The clients that the page has a "yes" for, by title."""
+    return {
+        title: {name for name, cell in zip(columns, cells, strict=True) if cell == "yes"}
+        for title, *cells in rows(first)
+    }
 
 
 def test_cells_say_yes_no_or_that_there_is_no_such_call() -> None:
@@ -86,6 +102,13 @@ def test_the_columns_name_the_releases_that_are_tried() -> None:
     names = [f"Java {it}" for it in java]
     names += [f"Go {go[1]}", f"Node {package['dependencies']['ali-ons']}"]
     assert f"| | {' | '.join(names)} |\n" in text_of(PAGE)
+    fives = (CLIENTS / "stock/fives.py").read_text(encoding="utf-8")
+    five = json.loads((CLIENTS / "fives/node/package.json").read_text(encoding="utf-8"))
+    (release,) = re.findall(r'_JAVA = "([\d.]+)"', fives)
+    assert (
+        f"| Java {release} | Python 5.1.2 | Node {next(iter(five['dependencies'].values()))} |\n"
+        in (text_of(PAGE))
+    )
 
 
 def test_every_program_is_listed() -> None:

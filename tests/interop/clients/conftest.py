@@ -2,13 +2,14 @@
 
 A test says with ``@pytest.mark.scenario(title, clients)`` what it is about and whose it is: words
 of ``java`` (both releases), ``java-4.9.8``, ``java-5.3.3``, ``go``, ``node``. It runs once for
-each. The page docs/stock-clients.md has a row for each title; tests/docs compares.
+each. ``scenario5`` is the same for clients for release 5: ``java5``, ``python5``, ``node5``. The
+page docs/stock-clients.md has a row for each title; tests/docs compares.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -18,15 +19,18 @@ from reput_server import LocalBroker
 # `--import-mode=importlib` puts no folder on the path.
 sys.path.insert(0, str(Path(__file__).parent))
 
-from stock import CLIENTS, Kind, Program, have_topic, started
+from stock import CLIENTS, FIVES, Kind, Program, have_topic, started
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    marker = metafunc.definition.get_closest_marker("scenario")
-    if marker is None or "kind" not in metafunc.fixturenames:
-        return
-    words = marker.args[1].split()
-    kinds = [kind for kind in CLIENTS if kind.name in words or kind.name.split("-")[0] in words]
+    for word, clients in (("scenario", CLIENTS), ("scenario5", FIVES)):
+        marker = metafunc.definition.get_closest_marker(word)
+        if marker is not None and "kind" in metafunc.fixturenames:
+            _parametrize(metafunc, marker.args[1].split(), clients)
+
+
+def _parametrize(metafunc: pytest.Metafunc, words: Sequence[str], clients: Sequence[Kind]) -> None:
+    kinds = [kind for kind in clients if kind.name in words or kind.name.split("-")[0] in words]
     assert kinds, f"no client has one of these names: {words}"
     metafunc.parametrize("kind", kinds, ids=lambda kind: kind.name, scope="session")
 

@@ -6,8 +6,20 @@ tests do not ask it.
 
 from __future__ import annotations
 
+from stock.fives import FIVES, FiveProgram
 from stock.kinds import CLIENTS, Kind
 from stock.program import Program, ProgramFailedError, Row
-from stock.starting import have_topic, started
+from stock.starting import have_topic, started, started_five
 
-__all__ = ["CLIENTS", "Kind", "Program", "ProgramFailedError", "Row", "have_topic", "started"]
+__all__ = [
+    "CLIENTS",
+    "FIVES",
+    "FiveProgram",
+    "Kind",
+    "Program",
+    "ProgramFailedError",
+    "Row",
+    "have_topic",
+    "started",
+    "started_five",
+]

@@ -11,8 +11,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import mavenparts
+from lineprocess import LineProcess
 
 from stock.program import Program, UnavailableError
 
@@ -31,13 +33,16 @@ class Kind:
     command: Callable[[Path], Sequence[str]]
     """Returns what starts the program with its home in a directory; builds it before."""
 
-    def start(self, directory: Path) -> Program:
+    program: type[LineProcess] = Program
+    """What the process is to the tests."""
+
+    def start(self, directory: Path) -> Any:
         """Build the program unless that was done before, and start it.
 
         Raises:
             UnavailableError: a toolchain or a package is missing.
         """
-        return Program(self.command(directory), directory)
+        return self.program(self.command(directory), directory)
 
 
 def _java(version: str) -> Kind:
@@ -66,16 +71,16 @@ def _java(version: str) -> Kind:
 
 
 def _go(directory: Path) -> Sequence[str]:
-    return [str(_built("go", ["go", "build", "-o", "target/program", "."]) / "program")]
+    return [str(built("go", ["go", "build", "-o", "target/program", "."]) / "program")]
 
 
 def _node(directory: Path) -> Sequence[str]:
     install = ["npm", "install", "--no-audit", "--no-fund", "--no-package-lock", "--silent"]
-    target = _built("node", install, copied=("package.json", "program.js"))
-    return [_executable("node"), str(target / "program.js")]
+    target = built("node", install, copied=("package.json", "program.js"))
+    return [executable("node"), str(target / "program.js")]
 
 
-def _released(file: str, pattern: str) -> str:
+def released(file: str, pattern: str) -> str:
     found = re.search(pattern, (_HERE / file).read_text(encoding="utf-8"))
     assert found is not None
     return found[1]
@@ -84,15 +89,15 @@ def _released(file: str, pattern: str) -> str:
 CLIENTS = (
     _java("4.9.8"),
     _java("5.3.3"),
-    Kind("go", "Go " + _released("go/go.mod", r"client-go/v2 v(\S+)"), _go),
-    Kind("node", "Node " + _released("node/package.json", r'"ali-ons": "(.+)"'), _node),
+    Kind("go", "Go " + released("go/go.mod", r"client-go/v2 v(\S+)"), _go),
+    Kind("node", "Node " + released("node/package.json", r'"ali-ons": "(.+)"'), _node),
 )
 
 
 # ---------------------------------------------------------------------- building
 
 
-def _built(language: str, command: Sequence[str], copied: Sequence[str] = ()) -> Path:
+def built(language: str, command: Sequence[str], copied: Sequence[str] = ()) -> Path:
     """Return where a program is, built from its folder unless that was done before.
 
     Args:
@@ -102,9 +107,9 @@ def _built(language: str, command: Sequence[str], copied: Sequence[str] = ()) ->
     """
     project = _HERE / language
     target = project / "target"
-    tool = _executable(command[0])
-    if language == "node":
-        _executable("node")
+    tool = executable(command[0])
+    if command[0] == "npm":
+        executable("node")
     sources = sorted(path for path in project.iterdir() if path.is_file())
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
     target.mkdir(exist_ok=True)
@@ -134,7 +139,7 @@ def _run(command: Sequence[str], directory: Path) -> None:
         raise UnavailableError(f"{tool} cannot build the program here: {said[-1][:300]}")
 
 
-def _executable(name: str) -> str:
+def executable(name: str) -> str:
     found = shutil.which(name)
     if found is None:
         raise UnavailableError(f"this client needs {name!r}, which is not here")

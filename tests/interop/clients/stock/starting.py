@@ -8,6 +8,7 @@ import pytest
 
 from reput_consumer import TopicSettings
 from reput_server import LocalBroker
+from stock.fives import FiveProgram
 from stock.kinds import Kind
 from stock.program import Program, UnavailableError
 
@@ -19,6 +20,23 @@ def started(kind: Kind, directory: Path, broker: LocalBroker) -> Program:
     except UnavailableError as error:
         pytest.skip(str(error))
     program.begin(broker.name_server)
+    return program
+
+
+def started_five(kind: Kind, directory: Path, endpoints: str, **options: object) -> FiveProgram:
+    """Start a program with a client for release 5, or skip the test with a word.
+
+    Args:
+        kind: which client.
+        directory: the program's home.
+        endpoints: of the server.
+        options: namespace, access_key, secret_key, tls.
+    """
+    try:
+        program: FiveProgram = kind.start(directory)
+    except UnavailableError as error:
+        pytest.skip(str(error))
+    program.begin(endpoints, **options)
     return program
 
 

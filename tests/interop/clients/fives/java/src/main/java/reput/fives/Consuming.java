@@ -1,0 +1,6 @@
+package reput.fives;
+
+/** A consumer of either kind. */
+interface Consuming {
+    void stop() throws Exception;
+}
