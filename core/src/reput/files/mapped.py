@@ -1,8 +1,8 @@
 """`MappedFile`, one file of fixed size, and `MappedFileQueue`, a run of such files.
 
 Files are named by the offset of their first byte, in 20 digits, and lie end to end. The last file
-may be mapped for writing; all reads use ``pread``, so that a file that another process cuts short
-gives fewer bytes and never a signal.
+may be mapped for writing. Reads use ``pread``, so that a file that another process cuts short gives
+fewer bytes and never a signal; only reads of many pieces beside the writer of a store use a map.
 
 Source: RocketMQ ``DefaultMappedFile``, ``MappedFileQueue``. Different on purpose: truncating zeroes
 the bytes that it cuts, as stale records would count once the log has grown up to them; a new file
@@ -137,7 +137,9 @@ class MappedFileQueue:
     one writer may call `add`, `truncate` and `trim`.
     """
 
-    def __init__(self, directory: str, file_size: int, disk: Disk, pool: FilePool) -> None:
+    def __init__(
+        self, directory: str, file_size: int, disk: Disk, pool: FilePool, maps_to_read: bool = False
+    ) -> None:
         self.directory = directory
         self._prefix = os.path.join(directory, "")
         self.file_size = file_size
@@ -145,7 +147,7 @@ class MappedFileQueue:
         self._pool = pool
         self.bases: tuple[int, ...] = ()
         """Base offsets of all files, ascending; replaced whole, so that readers need no lock."""
-        self.maps_to_read = False
+        self.maps_to_read = maps_to_read
         """Whether files may be read by maps: only where no other process may cut them."""
         self._adding = -1
         """Base of the file that `add` renamed last."""

@@ -290,15 +290,16 @@ def find_files(
     recorded = {} if locked.manifest is None else locked.manifest.config.get(LOG_SECTION, {})
     directory = request.path("commitlog")
     size = recorded.get("file_size", 0)  # 0: the files' own size
-    files = MappedFileQueue(directory, size, request.disk, pool)
+    maps_to_read = request.writable and request.disk.reads_plainly
+    files = MappedFileQueue(directory, size, request.disk, pool, maps_to_read)
     files.load(writable=request.writable, damaged=locked.problems.reporter)
     if not files.bases:
-        files = MappedFileQueue(directory, settings.log.file_size, request.disk, pool)
+        size = settings.log.file_size
+        files = MappedFileQueue(directory, size, request.disk, pool, maps_to_read)
     if request.master is not None and (locked.manifest is None or locked.manifest.master is None):
         _require_empty(request, files)
     config = with_file_size(settings.log, files, request.sections)
     check_names(files)
-    files.maps_to_read = request.writable and request.disk.reads_plainly
     remembered = {**settings.sections.get(LOG_SECTION, {}), "file_size": config.file_size}
     sections = {**settings.sections, LOG_SECTION: remembered}
     return files, attrs.evolve(settings, log=config, sections=sections)
