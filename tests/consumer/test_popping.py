@@ -386,6 +386,27 @@ def test_members_that_pull_and_members_that_pop_do_not_mix(at):
         pass
 
 
+def test_what_members_that_pulled_meanwhile_have_consumed_does_not_come_again(at):
+    at.put(*map(str, range(10)))
+    popper = at.plugin.popper
+    with pop_consumer(at) as consumer:
+        found = consumer.receive(3, 0)
+        assert found[0].ack()
+        assert found[1].ack()
+        (queue,) = [
+            each for each in popper.port.queues("orders") if popper.port.committed("g", each)
+        ]
+        popper.port.commit("g", {queue: 10})  # as a member that pulls does
+
+        found[2].ack()
+
+        assert popper.port.committed("g", queue) == 10
+        assert consumer.receive(32, 0) == []
+        assert popper.port.committed("g", queue) == 10
+        at.put("10")
+        assert bodies(consumer.receive(32, 0)) == ["10"]
+
+
 def test_names_that_have_no_space_for_a_retry_topic_are_refused(at):
     with pytest.raises(ValueError, match="at most 255"):
         pop_consumer(at, "g" * 200, "t" * 100)

@@ -191,6 +191,7 @@ def test_messages_of_one_queue_come_alone(served):
         (pop(queue_id=7), 29, "queueId[7] is illegal"),
         (pop(max_msg_nums=33), 29, "greater than 32"),
         (pop(exp="a = = b", exp_type="SQL92"), 23, "subscription failed"),
+        (pop(exp="a" * 10_001), 23, "has 10001 characters; 10000 at most"),
         (pop(exp="x", exp_type="XPATH"), 23, "'XPATH' is not known"),
         (pop(consumer_group="shut"), 16, "no permission"),
         (pop(consumer_group="a b"), 26, "not exist"),
@@ -247,6 +248,25 @@ def test_many_messages_are_acknowledged_by_one_request(served):
     assert first.code == ResponseCode.SUCCESS
     assert committed(served) == 3
     assert again.code == empty.code == ResponseCode.NO_MESSAGE
+
+
+def test_one_request_acknowledges_a_bounded_number_of_messages(served):
+    put(served, "a")
+    many = AckedQueue(
+        group=GROUP,
+        topic="orders",
+        kind="0",
+        queue_id=0,
+        pop_time=1,
+        revive_qid=0,
+        queue_offsets=tuple(range(40_000)),
+    )
+
+    answer = served.peer().ask(
+        RequestCode.BATCH_ACK_MESSAGE, body=encode_acks("broker-a", [many, many])
+    )
+
+    assert "more than 65536 messages are acknowledged" in answer.remark
 
 
 def test_a_handle_that_is_not_valid_is_refused(served):

@@ -77,7 +77,13 @@ def decode_acks(body: bytes) -> list[AckedQueue]:
     Raises:
         BodyError: it is not such a body.
     """
-    return [_read(each) for each in BodyObject.of(body, "acknowledgements").objects("acks")]
+    found, count = [], 0
+    for each in BodyObject.of(body, "acknowledgements").objects("acks"):
+        found.append(_read(each))
+        count += len(found[-1].queue_offsets)
+        if count > _BITS_MAX:
+            raise BodyError(each.what, 0, f"more than {_BITS_MAX} messages are acknowledged")
+    return found
 
 
 def _read(found: BodyObject) -> AckedQueue:

@@ -5,6 +5,7 @@ Source: RocketMQ ``MessageRequestModeManager`` and ``SetMessageRequestModeReques
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -37,6 +38,8 @@ class RequestModes:
     document: BrokerDocument
     _modes: Mapping[tuple[str, str], RequestMode] = attrs.field(init=False, factory=dict)
     """By topic and group; replaced, never changed."""
+    _lock: threading.Lock = attrs.field(init=False, factory=threading.Lock)
+    """Held by `put`, so that no mode is lost between two of them."""
 
     def load(self) -> None:
         """Read the file. An entry that cannot be read counts as not there."""
@@ -74,8 +77,9 @@ class RequestModes:
             groups[group] = entry
             return is_new
 
-        self.document.change(edit)
-        self._modes = {**self._modes, (topic, group): mode}
+        with self._lock:
+            self.document.change(edit)
+            self._modes = {**self._modes, (topic, group): mode}
 
 
 def _mode_of(entry: Mapping[str, Any]) -> RequestMode:

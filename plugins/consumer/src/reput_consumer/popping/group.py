@@ -50,6 +50,11 @@ class PopGroup:
             OSError: the offsets cannot be written.
         """
         found = port.queues(topic)
+        for queue in found:
+            known = self.queues.get((topic, queue.queue_id))
+            # Members that pulled meanwhile went further: what they took does not come again.
+            if known is not None and (port.committed(self.name, queue) or 0) > known.floor:
+                del self.queues[topic, queue.queue_id]
         missing = [each for each in found if (topic, each.queue_id) not in self.queues]
         if missing:
             begun = self._begun(port, missing, start, has_grown=topic in self.topic_of)

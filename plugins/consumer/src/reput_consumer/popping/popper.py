@@ -84,6 +84,7 @@ class Popper:
 
     def __attrs_post_init__(self) -> None:
         self._epoch = self.port.clock()
+        self._last_nonce = self._epoch * SERIALS  # later than the epoch, if the clock is set back
 
     # ------------------------------------------------------------------ handing out
 
@@ -304,7 +305,9 @@ class Popper:
             if group.queues.get((topic, queue_id)) is not leases:
                 continue  # the group was moved meanwhile, or the topic deleted
             queue, floor = MessageQueue(topic, port.broker, queue_id), leases.floor
-            if port.committed(group.name, queue) != floor:
+            committed = port.committed(group.name, queue)
+            # Further than the floor, members that pulled meanwhile have come.
+            if committed is None or committed < floor:
                 moved[queue] = floor
         if moved and not group.is_forgotten:
             port.commit(group.name, moved)

@@ -47,6 +47,8 @@ INVISIBLE_MAX_MS: Final = 12 * 3_600_000
 _POLL_MS_MAX: Final = 60_000
 _FROM_FIRST: Final = 0
 _ATTEMPT_LENGTH: Final = 200
+_EXPRESSION_MAX: Final = 10_000
+"""Characters of a condition, which a request that waits keeps in memory."""
 
 
 @attrs.frozen(eq=False)
@@ -76,6 +78,9 @@ class PopHandlers:
             raise Refusal(ResponseCode.INVALID_PARAMETER, text)
         await self._check(asked, "pop message")
         self.context.check_writable()
+        if len(asked.exp or "") > _EXPRESSION_MAX:
+            text = f"the condition has {len(asked.exp)} characters; {_EXPRESSION_MAX} at most"
+            raise Refusal(ResponseCode.SUBSCRIPTION_PARSE_FAILED, text)
         selector = self.filters.selector_of(asked.exp or "*", asked.exp_type or TAG)
         await self.context.run(self.filters.compiled, asked.topic, selector)
         pop = PopRequest(

@@ -26,6 +26,7 @@ _SLOW_SECONDS: Final = 0.05
 _SPARED_SECONDS: Final = 1.0
 _COUNT_MAX: Final = 32
 _BYTES_MAX: Final = 1 << 20
+_TURN_SECONDS: Final = 0.02
 _QUEUES_MAX: Final = 10_000
 _MEMORY_PART: Final = 0.4
 """As RocketMQ's ``accessMessageInMemoryMaxRatio``."""
@@ -51,13 +52,15 @@ class ReadsHere:
     """Bytes at the log's end that are taken to be in memory."""
     count: int = attrs.field(init=False, default=0)
     """Reads on the loop since the start."""
-    _near: dict[tuple[str, int], None] = attrs.field(init=False, factory=dict)
-    """Queues whose last messages were found near the log's end."""
+    _near: dict[tuple[str, int], tuple[int, int]] = attrs.field(init=False, factory=dict)
+    """By queue: queue offset and physical offset of a message that was found near the log's end.
+    Later messages of the queue are, too."""
     _slow_until: float = attrs.field(init=False, default=0.0)
     """Until when the loop is spared, by the monotonic clock, s."""
     _turn_count: int = attrs.field(init=False, default=0)
     _turn_bytes: int = attrs.field(init=False, default=0)
-    """Reads on the loop in this turn of it, and bytes that they have found."""
+    _turn_seconds: float = attrs.field(init=False, default=0.0)
+    """Reads on the loop in this turn of it, bytes that they have found, and their time."""
 
     def allow(self, pull: Pull, selector: Selector, now: float) -> bool:
         """Whether a pull is to read on the loop.
@@ -67,13 +70,16 @@ class ReadsHere:
             selector: what it selects.
             now: by the monotonic clock, s.
         """
+        near = self._near.get((pull.topic, pull.queue_id))
         return (
             self.is_possible
             and selector.kind == TAG
-            and (pull.topic, pull.queue_id) in self._near
+            and near is not None
+            and pull.queue_offset >= near[0]
             and now >= self._slow_until
             and self._turn_count < _COUNT_MAX
             and self._turn_bytes < _BYTES_MAX
+            and self._turn_seconds < _TURN_SECONDS
         )
 
     def note_read(self, size: int, began: float, ended: float) -> None:
@@ -83,6 +89,7 @@ class ReadsHere:
         self.count += 1
         self._turn_count += 1
         self._turn_bytes += size
+        self._turn_seconds += ended - began
         if ended - began > _SLOW_SECONDS:
             self._slow_until = ended + _SPARED_SECONDS
 
@@ -91,12 +98,18 @@ class ReadsHere:
         if not result.messages:
             return
         key = pull.topic, pull.queue_id
-        if log_end - result.messages[0].physical_offset <= self.near_size:
-            if key not in self._near and len(self._near) >= _QUEUES_MAX:
-                self._near.clear()
-            self._near[key] = None
-        else:
-            self._near.pop(key, None)
+        offset, place = result.queue_offsets[0], result.messages[0].physical_offset
+        known = self._near.get(key)
+        if known is not None and log_end - known[1] > self.near_size:
+            known = None  # the log has grown since
+            del self._near[key]
+        if log_end - place > self.near_size:
+            return
+        if known is None and len(self._near) >= _QUEUES_MAX:
+            self._near.clear()
+        if known is None or offset < known[0]:
+            self._near[key] = offset, place
 
     def _end_turn(self) -> None:
         self._turn_count = self._turn_bytes = 0
+        self._turn_seconds = 0.0
