@@ -33,7 +33,7 @@ OPTIONS: Final = {
     "ending_offsets": "queue offsets after the last ones wanted, likewise; -1 for all",
     "group": "a consumer group: only what it has not consumed, by the offsets of the store",
     "start": "store time of the oldest message wanted: ms since the epoch, or ISO 8601",
-    "end": "store time after that of the newest message wanted, likewise",
+    "end": "only messages stored before this time; same forms as `start`",
     "filter": "a condition in SQL92 on properties, or tags; needs reput-filter",
     "filter_kind": "`SQL92` (when left out) or `TAG`",
     "corrupt": "at damage: `fail` (when left out), `skip` it, or `collect` it as rows",
