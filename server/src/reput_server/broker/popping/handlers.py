@@ -78,10 +78,11 @@ class PopHandlers:
             raise Refusal(ResponseCode.INVALID_PARAMETER, text)
         await self._check(asked, "pop message")
         self.context.check_writable()
-        if len(asked.exp or "") > _EXPRESSION_MAX:
-            text = f"the condition has {len(asked.exp)} characters; {_EXPRESSION_MAX} at most"
+        expression = asked.exp or "*"
+        if len(expression) > _EXPRESSION_MAX:
+            text = f"the condition has {len(expression)} characters; {_EXPRESSION_MAX} at most"
             raise Refusal(ResponseCode.SUBSCRIPTION_PARSE_FAILED, text)
-        selector = self.filters.selector_of(asked.exp or "*", asked.exp_type or TAG)
+        selector = self.filters.selector_of(expression, asked.exp_type or TAG)
         await self.context.run(self.filters.compiled, asked.topic, selector)
         pop = PopRequest(
             group=asked.consumer_group,
