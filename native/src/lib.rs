@@ -19,7 +19,7 @@ mod serve;
 mod shared;
 
 /// Raised with every change of a kernel's arguments, answer or meaning; see `reput.engine`.
-const INTERFACE: u32 = 9;
+const INTERFACE: u32 = 10;
 
 // Free-threaded builds are refused by `__init__.py`: kernels rely on the interpreter lock.
 #[pyo3::pymodule(gil_used = true)]
@@ -46,6 +46,7 @@ mod _kernels {
         read::sound::sound_messages,
         read::view::MessageView,
         serve::lane::send_lane,
+        serve::values::plain_values,
         shared::border::provoke_panic,
         shared::layout::layout,
     };

@@ -60,7 +60,7 @@ def no_read_is_slow(monkeypatch, request):
 
 
 def here_of(served) -> ReadsHere:
-    return served.server.service._handlers.at_once[PULL].__self__.here
+    return served.server.service._handlers.from_bytes[1].__self__.pulls.here
 
 
 def fill(store):

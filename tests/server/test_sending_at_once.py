@@ -26,7 +26,7 @@ def taken(served, monkeypatch, way):
     """One for each request that was taken that way, and no longer way."""
     found, take = [], Handlers.take
     service = served.server.service
-    from_bytes = service._handlers.from_bytes
+    from_bytes = service._handlers.from_bytes[0]
     served.server.broker.sends.clock = lambda: 0.0  # no put is slow
 
     def noted_bytes(peer, data):
@@ -41,7 +41,7 @@ def taken(served, monkeypatch, way):
         return is_taken
 
     served.peer().ask(SEND, message("orders"), body=b"")  # makes the topic
-    change = noted_bytes if way == "from bytes" else None
+    change = (noted_bytes,) if way == "from bytes" else ()
     service._handlers = attrs.evolve(service._handlers, from_bytes=change)
     monkeypatch.setattr(Handlers, "take", noted)
     return found

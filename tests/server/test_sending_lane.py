@@ -134,7 +134,7 @@ def from_bytes(served):
     """How many requests were taken from bytes."""
     service = served.server.service
     served.server.broker.sends.clock = lambda: 0.0  # no put is slow
-    before, counts = service._handlers.from_bytes, []
+    (before, pulls), counts = service._handlers.from_bytes, []
 
     def noted(peer, data):
         taken = before(peer, data)
@@ -142,7 +142,7 @@ def from_bytes(served):
         return taken
 
     noted.direct = before
-    service._handlers = attrs.evolve(service._handlers, from_bytes=noted)
+    service._handlers = attrs.evolve(service._handlers, from_bytes=(noted, pulls))
     served.peer().ask(SEND, message("orders"), body=b"")  # makes the topic
     return counts
 
@@ -231,7 +231,7 @@ def test_what_is_stored_is_answered_without_memory_for_the_next_topic(served, fr
     peer, sends = served.peer(), served.server.broker.sends
     peer.socket.sendall(ordinary(1))  # the lane knows the topic from now on
     assert peer.receive().opaque == 1
-    direct = served.server.service._handlers.from_bytes.direct.__self__
+    direct = served.server.service._handlers.from_bytes[0].direct.__self__
     direct._lane = Forgetful(direct._lane)
     rounds = sends.put_count
 

@@ -82,20 +82,24 @@ impl SendLane {
             store_host: self.store_host,
             born_host: packed_host(address.as_borrowed())?,
         };
-        let bytes = if let Ok(data) = data.cast_exact::<PyBytes>() {
-            data.as_bytes()
-        } else {
-            let data = data.cast_exact::<PyByteArray>();
-            let data = data.map_err(|_| Decline::ToPython)?;
-            // SAFETY: the interpreter lock is held as long as these bytes are used, and no Python
-            // code runs meanwhile, so that nobody changes the array.
-            unsafe { data.as_bytes() }
-        };
+        let bytes = bytes_of(data)?;
         let (mut room, mut end) = (self.room.borrow(py), self.end.borrow(py));
         let taken = room.take(&mut end, bytes, begin, origin);
         let wake = end.wake.take_if(|_| taken.count > 0);
         Ok((taken, wake))
     }
+}
+
+/// The bytes of a connection. No Python code may run as long as they are used.
+pub fn bytes_of<'a>(data: &'a Bound<'_, PyAny>) -> Result<&'a [u8], Decline> {
+    if let Ok(data) = data.cast_exact::<PyBytes>() {
+        return Ok(data.as_bytes());
+    }
+    let data = data.cast_exact::<PyByteArray>();
+    let data = data.map_err(|_| Decline::ToPython)?;
+    // SAFETY: the interpreter lock is held as long as these bytes are used, and no Python code runs
+    // meanwhile, as the callers see to, so that nobody changes the array.
+    Ok(unsafe { data.as_bytes() })
 }
 
 /// See `reput_server.broker.sending.lane.send_lane`.

@@ -1,6 +1,6 @@
 //! Sends of producers are taken from the bytes of their connections, stored and answered, in one
 //! call. `frame`, `header`, `json`, `binary`, `send`, `unusual`, `answer` and `room` know no Python;
-//! `lane` shows them to Python.
+//! `lane` shows them to Python. `values` reads other requests, which Python answers.
 
 mod answer;
 mod binary;
@@ -13,3 +13,4 @@ mod send;
 #[cfg(test)]
 mod tests;
 mod unusual;
+pub mod values;

@@ -118,7 +118,7 @@ fn number_of_name(name: &[u8]) -> Option<usize> {
 }
 
 #[inline]
-fn timestamp(text: &[u8]) -> Option<i64> {
+pub fn timestamp(text: &[u8]) -> Option<i64> {
     let is_one = !text.is_empty() && text.len() <= BORN_DIGITS_MAX;
     digits(is_one.then_some(text)?)
 }

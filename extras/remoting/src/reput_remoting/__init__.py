@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from reput_remoting.framing.frames import HeaderKind as HeaderKind
     from reput_remoting.framing.frames import encode_frame as encode_frame
     from reput_remoting.framing.plain import plain_command as plain_command
+    from reput_remoting.framing.plain import plain_values as plain_values
     from reput_remoting.framing.replication import NOTHING_REPORTED as NOTHING_REPORTED
     from reput_remoting.framing.replication import Transfer as Transfer
     from reput_remoting.framing.replication import TransferReader as TransferReader
@@ -264,6 +265,7 @@ _HOMES = {
     "last_report": "framing.replication",
     "parse_body": "bodies.loosejson",
     "plain_command": "framing.plain",
+    "plain_values": "framing.plain",
     "queue_of": "bodies.queues",
     "read_header": "headers.fields",
     "sign": "signature",

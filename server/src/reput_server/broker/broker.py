@@ -35,6 +35,7 @@ from reput_server.broker.popping.acknowledging import AckHandlers
 from reput_server.broker.popping.assigning import AssignHandlers
 from reput_server.broker.popping.handlers import PopHandlers
 from reput_server.broker.popping.polls import PopPolls
+from reput_server.broker.pulling.direct import DirectPulls
 from reput_server.broker.pulling.handlers import PullHandlers
 from reput_server.broker.pulling.held import HeldPulls
 from reput_server.broker.sending.atonce import SendsAtOnce
@@ -194,8 +195,8 @@ class Broker:
         return Handlers(
             self._by_code(pulls),
             access_keys,
-            {**SendsAtOnce(context, self.sends, topics).by_code(), **pulls.at_once()},
-            DirectSends(context, self.sends, topics).take,
+            SendsAtOnce(context, self.sends, topics).by_code(),
+            (DirectSends(context, self.sends, topics).take, DirectPulls(pulls).take),
         )
 
     def close(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final
 from weakref import WeakSet
 
@@ -15,9 +15,11 @@ from reput_remoting import (
     ACCESS_KEY,
     FRAME_SIZE_MAX,
     Command,
+    FrameError,
     RemotingError,
     RequestCode,
     ResponseCode,
+    encode_frame,
     is_signed_with,
 )
 from reput_server.errors import Refusal
@@ -25,7 +27,15 @@ from reput_server.wire.contract import Connection, FromBytes, Request
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["NOTHING", "AtOnce", "Handler", "Handlers", "answer_of_error", "code_of_put"]
+__all__ = [
+    "NOTHING",
+    "AtOnce",
+    "Handler",
+    "Handlers",
+    "answer_of_error",
+    "code_of_put",
+    "frame_of",
+]
 
 
 Handler = Callable[[Request], Awaitable[Command | None]]
@@ -77,16 +87,20 @@ class Handlers:
     """Secret keys by access key; without any, no signature is asked for."""
     at_once: Mapping[int, AtOnce] = attrs.field(factory=dict)
     """What is asked before the handlers, for some codes."""
-    from_bytes: Callable[[Connection, bytes | bytearray], FromBytes] | None = None
-    """What is asked before that, while requests are bytes still. It knows of no access keys."""
+    from_bytes: Sequence[Callable[[Connection, bytes | bytearray], FromBytes]] = ()
+    """What is asked before that, one after the other, while requests are bytes still. It knows of
+    no access keys."""
     _reported: WeakSet[Connection] = attrs.field(init=False, factory=WeakSet)
     """Connections of which a refused heartbeat or registration was reported."""
 
     def take_bytes(self, peer: Connection, data: bytes | bytearray) -> FromBytes:
         """Take requests with which a connection's bytes begin, and end them."""
-        if self.from_bytes is None or self.access_keys:
-            return NOTHING
-        return self.from_bytes(peer, data)
+        if not self.access_keys:
+            for take in self.from_bytes:
+                taken = take(peer, data)
+                if taken[1]:
+                    return taken
+        return NOTHING
 
     def take(self, request: Request) -> bool:
         """Take a request of a code in `at_once`; False if it is to go the longer way."""
@@ -165,6 +179,14 @@ def answer_of_error(command: Command, error: Exception) -> Command:
         return command.answer(ResponseCode.SYSTEM_ERROR, remark=str(error))
     logger.error("request failed code=%d", command.code, exc_info=error)
     return command.answer(ResponseCode.SYSTEM_ERROR, remark=f"{type(error).__name__}: {error}")
+
+
+def frame_of(answer: Command) -> bytes:
+    """Return the frame of an answer; of the error, where it would be too long."""
+    try:
+        return encode_frame(answer)
+    except FrameError as error:
+        return encode_frame(answer_of_error(answer, error))
 
 
 def code_of_put(error: PutError) -> int:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 import attrs
 
 from reput_remoting import Command, FrameError, FrameReader, ResponseCode, encode_frame
-from reput_server.wire.answering import answer_of_error
+from reput_server.wire.answering import frame_of
 from reput_server.wire.contract import Request
 
 if TYPE_CHECKING:
@@ -249,7 +249,7 @@ class Peer(asyncio.Protocol):
     def finish(self, count: int, size: int, answers: Sequence[bytes | Command]) -> None:
         """End requests that were taken at once; their answers are written together."""
         if answers:
-            frames = [each if isinstance(each, bytes) else self._frame_of(each) for each in answers]
+            frames = [each if isinstance(each, bytes) else frame_of(each) for each in answers]
             self._write(b"".join(frames))
         self.service.finished(count)
         self._taken_count -= count
@@ -260,13 +260,7 @@ class Peer(asyncio.Protocol):
     def answer(self, command: Command, answer: Command) -> None:
         """Send the answer to a request, unless nobody waits for one."""
         if not command.is_one_way:
-            self._write(self._frame_of(answer))
-
-    def _frame_of(self, answer: Command) -> bytes:
-        try:
-            return encode_frame(answer)
-        except FrameError as error:  # it would be too long
-            return encode_frame(answer_of_error(answer, error))
+            self._write(frame_of(answer))
 
     def tell(self, command: Command) -> None:
         """Send a request that is not answered."""

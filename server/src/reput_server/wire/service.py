@@ -96,7 +96,7 @@ class Service:
     def answer_through(self, change: Callable[[Handler], Handler]) -> None:
         """Have each request answered by what ``change`` makes of its handler, from now on."""
         by_code = {code: change(each) for code, each in self._handlers.by_code.items()}
-        self._handlers = attrs.evolve(self._handlers, by_code=by_code, at_once={}, from_bytes=None)
+        self._handlers = attrs.evolve(self._handlers, by_code=by_code, at_once={}, from_bytes=())
 
     def _door(self) -> asyncio.Protocol:
         peer = Peer(self)

@@ -57,12 +57,18 @@ class AnswerFrames:
         pieces += rest.split(str(_NUMBER))
         return cls(pattern.replace(str(_NUMBER), "%d"), tuple(map(str.encode, pieces)))
 
-    def frame(self, opaque: int, *texts: str, body: bytes = b"") -> bytes:
+    def frame(self, opaque: int, *values: str | int, body: Sequence[bytes] = ()) -> bytes:
         """Return the answer to the request ``opaque``, with the texts of the named fields.
 
         Its size is not checked.
+
+        Args:
+            opaque: the request's number.
+            values: the texts; a number has the text of its digits.
+            body: the parts of the body.
         """
-        quoted = tuple(map(encode_basestring, texts))
+        quoted = [f'"{v}"' if isinstance(v, int) else encode_basestring(v) for v in values]
         header = (self._pattern % (*quoted, opaque)).encode("utf-8", "replace")
         size = len(header)
-        return b"".join((FRAME_START.pack(size + 4 + len(body), size), header, body))
+        start = FRAME_START.pack(size + 4 + sum(map(len, body)), size)
+        return b"".join((start, header, *body))

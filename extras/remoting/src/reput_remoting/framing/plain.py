@@ -11,18 +11,20 @@ import re
 from collections.abc import Collection
 from typing import Any, Final
 
+from reput.engine import kernel
 from reput_remoting.command import Command
 from reput_remoting.errors import FrameError
 from reput_remoting.framing.binaryheader import decode_binary
 from reput_remoting.framing.frames import FRAME_START
 from reput_remoting.peers import Language
 
-__all__ = ["plain_command"]
+__all__ = ["plain_command", "plain_values"]
 
 _KIND_SHIFT: Final = 24
 _HEADER_LENGTH_MAX: Final = (1 << _KIND_SHIFT) - 1
 _LENGTH_SIZE: Final = 4
 _FIELDS_MAX: Final = 32
+_DIGITS_MAX: Final = 18
 _BITS: Final = 31
 _REPLACED: Final = "\ufffd"
 _CODE: Final = re.compile(rb'"code"[ \t\n\r]*:[ \t\n\r]*([0-9]{1,5})(?![0-9A-Za-z_])')
@@ -73,6 +75,47 @@ def plain_command(
     header, body = bytes(data[header_at:body_at]), bytes(data[body_at:end])
     command = (_binary if kind else _json)(header, body, codes)
     return None if command is None else (command, end)
+
+
+@kernel
+def plain_values(
+    data: bytes | bytearray,
+    begin: int,
+    codes: tuple[int, int],
+    texts: tuple[str, ...],
+    numbers: tuple[str, ...],
+    sizes: tuple[int, int],
+) -> tuple[int, int, int, int, tuple[Any, ...]] | None:
+    """Return what the plain request that begins at ``begin`` asks for; None if it is not plain.
+
+    Such a request has no body, and its numbers are 1 to 18 digits.
+
+    Args:
+        data: bytes of a connection.
+        begin: where a frame begins.
+        codes: those of requests that are wanted.
+        texts: names of fields.
+        numbers: names of fields that hold numbers.
+        sizes: bytes of the longest frame, and of the longest header, that are read.
+
+    Returns:
+        Where the request ends; its code, number and flag; and the values of the fields, numbers
+        last. A field that the request does not have is None.
+    """
+    found = plain_command(data, begin, codes, frame_size_max=sizes[0], header_size_max=sizes[1])
+    if found is None or found[0].body:
+        return None
+    command, end = found
+    values: list[str | int | None] = [command.fields.get(name) for name in texts]
+    for name in numbers:
+        text = command.fields.get(name)
+        if text is None:
+            values.append(None)
+        elif len(text) <= _DIGITS_MAX and text.isascii() and text.isdigit():
+            values.append(int(text))
+        else:
+            return None
+    return end, command.code, command.opaque, command.flag, tuple(values)
 
 
 def _binary(header: bytes, body: bytes, codes: Collection[int]) -> Command | None:

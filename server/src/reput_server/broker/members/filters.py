@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Filters"]
 
 _KEPT: Final = 1_000
+_SUBSCRIPTION: Final = int(PullFlag.SUBSCRIPTION)
 
 
 @attrs.define(eq=False)
@@ -41,7 +42,7 @@ class Filters:
         Raises:
             Refusal: neither the pull nor its group say it.
         """
-        if pull.sys_flag & PullFlag.SUBSCRIPTION:
+        if pull.sys_flag & _SUBSCRIPTION:
             kind = pull.expression_type or TAG
             return self.selector_of(pull.subscription or "*", kind)
         group = self.groups.get(pull.consumer_group)

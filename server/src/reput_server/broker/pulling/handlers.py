@@ -12,12 +12,9 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from reput import ReadStatus
-from reput.errors import ReputError
 from reput_remoting import (
-    FRAME_SIZE_MAX,
     AnswerFrames,
     Command,
-    HeaderError,
     Pull,
     PullAnswer,
     PullFlag,
@@ -30,18 +27,20 @@ from reput_server.broker.pulling.held import HeldPull, HeldPulls
 from reput_server.broker.pulling.here import ReadsHere
 from reput_server.broker.topics import READ
 from reput_server.errors import Refusal
-from reput_server.wire.answering import answer_of_error
+from reput_server.wire.answering import answer_of_error, frame_of
+from reput_server.wire.contract import Request
 
 if TYPE_CHECKING:
     from reput import ReadResult
     from reput_consumer import Selector
+    from reput_remoting import TopicSettings
     from reput_server.broker.context import BrokerContext
     from reput_server.broker.members.marks import ResetMarks
     from reput_server.config import Limits
-    from reput_server.wire.answering import AtOnce, Handler
-    from reput_server.wire.contract import Connection, Request
+    from reput_server.wire.answering import Handler
+    from reput_server.wire.contract import Connection
 
-__all__ = ["PullHandlers"]
+__all__ = ["CODES", "PullHandlers"]
 
 _COUNT_MAX: Final = 1_024
 _BYTES: Final = 256 << 10
@@ -52,9 +51,9 @@ _HOLD_MS_MAX: Final = 25_000
 _RETRY_AT_ONCE: Final = frozenset({ReadStatus.NO_MATCHED_MESSAGE, ReadStatus.MESSAGE_WAS_REMOVING})
 _EMPTY: Final = frozenset({ReadStatus.NO_MATCHED_LOGIC_QUEUE, ReadStatus.NO_MESSAGE_IN_QUEUE})
 _NOTHING_NEW: Final = frozenset({ReadStatus.OFFSET_FOUND_NULL, ReadStatus.OFFSET_OVERFLOW_ONE})
-_CODES: Final = (RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE)
-_HEADER_ROOM: Final = 1 << 10
-"""More bytes than the header of an answer has."""
+CODES: Final = (RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE)
+_COMMIT: Final = int(PullFlag.COMMIT_OFFSET)
+_SUSPEND: Final = int(PullFlag.SUSPEND)
 
 
 @attrs.frozen(eq=False)
@@ -80,7 +79,6 @@ class PullHandlers:
     here: ReadsHere = attrs.field(init=False)
     _found: AnswerFrames = attrs.field(init=False)
     """Makes answers with messages."""
-    _done: dict[Connection, _Done] = attrs.field(init=False, factory=dict)
 
     def __attrs_post_init__(self) -> None:
         """Make what is the same for all pulls."""
@@ -89,90 +87,60 @@ class PullHandlers:
 
     def by_code(self) -> Mapping[int, Handler]:
         """Return the handlers by request code."""
-        return dict.fromkeys(_CODES, self.pull)
-
-    def at_once(self) -> Mapping[int, AtOnce]:
-        """Return what takes pulls before the handlers, by request code."""
-        return dict.fromkeys(_CODES, self.take)
+        return dict.fromkeys(CODES, self.pull)
 
     async def pull(self, request: Request) -> Command | None:
         """Answer with messages, or hold the pull until there are some."""
         pull: Pull = request.command.header(Pull)
         await self._check(pull)
         selector = self.filters.selector(pull)
-        if pull.sys_flag & PullFlag.COMMIT_OFFSET and self.context.is_writable:
+        if pull.sys_flag & _COMMIT and self.context.is_writable:
             self._commit(pull)
         result = await self._read(pull, selector)
         if self._is_held(request, pull, selector, result):
             return None
         return self._answer(request.command, pull, result)
 
-    def take(self, request: Request) -> bool:
-        """Take a pull whose read is on the loop, and answer or hold it as `pull` does.
+    def taken(self, peer: Connection, command: Command, pull: Pull) -> bytes | None:
+        """Answer a pull whose read is on the loop, or hold it, as `pull` does.
 
         Returns:
-            False if `pull` is to take it, which also names whatever is wrong with it.
+            The frame of the answer; no bytes if the answer comes later or is not wanted; None if
+            `pull` is to take it, which also names whatever is wrong with it.
 
         Raises:
             Refusal: likewise.
         """
-        command = request.command
-        if command.body:
-            return False
-        try:
-            pull: Pull = command.header(Pull)
-        except HeaderError:
-            return False
-        if not self._may_pull(pull):
-            return False
+        topic = self._readable(pull)
+        if topic is None:
+            return None
         selector = self.filters.selector(pull)
         began = time.monotonic()
         if not self.here.allow(pull, selector, began):
-            return False
-        try:
-            if pull.sys_flag & PullFlag.COMMIT_OFFSET:
-                self._commit(pull)
-            result = self._read_here(pull, selector, began)
-        except (ReputError, OSError):
-            return False
-        answer = None
-        if not self._is_held(request, pull, selector, result):
-            answer = self._frame(command, pull, result)
-        self._note(request, answer)
-        return True
+            return None
+        if pull.sys_flag & _COMMIT:
+            self._commit(pull)
+        result = self._read_here(pull, selector, began)
+        if result.status is ReadStatus.FOUND:
+            frame = self._frame(command, pull, result, topic.sys_flag)
+        elif self._is_held(Request(command, peer), pull, selector, result):
+            return b""
+        else:
+            frame = frame_of(self._answer(command, pull, result))
+        return b"" if command.is_one_way else frame
 
-    def _may_pull(self, pull: Pull) -> bool:
-        """Whether `_check` would let a pull pass without any question to the store."""
+    def _readable(self, pull: Pull) -> TopicSettings | None:
+        """Return the topic of a pull that `_check` lets pass without any question to the store."""
         context = self.context
         if not context.options.permissions & READ:
-            return False
-        settings = context.plugin.subscription_groups.get(pull.consumer_group)
-        if settings is None or not settings.consume_enable:
-            return False
+            return None
+        group = context.plugin.subscription_groups.get(pull.consumer_group)
+        if group is None or not group.consume_enable:
+            return None
         topic = context.topics.known(pull.topic)
         if topic is None or not topic.permissions & READ:
-            return False
-        return 0 <= pull.queue_id < topic.read_queues
-
-    def _note(self, request: Request, answer: bytes | Command | None) -> None:
-        """Keep an answer until the next turn of the loop: those of a connection go together.
-
-        A connection that goes on reads its next requests; not while it takes one.
-        """
-        if not self._done:
-            self.context.loop.call_soon(self._answer_all)
-        done = self._done.get(request.peer)
-        if done is None:
-            done = self._done[request.peer] = _Done()
-        done.count += 1
-        done.size += request.size
-        if answer is not None and not request.command.is_one_way:
-            done.answers.append(answer)
-
-    def _answer_all(self) -> None:
-        found, self._done = self._done, {}
-        for peer, done in found.items():
-            peer.finish(done.count, done.size, done.answers)
+            return None
+        return topic if 0 <= pull.queue_id < topic.read_queues else None
 
     async def _check(self, pull: Pull) -> None:
         context = self.context
@@ -206,21 +174,22 @@ class PullHandlers:
         if self.here.allow(pull, selector, began):
             return self._read_here(pull, selector, began)
         result = await self.context.run(self._result, pull, selector)
-        return self._noted(pull, result, time.monotonic() - began)
+        return self._noted(pull, result, _size_of(result), time.monotonic() - began)
 
     def _read_here(self, pull: Pull, selector: Selector, began: float) -> ReadResult:
         """Read on the event loop, since ``began`` by the monotonic clock, s."""
         result = self._result(pull, selector)
         ended = time.monotonic()
-        size = sum([message.size for message in result.messages])
+        size = _size_of(result)
         self.here.note_read(size, began, ended)
-        return self._noted(pull, result, ended - began)
+        return self._noted(pull, result, size, ended - began)
 
-    def _noted(self, pull: Pull, result: ReadResult, seconds: float) -> ReadResult:
+    def _noted(self, pull: Pull, result: ReadResult, size: int, seconds: float) -> ReadResult:
         """Count what was read; return it, or where the group is to go on instead."""
         place = pull.topic, pull.queue_id, pull.queue_offset
         reset_to = self.marks.take(pull.consumer_group, *place)
         if reset_to is not None:
+            size = 0
             result = attrs.evolve(
                 result,
                 status=ReadStatus.OFFSET_RESET,
@@ -228,10 +197,10 @@ class PullHandlers:
                 messages=(),
                 queue_offsets=(),
             )
-        self._count(pull, result, seconds)
+        self._count(pull, result, size, seconds)
         return result
 
-    def _count(self, pull: Pull, result: ReadResult, seconds: float) -> None:
+    def _count(self, pull: Pull, result: ReadResult, size: int, seconds: float) -> None:
         messages = result.messages
         last = messages[-1] if messages else None
         end = self.context.store.log.max_physical_offset
@@ -241,7 +210,7 @@ class PullHandlers:
             pull.topic,
             pull.queue_id,
             count=len(messages),
-            size=sum([message.size for message in messages]),
+            size=size,
             seconds=seconds,
             behind=0 if last is None else end - last.physical_offset - last.size,
             stored=None if last is None else last.store_timestamp,
@@ -251,7 +220,7 @@ class PullHandlers:
         self, request: Request, pull: Pull, selector: Selector, result: ReadResult
     ) -> bool:
         """Hold a pull that may wait and found nothing yet; False if it is to be answered."""
-        if result.status is ReadStatus.FOUND or not pull.sys_flag & PullFlag.SUSPEND:
+        if result.status is ReadStatus.FOUND or not pull.sys_flag & _SUSPEND:
             return False
         # After a reset, what the client has counted until now is over.
         if result.status is ReadStatus.OFFSET_RESET:
@@ -317,23 +286,19 @@ class PullHandlers:
     def _note_handed_out(self, pull: Pull, following: int) -> None:
         self.context.handed_out[pull.consumer_group, pull.topic, pull.queue_id] = following
 
-    def _frame(self, command: Command, pull: Pull, result: ReadResult) -> bytes | Command:
-        """Return the same as `_answer`, in the fastest way."""
-        body = b"".join([message.record for message in result.messages])
-        if result.status is not ReadStatus.FOUND or len(body) > FRAME_SIZE_MAX - _HEADER_ROOM:
-            return self._answer(command, pull, result)
+    def _frame(
+        self, command: Command, pull: Pull, result: ReadResult, topic_sys_flag: int
+    ) -> bytes:
+        """Return the frame of what `_answer` returns, of a read that has found messages."""
+        if result.messages[0].size > _BYTES_MAX:  # the frame may be too long
+            return frame_of(self._answer(command, pull, result))
         following = result.next_queue_offset
         self._note_handed_out(pull, following)
-        topic = self.context.topics.known(pull.topic)
-        numbers = (
-            0,
-            following,
-            result.min_queue_offset,
-            result.max_queue_offset,
-            topic.sys_flag if topic is not None else 0,
-            0,
+        low, high = result.min_queue_offset, result.max_queue_offset
+        records = [message.record for message in result.messages]
+        return self._found.frame(
+            command.opaque, 0, following, low, high, topic_sys_flag, 0, body=records
         )
-        return self._found.frame(command.opaque, *map(str, numbers), body=body)
 
     def _answer(self, command: Command, pull: Pull, result: ReadResult) -> Command:
         code, following = _code_of(result, pull.queue_offset)
@@ -351,13 +316,8 @@ class PullHandlers:
         return command.answer(code, header, remark=result.status.name, body=body)
 
 
-@attrs.define(eq=False)
-class _Done:
-    """What one connection is answered in a turn of the loop."""
-
-    count: int = 0
-    size: int = 0
-    answers: list[bytes | Command] = attrs.field(factory=list)
+def _size_of(result: ReadResult) -> int:
+    return sum([message.size for message in result.messages])
 
 
 def answer_frames() -> AnswerFrames:
