@@ -1,4 +1,4 @@
-"""Check the prose of pages, docstrings and comments with Vale, by the rules in `.vale/Reput`.
+"""Check the prose of pages, docstrings, comments and messages with Vale, by `.vale/Reput`.
 
 Without Go it does nothing.
 
@@ -12,7 +12,10 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
+
+from texts import write_texts
 
 ROOT = Path(__file__).resolve().parents[1]
 VALE = "github.com/errata-ai/vale/v3/cmd/vale@v3.15.2"
@@ -46,7 +49,21 @@ def main() -> int:
         return 1
     checks = [["--glob=*.md", *PAGES], ["--glob=*.py", *SOURCES]]
     runs = [subprocess.run([vale, *each], cwd=ROOT, check=False) for each in checks]
-    return max(run.returncode for run in runs)
+    return max(max(run.returncode for run in runs), check_texts(vale))
+
+
+def check_texts(vale: str) -> int:
+    """Check the texts in strings: messages, errors, help. Return 0 if no rule finds a sentence."""
+    with tempfile.TemporaryDirectory() as folder:
+        sources = [path for each in SOURCES for path in Path(each).rglob("*.py")]
+        product = [path for path in sources if "tests" not in path.parts]
+        count = write_texts(sorted(product), Path(folder))
+        command = [vale, f"--config={ROOT / '.vale.ini'}", "--output=line", "."]
+        result = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    sys.stdout.write(result.stdout.replace(".py.md:", ".py:"))
+    sys.stderr.write(result.stderr)
+    sys.stdout.write(f"{count} texts in strings\n")
+    return result.returncode or (0 if count else 1)
 
 
 def installed(go: str) -> str:

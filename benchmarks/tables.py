@@ -76,7 +76,7 @@ REPAIR = Table(
     "Repair a store into a new directory",
     bytes_of="records",
     note="bytes are those of the log, in which ten bodies are damaged: it is verified and copied, "
-    "queues and index are made again; processes are started inside of the measurement",
+    "queues and index are rebuilt; processes are started inside of the measurement",
     compares=False,
 )
 VERIFY = Table(
@@ -101,7 +101,7 @@ QUERY = Table("Find a message by key", compares=False)
 COMPACTION = Table(
     "Compacted topics",
     bytes_of="records",
-    note="bytes are those that come in: a run reads them twice and writes what stays",
+    note="bytes are the bytes read: a run reads them twice and writes the messages that stay",
     compares=False,
 )
 COMPACTION_JOBS = Table(
@@ -122,7 +122,7 @@ SPARK_READ = Table(
     note="Spark's session is there before it begins; rows are made and dropped",
 )
 EXPORT = Table(
-    "The log as files, all columns, Parquet with zstd where nothing else is said",
+    "The log as files, all columns, Parquet with zstd where the row names no other",
     bytes_of="records",
     note="Spark's session is there before it begins",
 )
@@ -155,7 +155,7 @@ IDLE = Table("An idle store: put one message, wait until it can be read", compar
 ISOLATION = Table(
     "Put and list in queues, beside another plugin",
     bytes_of="bodies",
-    note="the other plugin's own lag is no part of it",
+    note="the other plugin's own lag is not included",
 )
 BACKFILL = Table(
     "Put one message, wait until it can be read, beside a plugin that catches up", compares=False

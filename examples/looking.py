@@ -46,7 +46,7 @@ def unpacked(message: reput.MessageView, limit: int = 64 << 20) -> bytes:
     try:
         body = unpacking.decompress(message.body, limit)
     except zlib.error as error:
-        raise ValueError(f"{message.msg_id} is no zlib data: {error}") from error
+        raise ValueError(f"{message.msg_id} is not valid zlib data: {error}") from error
     if not unpacking.eof:
         raise ValueError(f"{message.msg_id} is cut short, or has more than {limit} bytes")
     return body

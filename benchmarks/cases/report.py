@@ -54,7 +54,7 @@ def report(trial: Trial) -> None:
             if each.max_queue_offset is not None
         )
         trial.require(in_queues == found.message_count > 0, "not every message was counted")
-        trial.require(found.damage_count == 0, "damage in a sound log")
+        trial.require(found.damage_count == 0, "damage in a valid log")
 
 
 def diff(trial: Trial) -> None:

@@ -101,7 +101,7 @@ def push(trial: Trial) -> None:
             words = contender.name_server, "told", f"told-{number}", latencies, _PAUSE_MS
             return java.do("latency", *words)
 
-        take_turns(trial, "take what there is", contenders, consume)
+        take_turns(trial, "take the existing messages", contenders, consume)
         take_turns(trial, "take each as it comes", contenders, latency)
 
 

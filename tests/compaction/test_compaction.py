@@ -324,7 +324,7 @@ def test_messages_without_a_key_are_refused(tmp_path, message):
 
 def test_a_topic_that_is_not_compacted_is_an_error_that_names_those_that_are(tmp_path):
     with open_store(tmp_path) as store:
-        with pytest.raises(ValueError, match="'other' is not compacted; those that are: t"):
+        with pytest.raises(ValueError, match="'other' is not compacted; compacted topics: t"):
             store.plugin("compaction").compact("other")
 
 

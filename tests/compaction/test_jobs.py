@@ -129,7 +129,7 @@ def test_only_the_topics_that_are_named_are_compacted(tmp_path):
 
         assert {each.topic for each in results} == {"u"}
         assert store.plugin("compaction").compact([], engine=HERE) == []
-        with pytest.raises(ValueError, match="'v' is not compacted; those that are: t, u"):
+        with pytest.raises(ValueError, match="'v' is not compacted; compacted topics: t, u"):
             store.plugin("compaction").compact(["t", "v"], engine=HERE)
 
 

@@ -89,7 +89,9 @@ def test_queues_that_cannot_be_shared_out_stay_where_they_are_section_4(at, capl
             assert [queue.topic for queue in a.queues] == ["%RETRY%g", "orders"]
             assert bodies(a) == ["2"]
 
-    assert "queues not shared out group=g topic=orders: the room of member 'b'" in caplog.text
+    assert (
+        "queues not shared out group=g topic=orders: the machine room of member 'b'" in caplog.text
+    )
 
 
 def test_what_tags_pass_over_counts_as_read_when_nothing_is_at_hand_section_8(at):

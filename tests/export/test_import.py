@@ -170,7 +170,11 @@ def test_what_cat_prints_can_be_imported(tmp_path):
     [
         ("x.jsonl", '{"topic": "T", "body": "x"}\n{"topic": ', "line 2: no JSON"),
         ("x.jsonl", "[1]\n", "no object"),
-        ("x.jsonl", '{"topic": "T", "body": "x", "color": 1}\n', "'color' is none of a message"),
+        (
+            "x.jsonl",
+            '{"topic": "T", "body": "x", "color": 1}\n',
+            "'color' is not a column of a message",
+        ),
         ("x.jsonl", '{"topic": "T", "body": 7}\n', "body is not text"),
         ("x.jsonl", '{"topic": "T", "body": "x", "body_encoding": "rot13"}\n', "rot13"),
         ("x.jsonl", '{"topic": "T", "body": "%", "body_encoding": "base64"}\n', "line 1: body"),

@@ -165,7 +165,7 @@ def test_a_log_that_was_made_again_is_told(tmp_path):
     shutil.rmtree(root)
     fill(root, 300, first=7)
 
-    with pytest.raises(CodedError, match=r"DATA_LOSS.*made again"):
+    with pytest.raises(CodedError, match=r"DATA_LOSS.*recreated"):
         go_on(root, out)
 
     shutil.rmtree(root)

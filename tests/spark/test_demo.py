@@ -40,8 +40,8 @@ def test_the_demo_reads_rebuilds_and_counts(demo, tmp_path):
     assert done.exit_code == 0, done.output
     for text in (
         "right  60,000 rows of what Apache RocketMQ 4.8.0 (Java) wrote",
-        "right  consumequeue of 60,000 messages built anew, the same to the byte",
-        "right  index of 60,000 messages built anew, the same to the byte",
+        "right  consumequeue of 60,000 messages rebuilt, the same to the byte",
+        "right  index of 60,000 messages rebuilt, the same to the byte",
     ):
         assert text in done.stdout
     assert re.search(r"^orders +30,085 +[\d,]+$", done.stdout, re.MULTILINE)

@@ -97,7 +97,7 @@ def test_what_is_no_parquet_of_messages_is_refused(spark, tmp_path):
     with pytest.raises(SparkReputError, match=r"\[REPUT_NO_LOG\].*nothing: no Parquet"):
         reput_spark.import_parquet(spark, tmp_path / "nothing", tmp_path / "store")
     pq.write_table(pa.table({"name": ["x"]}), tmp_path / "empty" / "x.parquet")
-    with pytest.raises(SparkReputError, match="column 'name' is none of a message"):
+    with pytest.raises(SparkReputError, match="column 'name' is not a column of a message"):
         reput_spark.import_parquet(spark, tmp_path / "empty", tmp_path / "store")
 
     assert not (tmp_path / "store").exists()

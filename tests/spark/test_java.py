@@ -74,7 +74,7 @@ def test_without_one_the_error_names_three_ways_out(tmp_path):
     assert f"{broken} is none that answers" in text
     for way in ("JAVA_HOME", "openjdk-17-jre-headless", "pip install './spark[jre]'"):
         assert way in text
-    with pytest.raises(SparkReputError, match="there is none"):
+    with pytest.raises(SparkReputError, match="no Java was found"):
         find_java({"PATH": str(tmp_path)})
 
 

@@ -586,7 +586,7 @@ def test_another_log_that_is_longer_is_noticed(store, change):
     change(store)
 
     for ask in (lambda stream: stream.latest(end), lambda stream: stream.plan(start, end)):
-        with pytest.raises(SparkReputError, match=r"^\[REPUT_DATA_LOSS\].*made again.*starting"):
+        with pytest.raises(SparkReputError, match=r"^\[REPUT_DATA_LOSS\].*recreated.*starting"):
             ask(stream_of(store))
 
 

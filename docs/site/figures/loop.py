@@ -63,7 +63,7 @@ ENGLISH = Words(
     ),
     derived=(
         "Each plugin keeps files of its own. Delete them: "
-        "they are made again from the log, byte for byte."
+        "they are rebuilt from the log, byte for byte."
     ),
 )
 CHINESE = Words(

@@ -146,7 +146,8 @@ class Server:
     ) -> Replicas:
         if not self.is_writable:
             text = (
-                "a store that is opened for reading has no replicas: what is on disk is not known"
+                "a store that is opened for reading cannot have replicas, because it does not "
+                "know which bytes are on disk"
             )
             raise ServerError(f"{text}; leave replicas out, or open it for writing")
         config = self.config

@@ -83,7 +83,7 @@ def test_a_topic_that_is_not_compacted_is_not_found(run, store):
     code, out, err = run("compact", store, "prises")
 
     assert (code, out) == (3, "")
-    assert "'prises' is not compacted; those that are: orders, prices" in err
+    assert "'prises' is not compacted; compacted topics: orders, prices" in err
 
 
 def test_a_store_without_the_plugin_is_told(run, tmp_path):

@@ -119,7 +119,7 @@ class LiveHolds:
         """
         found = []
         if flushed:
-            found.append(Hold(self.log.flushed_offset, "", "what is not on disk yet"))
+            found.append(Hold(self.log.flushed_offset, "", "bytes that are not on disk yet"))
         for runner in self.live.board.runners.values():
             runs = runner.may_run
             if unseen == DROP and not runs and not self._is_inside(runner):

@@ -82,7 +82,7 @@ class CommitLogConfig:
         "store_port": 'store_address has the port, as in "127.0.0.1:10911"',
         "light_queues": "max_light_queues says how many there may be, 0 for none",
         "window_size": "the log is decoded 4 MiB at a time",
-        "keep_cut": "what is cut or overwritten is always copied to reput/lost+found",
+        "keep_cut": "bytes that are cut or overwritten are always copied to reput/lost+found",
         "preallocate": "files of 1 MiB and more are made ahead of need",
     }
     plugin_flush_interval_ms: ClassVar[int] = 1_000

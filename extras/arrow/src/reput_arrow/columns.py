@@ -93,9 +93,11 @@ def check_schema(schema: pa.Schema, others: Collection[str] = ()) -> None:
     known = {column.name: column for column in INPUT_COLUMNS}
     for name in schema.names:
         if name not in known and name not in others:
-            raise ValueError(f"column {name!r} is none of a message; there are: {_listed(known)}")
+            raise ValueError(
+                f"column {name!r} is not a column of a message; known columns: {_listed(known)}"
+            )
         if len(schema.get_all_field_indices(name)) > 1:
-            raise ValueError(f"column {name!r} is there twice")
+            raise ValueError(f"column {name!r} occurs twice")
     for column in INPUT_COLUMNS:
         place = schema.get_field_index(column.name)
         if place < 0 and column.use == "needed":

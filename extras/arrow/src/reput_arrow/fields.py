@@ -88,7 +88,7 @@ def schema_of(columns: Iterable[str] | None = None, *, unit: str = "ms") -> pa.S
     fields = []
     for name in known if columns is None else columns:
         if name not in known:
-            raise ValueError(f"no column {name!r} in a log; there are: {', '.join(known)}")
+            raise ValueError(f"no column {name!r} in a log; known columns: {', '.join(known)}")
         column = known[name]
         fields.append(pa.field(name, types[column.type], nullable=column.is_nullable))
     return pa.schema(fields)

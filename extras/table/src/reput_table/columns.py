@@ -157,7 +157,7 @@ def _listed(name: str, value: Any, kind: type, length: int) -> list[Any]:
 
 def _texts(name: str, column: TextColumn, kind: type) -> list[Any]:
     if kind not in _EMPTY:
-        raise TypeError(f"column {name}: texts are no {kind.__name__}")
+        raise TypeError(f"column {name}: texts cannot be converted to {kind.__name__}")
     found = column.as_bytes()
     if kind is bytes:
         return found

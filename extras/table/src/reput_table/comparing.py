@@ -98,4 +98,4 @@ def _rows(connection: sqlite3.Connection, start: int, stop: int) -> sqlite3.Curs
 
 
 def _shown(row: tuple[Any, ...] | None) -> str:
-    return "there is none" if row is None else str(row[:-1])
+    return "no such row" if row is None else str(row[:-1])

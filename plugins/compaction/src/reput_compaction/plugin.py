@@ -274,7 +274,7 @@ class CompactionPlugin(reput.Plugin):
         wanted = self.topics if topic is None else {topic} if isinstance(topic, str) else set(topic)
         for name in sorted(wanted - self.topics):
             known = ", ".join(sorted(self.topics)) or "none"
-            raise ValueError(f"topic {name!r} is not compacted; those that are: {known}")
+            raise ValueError(f"topic {name!r} is not compacted; compacted topics: {known}")
         chosen = [each for key, each in sorted(self.queues.items()) if key[0] in wanted]
         return self.worker.compact(
             chosen, progress or (lambda done, total: None), engine, split_size

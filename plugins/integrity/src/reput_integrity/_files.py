@@ -128,7 +128,7 @@ class SumFiles:
         path = self.path(base)
         if base not in self._counts:
             if base in self.bases:
-                raise CorruptFileError(path, 0, "sums of records that have some; open it anew")
+                raise CorruptFileError(path, 0, "sums of records that have some; open it again")
             self._make(base)
         self._pool.write(path, units.encode(), self._counts[base] * _ONE)
         self._unflushed.written(path)

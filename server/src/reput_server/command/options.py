@@ -124,7 +124,7 @@ def limits_of(config: Mapping[str, Any]) -> Limits:
     given = config.get(_SECTION, {}).get(_LIMITS, {})
     where = f"[{_SECTION}.{_LIMITS}]"
     if not isinstance(given, dict):
-        raise Failure(f"{where} is no section", ExitCode.UNAVAILABLE)
+        raise Failure(f"{where} is not a section", ExitCode.UNAVAILABLE)
     known = [each.name for each in attrs.fields(Limits)]
     for name, value in given.items():
         if name not in known:

@@ -107,9 +107,10 @@ def warn_of_strangers(config: ServerConfig) -> None:
     is_certified = config.tls is not None and config.tls.keeps_strangers_out
     if strange and not config.access_keys and not is_certified:
         warn(
-            f"{', '.join(strange)} is reached from other machines, and nothing is asked of them: "
-            "whoever gets there may read and write everything; --access-keys FILE asks for keys, "
-            "--tls enforcing with --tls-ca FILE for certificates, 127.0.0.1 keeps others out"
+            f"{', '.join(strange)} is open to other machines, and clients need no credentials: "
+            "anyone who can connect may read and write everything; --access-keys FILE requires "
+            "keys, --tls enforcing with --tls-ca FILE requires certificates, and 127.0.0.1 keeps "
+            "other machines out"
         )
     if config.replicas is not None and not _is_loopback(config.replicas[0]) and not is_certified:
         warn(
@@ -124,8 +125,9 @@ def warn_of_strangers(config: ServerConfig) -> None:
         )
     if config.metrics is not None and not _is_loopback(config.metrics[0]):
         warn(
-            f"metrics and status page at {config.metrics[0]} are shown to whoever gets there: "
-            "names of topics and groups, and how much they hold; 127.0.0.1 keeps others out"
+            f"metrics and status page at {config.metrics[0]} are open to anyone who can connect: "
+            "they show names of topics and groups, and how much they hold; 127.0.0.1 keeps "
+            "other machines out"
         )
 
 

@@ -141,7 +141,7 @@ def _print(found: dict[str, Any], built: list[Rebuilt], topics: list[dict[str, A
 def _told(built: Rebuilt) -> str:
     from reput_cli.kit import escape_text, format_count
 
-    text = f"{built.plugin} of {format_count(built.message_count, 'message')} built anew"
+    text = f"{built.plugin} of {format_count(built.message_count, 'message')} rebuilt"
     for each in built.differences or ():
         return f"{text}: {escape_text(each.path)}, byte {each.position}: {each.reason}"
     return f"{text}, the same to the byte"

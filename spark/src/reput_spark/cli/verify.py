@@ -22,7 +22,7 @@ __all__ = ["verify"]
 @click.option(
     "--derived",
     is_flag=True,
-    help="Where all records are sound, compare what was derived from them, too: queues, index, …",
+    help="If all records are valid, also compare the files derived from them: queues, index, …",
 )
 @split_size_option
 @master_option

@@ -127,7 +127,7 @@ def _described(place: LogPlace, log: OpenLog, offset: int) -> Damage:
     first = next(batches, None)
     finding = None if first is None else first.finding
     if finding is None or finding.physical_offset != offset:
-        return Damage(place.store, path, position, offset, offset, "GONE", "it is sound by now")
+        return Damage(place.store, path, position, offset, offset, "GONE", "it is valid by now")
     end = log.max_physical_offset
     for batch in batches:
         if len(batch):

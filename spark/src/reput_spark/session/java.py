@@ -70,7 +70,7 @@ def find_java(environment: Mapping[str, str] | None = None) -> str:
     wheel = _java_of_the_wheel()
     if wheel is not None:
         return _wrapped(wheel, variables)
-    found = "; ".join(seen) or "there is none"
+    found = "; ".join(seen) or "no Java was found"
     raise SparkReputError(
         "JAVA",
         f"Spark needs Java {JAVA_MIN} to {newest} ({found}). Either set JAVA_HOME to one, "

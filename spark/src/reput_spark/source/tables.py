@@ -86,7 +86,7 @@ class TableSource(DataSource):
             return TRACE_COLUMNS
         if table not in COLUMNS:
             known = ", ".join(sorted({*COLUMNS, _TRACE}))
-            raise SparkReputError("OPTION", f"option 'table' is {table!r}; there are: {known}")
+            raise SparkReputError("OPTION", f"option 'table' is {table!r}; known tables: {known}")
         return COLUMNS[table]
 
     def reader(self, schema: Any) -> DataSourceReader:

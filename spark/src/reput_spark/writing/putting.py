@@ -236,7 +236,7 @@ class Putter:
             raise SparkReputError(
                 "JOB",
                 f"batch {intent.batch_id}, in the {len(batch)} rows from row {first} on: {error}. "
-                "What is missing of it is put when the query is started again, or by the next "
+                "The missing rows are put when the query is started again, or by the next "
                 "write",
             ) from error
 

@@ -335,7 +335,7 @@ def _without_changed_record(
     data = log.files.read(closed.record_offset, found.end_offset - closed.record_offset)
     if zlib.crc32(data[: int.from_bytes(data[:4], "big")]) == closed.fingerprint:
         return found  # a replica was closed in the middle of a blank
-    detail = "its bytes are not those that were written"
+    detail = "its bytes are not the bytes that were written"
     finding = Corruption(closed.record_offset, CorruptionKind.RECORD_CRC, detail)
     return attrs.evolve(
         found, end_offset=closed.record_offset, finding=finding, last_record_offset=before

@@ -190,7 +190,7 @@ class Feeding:
         except OSError as error:
             kept = ""
             logger.error("the master's bytes not kept offset=%d error=%s", offset, error)
-        reason = f"the bytes of {self._log.master} differ from those that it sent before"
+        reason = f"the bytes of {self._log.master} differ from the bytes that it sent before"
         self._diverged = DivergedError(offset, reason, kept)
         logger.error("diverged from the master offset=%d kept=%s", offset, kept)
         raise self._diverged

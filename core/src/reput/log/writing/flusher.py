@@ -202,7 +202,7 @@ class GroupCommit:
             "store",
             None,
             None,
-            f"flushing the commit log failed: {self.failure}; what was put since offset "
+            f"flushing the commit log failed: {self.failure}; messages put since offset "
             f"{self.flushed_offset} may be lost. Close the store, look after the disk, and open it",
         )
         refusal.__cause__ = self.failure

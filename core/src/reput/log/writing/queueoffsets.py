@@ -144,18 +144,18 @@ class QueueFloors:
             if self._writable and isinstance(error, OSError):
                 raise  # a writer without floors would give queue offsets a second time
             logger.error(
-                "damaged file passed over, queues without messages begin at 0 file=%s error=%s",
+                "damaged file ignored, queues without messages begin at 0 file=%s error=%s",
                 self._path,
                 error,
             )
             if self._damaged is not None:
-                self._damaged(f"{self._path}: damaged, and is passed over: {error}")
+                self._damaged(f"{self._path}: damaged, and ignored: {error}")
             return {}
 
 
 def _checked(offset: object) -> int:
     if not isinstance(offset, int) or isinstance(offset, bool) or not 0 <= offset <= _OFFSET_MAX:
-        raise ValueError(f"{offset!r} is no queue offset")
+        raise ValueError(f"{offset!r} is not a queue offset")
     return offset
 
 

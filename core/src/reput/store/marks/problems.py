@@ -116,12 +116,12 @@ class Problems:
         for path, is_sound in _notes_of(root, disk, ledger, records, plugins, places):
             is_there = self.read_or_report(functools.partial(disk.exists, path), False)
             if is_there and not self.read_or_report(is_sound, True) and not self._is_reported(path):
-                self.report(f"{path}: damaged, and what it says is passed over")
+                self.report(f"{path}: damaged, and its content is ignored")
 
     def _pass_over(self, error: OSError) -> None:
         if isinstance(error, UnsafePathError):
             raise error  # not damage: the user decides whether links are followed
-        self.report(f"{error.filename}: cannot be read, and is passed over: {error.strerror}")
+        self.report(f"{error.filename}: cannot be read, and is ignored: {error.strerror}")
 
     def _is_reported(self, path: str) -> bool:
         return any(path in problem for problem in self._texts)

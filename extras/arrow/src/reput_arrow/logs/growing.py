@@ -31,8 +31,8 @@ class LogCutError(ReputError):
 
     def __str__(self) -> str:
         return (
-            f"{self.directory} was cut, or made again: it was read up to {self.position}, and "
-            "nothing stands before that place any more"
+            f"{self.directory} was cut or recreated: it was read up to {self.position}, and "
+            "the bytes before that place are gone"
         )
 
 

@@ -54,7 +54,10 @@ class Needle:
         try:
             pattern = re.compile(text if is_regex else re.escape(text), flags)
         except re.error as error:
-            reason = f"{text!r} is no regular expression: {error}; without -E it is taken as text"
+            reason = (
+                f"{text!r} is not a valid regular expression: {error}; "
+                "without -E it is searched as text"
+            )
             raise click.BadParameter(reason, param_hint="PATTERN") from None
         certain = _certain_text(pattern) if is_regex else text
         plain = None

@@ -26,9 +26,7 @@ def check_name(name: str) -> str | None:
     if name.startswith("_") or keyword.iskeyword(name) or len(name) > 40:
         return "it names a package and a directory: no word of Python, no _ in front, 40 letters"
     if find_spec(f"reput_{name}") is not None or name in sys.stdlib_module_names:
-        return (
-            f"the name is in use: there is a package reput_{name}, or a module {name} of Python's"
-        )
+        return f"the name is in use: a package reput_{name} exists, or a Python module {name}"
     return None
 
 

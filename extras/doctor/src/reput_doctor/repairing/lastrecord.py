@@ -50,6 +50,6 @@ def changed_last_record(
             record[mend.position : mend.position + len(mend.new)] = mend.new
     if zlib.crc32(record) == closed.fingerprint:
         return None
-    detail = "its bytes are not those that were written"
+    detail = "its bytes are not the bytes that were written"
     finding = Corruption(start, CorruptionKind.RECORD_CRC, detail)
     return log.finder().damage(finding, end, found.last_store_timestamp)

@@ -102,7 +102,7 @@ def mended_batch(log: LogReader, mend: Mend) -> DispatchBatch:
 
 _REASONS: Final = {
     "size": "the lengths inside of the record add up to it",
-    "magic": "with it the record is sound",
+    "magic": "with it the record is valid",
     "physical_offset": "the record stands there",
     "sys_flag": "with hosts of these sizes the lengths add up",
 }

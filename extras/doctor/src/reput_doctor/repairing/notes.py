@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["damaged_notes"]
 
 _AHEAD_MS: Final = 60_000
-_AGAIN: Final = "it is made again"
+_AGAIN: Final = "it is recreated"
 
 
 def damaged_notes(traces: Traces, max_store_timestamp: int, end_offset: int) -> list[Notice]:

@@ -81,8 +81,8 @@ def notes_of(
     if in_rocksdb:
         yield (
             "the broker keeps offsets of consumers in RocksDB (config/consumerOffsets), which is "
-            "not read; what is told of them is from JSON files, which may be older: mqadmin "
-            "rocksDBConfigToJson writes them anew"
+            "not read; the report shows those of the JSON files, which may be older: mqadmin "
+            "rocksDBConfigToJson rewrites these files"
         )
     elif waiting.committed is None:
         yield "lag of consumers is not known: the store has no config/consumerOffset.json"

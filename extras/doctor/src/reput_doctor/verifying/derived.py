@@ -302,8 +302,8 @@ def _add(
             # A checksum shows that the log has changed; making the checksum again would hide it.
             severity = Severity.LOSS
             advice = (
-                "put the file back from a copy, or take the message for what it is; "
-                f"do not rebuild {name} before, as it vouches for what was written"
+                "restore the file from a copy, or accept the message as it is; "
+                f"do not rebuild {name} first, because it is the evidence of what was written"
             )
         elif _is_beyond(each, judged.end):
             severity, kind = Severity.LOSS, "beyond-log"

@@ -180,8 +180,8 @@ def _stray(surveyed: Survey, path: str) -> Finding:
         part=name,
         file=path,
         found="a file that follows no other one of its queue",
-        expected="files that lie end to end, named by their first byte",
-        advice=f"move it away; else reput rebuild {shlex.quote(surveyed.root)} {name}",
+        expected="files without gaps between them, named by their first byte",
+        advice=f"move it away, or run reput rebuild {shlex.quote(surveyed.root)} {name}",
     )
 
 

@@ -163,7 +163,7 @@ def _check_ledger(traces: Traces, findings: Findings) -> int:
         findings.add(
             finding_of_file(
                 Severity.DAMAGE, "reput.ledger", "reput", file,
-                f"{ledger.damaged_count} lines that cannot be read", "one JSON object a line",
+                f"{ledger.damaged_count} lines that cannot be read", "one JSON object on each line",
                 "nothing: the next opening keeps a copy and goes on with the others",
             )
         )  # fmt: skip
@@ -222,7 +222,7 @@ def _check_checked(traces: Traces, findings: Findings) -> int:
         findings.add(
             finding_of_file(
                 Severity.DAMAGE, "reput.record-crc", "reput", file,
-                "bytes that are not those that were written",
+                "bytes other than the bytes that were written",
                 "the ranges of the log in which every record has a checksum of its own",
                 "put it back from a copy: without it a record that has lost its checksum is not "
                 "noticed", position=0,
@@ -276,8 +276,9 @@ def _check_json(traces: Traces, findings: Findings) -> int:
                 findings.add(
                     finding_of_file(
                         Severity.DAMAGE, "reput.dead-letters-line", "reput",
-                        os.path.relpath(entry.path, traces.root), f"line {number} is no JSON",
-                        "one JSON object a line",
+                        os.path.relpath(entry.path, traces.root),
+                        f"line {number} is not valid JSON",
+                        "one JSON object on each line",
                         "nothing: the line is ignored, and its message is not listed",
                     )
                 )  # fmt: skip

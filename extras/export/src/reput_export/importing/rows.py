@@ -63,7 +63,8 @@ def _with_named(rows: pa.Table, source: Source) -> pa.Table:
         known = ", ".join(each.name for each in INPUT_COLUMNS)
         raise CodedError(
             "ROW",
-            f"{source.path}: column {min(unknown)!r} is none of a message; there are: {known}",
+            f"{source.path}: column {min(unknown)!r} is not a column of a message; "
+            f"known columns: {known}",
         )
     found = rows.select([name for name in rows.column_names if name in _TYPES])
     for name, text in source.named.items():

@@ -30,7 +30,7 @@ KEPT: Final = ("store_timestamp", "store_host")
 WRITE_OPTIONS: Final = {
     "path": "the directory of a store, or of a store to be made; no URI",
     "file_size": "bytes of a log file, for a new store (1073741824)",
-    "keep": "columns to keep that are the store's else: `store_timestamp`, `store_host`, both",
+    "keep": "columns to keep that otherwise the store assigns: `store_timestamp`, `store_host`",
     "raw": "`true`: take also messages that a plugin of the store would act on, as they are",
     "write_id": "a name for this write: where one of that name is published, nothing is written",
     "stamp": "`true`: each message gets the property `reput_stamp`, by which a write that did not "

@@ -20,7 +20,7 @@ _HEAD: Final = 40  # bytes at the start by which files are recognised
 _ALIKE_MIN: Final = 24  # of these bytes, for a file whose head is damaged
 _FILES_IN_FULL: Final = 100  # files all of whose differences are listed, as far as wanted
 _GAP: Final = 64  # equal bytes that part two differences; fewer belong to one
-_BYTES: Final = "bytes differ from those that follow from the log"
+_BYTES: Final = "bytes differ from the bytes that the log gives"
 
 
 def compare(

@@ -127,7 +127,7 @@ def run_rebuild(
         ValueError: one of the last four without ``check``.
     """
     if not check and (limit != 1 or explains or damaged or end_offset is not None):
-        raise ValueError("what is compared, and how, belongs to a comparison: check=True")
+        raise ValueError("these options apply to a comparison only: use them with check=True")
     look = _Look(limit, explains, tuple(damaged), end_offset) if check else None
     with hold(path, writes=not check, disk=disk, follow_links=follow_links) as closed:
         return _Rebuild(closed, engine, split_size, progress, look, config or {}).run(plugins)

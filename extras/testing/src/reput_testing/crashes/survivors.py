@@ -156,7 +156,7 @@ class Survivors:
                     )
                 at += 1
             if result.next_queue_offset != at:
-                raise AssertionError(f"queue {key}: offset {at} is passed over: {result}")
+                raise AssertionError(f"queue {key}: offset {at} is skipped: {result}")
 
 
 class _Producer:

@@ -90,7 +90,7 @@ class Follower:
                     handle.path,
                     found,
                     f"the file has {found} bytes where {size} are expected; open the store for "
-                    "writing to have it mended",
+                    "writing, which repairs it",
                 )
         disk, path = self.context.disk, pair.queue.path
         key = (path, disk.identity(path), disk.modified_ms(path))

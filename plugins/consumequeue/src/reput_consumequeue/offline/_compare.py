@@ -42,8 +42,8 @@ __all__ = ["weigh"]
 _DELAY_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
 _DELAY_PLUGIN: Final = "schedule"
 _TAGS_AT: Final = UNIT_DTYPE.fields["tags_code"][1]  # type: ignore[index]
-_BYTES: Final = "bytes differ from those that follow from the log"
-_EXTEND: Final = "it leads to no extend unit that says what follows from the log"
+_BYTES: Final = "bytes differ from the bytes that the log gives"
+_EXTEND: Final = "it does not lead to an extend unit with the content that the log gives"
 _LOST_MAX: Final = 10_000  # messages that the log has lost, and that are named
 _TOO_MUCH: Final = "nothing in the log leads to this unit"
 

@@ -92,7 +92,7 @@ class NearbyRoom:
 def _known(what: str, name: str, room: str) -> str:
     if not room:
         raise AllocationError(
-            f"the room of {what} {name!r} is not known; names such as room@name tell it, or "
+            f"the machine room of {what} {name!r} is not known; use names such as room@name, or "
             f"another function room_of_{what}"
         )
     return room

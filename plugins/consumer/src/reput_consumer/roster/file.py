@@ -238,10 +238,10 @@ def _decoded(data: bytes, pid: int) -> Roster:
 
 def _out(entry: object) -> Out:
     if not isinstance(entry, list) or len(entry) != 5:
-        raise ValueError(f"what is out expected, found {entry!r:.100}")
+        raise ValueError(f"an entry of popped messages expected, found {entry!r:.100}")
     group, topic, *numbers = entry
     if not (isinstance(group, str) and isinstance(topic, str) and all(map(_is_count, numbers))):
-        raise ValueError(f"what is out expected, found {entry!r:.100}")
+        raise ValueError(f"an entry of popped messages expected, found {entry!r:.100}")
     return Out(group, topic, *numbers)
 
 

@@ -117,7 +117,7 @@ def parse_double(text: str) -> float:
             return float.fromhex(trimmed.rstrip("dDfF"))
         except OverflowError:
             return -math.inf if trimmed[0] == "-" else math.inf
-    raise EvaluationError(f"{text[:40]!r} is no double")
+    raise EvaluationError(f"{text[:40]!r} is not a valid double")
 
 
 def parse_number(text: str, kind: Kind) -> int | float:

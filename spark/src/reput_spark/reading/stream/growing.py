@@ -104,10 +104,10 @@ def end_behind(log: OpenLog, position: int) -> int:
     except LogCutError as error:
         raise SparkReputError(
             "DATA_LOSS",
-            f"{error.directory} was cut, or made again: the stream has read up to {position}, "
-            "and nothing stands before that place any more. What was streamed from there is "
-            "not in the log, for its machine lost power, most likely. Begin a new query, with a "
-            "checkpoint of its own, at the end that the store has now (option starting)",
+            f"{error.directory} was cut or recreated: the stream has read up to {position}, "
+            "and the bytes before that place are gone. Most likely the machine lost power, and the "
+            "log no longer has the last streamed messages. Begin a new query, with a "
+            "checkpoint of its own, at the present end of the store (option starting)",
         ) from error
 
 

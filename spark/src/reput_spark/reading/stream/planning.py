@@ -136,9 +136,9 @@ class LogStream:
             return
         raise SparkReputError(
             "DATA_LOSS",
-            f"{log.files.directory} was cut, or made again, and has grown since: the stream has "
+            f"{log.files.directory} was cut or recreated, and has grown since: the stream has "
             f"read up to {read.places.get(key)}, and its last record, at {last[0]}, is another one "
-            "now. Which rows are missing cannot be told. Begin a new query, with a checkpoint of "
+            "now. Which rows are missing is not known. Begin a new query, with a checkpoint of "
             "its own (option starting says where); fail_on_data_loss=false goes on at the same "
             "place of the log that is there",
         )
@@ -265,8 +265,8 @@ def lost(options: StreamOptions, name: str, start: int, first: int | None) -> No
     raise SparkReputError(
         "DATA_LOSS",
         f"{name} {now}, and the stream comes from {start}: files were removed before they were "
-        "read. fail_on_data_loss=false goes on at the first byte there is; keep files longer, or "
-        "run the query more often, so that it does not happen again",
+        "read. fail_on_data_loss=false continues at the first byte of the log; keep files longer, "
+        "or run the query more often, so that it does not happen again",
     )
 
 

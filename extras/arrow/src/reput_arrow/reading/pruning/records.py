@@ -204,7 +204,9 @@ class PartReader:
             sizes = [len(each) for each in records]
             block = block[: len(records)]
             if not records or sizes != block["size"].tolist():
-                raise DoubtError(f"the log does not hold what is said of {int(places[at][0])}")
+                raise DoubtError(
+                    f"the log does not hold the record that a unit names at {int(places[at][0])}"
+                )
             decoder.requires_record_crc = self._must_have_crc(block["physical_offset"])
             window = np.frombuffer(b"".join(records), np.uint8)
             batch = decoder.decode(window, 0).batch

@@ -251,7 +251,7 @@ def _print_next(root: str, msg_id: str) -> None:
             "waits for messages; meanwhile, elsewhere:",
         ),
         (f"put {place} payments --tag hello", "each line that you type becomes one"),
-        ("plugins", "what is installed, with its options"),
+        ("plugins", "the installed plugins, with their options"),
     ):
         click.echo(f"  {styled('# ' + why, dim=True)}\n  {reput} {command}")
     click.echo(f"  {styled('# when you have seen enough', dim=True)}\n  rm -r {place}")

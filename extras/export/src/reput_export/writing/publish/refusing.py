@@ -60,6 +60,6 @@ def refuse_damaged(store: reput.Store) -> None:
     if found is not None:
         raise CodedError(
             "DAMAGED",
-            f"{store.root}: damaged at {found}; open the store once with reput.open, which mends "
-            "it and notes what is lost, then write again",
+            f"{store.root}: damaged at {found}; open the store once with reput.open, which repairs "
+            "it and reports what is lost, then write again",
         )

@@ -43,7 +43,7 @@ def settle(intent: Intent, placing: Placing) -> bool:
         raise CodedError(
             "DATA_LOSS",
             f"{root}: write {intent.name} was cut short with {len(found.published)} of its files "
-            f"in the log, and {len(found.gone)} of those that were to follow are gone, "
+            f"in the log, and {len(found.gone)} of the files that were to follow are gone, "
             f"{found.gone[0]} first: put them back into reput/spark/{intent.staging}, or remove "
             f"{Intent.path(root)} to do without them; then write again",
         )
