@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, TypeVar
 
 import attrs
 
-from reput_consumer import GroupSettings, checked_group
+from reput_consumer import GroupSettings, MessageQueue, checked_group
 from reput_remoting import MASTER_ID, BrokerData, ResponseCode, UniqueKeys
 from reput_server.config import address_text, is_everywhere
 from reput_server.errors import Refusal
 
 if TYPE_CHECKING:
     from reput import Store
-    from reput_consumer import ConsumerPlugin, ConsumerPort, MessageQueue
+    from reput_consumer import ConsumerPlugin, ConsumerPort
     from reput_server.broker.options import Options
     from reput_server.broker.statistics.pools import WatchedPool
     from reput_server.broker.statistics.table import Statistics
@@ -159,8 +159,6 @@ class BrokerContext:
 
     def queue(self, topic: str, queue_id: int) -> MessageQueue:
         """Return a queue of this broker."""
-        from reput_consumer import MessageQueue
-
         return MessageQueue(topic, self.name, queue_id)
 
     def check_writable(self) -> None:

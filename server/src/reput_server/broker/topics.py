@@ -52,6 +52,9 @@ class TopicTable:
     built_in: Mapping[str, TopicSettings] = attrs.field(factory=dict)
     """Topics that are there from the beginning."""
     _changed: Callable[[], object] = attrs.field(init=False, default=lambda: None)
+    _made: dict[str, tuple[object, TopicSettings]] = attrs.field(init=False, factory=dict)
+    """By topic: settings in the broker's file, which are another object once they have changed, and
+    what was made of them."""
     _observed: dict[str, int] = attrs.field(init=False, factory=dict)
     """How many queues the store has of each topic."""
     _observed_at: tuple[int, int] = attrs.field(init=False, default=(-1, 0))
@@ -76,17 +79,13 @@ class TopicTable:
     def known(self, topic: str) -> TopicSettings | None:
         """Return a topic of the broker's file, or one seen in the store before; asks no disk."""
         settings = self.plugin.topics.get(topic)
+        made = self._made.get(topic)
+        if made is not None and made[0] is settings:
+            return made[1]
         if settings is not None:
-            return TopicSettings(
-                topic=topic,
-                read_queues=settings.read_queue_nums,
-                write_queues=settings.write_queue_nums,
-                permissions=settings.perm,
-                filter_type=settings.topic_filter_type,
-                sys_flag=settings.topic_sys_flag,
-                is_ordered=settings.order,
-                attributes=settings.attributes,
-            )
+            made = self._made[topic] = settings, _settings_of(topic, settings)
+            return made[1]
+        self._made.pop(topic, None)
         if topic in self.built_in and (topic != TEMPLATE or self.creates_topics):
             return self.built_in[topic]
         count = self._observed.get(topic)
@@ -185,3 +184,16 @@ class TopicTable:
         """
         found = self.known(settings.topic)
         return self.put(settings) if found is None else found
+
+
+def _settings_of(topic: str, settings: reput_consumer.TopicSettings) -> TopicSettings:
+    return TopicSettings(
+        topic=topic,
+        read_queues=settings.read_queue_nums,
+        write_queues=settings.write_queue_nums,
+        permissions=settings.perm,
+        filter_type=settings.topic_filter_type,
+        sys_flag=settings.topic_sys_flag,
+        is_ordered=settings.order,
+        attributes=settings.attributes,
+    )

@@ -5,6 +5,7 @@ Source: RocketMQ ``PullMessageProcessor``, ``FilterAPI``.
 
 from __future__ import annotations
 
+import functools
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
@@ -64,14 +65,7 @@ class Filters:
         Raises:
             Refusal: it is none.
         """
-        if kind not in (TAG, SQL92):
-            text = f"expression type {kind[:40]!r} is not known; TAG and SQL92 are"
-            raise Refusal(ResponseCode.SUBSCRIPTION_PARSE_FAILED, text)
-        selector = Selector(expression or "*", kind)
-        if kind == TAG and not selector.selects_all and not selector.tags:
-            text = f"no tag in {expression[:80]!r}"
-            raise Refusal(ResponseCode.SUBSCRIPTION_PARSE_FAILED, text)
-        return selector
+        return _selector_of(expression, kind)
 
     def compiled(self, topic: str, selector: Selector) -> MessageFilter | None:
         """Return the filter that a read takes; None if it selects everything.
@@ -101,3 +95,15 @@ class Filters:
         except ValueError as error:
             text = f"parse the consumer's subscription failed: {error}"
             raise Refusal(ResponseCode.SUBSCRIPTION_PARSE_FAILED, text) from None
+
+
+@functools.lru_cache(_KEPT)
+def _selector_of(expression: str, kind: str) -> Selector:
+    if kind not in (TAG, SQL92):
+        text = f"expression type {kind[:40]!r} is not known; TAG and SQL92 are"
+        raise Refusal(ResponseCode.SUBSCRIPTION_PARSE_FAILED, text)
+    selector = Selector(expression or "*", kind)
+    if kind == TAG and not selector.selects_all and not selector.tags:
+        text = f"no tag in {expression[:80]!r}"
+        raise Refusal(ResponseCode.SUBSCRIPTION_PARSE_FAILED, text)
+    return selector

@@ -21,7 +21,7 @@ import numpy as np
 from reput_server.broker.rates import Rate
 from reput_server.broker.statistics.days import DayTotals
 from reput_server.broker.statistics.times import PutTimes, Times
-from reput_server.broker.statistics.windows import Windows, WindowSum
+from reput_server.broker.statistics.windows import SLICE_MS, Windows, WindowSum
 
 if TYPE_CHECKING:
     from reput.record import DispatchBatch
@@ -68,6 +68,7 @@ _SYSTEM_TOPICS: Final = frozenset(
         "CHECKPOINT_TOPIC",
     }
 )
+_PULLS_KEPT: Final = 1_000
 _FEW: Final = 8  # messages of a batch for which it is not worth to call numpy
 _NOTHING: Final = (WindowSum(0, 0.0, 0.0),) * 3
 
@@ -75,6 +76,21 @@ _NOTHING: Final = (WindowSum(0, 0.0, 0.0),) * 3
 def is_system_topic(topic: str) -> bool:
     """Whether the messages of a topic are none of the users'."""
     return topic in _SYSTEM_TOPICS or topic.startswith(_SYSTEM_PREFIX)
+
+
+@attrs.define(eq=False)
+class _Pulls:
+    """What pulls of one group from one queue were answered with, within one slice of time."""
+
+    since: int
+    """When the first was answered, ms of the clock that never goes back."""
+    times: int = 0
+    count: int = 0
+    size: int = 0
+    ms: int = 0
+    behind: int = 0
+    age: int = 0
+    """How long ago the last message was stored, ms."""
 
 
 @attrs.define(eq=False)
@@ -111,6 +127,10 @@ class Statistics:
     get_bytes: int = attrs.field(init=False, default=0)
     _counts: dict[str, OrderedDict[str, Windows]] = attrs.field(init=False, factory=dict)
     _moments: dict[str, OrderedDict[str, int]] = attrs.field(init=False, factory=dict)
+    _pulls: dict[tuple[str, str, int], _Pulls] = attrs.field(init=False, factory=dict)
+    """By group, topic and queue id: what is not in the tables yet. The last counted is the last."""
+    _pulls_since: int = attrs.field(init=False, default=0)
+    """A moment of the slice of time in which all of these were answered."""
     _lock: threading.Lock = attrs.field(init=False, factory=threading.Lock)
 
     # ------------------------------------------------------------------ counting
@@ -164,27 +184,47 @@ class Statistics:
             if stored is None:
                 self.missed_rate.add(1, tick)
                 return
-            key = f"{topic}@{group}"
-            queue = f"{queue_id}@{key}"
-            users = 0 if is_system_topic(topic) else count
             self.found_rate.add(1, tick)
             self.get_rate.add(count, tick)
             self.get_bytes += size
-            self._add(GROUP_GET_NUMS, key, count, tick)
-            self._add(GROUP_GET_SIZE, key, size, tick)
-            self._add(GROUP_GET_LATENCY, queue, int(seconds * 1000), tick)
-            self._add(BROKER_GET_NUMS, self.cluster, count, tick)
-            self._add(BROKER_GET_NUMS_OF_USERS, self.cluster, users, tick)
-            self.gets_today.add(users, now)
-            self._note(GROUP_GET_FALL_SIZE, queue, max(behind, 0))
-            self._note(GROUP_GET_FALL_TIME, queue, max(now - stored, 0))
+            if not is_system_topic(topic):
+                self.gets_today.add(count, now)
+            key = group, topic, queue_id
+            if self._pulls_since // SLICE_MS != tick // SLICE_MS or len(self._pulls) > _PULLS_KEPT:
+                self._settle()
+                self._pulls_since = tick
+            found = self._pulls.pop(key, None) or _Pulls(tick)
+            self._pulls[key] = found  # behind all others
+            found.times += 1
+            found.count += count
+            found.size += size
+            found.ms += int(seconds * 1000)
+            found.behind, found.age = max(behind, 0), max(now - stored, 0)
+
+    def _settle(self) -> None:
+        """Take what pulls were answered with into the tables."""
+        pulls, self._pulls = self._pulls, {}
+        for (group, topic, queue_id), each in pulls.items():
+            key = f"{topic}@{group}"
+            queue = f"{queue_id}@{key}"
+            users = 0 if is_system_topic(topic) else each.count
+            for name, of, value in (
+                (GROUP_GET_NUMS, key, each.count),
+                (GROUP_GET_SIZE, key, each.size),
+                (GROUP_GET_LATENCY, queue, each.ms),
+                (BROKER_GET_NUMS, self.cluster, each.count),
+                (BROKER_GET_NUMS_OF_USERS, self.cluster, users),
+            ):
+                self._add(name, of, value, each.since, each.times)
+            self._note(GROUP_GET_FALL_SIZE, queue, each.behind)
+            self._note(GROUP_GET_FALL_TIME, queue, each.age)
 
     def sent_back(self, group: str, topic: str) -> None:
         """Count a message that a consumer has given back."""
         with self._lock:
             self._add(SNDBCK_PUT_NUMS, f"{topic}@{group}", 1, self.ticks())
 
-    def _add(self, name: str, key: str, value: int, tick: int) -> None:
+    def _add(self, name: str, key: str, value: int, tick: int, times: int = 1) -> None:
         table = self._counts.setdefault(name, OrderedDict())
         found = table.get(key)
         if found is None:
@@ -193,7 +233,7 @@ class Statistics:
                 table.popitem(last=False)
         else:
             table.move_to_end(key)
-        found.add(value, 1, tick)
+        found.add(value, times, tick)
 
     def _note(self, name: str, key: str, value: int) -> None:
         table = self._moments.setdefault(name, OrderedDict())
@@ -210,6 +250,7 @@ class Statistics:
         A value that is measured and not counted is the sum of each.
         """
         with self._lock:
+            self._settle()
             counts = self._counts.get(name)
             found = None if counts is None else counts.get(key)
             if found is not None:
@@ -244,6 +285,7 @@ class Statistics:
     def totals(self, name: str) -> dict[str, int]:
         """Return all that was ever counted under a name, by key."""
         with self._lock:
+            self._settle()
             counts = self._counts.get(name)
             return {} if counts is None else {key: each.total for key, each in counts.items()}
 

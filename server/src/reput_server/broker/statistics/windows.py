@@ -12,9 +12,9 @@ from __future__ import annotations
 from array import array
 from typing import Final, NamedTuple
 
-__all__ = ["WindowSum", "Windows"]
+__all__ = ["SLICE_MS", "WindowSum", "Windows"]
 
-_SLICE_MS: Final = 10_000
+SLICE_MS: Final = 10_000
 _RINGS: Final = ((10_000, 6), (600_000, 6), (3_600_000, 24))
 """Length of a slice, ms, and slices: minute, hour, day."""
 _SLOTS: Final = sum(count for _, count in _RINGS)
@@ -40,7 +40,7 @@ class Windows:
         """When counting began."""
         self.total = 0
         """All that was ever counted."""
-        self._slice = now // _SLICE_MS
+        self._slice = now // SLICE_MS
         self._sums_now = self._times_now = 0  # of the slice that is not over
         self._sums = array("q", bytes(8 * _SLOTS))
         self._times = array("q", bytes(8 * _SLOTS))
@@ -48,7 +48,7 @@ class Windows:
 
     def add(self, value: int, times: int, now: int) -> None:
         """Count ``value``, which came in ``times`` parts."""
-        if now // _SLICE_MS > self._slice:
+        if now // SLICE_MS > self._slice:
             self._turn(now)
         self.total += value
         self._sums_now += value
@@ -69,7 +69,7 @@ class Windows:
 
     def _turn(self, now: int) -> None:
         """Take what the slice has into the windows, and begin the one of ``now``."""
-        self._advance(self._slice * _SLICE_MS)
+        self._advance(self._slice * SLICE_MS)
         at = 0
         for (_, count), last in zip(_RINGS, self._lasts, strict=True):
             slot = at + last % count
@@ -77,7 +77,7 @@ class Windows:
             self._sums[slot] += self._sums_now
             self._times[slot] += self._times_now
         self._sums_now = self._times_now = 0
-        self._slice = max(self._slice, now // _SLICE_MS)
+        self._slice = max(self._slice, now // SLICE_MS)
         self._advance(now)
 
     def _advance(self, now: int) -> None:
