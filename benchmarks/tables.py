@@ -173,19 +173,20 @@ TRANSACTION = Table("Transactions", bytes_of="records", compares=False)
 SERVE = Table(
     "Send to a server, flushed later",
     note="medians of turns; processor time and the memory named last are the broker's alone; times "
-    "are of single sends",
+    "are of single sends; client: its processor time for each",
     compares=False,
 )
 SERVE_DURABLE = Table(
     "Send to a server, each message on disk before it is answered",
     note="medians of turns; processor time and the memory named last are the broker's alone; times "
-    "are of single sends",
+    "are of single sends; client: its processor time for each",
     compares=False,
 )
 SERVE_PUSH = Table(
     "Consume from a server, by a stock push consumer",
     note="medians of turns; processor time and the memory named last are the broker's alone; times "
-    "are from before the send until the function has the message",
+    "are from before the send until the function has the message; client: its processor time for "
+    "each message",
     compares=False,
 )
 FOLLOW = Table(

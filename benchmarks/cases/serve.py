@@ -14,6 +14,8 @@ from benchmarks.trial import Trial
 __all__ = ["cases"]
 
 _SENDERS = (1, 16, 64)
+_RAW = ((1, 1), (1, 64), (64, 1))
+"""Connections, and requests that each has under way; the first is for sends that are alone."""
 _TOPIC = "load"
 _NEEDS = ("reput_server", "reput_client", "psutil")
 _WARM_UP_MS, _MS = 300, 1_500
@@ -61,16 +63,18 @@ def send(trial: Trial, *, flush: str) -> None:
                 words = contender.name_server, _TOPIC, senders, size, warm_up, ms
                 return java.do("send", *words)
 
-            def raw(contender: Any, _: int, *, connections: int) -> Any:
-                words = contender.broker, _TOPIC, connections, 64 // connections, size
+            def raw(contender: Any, _: int, *, connections: int, each: int) -> Any:
+                words = contender.broker, _TOPIC, connections, each, size
                 return java.do("raw", *words, warm_up, ms, 1 << 40)
 
             for senders in _SENDERS:
                 label = f"{senders} of the Java client"
                 take_turns(trial, label, contenders, partial(by_java, senders=senders))
-            for connections in (1, 64):
-                label = f"64 requests of {connections} connections, no client"
-                take_turns(trial, label, contenders, partial(raw, connections=connections))
+            for connections, under_way in _RAW if flush == "async" else _RAW[1:]:
+                ways = f"{connections} connection{'s' * (connections > 1)}"
+                label = f"{ways} with {under_way} under way, no client"
+                work = partial(raw, connections=connections, each=under_way)
+                take_turns(trial, label, contenders, work)
 
         def by_own(contender: Any, _: int, *, senders: int) -> Any:
             return own.send(contender.name_server, _TOPIC, senders, size, warm_up, ms // 2)

@@ -7,6 +7,8 @@ import subprocess
 from pathlib import Path
 from typing import Any, Self
 
+import psutil
+
 from benchmarks.served.servers import VERSION, support
 
 __all__ = ["JavaLoad"]
@@ -43,14 +45,19 @@ class JavaLoad:
         self._process.kill()
         self._process.communicate()
 
+    def _cpu_seconds(self) -> float:
+        times = psutil.Process(self._process.pid).cpu_times()
+        return float(times.user + times.system)
+
     def do(self, *words: object) -> dict[str, Any]:
-        """Do one piece of work; return what was measured.
+        """Do one piece of work; return what was measured, and the client's processor time, s.
 
         Raises:
             RuntimeError: it failed.
         """
         assert self._process.stdin is not None
         assert self._process.stdout is not None
+        before = self._cpu_seconds()
         self._process.stdin.write("\t".join(map(str, words)) + "\n")
         self._process.stdin.flush()
         for line in self._process.stdout:
@@ -58,5 +65,5 @@ class JavaLoad:
                 row: dict[str, Any] = json.loads(line)
                 if "error" in row:
                     raise RuntimeError(f"{words[0]}: {row['error']}")
-                return row
+                return row | {"client": self._cpu_seconds() - before}
         raise RuntimeError(f"{words[0]}: the client has ended with {self._process.wait()}")

@@ -66,6 +66,9 @@ def _measurement(
         seconds=count / rate if rate else 0.0,
         cpu_seconds=middle("cpu") * count,
     )
+    if "client" in rows[0]:
+        each = statistics.median(row["client"] / max(row["all"], 1) for row in rows)
+        measured.facts["client"] = f"{each * 1e6:.1f} µs"
     if middle("max"):
         measured.latencies = Latencies(
             call="send",

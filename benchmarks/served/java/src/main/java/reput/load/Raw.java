@@ -11,6 +11,7 @@ import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.stream.LongStream;
 
 /** Frames made beforehand, with no client: what a server does when nobody is slower than it. */
 final class Raw implements Runnable {
@@ -23,6 +24,8 @@ final class Raw implements Runnable {
     private final long limit;
     private long all;
     private long count;
+    /** How long each answer took, if one request at a time is under way. */
+    private long[] times = new long[0];
     private IOException error;
 
     private Raw(String[] values, int number, long measuredFrom, long end, long limit) {
@@ -62,7 +65,10 @@ final class Raw implements Runnable {
         long seconds = Math.min(System.nanoTime(), end) - measuredFrom;
         long all = loads.stream().mapToLong(each -> each.all).sum();
         long count = loads.stream().mapToLong(each -> each.count).sum();
-        return Load.row(all, count, 0, seconds, new long[0]);
+        long[] times = loads.stream()
+                .flatMapToLong(each -> LongStream.of(each.times).limit(each.count))
+                .toArray();
+        return Load.row(all, count, 0, seconds, times);
     }
 
     @Override
@@ -87,6 +93,7 @@ final class Raw implements Runnable {
             for (; goesOn && underWay < frames.length && sent < limit; underWay++, sent++) {
                 next.write(frames[(int) (sent % frames.length)]);
             }
+            long began = System.nanoTime();
             out.write(next.toByteArray());
             if (underWay == 0) {
                 return;
@@ -101,9 +108,21 @@ final class Raw implements Runnable {
                 all++;
                 underWay--;
                 long now = System.nanoTime();
-                count += now >= measuredFrom && now <= end ? 1 : 0;
+                if (now >= measuredFrom && now <= end) {
+                    note(now - began);
+                }
             } while (underWay > 0 && in.available() >= 4);
         }
+    }
+
+    private void note(long nanoseconds) {
+        if (frames.length == 1) {
+            if (count == times.length) {
+                times = Arrays.copyOf(times, Math.max(2 * times.length, 1 << 12));
+            }
+            times[(int) count] = nanoseconds;
+        }
+        count++;
     }
 
     private static void check(String answer) throws IOException {
