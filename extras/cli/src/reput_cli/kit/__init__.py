@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from reput_cli.kit.options import json_option as json_option
     from reput_cli.kit.options import path_argument as path_argument
     from reput_cli.kit.options import read_set_options as read_set_options
+    from reput_cli.kit.options import read_time as read_time
     from reput_cli.kit.options import with_debug as with_debug
     from reput_cli.kit.output import Column as Column
     from reput_cli.kit.output import format_count as format_count
@@ -88,6 +89,7 @@ _HOMES = {
     "read_duration": "quantities",
     "read_size": "quantities",
     "read_set_options": "options",
+    "read_time": "options",
     "rows_options": "rows",
     "show_log_lines": "loglines",
     "styled": "output",

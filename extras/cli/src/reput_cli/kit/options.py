@@ -17,6 +17,7 @@ __all__ = [
     "not_empty",
     "path_argument",
     "read_set_options",
+    "read_time",
     "timeout_option",
     "with_debug",
 ]
@@ -145,3 +146,22 @@ def _flag_of_context(flag: str, name: str, told: str) -> Callable[[_Command], _C
             context.ensure_object(dict)[name] = True
 
     return click.option(flag, is_flag=True, expose_value=False, callback=remember, help=told)
+
+
+def read_time(context: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
+    """Return ms since the epoch of a time, or of a time ago; a callback of an option."""
+    if value is None:
+        return None
+    from reput.files import system_clock
+    from reput_cli.kit.times import parse_start
+
+    try:
+        start = parse_start(value, system_clock())
+    except ValueError:
+        start = None
+    if start is None or start.kind != "time":
+        text = (
+            "a time ago (-90s, -1h, -2d), a time (2026-01-31T12:00:00Z), @ and ms since the epoch"
+        )
+        raise click.BadParameter(f"{value!r} is none of: {text}", context, parameter)
+    return start.value

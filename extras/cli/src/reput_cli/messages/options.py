@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
@@ -10,8 +9,7 @@ import click
 
 from reput_cli.kit.completing import complete_queue, complete_topic
 from reput_cli.kit.escape import BODY_FORMS
-from reput_cli.kit.options import not_empty
-from reput_cli.kit.times import parse_start
+from reput_cli.kit.options import not_empty, read_time
 
 __all__ = [
     "body_option",
@@ -110,32 +108,15 @@ def count_option(least: int = 0) -> Callable[[_Command], _Command]:
     )
 
 
-def _moment(context: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
-    if value is None:
-        return None
-    try:
-        start = parse_start(value, time.time_ns() // 1_000_000)
-    except ValueError:
-        start = None
-    if start is None or start.kind != "time":
-        raise click.BadParameter(
-            f"{value!r} is none of: a time ago (-90s, -1h, -2d), a time (2026-01-31T12:00:00Z), "
-            "@ and ms since the epoch",
-            context,
-            parameter,
-        )
-    return start.value
-
-
 since_option: Final = click.option(
     "--since",
     metavar="TIME",
-    callback=_moment,
+    callback=read_time,
     help="Only messages stored then or later: a time ago (-90s, -1h, -2d), a time "
     "(2026-01-31T12:00:00Z; UTC without a zone), @ and ms since the epoch.",
 )
 until_option: Final = click.option(
-    "--until", metavar="TIME", callback=_moment, help="Only messages stored then or earlier."
+    "--until", metavar="TIME", callback=read_time, help="Only messages stored then or earlier."
 )
 format_option: Final = click.option(
     "--format",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 import click
@@ -15,9 +14,9 @@ from reput_cli.kit import (
     follows_links,
     jobs_option,
     json_option,
-    parse_start,
     path_argument,
     print_json,
+    read_time,
     warn,
     with_debug,
 )
@@ -35,20 +34,6 @@ Examples:
 """
 
 
-def _read_time(context: click.Context, option: click.Parameter, value: str | None) -> int | None:
-    """Return the time that an option names, ms since the epoch."""
-    if value is None:
-        return None
-    try:
-        found = parse_start(value, int(time.time() * 1000))
-    except ValueError as error:
-        raise click.BadParameter(str(error), context, option) from None
-    if found.kind != "time":
-        text = f"{value!r} is not a time: -1h, 2026-01-31T12:00:00Z, or @ and ms since the epoch"
-        raise click.BadParameter(text, context, option)
-    return found.value
-
-
 @click.command(short_help="Report what a store holds and what waits in it.", epilog=_EXAMPLES)
 @path_argument
 @click.option(
@@ -61,11 +46,11 @@ def _read_time(context: click.Context, option: click.Parameter, value: str | Non
 @click.option(
     "--since",
     metavar="TIME",
-    callback=_read_time,
+    callback=read_time,
     help="Count only messages stored since then: -1h, a time, or @ and ms since the epoch.",
 )
 @click.option(
-    "--until", metavar="TIME", callback=_read_time, help="Count only messages stored until then."
+    "--until", metavar="TIME", callback=read_time, help="Count only messages stored until then."
 )
 @jobs_option("as many as processors")
 @json_option("one document")

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from reput_cli.kit import CheckedPath, jobs_option, json_option, with_debug
-from reput_export.commands.times import moment
+from reput_cli.kit import CheckedPath, jobs_option, json_option, read_time, with_debug
 
 if TYPE_CHECKING:
     from reput_export.exporting.order import Exported
@@ -62,9 +61,11 @@ def _names(
     help="Only this queue; repeatable.",
 )
 @click.option(
-    "--since", metavar="TIME", callback=moment, help="Only messages stored then or later."
+    "--since", metavar="TIME", callback=read_time, help="Only messages stored then or later."
 )
-@click.option("--until", metavar="TIME", callback=moment, help="Only messages stored before then.")
+@click.option(
+    "--until", metavar="TIME", callback=read_time, help="Only messages stored before then."
+)
 @click.option(
     "-w", "--where", metavar="SQL", help="Only messages whose properties meet this condition."
 )

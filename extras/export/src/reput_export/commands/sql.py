@@ -16,11 +16,11 @@ from reput_cli.kit import (
     Failure,
     print_rows,
     read_size,
+    read_time,
     rows_options,
     with_debug,
 )
 from reput_export.commands.failing import end_with_damage, warn_of_damage
-from reput_export.commands.times import moment
 
 if TYPE_CHECKING:
     from reput_export.querying.database import Database
@@ -47,9 +47,11 @@ Examples:
     "-t", "--topic", "topics", multiple=True, metavar="NAME", help="Only this topic; repeatable."
 )
 @click.option(
-    "--since", metavar="TIME", callback=moment, help="Only messages stored then or later."
+    "--since", metavar="TIME", callback=read_time, help="Only messages stored then or later."
 )
-@click.option("--until", metavar="TIME", callback=moment, help="Only messages stored before then.")
+@click.option(
+    "--until", metavar="TIME", callback=read_time, help="Only messages stored before then."
+)
 @click.option(
     "--corrupt",
     type=click.Choice(["fail", "skip"]),
