@@ -9,7 +9,7 @@ from groupstores import bodies
 
 from reput.errors import ReadOnlyStoreError
 from reput.files import Disk
-from reput_consumer import MessageQueue, TopicSettings, retry_topic
+from reput_consumer import MessageQueue, RequestMode, TopicSettings, retry_topic
 from reput_consumer.metadata.deleted import DeletedTopics
 from reput_consumer.metadata.document import BrokerDocument
 from reput_consumer.metadata.topics import Topics
@@ -150,6 +150,21 @@ def test_a_group_is_deleted_with_or_without_its_offsets(at, with_offsets):
     assert at.offset("g") == (None if with_offsets else 2)
     assert consume(at) == (["1", "2"] if with_offsets else [])
     assert at.plugin.topics.get(retry_topic("g")) is not None  # an operator deletes it as a topic
+
+
+def test_the_mode_of_a_group_ends_with_the_topic_or_the_group(at):
+    modes = at.plugin.popper.modes
+    kinds = {("orders", "g"), ("orders", "other"), ("kept", "g"), ("kept", "other")}
+    for topic, group in kinds:
+        modes.put(topic, group, RequestMode(pops=True))
+
+    at.plugin.delete_topic("orders")
+    at.plugin.delete_group("g", with_offsets=False)
+
+    assert {each for each in kinds if modes.get(*each).pops} == {("kept", "other")}
+    at.reopen()
+    read = at.plugin.popper.modes
+    assert {each for each in kinds if read.get(*each).pops} == {("kept", "other")}
 
 
 def test_notes_of_topics_that_the_log_has_lost_are_dropped(at):

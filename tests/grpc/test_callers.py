@@ -28,9 +28,13 @@ def test_a_heartbeat_needs_settings_and_other_calls_do_not(broker, client):
     assert me.call("Heartbeat", m.HeartbeatRequest()).status.code == 40015
     assert me.receive("g", "orders") == (40401, [])
     me.consume("g", "orders")
-    assert me.call("Heartbeat", m.HeartbeatRequest()).status.code == 20000
-    me.call("NotifyClientTermination", m.NotifyClientTerminationRequest())
+    group = m.Resource(name="g")
+    assert me.call("Heartbeat", m.HeartbeatRequest()).status.code == 40003
+    assert me.call("Heartbeat", m.HeartbeatRequest(group=group)).status.code == 20000
+    me.call("NotifyClientTermination", m.NotifyClientTerminationRequest(group=group))
     assert me.call("Heartbeat", m.HeartbeatRequest()).status.code == 40015
+    ended = me.call("NotifyClientTermination", m.NotifyClientTerminationRequest(group=group))
+    assert ended.status.code == 40015
 
 
 def test_access_keys_are_asked_for():
@@ -45,7 +49,10 @@ def test_access_keys_are_asked_for():
         ):
             with GrpcClient(broker.endpoints, "me", **metadata) as me:
                 assert me.call("QueryRoute", ROUTE).status.code == code
-                assert me.produce("orders").status.code == code
+                told = me.produce("orders")
+                assert (told.status.code if code == 20000 else told.code()) == (
+                    code if code == 20000 else grpc.StatusCode.INVALID_ARGUMENT
+                )
 
 
 @pytest.mark.parametrize(

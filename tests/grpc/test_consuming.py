@@ -47,7 +47,10 @@ def test_a_message_is_received_and_acknowledged_once(broker, client, names):
     system = message.system_properties
     assert system.message_id == sent.entries[0].message_id
     assert (system.tag, list(system.keys), system.delivery_attempt) == ("paid", ["a", "b"], 1)
-    assert system.body_digest.checksum == "83DCEFB7"
+    assert (system.body_digest.type, system.body_digest.checksum) == (
+        2,
+        "C4CA4238A0B923820DCC509A6F75849B",
+    )
     assert other.receive(group, topic) == (NONE, [])
     assert other.ack(group, topic, message).status.code == OK
     assert other.ack(group, topic, message).status.code == VOID
@@ -71,26 +74,6 @@ def test_a_message_that_is_not_acknowledged_comes_again(broker, client, names):
     mixed = me.ack(group, topic, first, again)
     assert [each.status.code for each in mixed.entries] == [VOID, OK]
     assert mixed.status.code == 30000
-
-
-@pytest.mark.parametrize(
-    ("language", "digest"),
-    [(1, (1, "A6216D9")), (6, (1, "0A6216D9")), (8, (0, "A6216D9"))],
-    ids=["java", "python", "javascript"],
-)
-def test_checksums_are_written_as_clients_compare_them(broker, client, language, digest):
-    group, topic, me = f"g{language}", f"sums{language}", client(f"client-{language}")
-    broker.create_topic(topic)
-    subscription = m.Subscription(group=m.Resource(name=group))
-    subscription.subscriptions.add(topic=m.Resource(name=topic))
-    agent = m.UA(language=language)
-    me.tell(m.Settings(client_type=3, user_agent=agent, subscription=subscription))
-    broker.put(broker_message(topic, "33"))
-
-    _, (message,) = me.receive(group, topic)
-
-    found = message.system_properties.body_digest
-    assert (found.type, found.checksum) == digest
 
 
 def broker_message(topic, body, **more):
@@ -254,7 +237,7 @@ def test_members_that_pull_and_clients_that_pop_do_not_mix(broker, client, names
     group, topic = names
     me = client()
     with broker.store.consumer(group, topic):
-        assert me.consume(group, topic).status.code == 50500
+        assert "pull" in me.consume(group, topic).details()
     assert me.consume(group, topic).status.code == OK
 
 

@@ -83,7 +83,8 @@ def test_streams_are_cut_and_clients_may_come_again(broker, me):
     assert me.commands.get(timeout=30).code() == grpc.StatusCode.UNAVAILABLE
     with GrpcClient(broker.endpoints) as again:
         again.consume("g", "orders")
-        assert again.call("Heartbeat", m.HeartbeatRequest()).status.code == 20000
+        beat = m.HeartbeatRequest(group=m.Resource(name="g"))
+        assert again.call("Heartbeat", beat).status.code == 20000
 
 
 def test_faults_can_be_asked_for_line_by_line_and_forgotten(broker, me):

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import time
 
+import grpc
 import pytest
 from grpcclient import WAIT
 
 from reput_grpc.types import m
 
 OK = 20000
+IDENTIFIED = m.SystemProperties(message_id="id")
+RECOVERY = {"orphaned_transaction_recovery_duration": m.Duration(seconds=3_601)}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -42,9 +45,18 @@ def test_a_route_names_all_queues_and_where_to_dial(broker, producer):
     assert list(mixed.message_queues[0].accept_message_types) == [1, 2, 3, 4]
 
 
+def test_a_route_names_the_address_that_its_client_dialled(producer):
+    dialled = m.Endpoints(scheme=3, addresses=[m.Address(host="shop.example", port=18_081)])
+    request = m.QueryRouteRequest(topic=m.Resource(name="orders"), endpoints=dialled)
+
+    found = producer.call("QueryRoute", request)
+
+    assert found.message_queues[0].broker.endpoints == dialled
+
+
 @pytest.mark.parametrize(
     ("topic", "code"),
-    [("nowhere", 40402), ("", 40002), ("a b", 40002), ("%RETRY%g", 40002), ("TBW102", 40002)],
+    [("nowhere", 40402), ("", 40002), ("a b", 40002), ("BenchmarkTest", 40002), ("TBW102", 40002)],
 )
 def test_topics_without_a_route(producer, topic, code):
     found = producer.call("QueryRoute", m.QueryRouteRequest(topic=m.Resource(name=topic)))
@@ -73,7 +85,21 @@ def test_settings_are_answered_with_what_the_server_decides(client):
     assert answer.settings.publishing.max_body_size == 4 << 20
     again = me.produce("orders", "fifo")
     assert len(again.settings.publishing.topics) == 2
-    assert me.tell(m.Settings(client_type=1)).status.code == 40000
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        m.Settings(client_type=1),
+        m.Settings(client_type=1, publishing=m.Publishing(topics=[m.Resource(name="a b")])),
+        m.Settings(client_type=1, subscription=m.Subscription(group=m.Resource(name="g"))),
+    ],
+)
+def test_settings_that_are_not_taken_end_the_stream(client, settings):
+    ended = client().tell(settings)
+
+    assert isinstance(ended, grpc.RpcError)
+    assert ended.code() is grpc.StatusCode.INVALID_ARGUMENT
 
 
 @pytest.mark.parametrize(
@@ -82,14 +108,19 @@ def test_settings_are_answered_with_what_the_server_decides(client):
         ("orders", "", {}, 41302),
         ("orders", "x" * ((4 << 20) + 1), {}, 41301),
         ("orders", "x", {"tag": "a|b"}, 40004),
-        ("orders", "x", {"keys": ["a b"]}, 40005),
+        ("orders", "x", {"tag": " "}, 40004),
+        ("orders", "x", {"tag": "a\x85b"}, 40004),
+        ("orders", "x", {"keys": [" "]}, 40005),
         ("orders", "x", {"message_group": "g"}, 40014),
         ("orders", "x", {"message_type": 2, "message_group": "g"}, 40014),
-        ("orders", "x", {"message_id": "a b"}, 40009),
-        ("fifo", "x", {"message_type": 2}, 40006),
+        ("orders", "x", {"message_id": ""}, 40009),
+        ("orders", "x", {"message_id": "a\x01b"}, 40009),
+        ("fifo", "x", {"message_type": 2}, 40014),
+        ("fifo", "x", {"message_type": 2, "message_group": " "}, 40006),
         ("fifo", "x", {"message_type": 2, "message_group": "g" * 64}, 40006),
         ("delay", "x", {"message_type": 3, "delivery_timestamp": soon(90_000)}, 40012),
-        ("delay", "x", {"message_type": 3}, 40012),
+        ("delay", "x", {"message_type": 3}, 40014),
+        ("transaction", "x", {"message_type": 4, **RECOVERY}, 40000),
         ("nowhere", "x", {}, 40402),
     ],
 )
@@ -109,7 +140,7 @@ def test_sends_that_are_refused(producer, topic, body, system, code):
 )
 def test_properties_that_are_refused(producer, properties, code):
     request = m.SendMessageRequest()
-    request.messages.add(topic=m.Resource(name="orders"), body=b"x")
+    request.messages.add(topic=m.Resource(name="orders"), body=b"x", system_properties=IDENTIFIED)
     request.messages[0].user_properties.update(properties)
     assert producer.call("SendMessage", request).status.code == code
 
@@ -183,7 +214,7 @@ def test_topics_and_groups_of_a_namespace_are_others(broker, client):
     resource = m.Resource(resource_namespace="space", name="orders")
     me.tell(m.Settings(client_type=1, publishing=m.Publishing(topics=[resource])))
     request = m.SendMessageRequest()
-    request.messages.add(topic=resource, body=b"x")
+    request.messages.add(topic=resource, body=b"x", system_properties=IDENTIFIED)
     assert me.call("SendMessage", request).status.code == OK
 
     assert [each.body for each in broker.messages("space%orders")] == [b"x"]
@@ -194,3 +225,58 @@ def test_topics_and_groups_of_a_namespace_are_others(broker, client):
 )
 def test_calls_that_are_not_supported_say_so(client, name):
     assert client().call(name, m.NothingRequest()).status.code == 50100
+
+
+def test_a_message_is_stored_as_rocketmqs_proxy_stores_it(broker, producer):
+    broker.create_topic("kept", queues=1)
+    producer.send(
+        "kept",
+        "x",
+        message_id="id",
+        born_host="host",
+        born_timestamp=m.Timestamp(seconds=7),
+        trace_context="trace",
+        delivery_attempt=2,
+    )
+
+    (kept,) = broker.messages("kept")
+
+    assert dict(kept.properties) == {
+        "UNIQ_KEY": "id",
+        "CLUSTER": "DefaultCluster",
+        "PGROUP": "kept",
+        "RECONSUME_TIME": "2",
+        "BORN_TIMESTAMP": "7000",
+        "MSG_REGION": "DefaultRegion",
+        "TRACE_ON": "true",
+        "__BORNHOST": "host",
+        "TRACE_CONTEXT": "trace",
+    }
+    assert kept.born_timestamp == 7_000
+
+
+def test_a_message_without_a_host_is_born_where_its_sender_is(broker, producer):
+    broker.create_topic("hosts", queues=1)
+    producer.send("hosts", "x")
+
+    (kept,) = broker.messages("hosts")
+
+    assert kept.properties["__BORNHOST"].startswith("127.0.0.1:")
+
+
+def test_what_counts_is_what_a_message_has_and_not_its_type(producer):
+    assert producer.send("orders", "x", message_type=2).status.code == OK
+    assert producer.send("fifo", "x", message_group="g").status.code == OK
+
+
+def test_a_message_that_is_due_has_no_handle_to_recall_it(producer):
+    sent = producer.send("delay", "x", message_type=3, delivery_timestamp=m.Timestamp(seconds=1))
+
+    assert (sent.status.code, sent.entries[0].recall_handle) == (OK, "")
+
+
+def test_dead_letters_have_a_route(broker, producer):
+    broker.create_topic("%DLQ%g")
+    found = producer.call("QueryRoute", m.QueryRouteRequest(topic=m.Resource(name="%DLQ%g")))
+
+    assert found.status.code == OK

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import itertools
 import queue
 import threading
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from reput_grpc.types import m
 
 SERVICE = "/apache.rocketmq.v2.MessagingService/"
 WAIT = 30.0
+_NUMBERS = itertools.count()
 
 
 class GrpcClient:
@@ -54,6 +56,7 @@ class GrpcClient:
     def tell(self, settings: Any) -> Any:
         """Tell settings, and return what is answered."""
         if self._stream is None:
+            self._told = queue.Queue()
             stub = self.channel.stream_stream(
                 SERVICE + "Telemetry",
                 m.TelemetryCommand.SerializeToString,
@@ -69,6 +72,7 @@ class GrpcClient:
             for command in stream:
                 self.commands.put(command)
         except grpc.RpcError as error:
+            self._stream = None  # settings that are told from now on begin another one
             self.commands.put(error)
 
     # ------------------------------------------------------------------ what tests say
@@ -89,10 +93,11 @@ class GrpcClient:
         """Send messages in one call."""
         request = m.SendMessageRequest()
         for body in bodies:
+            given = {"message_type": 1, "message_id": f"id-{next(_NUMBERS)}", **system}
             request.messages.add(
                 topic=m.Resource(name=topic),
                 body=body.encode(),
-                system_properties=m.SystemProperties(**{"message_type": 1, **system}),
+                system_properties=m.SystemProperties(**given),
             )
         return self.call("SendMessage", request)
 

@@ -7,6 +7,7 @@ import hmac
 import re
 from collections.abc import Mapping
 from typing import Any, Final
+from urllib.parse import unquote
 
 import attrs
 
@@ -25,6 +26,8 @@ class Caller:
     """One call's client."""
 
     client_id: str
+    address: str
+    """Where it calls from, host and port."""
     remaining: float | None
     """Seconds that the client waits for the answer; None for ever."""
 
@@ -44,13 +47,13 @@ def caller_of(context: Any, keys: Mapping[str, str]) -> Caller:
         for name, value in context.invocation_metadata() or ()
     }
     client_id = found.get("x-mq-client-id", "")
-    if not client_id:
+    if not client_id.strip():
         raise Refused(Code.CLIENT_ID_REQUIRED, "the metadata x-mq-client-id is missing")
     if len(client_id) > _ID_MAX:
         raise Refused(Code.BAD_REQUEST, f"a client id of {len(client_id)} characters")
     if keys:
         _check(found, keys)
-    return Caller(client_id, context.time_remaining())
+    return Caller(client_id, _address_of(context.peer()), context.time_remaining())
 
 
 def _check(found: Mapping[str, str], keys: Mapping[str, str]) -> None:
@@ -64,3 +67,9 @@ def _check(found: Mapping[str, str], keys: Mapping[str, str]) -> None:
     expected = hmac.new(secret.encode(), moment.encode(), hashlib.sha1).hexdigest()
     if not hmac.compare_digest(expected, signature.lower()):
         raise Refused(Code.UNAUTHORIZED, f"the signature of {access_key[:100]!r} is not valid")
+
+
+def _address_of(peer: str) -> str:
+    """Return host and port of a peer as gRPC writes it; empty for one that has none."""
+    kind, _, address = unquote(peer).partition(":")
+    return address if kind in ("ipv4", "ipv6") else ""

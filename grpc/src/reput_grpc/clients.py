@@ -9,9 +9,14 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from reput.errors import ReputError
-from reput_consumer import GroupKindError, MemberExistsError, Selector, pop_retry_topic
+from reput_consumer import (
+    GroupDisabledError,
+    GroupKindError,
+    MemberExistsError,
+    Selector,
+    pop_retry_topic,
+)
 from reput_grpc.naming import group_of, topic_of
-from reput_grpc.properties import CHECKSUM_FORMAT
 from reput_grpc.types import Broken, ClientType, Code, Refused
 
 if TYPE_CHECKING:
@@ -21,9 +26,7 @@ logger = logging.getLogger(__name__)
 
 __all__ = ["Client", "Clients"]
 
-_PYTHON, _NODE_JS = 6, 8
-"""Languages as settings number them."""
-_CHECKSUM_FORMATS: Final = {_PYTHON: "08X", _NODE_JS: ""}
+_CONSUMERS: Final = (ClientType.PUSH_CONSUMER, ClientType.SIMPLE_CONSUMER)
 _EXPIRY_MS: Final = 120_000
 _STREAMS_MAX: Final = 8
 """Streams of one client; its libraries have one."""
@@ -52,18 +55,14 @@ class Client:
         return self.group is None
 
     @property
+    def is_consumer(self) -> bool:
+        """Whether it says that it is one."""
+        return self.settings.client_type in _CONSUMERS
+
+    @property
     def is_push(self) -> bool:
         """Whether its library calls a function with each message."""
         return bool(self.settings.client_type == ClientType.PUSH_CONSUMER)
-
-    @property
-    def checksum_format(self) -> str:
-        """How it writes the checksum of a body, to compare it; empty if it is to compare none.
-
-        Push consumers refuse messages whose checksum they write in another way: Java's without
-        zeros in front, Python's with them, and that in JavaScript 1.0.8 in decimal.
-        """
-        return _CHECKSUM_FORMATS.get(self.settings.user_agent.language, CHECKSUM_FORMAT)
 
     def tell(self, command: Any) -> bool:
         """Send a command on one of its streams; False if it has none that reads."""
@@ -146,6 +145,9 @@ class Clients:
             await self.context.run_in_turn(self._join, group, client.client_id, topics)
         except MemberExistsError:
             logger.warning("two clients have one id group=%s id=%s", group, client.client_id)
+        except GroupDisabledError as error:
+            logger.warning("client waits for its group group=%s reason=%s", group, error)
+            client.topics = frozenset()  # its next settings try again
         except GroupKindError as error:
             self.drop(client.client_id)
             raise Refused(Code.UNSUPPORTED, str(error)) from None
@@ -195,6 +197,8 @@ def _read(settings: Any) -> tuple[str | None, frozenset[str]]:
         named = settings.publishing.topics
         group = None
     elif kind == "subscription":
+        if settings.client_type not in _CONSUMERS:
+            raise Refused(Code.BAD_REQUEST, f"a consumer of type {settings.client_type}")
         named = [each.topic for each in settings.subscription.subscriptions]
         group = group_of(settings.subscription.group)
     else:

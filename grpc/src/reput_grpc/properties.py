@@ -5,7 +5,7 @@ Source: RocketMQ ``SendMessageActivity.buildMessageProperty``, ``GrpcConverter``
 
 from __future__ import annotations
 
-import zlib
+import hashlib
 from typing import TYPE_CHECKING, Any, Final
 
 from reput.record import unpack_body
@@ -15,44 +15,51 @@ if TYPE_CHECKING:
     from reput.record import MessageView
     from reput_consumer import Popped
 
-__all__ = ["CHECKSUM_FORMAT", "GROUP", "IMMUNITY", "RESERVED", "TIMED", "shown", "shown_half"]
+__all__ = [
+    "BORN_HOST",
+    "BORN_TIMESTAMP",
+    "GROUP",
+    "IMMUNITY",
+    "RESERVED",
+    "TIMED",
+    "TRACE",
+    "shown",
+    "shown_half",
+]
 
 GROUP: Final = "__SHARDINGKEY"
 TIMED: Final = "TIMER_DELIVER_MS"
 IMMUNITY: Final = "CHECK_IMMUNITY_TIME_IN_SECONDS"
+BORN_HOST: Final = "__BORNHOST"
+BORN_TIMESTAMP: Final = "BORN_TIMESTAMP"
+TRACE: Final = "TRACE_CONTEXT"
 _RESERVED_NAMES: Final = """
-KEYS TAGS WAIT DELAY RETRY_TOPIC REAL_TOPIC REAL_QID TRAN_MSG PGROUP MIN_OFFSET MAX_OFFSET
-BUYER_ID ORIGIN_MESSAGE_ID TRANSFER_FLAG CORRECTION_FLAG MQ2_FLAG RECONSUME_TIME MSG_REGION
-TRACE_ON UNIQ_KEY EXTEND_UNIQ_INFO MAX_RECONSUME_TIMES CONSUME_START_TIME INSTANCE_ID
-CORRELATION_ID REPLY_TO_CLIENT TTL ARRIVE_TIME PUSH_REPLY_TIME CLUSTER MSG_TYPE POP_CK
-POP_CK_OFFSET FIRST_POP_TIME SHARDINGKEY __SHARDINGKEY __transactionId__ TIMER_DELIVER_MS
-TIMER_DELAY_SEC TIMER_DELAY_MS TIMER_OUT_MS TIMER_ENQUEUE_MS TIMER_DEQUEUE_MS TIMER_ROLL_TIMES
-TIMER_DEL_UNIQKEY TIMER_DELAY_LEVEL TIMER_DEL_MS TRANSACTION_CHECK_TIMES
-CHECK_IMMUNITY_TIME_IN_SECONDS TRANSACTION_PREPARED_QUEUE_OFFSET TRANSACTION_ID DLQ_ORIGIN_TOPIC
-DLQ_ORIGIN_MESSAGE_ID INNER_MULTI_DISPATCH INNER_MULTI_QUEUE_OFFSET INNER_NUM INNER_BASE __CRC32#
-ORIGIN_GROUP BORN_HOST BORN_TIMESTAMP RECALL_HANDLE __RMQ.TRANSIENT.GROUP_SYS_FLAG
+TRACE_ON MSG_REGION KEYS TAGS WAIT DELAY RETRY_TOPIC REAL_TOPIC REAL_QID TRAN_MSG PGROUP MIN_OFFSET
+MAX_OFFSET BUYER_ID ORIGIN_MESSAGE_ID TRANSFER_FLAG CORRECTION_FLAG MQ2_FLAG RECONSUME_TIME UNIQ_KEY
+MAX_RECONSUME_TIMES CONSUME_START_TIME POP_CK POP_CK_OFFSET 1ST_POP_TIME TRAN_PREPARED_QUEUE_OFFSET
+DUP_INFO EXTEND_UNIQ_INFO INSTANCE_ID CORRELATION_ID REPLY_TO_CLIENT TTL ARRIVE_TIME PUSH_REPLY_TIME
+CLUSTER MSG_TYPE INNER_MULTI_QUEUE_OFFSET TIMER_DELAY_MS TIMER_DELAY_SEC TIMER_DELIVER_MS
+TIMER_ENQUEUE_MS TIMER_DEQUEUE_MS TIMER_ROLL_TIMES TIMER_OUT_MS TIMER_DEL_UNIQKEY TIMER_DELAY_LEVEL
+__BORNHOST BORN_TIMESTAMP DLQ_ORIGIN_TOPIC DLQ_ORIGIN_MESSAGE_ID __CRC32#
 """
 RESERVED: Final = frozenset(_RESERVED_NAMES.split())
-"""Properties that clients may not set by themselves; they are not shown either."""
-CHECKSUM_FORMAT: Final = "X"
-"""How Java's client writes a checksum: clients compare the texts."""
-_NO_DIGEST: Final = 0
-_CRC32: Final = 1
+"""Properties that clients may not set by themselves; they are not shown either.
+
+Source: RocketMQ ``MessageConst.STRING_HASH_SET``.
+"""
+_HIDDEN: Final = RESERVED | {"ORIGIN_GROUP"}
+"""Those and what retries note."""
+_MD5: Final = 2
 _IDENTITY: Final = 1
-_TYPE_OF_FLAG: Final = 0xC
 
 
-def shown(
-    popped: Popped, topic: Any, handle: str, invisible_ms: int | None, *, checksum: str
-) -> Any:
+def shown(popped: Popped, topic: Any, handle: str) -> Any:
     """Return a message that was handed out, as clients see it.
 
     Args:
         popped: the message.
         topic: as the client named it.
         handle: its receipt.
-        invisible_ms: for how long nobody else gets it; None if the server sees to that.
-        checksum: format of the body's checksum; empty for a client that is to compare none.
     """
     view = popped.view
     message = _of(view, topic)
@@ -61,12 +68,6 @@ def shown(
     system.queue_id = view.queue_id
     system.queue_offset = popped.queue_offset
     system.delivery_attempt = popped.attempt_count
-    if invisible_ms is not None:
-        set_milliseconds(system.invisible_duration, invisible_ms)
-    if checksum:
-        system.body_digest.checksum = format(zlib.crc32(message.body), checksum)
-    else:
-        system.body_digest.type = _NO_DIGEST  # there, as that client needs the field
     origin = view.properties.get("DLQ_ORIGIN_TOPIC")
     if origin is not None:
         system.dead_letter_queue.topic = origin
@@ -90,29 +91,30 @@ def _of(view: MessageView, topic: Any) -> Any:
     properties = view.properties
     message = m.Message(topic=topic, body=bytes(body))
     for name, value in properties.items():
-        if name not in RESERVED:
+        if name not in _HIDDEN:
             message.user_properties[name] = value
     system = message.system_properties
     if view.tags is not None:
         system.tag = view.tags
     system.keys.extend(view.keys)
     system.message_id = view.unique_key or view.msg_id
-    system.body_digest.type = _CRC32
-    system.body_digest.checksum = format(zlib.crc32(message.body), CHECKSUM_FORMAT)
+    # Clients in all languages write this one in the same way; of a CRC-32 they do not.
+    system.body_digest.type = _MD5
+    digest = hashlib.md5(message.body, usedforsecurity=False).hexdigest()
+    system.body_digest.checksum = digest.upper()
     system.body_encoding = _IDENTITY
     system.message_type = _type_of(view)
     set_milliseconds(system.born_timestamp, view.born_timestamp)
-    host, port = view.born_host[:2]
-    system.born_host = f"{host}:{port}"
+    system.born_host = properties.get(BORN_HOST, "").strip() or view.born_host[0]
     set_milliseconds(system.store_timestamp, view.store_timestamp)
     store_host, store_port = view.store_host[:2]
     system.store_host = f"{store_host}:{store_port}"
-    deliver = properties.get(TIMED) or properties.get("TIMER_OUT_MS") or ""
+    deliver = properties.get(TIMED, "")
     if deliver.isascii() and deliver.isdigit():
         set_milliseconds(system.delivery_timestamp, int(deliver[:18]))
     if GROUP in properties:
         system.message_group = properties[GROUP]
-    trace = properties.get("__TRACE_CONTEXT__")
+    trace = properties.get(TRACE)
     if trace is not None:
         system.trace_context = trace
     return message
@@ -120,8 +122,13 @@ def _of(view: MessageView, topic: Any) -> Any:
 
 def _type_of(view: MessageView) -> MessageType:
     properties = view.properties
-    if view.sys_flag & _TYPE_OF_FLAG or properties.get("TRAN_MSG") == "true":
+    if properties.get("TRAN_MSG") == "true":
         return MessageType.TRANSACTION
-    if TIMED in properties or "TIMER_OUT_MS" in properties:
+    # A message that comes back has a level, too, which is 0.
+    if (
+        properties.get("DELAY", "0") != "0"
+        or TIMED in properties
+        or "TIMER_DELAY_SEC" in properties
+    ):
         return MessageType.DELAY
     return MessageType.FIFO if GROUP in properties else MessageType.NORMAL

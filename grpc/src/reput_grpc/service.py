@@ -121,8 +121,7 @@ class GrpcService:
         clients = self.clients = Clients(context)
         routes = RouteCalls(context, dialled)
         sends = SendCalls(self.broker, routes)
-        limit = min(context.config.limits.held_pulls, _CALLS // 2)
-        receives = ReceiveCalls(context, clients, routes, self.broker.polls, limit)
+        receives = ReceiveCalls(context, clients, routes, self.broker.polls)
         acks = AckCalls(context, clients)
         self._transactions = TransactionCalls(context, clients)
         members = ClientCalls(context, clients, self._transactions)
@@ -225,7 +224,7 @@ class GrpcService:
 
     def _streamed(self, name: str, call: Stream, answer: Any) -> Any:
         async def handle(request: Any, context: Any) -> AsyncIterator[Any]:
-            is_broken = False
+            is_broken, refused = False, None
             try:
                 caller, fault = self._caller(context), self._fault_at(name)
                 async for each in call(caller, request):
@@ -238,7 +237,14 @@ class GrpcService:
             except Exception as error:
                 failed = answer(status=_status_of(name, error))
                 self._count(name, failed)
-                yield failed
+                if answer is m.TelemetryCommand:
+                    refused = failed.status
+                else:
+                    yield failed
+            if refused is not None:  # clients know by gRPC's status that settings are not taken
+                is_theirs = refused.code < Code.INTERNAL_SERVER_ERROR
+                code = grpc.StatusCode.INVALID_ARGUMENT if is_theirs else grpc.StatusCode.INTERNAL
+                await context.abort(code, refused.message)
             if is_broken:
                 await context.abort(grpc.StatusCode.UNAVAILABLE, _BROKEN)
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from mavenparts import JavaFailedError, JavaUnavailableError
 
+from realbroker.gateway import proxy
 from realbroker.parts import STORE_CONFIG, VERSIONS, RocketMQ, fetch
 from realbroker.peer import Peer
 from realbroker.process import Process, Server, free_ports
@@ -32,4 +33,5 @@ __all__ = [
     "Server",
     "fetch",
     "free_ports",
+    "proxy",
 ]

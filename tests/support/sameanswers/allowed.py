@@ -258,15 +258,17 @@ ABSENT = (
 ALLOWED = (*MEASURED, *STRICTER, *RICHER, *ABSENT)
 
 
-def unexpected(found: Iterable[Difference]) -> Iterator[Difference]:
+def unexpected(
+    found: Iterable[Difference], rules: Iterable[Allowed] = ALLOWED
+) -> Iterator[Difference]:
     """Return the differences that are not allowed."""
-    return (each for each in found if not any(rule.covers(each) for rule in ALLOWED))
+    return (each for each in found if not any(rule.covers(each) for rule in rules))
 
 
-def unused(found: Iterable[Difference]) -> list[str]:
+def unused(found: Iterable[Difference], rules: Iterable[Allowed] = ALLOWED) -> list[str]:
     """Rules that cover nothing that was found: what they say is so no more."""
     differences = list(found)
-    return [rule.what for rule in ALLOWED if not any(map(rule.covers, differences))]
+    return [rule.what for rule in rules if not any(map(rule.covers, differences))]
 
 
 def plain(text: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import attrs
@@ -37,14 +37,25 @@ class Difference:
         return f"{self.name}: {self.part}: {self.theirs!r} theirs, {self.ours!r} ours"
 
 
-def compare(theirs: Mapping[str, Exchange], ours: Mapping[str, Exchange]) -> list[Difference]:
-    """All that differs, in the script's order."""
+def compare(
+    theirs: Mapping[str, Any],
+    ours: Mapping[str, Any],
+    parts: Callable[[Any], dict[str, object]] | None = None,
+) -> list[Difference]:
+    """All that differs, in the script's order.
+
+    Args:
+        theirs: exchanges by name.
+        ours: likewise.
+        parts: takes an exchange apart; `parts_of` unless given.
+    """
+    taken = parts_of if parts is None else parts
     found = []
     for name in [*theirs, *(each for each in ours if each not in theirs)]:
         if not (name in theirs and name in ours):
             found.append(Difference(name, "exchange", name in theirs, name in ours))
             continue
-        left, right = parts_of(theirs[name]), parts_of(ours[name])
+        left, right = taken(theirs[name]), taken(ours[name])
         found += _differing(name, left, right)
     return found
 

@@ -13,7 +13,7 @@ import attrs
 from reput_consumer import Handle
 from reput_grpc.calls.receiving import checked_invisible_ms
 from reput_grpc.naming import group_of, topic_of
-from reput_grpc.types import Code, Refused, m, milliseconds_of, status
+from reput_grpc.types import Code, Refused, m, status
 
 if TYPE_CHECKING:
     from reput_consumer import Popper
@@ -71,10 +71,7 @@ class AckCalls:
         """Move a message's deadline; the handle is another one then."""
         self.clients.find(caller.client_id)
         group, topic = group_of(request.group), topic_of(request.topic)
-        if milliseconds_of(request.invisible_duration) < 10_000 and self._is_push(caller):
-            invisible_ms = max(milliseconds_of(request.invisible_duration), 0)
-        else:
-            invisible_ms = checked_invisible_ms(request.invisible_duration)
+        invisible_ms = checked_invisible_ms(request.invisible_duration, 0)
         handle = Handle.parse(request.receipt_handle)
         renewed = handle and await self.context.run(
             self._popper.renew, group, topic, handle, invisible_ms
@@ -94,7 +91,3 @@ class AckCalls:
         if not is_done:
             raise Refused(Code.INVALID_RECEIPT_HANDLE, _VOID)
         return m.ForwardMessageToDeadLetterQueueResponse(status=status())
-
-    def _is_push(self, caller: Caller) -> bool:
-        client = self.clients.find(caller.client_id)
-        return client is not None and client.is_push

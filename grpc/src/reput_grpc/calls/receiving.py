@@ -23,7 +23,7 @@ from reput_consumer import (
     Start,
 )
 from reput_grpc.naming import group_of, topic_of
-from reput_grpc.properties import CHECKSUM_FORMAT, shown
+from reput_grpc.properties import shown
 from reput_grpc.types import Code, Refused, m, milliseconds_of, set_milliseconds, status
 from reput_server.broker.popping.polls import PollsFullError
 
@@ -46,17 +46,18 @@ _INVISIBLE_MIN_MS: Final = 10_000
 _INVISIBLE_MAX_MS: Final = 12 * 3_600_000
 _RENEWED_MS: Final = 60_000
 _SQL: Final = 2
+_READ: Final = 4
 
 
-def checked_invisible_ms(duration: Any) -> int:
+def checked_invisible_ms(duration: Any, least_ms: int = _INVISIBLE_MIN_MS) -> int:
     """Return for how long a message is to be invisible, ms.
 
     Raises:
-        Refused: less than 10 seconds, or more than 12 hours.
+        Refused: less than it has to be, or more than 12 hours.
     """
     found = milliseconds_of(duration)
-    if not _INVISIBLE_MIN_MS <= found <= _INVISIBLE_MAX_MS:
-        text = f"an invisible duration of {found} ms; 10 seconds to 12 hours expected"
+    if not least_ms <= found <= _INVISIBLE_MAX_MS:
+        text = f"an invisible duration of {found} ms; {least_ms} ms to 12 hours expected"
         raise Refused(Code.ILLEGAL_INVISIBLE_TIME, text)
     return found
 
@@ -69,33 +70,35 @@ class ReceiveCalls:
     clients: Clients
     routes: RouteCalls
     polls: PopPolls
-    waiting_max: int = 10_000
 
     async def receive(self, caller: Caller, request: Any) -> AsyncIterator[Any]:
         """Yield a status, messages, and when they were handed out."""
-        pop = await self._request(caller, request)
-        found = await self._popped(pop, caller, request)
-        if not found:
-            text = "no message in time"
-            yield m.ReceiveMessageResponse(status=status(Code.MESSAGE_NOT_FOUND, text))
+        try:
+            pop = await self._request(caller, request)
+            left = list(await self._popped(pop, caller, request))
+            if not left:
+                raise Refused(Code.MESSAGE_NOT_FOUND, "no message in time")
+        except Refused as refused:
+            yield m.ReceiveMessageResponse(status=status(refused.code, str(refused)))
+            yield self._end()
             return
-        topic, left = request.message_queue.topic, list(found)
-        invisible_ms = None if request.auto_renew else pop.invisible_ms
-        client = self.clients.find(caller.client_id)
-        checksum = CHECKSUM_FORMAT if client is None else client.checksum_format
+        topic = request.message_queue.topic
         try:
             yield m.ReceiveMessageResponse(status=status())
             while left:
                 each = left[0]
-                message = shown(each, topic, str(each.handle), invisible_ms, checksum=checksum)
+                message = shown(each, topic, str(each.handle))
                 yield m.ReceiveMessageResponse(message=message)
                 left.pop(0)
         finally:
             if left:  # the client went away
                 self.polls.give_back(pop, left)
+        yield self._end()
+
+    def _end(self) -> Any:
         end = m.ReceiveMessageResponse()
         set_milliseconds(end.delivery_timestamp, self.context.plugin.port.clock())
-        yield end
+        return end
 
     async def _request(self, caller: Caller, request: Any) -> PopRequest:
         client = self.clients.find(caller.client_id)
@@ -108,6 +111,8 @@ class ReceiveCalls:
                 return clients.is_connected(client_id)
         else:
             invisible_ms = checked_invisible_ms(request.invisible_duration)
+        if not topic.permissions & _READ or topic.read_queues < 1:
+            raise Refused(Code.FORBIDDEN, f"topic {topic.topic!r} has no queue that can be read")
         return PopRequest(
             group=group_of(request.group),
             topic=topic.topic,
@@ -127,7 +132,7 @@ class ReceiveCalls:
         if caller.remaining is not None:
             seconds = min(seconds, caller.remaining - _SPARE_SECONDS)
         try:
-            return await self.polls.popped(pop, seconds, self.waiting_max)
+            return await self.polls.popped(pop, seconds)
         except PollsFullError as error:
             raise Refused(Code.TOO_MANY_REQUESTS, str(error)) from None
         except GroupKindError as error:

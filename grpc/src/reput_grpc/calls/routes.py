@@ -41,11 +41,13 @@ class RouteCalls:
 
     context: BrokerContext
     address: Address
-    """What clients are to dial."""
+    """What clients are to dial that do not say what they dialled, or if it is advertised."""
 
-    @property
-    def endpoints(self) -> Any:
-        """The address that clients get."""
+    def endpoints(self, dialled: Any) -> Any:
+        """Return the address that a client gets: that it has dialled, unless one is advertised."""
+        named = dialled.addresses
+        if self.context.config.advertise is None and named and all(each.host for each in named):
+            return dialled
         host, port = self.address
         try:
             scheme = 1 if ipaddress.ip_address(host).version == 4 else 2
@@ -70,7 +72,7 @@ class RouteCalls:
         """Answer with all queues of a topic."""
         topic = await self.topic(topic_of(request.topic))
         response = m.QueryRouteResponse(status=status())
-        broker = m.Broker(name=self.context.name, id=0, endpoints=self.endpoints)
+        broker = m.Broker(name=self.context.name, id=0, endpoints=self.endpoints(request.endpoints))
         types = types_of(topic)
         allowed = topic.permissions & self.context.options.permissions
         for queue_id in range(max(topic.read_queues, topic.write_queues)):
@@ -93,15 +95,15 @@ class RouteCalls:
         settings = self.context.plugin.subscription_groups.get(group)
         is_ordered = settings is not None and settings.consume_message_orderly
         response = m.QueryAssignmentResponse(status=status())
-        broker = m.Broker(name=self.context.name, id=0, endpoints=self.endpoints)
+        permission = _PERMISSIONS[True, bool(topic.permissions & _WRITE)]
+        broker = m.Broker(name=self.context.name, id=0, endpoints=self.endpoints(request.endpoints))
         for queue_id in range(topic.read_queues) if is_ordered else (-1,):
             response.assignments.add().message_queue.MergeFrom(
                 m.MessageQueue(
                     topic=request.topic,
                     id=queue_id,
-                    permission=Permission.READ_WRITE,
+                    permission=permission,
                     broker=broker,
-                    accept_message_types=types_of(topic),
                 )
             )
         return response

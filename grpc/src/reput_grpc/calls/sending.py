@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import random
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -14,9 +15,18 @@ import attrs
 from reput import Message
 from reput.errors import PutError, ReputError
 from reput.record import encode_properties, java_string_hash
+from reput_consumer import DLQ_PREFIX, RETRY_PREFIX
 from reput_grpc.calls.routes import types_of
 from reput_grpc.naming import topic_of
-from reput_grpc.properties import GROUP, IMMUNITY, RESERVED, TIMED
+from reput_grpc.properties import (
+    BORN_HOST,
+    BORN_TIMESTAMP,
+    GROUP,
+    IMMUNITY,
+    RESERVED,
+    TIMED,
+    TRACE,
+)
 from reput_grpc.types import Code, MessageType, Refused, m, milliseconds_of, status
 from reput_server.errors import Refusal
 
@@ -32,7 +42,6 @@ _BODY_MAX: Final = 4 << 20
 _PROPERTIES_MAX: Final = 16 << 10
 _PROPERTY_COUNT_MAX: Final = 128
 _GROUP_MAX: Final = 64
-_TAG_MAX: Final = 127
 _DELAY_MAX_MS: Final = 24 * 3_600_000
 _IMMUNITY_MAX_S: Final = 3_600
 _MESSAGES_MAX: Final = 1_024
@@ -70,9 +79,10 @@ class SendCalls:
         if not context.is_writable:
             raise Refused(Code.FORBIDDEN, "the store is read-only")
         topic = await self.routes.topic(name)
+        messages = [self._message(caller, topic, each) for each in given]
+        _check_type(topic, messages[0][1])
         if not topic.permissions & context.options.permissions & _WRITE or topic.write_queues < 1:
             raise Refused(Code.FORBIDDEN, f"topic {name!r} may not be written")
-        messages = [self._message(topic, each) for each in given]
         entries = [await self._put(topic, *each) for each in messages]
         codes = {entry.status.code for entry in entries}
         response = m.SendMessageResponse(entries=entries)
@@ -94,18 +104,19 @@ class SendCalls:
         entry = m.SendResultEntry(
             status=status(code, "OK" if late is None else late.text),
             message_id=key,
+            transaction_id=key,
             offset=stored.places[0][0],
         )
-        if properties.get("TRAN_MSG") == "true":
-            entry.transaction_id = key
-        if TIMED in properties:
+        if TIMED in properties and int(properties[TIMED]) > context.clock():
             parts = ("v1", topic.topic, context.name, properties[TIMED], key)
             entry.recall_handle = base64.urlsafe_b64encode(" ".join(parts).encode()).decode()
         return entry
 
     # ------------------------------------------------------------------ what may be stored
 
-    def _message(self, topic: TopicSettings, given: Any) -> tuple[Message, dict[str, str]]:
+    def _message(
+        self, caller: Caller, topic: TopicSettings, given: Any
+    ) -> tuple[Message, dict[str, str]]:
         """Return a message, and its properties by name."""
         system, context = given.system_properties, self.broker.context
         if not given.body:
@@ -114,71 +125,62 @@ class SendCalls:
             text = f"a body of {len(given.body)} bytes; {_BODY_MAX} at most"
             raise Refused(Code.MESSAGE_BODY_TOO_LARGE, text)
         properties = _checked_properties(given)
-        kind = system.message_type or MessageType.NORMAL
-        if kind not in types_of(topic):
-            names = ", ".join(each.name for each in types_of(topic))
-            text = f"topic {topic.topic!r} takes {names}; see its attribute message.type"
-            raise Refused(Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE, text)
-        key = system.message_id or context.new_key()
-        if len(key) > 255 or not key.isprintable() or " " in key:
+        key = system.message_id
+        if not key.strip() or len(key) > 255 or not _is_plain(key):
             raise Refused(Code.ILLEGAL_MESSAGE_ID, f"message id {key[:100]!r} is not valid")
-        properties |= {"UNIQ_KEY": key, "CLUSTER": context.config.cluster, **_TRACED}
-        if system.HasField("tag") and system.tag:
-            if "|" in system.tag or len(system.tag) > _TAG_MAX or not _is_plain(system.tag):
-                raise Refused(Code.ILLEGAL_MESSAGE_TAG, f"tag {system.tag[:100]!r} is not valid")
+        born_timestamp = milliseconds_of(system.born_timestamp)
+        properties |= {
+            "UNIQ_KEY": key,
+            "CLUSTER": context.config.cluster,
+            "PGROUP": topic.topic,
+            "RECONSUME_TIME": str(system.delivery_attempt),
+            BORN_TIMESTAMP: str(born_timestamp),
+            **_TRACED,
+        }
+        if system.born_host.strip() or caller.address:
+            properties[BORN_HOST] = _without_ends(system.born_host.strip() or caller.address)
+        if system.tag:
             properties["TAGS"] = system.tag
         if system.keys:
-            if not all(key and " " not in key and _is_plain(key) for key in system.keys):
-                raise Refused(Code.ILLEGAL_MESSAGE_KEY, "a key is empty or has a blank")
             properties["KEYS"] = " ".join(system.keys)
         if system.trace_context:
-            properties["__TRACE_CONTEXT__"] = system.trace_context.replace("\x01", "").replace(
-                "\x02", ""
-            )
-        queue_id = self._typed(topic, system, kind, properties)
-        size = sum(len(name.encode()) + len(value.encode()) for name, value in properties.items())
-        if size > _PROPERTIES_MAX + 1_024:
-            raise Refused(Code.MESSAGE_PROPERTIES_TOO_LARGE, f"properties of {size} bytes")
+            properties[TRACE] = _without_ends(system.trace_context)
+        queue_id = self._typed(topic, system, properties)
         message = Message(
             topic.topic,
             bytes(given.body),
             queue_id,
             properties=encode_properties(properties).encode(),
-            born_timestamp=milliseconds_of(system.born_timestamp) or context.clock(),
+            born_timestamp=born_timestamp or context.clock(),
         )
         return message, properties
 
-    def _typed(
-        self, topic: TopicSettings, system: Any, kind: int, properties: dict[str, str]
-    ) -> int:
-        """Add what the type asks for; return the queue."""
+    def _typed(self, topic: TopicSettings, system: Any, properties: dict[str, str]) -> int:
+        """Add what groups, times and transactions ask for; return the queue."""
         context = self.broker.context
-        if system.HasField("delivery_timestamp") and kind != MessageType.DELAY:
-            raise Refused(Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE, "only delayed ones have a time")
-        if system.HasField("message_group") and kind != MessageType.FIFO:
-            text = "only messages in order have a message group"
-            raise Refused(Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE, text)
-        if kind == MessageType.FIFO:
-            group = system.message_group
-            if not group or len(group) >= _GROUP_MAX or not _is_plain(group):
-                text = f"message group {group[:100]!r}: 1 to {_GROUP_MAX - 1} characters expected"
-                raise Refused(Code.ILLEGAL_MESSAGE_GROUP, text)
-            properties[GROUP] = group
-            return consistent_hash(java_string_hash(group), topic.write_queues)
-        if kind == MessageType.DELAY:
+        if system.message_type == MessageType.TRANSACTION:
+            _need(context, "transaction", "transactions")
+            properties["TRAN_MSG"] = "true"
+            if system.HasField("orphaned_transaction_recovery_duration"):
+                seconds = system.orphaned_transaction_recovery_duration.seconds
+                if seconds > _IMMUNITY_MAX_S:
+                    text = f"a recovery after {seconds} s; {_IMMUNITY_MAX_S} at most"
+                    raise Refused(Code.BAD_REQUEST, text)
+                properties[IMMUNITY] = str(seconds)
+        if system.HasField("delivery_timestamp"):
             _need(context, "schedule", "delays")
             at = milliseconds_of(system.delivery_timestamp)
-            if at <= 0 or at - context.plugin.port.clock() > _DELAY_MAX_MS:
+            if at - context.plugin.port.clock() > _DELAY_MAX_MS:
                 raise Refused(Code.ILLEGAL_DELIVERY_TIME, "a time within the next day expected")
             properties[TIMED] = str(at)
-        if kind == MessageType.TRANSACTION:
-            _need(context, "transaction", "transactions")
-            properties |= {"TRAN_MSG": "true", "PGROUP": topic.topic}
-            if system.HasField("orphaned_transaction_recovery_duration"):
-                seconds = milliseconds_of(system.orphaned_transaction_recovery_duration) // 1_000
-                if seconds > 0:
-                    properties[IMMUNITY] = str(min(seconds, _IMMUNITY_MAX_S))
-        return random.randrange(topic.write_queues)
+        group = system.message_group
+        if not group:
+            return random.randrange(max(topic.write_queues, 1))
+        if not group.strip() or len(group.encode()) >= _GROUP_MAX or not _is_plain(group):
+            text = f"message group {group[:100]!r}: 1 to {_GROUP_MAX - 1} bytes expected"
+            raise Refused(Code.ILLEGAL_MESSAGE_GROUP, text)
+        properties[GROUP] = group
+        return consistent_hash(java_string_hash(group), max(topic.write_queues, 1))
 
     # ------------------------------------------------------------------ recall
 
@@ -186,6 +188,8 @@ class SendCalls:
         """Recall a delayed message."""
         context, name = self.broker.context, topic_of(request.topic)
         _need(context, "schedule", "recalls")
+        topic = await self.routes.topic(name)
+        _check_type(topic, {TIMED: ""})
         handle = request.recall_handle[:4_000]
         try:
             parts = base64.urlsafe_b64decode(handle).decode().split(" ")
@@ -201,22 +205,59 @@ class SendCalls:
         return m.RecallMessageResponse(status=status(), message_id=parts[4])
 
 
+def _check_type(topic: TopicSettings, properties: Mapping[str, str]) -> None:
+    """Check that a topic takes a message with these properties.
+
+    Source: RocketMQ ``TopicMessageType.parseFromMessageProperty``: what counts is what a message
+    has, and not what its sender calls it.
+
+    Raises:
+        Refused: it does not.
+    """
+    kind = MessageType.NORMAL
+    if properties.get("TRAN_MSG") == "true":
+        kind = MessageType.TRANSACTION
+    elif TIMED in properties:
+        kind = MessageType.DELAY
+    elif GROUP in properties:
+        kind = MessageType.FIFO
+    if kind not in types_of(topic) and not topic.topic.startswith((RETRY_PREFIX, DLQ_PREFIX)):
+        names = ", ".join(each.name for each in types_of(topic))
+        text = f"topic {topic.topic!r} takes {names}; see its attribute message.type"
+        raise Refused(Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE, text)
+
+
 def _checked_properties(given: Any) -> dict[str, str]:
-    found = dict(given.user_properties)
-    size = sum(len(name.encode()) + len(value.encode()) for name, value in found.items())
-    if size > _PROPERTIES_MAX or len(found) > _PROPERTY_COUNT_MAX:
-        text = f"{len(found)} properties of {size} bytes"
-        most = f"{_PROPERTY_COUNT_MAX} of {_PROPERTIES_MAX} at most"
-        raise Refused(Code.MESSAGE_PROPERTIES_TOO_LARGE, f"{text}; {most}")
+    """Return a message's own properties, after a look at tag and keys."""
+    found, system = dict(given.user_properties), given.system_properties
+    if len(found) > _PROPERTY_COUNT_MAX:
+        text = f"{len(found)} properties; {_PROPERTY_COUNT_MAX} at most"
+        raise Refused(Code.MESSAGE_PROPERTIES_TOO_LARGE, text)
     for name, value in found.items():
         if not name or name in RESERVED or not _is_plain(name) or not _is_plain(value):
             text = f"property {name[:100]!r} is reserved, or has control characters"
             raise Refused(Code.ILLEGAL_MESSAGE_PROPERTY_KEY, text)
+    tag = system.tag
+    if tag and (not tag.strip() or "|" in tag or not _is_plain(tag)):
+        raise Refused(Code.ILLEGAL_MESSAGE_TAG, f"tag {tag[:100]!r} is not valid")
+    if not all(_is_plain(key) and (not key or key.strip()) for key in system.keys):
+        raise Refused(Code.ILLEGAL_MESSAGE_KEY, "a key is blank or has control characters")
+    texts = [*found, *found.values(), tag, *system.keys]
+    size = sum(len(each.encode()) for each in texts)
+    if size > _PROPERTIES_MAX:
+        text = f"properties of {size} bytes; {_PROPERTIES_MAX} at most"
+        raise Refused(Code.MESSAGE_PROPERTIES_TOO_LARGE, text)
     return found
 
 
 def _is_plain(text: str) -> bool:
-    return not any(character < " " or character == "\x7f" for character in text)
+    """Whether a text has no control characters, by Java's ``isISOControl``."""
+    return not any(character < " " or "\x7f" <= character <= "\x9f" for character in text)
+
+
+def _without_ends(text: str) -> str:
+    """Return a text without the characters that end names and values of properties."""
+    return text.replace("\x01", "").replace("\x02", "")
 
 
 def _need(context: Any, plugin: str, what: str) -> None:

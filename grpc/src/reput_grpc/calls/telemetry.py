@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from reput_grpc.naming import group_of, topic_of
-from reput_grpc.types import Broken, ClientType, Refused, m, set_milliseconds, status
+from reput_grpc.types import ClientType, Code, Refused, m, set_milliseconds, status
 
 if TYPE_CHECKING:
     from reput_grpc.caller import Caller
@@ -52,7 +52,7 @@ class ClientCalls:
         reader = asyncio.create_task(self._read(caller, requests, stream))
         try:
             while (command := await stream.get()) is not _END:
-                if isinstance(command, Broken):
+                if isinstance(command, Exception):
                     raise command
                 yield command
         finally:
@@ -70,18 +70,17 @@ class ClientCalls:
                     return  # the client reads no answers
                 if request.WhichOneof("command") == "settings":
                     stream.put_nowait(await self._settle(caller, request.settings, stream))
+        except Refused as refused:
+            stream.put_nowait(refused)
+        except Exception as error:
+            logger.exception("settings not taken client=%s", caller.client_id)
+            stream.put_nowait(error)
         finally:
             stream.put_nowait(_END)
 
     async def _settle(self, caller: Caller, settings: Any, stream: asyncio.Queue[Any]) -> Any:
-        try:
-            merged = self._merged(settings)
-            client = await self.clients.take(caller.client_id, merged, stream)
-        except Refused as refused:
-            return m.TelemetryCommand(status=status(refused.code, str(refused)))
-        except Exception:
-            logger.exception("settings not taken client=%s", caller.client_id)
-            raise
+        merged = self._merged(settings)
+        client = await self.clients.take(caller.client_id, merged, stream)
         if client.is_producer:
             self.transactions.watch(client.topics)
         return m.TelemetryCommand(status=status(), settings=merged)
@@ -108,7 +107,7 @@ class ClientCalls:
             found = self.context.plugin.subscription_groups.get(group_of(subscription.group))
             retries = 16 if found is None else max(found.retry_max_times, 0)
             policy.max_attempts = retries + 1
-            for seconds in _BACKOFF_S[: max(min(retries, len(_BACKOFF_S)), 1)]:
+            for seconds in _BACKOFF_S:
                 set_milliseconds(policy.customized_backoff.next.add(), seconds * 1_000)
             subscription.fifo = found is not None and found.consume_message_orderly
             subscription.receive_batch_size = _BATCH
@@ -117,12 +116,17 @@ class ClientCalls:
 
     async def heartbeat(self, caller: Caller, request: Any) -> Any:
         """Note that a client is alive."""
-        self.clients.known(caller.client_id)
-        if request.client_type != ClientType.PRODUCER and request.HasField("group"):
+        client = self.clients.known(caller.client_id)
+        if client.is_consumer:
             group_of(request.group)
+        elif client.settings.client_type != ClientType.PRODUCER:
+            raise Refused(Code.UNRECOGNIZED_CLIENT_TYPE, "neither a producer nor a consumer")
         return m.HeartbeatResponse(status=status())
 
     async def terminate(self, caller: Caller, request: Any) -> Any:
         """Forget a client."""
+        client = self.clients.known(caller.client_id)
         self.clients.drop(caller.client_id)
+        if client.is_consumer:
+            group_of(request.group)
         return m.NotifyClientTerminationResponse(status=status())

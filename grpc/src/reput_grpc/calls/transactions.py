@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from reput.errors import ReputError
+from reput_grpc.naming import topic_of
 from reput_grpc.properties import shown_half
 from reput_grpc.types import Code, Refused, m, status
 from reput_server.broker.ending.ends import TransactionEnds
@@ -42,7 +43,8 @@ class TransactionCalls:
         if self._ends.plugin is None:
             missing = self.context.missing("transaction", "transactions")
             raise Refused(Code.NOT_IMPLEMENTED, str(missing))
-        if not request.transaction_id:
+        topic_of(request.topic)
+        if not request.transaction_id.strip():
             raise Refused(Code.INVALID_TRANSACTION_ID, "the transaction id is empty")
         if request.resolution in (_COMMIT, _ROLLBACK):
             try:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from reput_consumer.consuming.handlednow import Handled as Handled
     from reput_consumer.consuming.handlednow import Outcome as Outcome
     from reput_consumer.consuming.queuestatus import QueueStatus as QueueStatus
+    from reput_consumer.errors import GroupDisabledError as GroupDisabledError
     from reput_consumer.errors import GroupKindError as GroupKindError
     from reput_consumer.errors import MemberExistsError as MemberExistsError
     from reput_consumer.faces.consumer import Consumer as Consumer
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from reput_consumer.metadata.localoffsets import LocalOffsets as LocalOffsets
     from reput_consumer.metadata.requestmodes import RequestMode as RequestMode
     from reput_consumer.metadata.topics import TopicSettings as TopicSettings
+    from reput_consumer.names import DLQ_PREFIX as DLQ_PREFIX
+    from reput_consumer.names import RETRY_PREFIX as RETRY_PREFIX
     from reput_consumer.names import checked_group as checked_group
     from reput_consumer.names import checked_topic as checked_topic
     from reput_consumer.names import dead_letter_topic as dead_letter_topic
@@ -74,10 +77,12 @@ _HOMES = {
     "ConsumerPlugin": "plugin",
     "ConsumerPort": "port.port",
     "DEAD_LETTER": "port.port",
+    "DLQ_PREFIX": "names",
     "EARLIEST": "group.settings",
     "FetchRequest": "port.port",
     "FetchStatus": "port.port",
     "Fetched": "port.port",
+    "GroupDisabledError": "errors",
     "GroupKindError": "errors",
     "GroupMember": "roster.values",
     "GroupProgress": "progress",
@@ -105,6 +110,7 @@ _HOMES = {
     "QueueStatus": "consuming.queuestatus",
     "ReceivedMessage": "faces.message",
     "RequestMode": "metadata.requestmodes",
+    "RETRY_PREFIX": "names",
     "Retry": "faces.running",
     "Roster": "roster.values",
     "SQL92": "selectors",

@@ -376,6 +376,7 @@ class ConsumerPlugin(OpensConsumers, reput.Plugin):
             OSError: a file cannot be written; calling it again finishes the work.
         """
         was_there = delete_topic(self._of_store, checked_topic(topic))
+        self.popper.modes.forget(topic=topic)
         self.popper.forget_topic(topic)
         return was_there
 
@@ -392,6 +393,7 @@ class ConsumerPlugin(OpensConsumers, reput.Plugin):
         if with_offsets:
             self._of_process.save(group)  # what members know would be committed later
             self.popper.forget(group)
+        self.popper.modes.forget(group=group)
         return delete_group(self._of_store, checked_group(group), with_offsets=with_offsets)
 
     def forget_gone_topics(self) -> list[str]:

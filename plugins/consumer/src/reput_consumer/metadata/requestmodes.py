@@ -81,6 +81,31 @@ class RequestModes:
             self.document.change(edit)
             self._modes = {**self._modes, (topic, group): mode}
 
+    def forget(self, *, topic: str | None = None, group: str | None = None) -> None:
+        """Forget the modes of a topic, or those of a group.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
+
+        def goes(name: str, other: str) -> bool:
+            return name == topic or other == group
+
+        def edit(document: dict[str, Any]) -> bool:
+            table = section_of(document, _TABLE)
+            gone = [(name, other) for name in table for other in table[name] if goes(name, other)]
+            for name, other in gone:
+                del table[name][other]
+                if not table[name]:
+                    del table[name]
+            return bool(gone)
+
+        with self._lock:
+            if any(goes(*each) for each in self._modes):
+                self.document.change(edit)
+                kept = {each: mode for each, mode in self._modes.items() if not goes(*each)}
+                self._modes = kept
+
 
 def _mode_of(entry: Mapping[str, Any]) -> RequestMode:
     count = entry.get("popShareQueueNum")

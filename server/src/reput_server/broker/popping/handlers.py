@@ -138,7 +138,7 @@ class PopHandlers:
         """Return the answer; None if nobody waits for it any more."""
         begun = time.monotonic()
         try:
-            found = await self.polls.popped(pop, seconds, self.context.config.limits.held_pulls)
+            found = await self.polls.popped(pop, seconds)
         except PollsFullError as error:
             return command.answer(ResponseCode.POLLING_FULL, PopAnswer(), remark=str(error))
         except GroupKindError as error:
@@ -206,9 +206,8 @@ class PopHandlers:
         request.peer.answer(command, answer)
 
     async def _notified(self, command: Command, pop: PopRequest, seconds: float) -> Command:
-        most = self.context.config.limits.held_pulls
         try:
-            header = NotificationAnswer(has_msg=await self.polls.has_messages(pop, seconds, most))
+            header = NotificationAnswer(has_msg=await self.polls.has_messages(pop, seconds))
         except PollsFullError:
             header = NotificationAnswer(polling_full=True)
         except ValueError as error:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import attrs
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 __all__ = ["PollsFullError", "PopPolls"]
 
+_MOST: Final = 10_000
+"""A client that waits over gRPC needs other calls, too, and those at once are limited."""
 T = TypeVar("T")
 _Key = tuple[str, str, int | None]
 
@@ -45,11 +47,16 @@ class PopPolls:
     """Requests that wait now."""
     _by_key: Counter[_Key] = attrs.field(init=False, factory=Counter)
 
+    @property
+    def most(self) -> int:
+        """Requests that may wait at once, of both kinds of clients together."""
+        return min(self.context.config.limits.held_pulls, _MOST)
+
     def count_of(self, group: str, topic: str, queue_id: int | None) -> int:
         """Return how many requests wait for messages of a queue; of any queue with None."""
         return self._by_key[group, topic, queue_id]
 
-    async def popped(self, pop: PopRequest, seconds: float, most: int) -> list[Popped]:
+    async def popped(self, pop: PopRequest, seconds: float) -> list[Popped]:
         """Return messages, as soon as some have come.
 
         Messages for a call that was cancelled meanwhile are given back.
@@ -57,7 +64,6 @@ class PopPolls:
         Args:
             pop: the request.
             seconds: how long to wait.
-            most: requests that may wait at once.
 
         Returns:
             The messages; none if none came in that time.
@@ -66,21 +72,17 @@ class PopPolls:
             PollsFullError: there is nothing, and too many requests wait.
             ReputError: as for `Popper.pop`; likewise `ValueError` and `OSError`.
         """
-        return await self._until(lambda: self._pop(pop), pop, seconds, most)
+        return await self._until(lambda: self._pop(pop), pop, seconds)
 
-    async def has_messages(self, pop: PopRequest, seconds: float, most: int) -> bool:
+    async def has_messages(self, pop: PopRequest, seconds: float) -> bool:
         """Return whether a request would find messages, as soon as it would.
 
         Arguments and errors as of `popped`.
         """
         popper = self.context.plugin.popper
-        return await self._until(
-            lambda: self.context.run(popper.has_messages, pop), pop, seconds, most
-        )
+        return await self._until(lambda: self.context.run(popper.has_messages, pop), pop, seconds)
 
-    async def _until(
-        self, look: Callable[[], Awaitable[T]], pop: PopRequest, seconds: float, most: int
-    ) -> T:
+    async def _until(self, look: Callable[[], Awaitable[T]], pop: PopRequest, seconds: float) -> T:
         loop = asyncio.get_running_loop()
         end, arrived = loop.time() + max(seconds, 0), asyncio.Event()
         topics = (pop.topic, pop_retry_topic(pop.group, pop.topic))
@@ -93,7 +95,7 @@ class PopPolls:
                 left = end - loop.time()
                 if found or left <= 0:
                     return found
-                if self.count >= most:
+                if self.count >= self.most:
                     raise PollsFullError
                 if not await self._wait(arrived, pop, left):
                     return found

@@ -1,0 +1,151 @@
+"""What may differ between RocketMQ's proxy with a broker 5.3.3 and ours, each with its reason.
+
+The page ``docs/clients-5.md`` lists the same, in the same order; a test compares them.
+"""
+
+from __future__ import annotations
+
+from sameanswers.allowed import Allowed
+
+_REFUSED = ("*status/code", "*status/words")
+_TOPIC_CALLS = ("AckMessage: *", "ChangeInvisibleDuration: *", "ForwardMessageToDeadLetterQueue: *")
+
+MEASURED = (
+    Allowed(
+        "times, ports, and receipt handles, which have another form",
+        parts=("*timestamp", "*/store_host", "*/addresses/0/port", "*receipt_handle"),
+        is_told_by_both=True,
+    ),
+    Allowed(
+        "the time in a handle to recall a message, which a broker of RocketMQ rounds, and the "
+        "offset that is answered for a delayed message",
+        names=("send type 3 *", "send after *", "send at *", "send what is *"),
+        parts=("entries/0/offset", "entries/0/recall_handle"),
+    ),
+    Allowed(
+        "the queue in which a message without a message group is stored, if its topic has several",
+        names=(
+            "send type * to wide",
+            "send type * to narrow",
+            "send type * to writeonly",
+            "ReceiveMessage: topic of a cluster",
+        ),
+        parts=("entries/0/offset", "*/queue_id"),
+    ),
+)
+"""Values that are never the same twice, or have no meaning."""
+
+CODES = (
+    Allowed(
+        "a receipt handle that is not valid is refused with code 40013, and not 50001",
+        names=(
+            *_TOPIC_CALLS,
+            "acknowledge *nonsense",
+            "acknowledge an empty handle",
+            "acknowledge of an unknown topic",
+            "change nonsense",
+            "change an empty handle",
+            "dead letter: nonsense",
+            "dead letter: an empty handle",
+        ),
+        parts=_REFUSED,
+    ),
+    Allowed(
+        "a transaction that is not known, or has an end, is refused with code 40008, and not "
+        "50001; an end that neither commits nor rolls back is not checked",
+        names=("EndTransaction: *", "end of *", "end in another topic", "end without an id"),
+        parts=("*status/*",),
+    ),
+    Allowed(
+        "a topic that does not exist is refused with code 40402 by all calls; there sends and "
+        "recalls are refused with 40014",
+        names=("SendMessage: topic *", "RecallMessage: topic *", "recall by an unknown topic"),
+        parts=("status/code",),
+    ),
+    Allowed(
+        "a condition that cannot be compiled, a handle to recall that is not valid, a time that "
+        "is out of range and a call without entries have codes of their own, and not 50001",
+        names=(
+            "select bad SQL",
+            "select SQL of a number",
+            "recall *",
+            "RecallMessage: *",
+            "send at far",
+            "acknowledge nothing",
+        ),
+        parts=("*status/code",),
+    ),
+    Allowed(
+        "a group that may not read is refused with code 40300, and not 50001",
+        names=("receive of a group that is disabled",),
+        parts=("0/status/code",),
+    ),
+)
+"""Refusals that have another code here."""
+
+STRICTER = (
+    Allowed(
+        "a receipt handle is void after an acknowledgement, a dead letter or a change, and for "
+        "another group or topic, and is refused with code 40013; there it is accepted until its "
+        "time is over",
+        names=("acknowledge *", "change *", "dead letter: *"),
+        parts=("status/*", "entries/*/status/*", "receipt_handle"),
+    ),
+    Allowed(
+        "a message id that has control characters or more than 255 characters, and a property "
+        "without a name, are refused",
+        names=("send id *", "send property named *"),
+        parts=("status/*", "entries*"),
+    ),
+    Allowed(
+        "the name of a group has at most 248 characters, of which RocketMQ accepts 255",
+        names=("*: group of 255",),
+    ),
+    Allowed(
+        "a consumer's topics have to have names that can exist, and a consumer has to say that it "
+        "is one; the stream ends with `INVALID_ARGUMENT`",
+        names=("consumer: topic with a slash", "consumer of type *"),
+        parts=("gRPC", "status/", "status/*", "settings/", "settings/*"),
+    ),
+)
+"""What is refused here, and accepted there."""
+
+RICHER = (
+    Allowed(
+        "namespaces keep topics and groups apart; there they are ignored",
+        names=("route in the namespace *", "send into a namespace"),
+    ),
+    Allowed(
+        "several messages in one call have an entry each in the answer; there they have one, with "
+        "all ids in one text",
+        names=("send two*",),
+        parts=("entries*",),
+    ),
+    Allowed(
+        "a client's language may be any text, or absent",
+        names=("heartbeat with no language", "heartbeat with an odd language"),
+    ),
+    Allowed(
+        "a client may receive before it has sent its settings, with any deadline, and with a batch "
+        "below zero, which is 1",
+        names=("receive by a stranger", "receive in 3 s", "receive with batch -1"),
+        parts=("0/status/*",),
+    ),
+    Allowed(
+        "a receive that finds nothing is answered before its deadline; there it may exceed it",
+        names=("receive in 6 s",),
+    ),
+    Allowed(
+        "a tag expression of blanks selects everything; there it selects nothing",
+        names=("select blank",),
+    ),
+    Allowed(
+        "the route has each queue with what it permits; there the queues that can be both read and "
+        "written come last, whatever their ids",
+        names=("route of wide", "route of narrow"),
+        parts=("message_queues/*/permission",),
+    ),
+)
+"""What is accepted or answered here, and not there."""
+
+ALLOWED = (*MEASURED, *CODES, *STRICTER, *RICHER)
