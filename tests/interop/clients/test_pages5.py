@@ -1,0 +1,64 @@
+"""The tests of the page about clients for release 5 run, each with its released client."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import mavenparts
+import pytest
+from pages import blocks_of
+from stock.kinds import built, executable
+from stock.program import UnavailableError
+
+HERE = Path(__file__).parent
+PAGE = "docs/clients-5.md"
+_JAVA = "5.2.0"
+_SECONDS = 300
+
+
+def _java(directory: Path) -> Sequence[str]:
+    try:
+        class_path = mavenparts.build(HERE / "fives" / "java", _JAVA)
+        program = mavenparts.executable("java")
+    except mavenparts.JavaUnavailableError as error:
+        raise UnavailableError(str(error)) from None
+    home = f"-Drocketmq.log.root={directory}"
+    return [program, *mavenparts.SMALL_JVM, home, "-cp", class_path, "OrdersTest.java"]
+
+
+def _node(directory: Path) -> Sequence[str]:
+    install = ["npm", "install", "--no-audit", "--no-fund", "--no-package-lock", "--silent"]
+    target = built("fives/node", install, copied=("package.json", "program.js"))
+    (directory / "node_modules").symlink_to(target / "node_modules")
+    return [executable("node"), "--test", "orders.test.js"]
+
+
+KINDS = {
+    "java": ("OrdersTest.java", _java),
+    "js": ("orders.test.js", _node),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_test_of_the_page_passes(kind: str, tmp_path: Path):
+    name, prepared = KINDS[kind]
+    (block,) = (each for each in blocks_of(PAGE) if each.kind == kind)
+    (tmp_path / name).write_text(block.text, encoding="utf-8")
+    try:
+        command = prepared(tmp_path)
+    except UnavailableError as error:
+        pytest.skip(str(error))
+    folders = (str(Path(sys.executable).parent), os.environ["PATH"])
+    environment = {**os.environ, "PATH": os.pathsep.join(folders)}
+
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=_SECONDS
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    if kind == "java":
+        assert done.stdout == "attempt 2\n"
