@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -37,9 +38,20 @@ def _node(directory: Path) -> Sequence[str]:
     return [executable("node"), "--test", "orders.test.js"]
 
 
+def _go(directory: Path) -> Sequence[str]:
+    for name in ("go.mod", "go.sum"):
+        shutil.copy(HERE / "fives" / "go" / name, directory / name)
+    program = executable("go")
+    fetched = subprocess.run([program, "mod", "download"], cwd=directory, capture_output=True)
+    if fetched.returncode:
+        raise UnavailableError(f"the client cannot be fetched: {fetched.stderr.decode()[-300:]}")
+    return [program, "test", "./..."]
+
+
 KINDS = {
     "java": ("OrdersTest.java", _java),
     "js": ("orders.test.js", _node),
+    "go": ("orders_test.go", _go),
 }
 
 
