@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 
 import pytest
-import samecalls.allowed
 import sameanswers.allowed
+import samecalls.allowed
 from sameanswers.allowed import Allowed, plain
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
