@@ -61,7 +61,7 @@ def beside(trial: Trial) -> None:
     """Take the log of ``reput serve``, by a follower and by a slave of RocketMQ."""
     from benchmarks.served.servers import VERSION, support
     from reput_follow import Broker
-    from reput_follow.peers import parse_address
+    from reput_remoting import parse_address
 
     count = _fill(trial, trial.directory / "master", plugins=(*_PLUGINS, "consumer"))
     unavailable = support("mavenparts").JavaUnavailableError
@@ -196,7 +196,7 @@ def _take(trial: Trial, label: str, address: str, count: int, plugins: tuple[str
 
 def _end_of(address: str) -> int:
     from reput_follow import Broker
-    from reput_follow.peers import parse_address
+    from reput_remoting import parse_address
 
     with Broker(parse_address(address)) as broker:
         return broker.log_range().max_offset

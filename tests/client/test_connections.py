@@ -206,7 +206,7 @@ def test_no_connection_is_an_error_that_says_where() -> None:
     async def test(listener: Echo, connections: Connections) -> None:
         with pytest.raises(ConnectError, match=r"127\.0\.0\.1:1: no connection"):
             await connections.get("127.0.0.1:1")
-        with pytest.raises(ConnectError, match="host:port expected"):
+        with pytest.raises(ConnectError, match="expected HOST:PORT"):
             await connections.get("nonsense")
 
     run(test)
@@ -250,7 +250,7 @@ def test_a_large_body_waits_for_a_slow_reader_and_arrives_whole() -> None:
 def test_addresses_of_name_servers_are_checked() -> None:
     assert addresses_of("a:1;b:2, a:1") == ("a:1", "b:2")
     assert addresses_of(["a:1"]) == ("a:1",)
-    with pytest.raises(ValueError, match="host:port expected"):
+    with pytest.raises(ValueError, match="expected HOST:PORT"):
         addresses_of(" ; ")
     with pytest.raises(ValueError, match="'nonsense'"):
         addresses_of("a:1;nonsense")

@@ -5,29 +5,8 @@ from __future__ import annotations
 import datetime as dt
 import os
 
-import pytest
-
-from reput_client.identity import ClientIds, own_address, split_address
+from reput_client.identity import ClientIds, own_address
 from reput_remoting import UniqueKeys
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("127.0.0.1:9876", ("127.0.0.1", 9876)),
-        (" names.example:1 ", ("names.example", 1)),
-        ("[::1]:9876", ("::1", 9876)),
-        ("::1:9876", ("::1", 9876)),
-    ],
-)
-def test_an_address_is_host_and_port(text: str, expected: tuple[str, int]) -> None:
-    assert split_address(text) == expected
-
-
-@pytest.mark.parametrize("text", ["", "names", "names:", ":1", "names:0", "names:65536", "n:١"])
-def test_other_texts_are_no_address(text: str) -> None:
-    with pytest.raises(ValueError, match="host:port expected"):
-        split_address(text)
 
 
 def test_a_peer_on_this_machine_is_reached_from_the_loopback_address() -> None:

@@ -20,8 +20,7 @@ from wirepeer import WirePeer, message
 
 import reput
 from reput_follow import FollowConfig, following, open_replica
-from reput_remoting import RequestCode
-from reput_server import parse_address
+from reput_remoting import RequestCode, parse_address
 
 PLUGINS = ["consumequeue"]
 CONFIG = "[commitlog]\nfile_size = 262144\n[consumequeue]\nunits_per_file = 1000\n"

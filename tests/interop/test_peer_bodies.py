@@ -9,8 +9,8 @@ import pytest
 from peerbodies import Servers, differing, read_recorded, table, unexpected, unused
 from realbroker import RocketMQ
 
+from reput_remoting import parse_address
 from reput_server import LocalBroker
-from reput_server.config import parse_address
 
 HOST = "127.0.0.1"
 

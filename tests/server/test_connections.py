@@ -22,7 +22,7 @@ from reput_remoting import (
     encode_frame,
     sign,
 )
-from reput_server import AddressError, Limits, parse_address
+from reput_server import Limits
 
 QUEUE = QueueOf(topic="orders", queue_id=0)
 
@@ -244,17 +244,3 @@ def test_with_access_keys_only_who_has_one_is_served(serve):
 def ask_with(peer, command):
     peer.send(command)
     return peer.receive()
-
-
-# --------------------------------------------------------------------------- addresses
-
-
-def test_an_address_is_host_and_port():
-    assert parse_address("127.0.0.1:10911") == ("127.0.0.1", 10_911)
-    assert parse_address("[::1]:0") == ("::1", 0)
-
-
-@pytest.mark.parametrize("text", ["", "10911", "host", "host:", ":1", "host:65536", "host:-1"])
-def test_what_is_no_address_is_named(text):
-    with pytest.raises(AddressError, match="expected HOST:PORT"):
-        parse_address(text)

@@ -11,9 +11,8 @@ from certificates import make_certificates
 from wirepeer import WirePeer, message
 from wirescript import GROUP, heartbeat
 
-from reput_remoting import Command, GroupOf, RequestCode, ResponseCode
+from reput_remoting import Command, GroupOf, RequestCode, ResponseCode, parse_address
 from reput_server import Limits, LocalBroker, Ports, ServerConfig
-from reput_server.config import parse_address
 from reput_server.wire.ports import FAST_BELOW
 
 OWN_HOST = f"127.79.{os.getpid() >> 8 & 255}.{os.getpid() & 255}"

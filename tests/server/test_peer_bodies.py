@@ -12,9 +12,8 @@ import pytest
 from peerbodies import Servers, differing, read_recorded, table, unexpected
 from wirepeer import WirePeer
 
-from reput_remoting import RequestCode, ResponseCode, parse_body
+from reput_remoting import RequestCode, ResponseCode, parse_address, parse_body
 from reput_server import LocalBroker
-from reput_server.config import parse_address
 
 SOME = frozenset(
     {

@@ -12,24 +12,12 @@ import random
 import socket
 from typing import Final
 
-__all__ = ["BROADCASTER", "ClientIds", "own_address", "split_address"]
+from reput_remoting import parse_address
+
+__all__ = ["BROADCASTER", "ClientIds", "own_address"]
 
 BROADCASTER: Final = "DEFAULT"
 """Instance name of broadcasting members: their offsets are found again after a restart."""
-_PORT_MAX: Final = 65_535
-
-
-def split_address(address: str) -> tuple[str, int]:
-    """Return host and port of ``host:port``; an IPv6 address may stand in brackets.
-
-    Raises:
-        ValueError: the text is not such an address.
-    """
-    host, colon, port = address.strip().rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
-    if not (colon and host and port.isascii() and port.isdigit() and 0 < int(port) <= _PORT_MAX):
-        raise ValueError(f"address {address[:100]!r}: host:port expected, as 127.0.0.1:9876")
-    return host, int(port)
 
 
 def own_address(peer: str) -> str:
@@ -38,7 +26,7 @@ def own_address(peer: str) -> str:
     Nothing is sent. The loopback address where there is no way to the peer.
     """
     try:
-        host, port = split_address(peer)
+        host, port = parse_address(peer)
         family, _, _, _, target = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM)[0]
         with socket.socket(family, socket.SOCK_DGRAM) as probe:
             probe.connect(target)

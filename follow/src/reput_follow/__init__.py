@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from reput_follow.asking.facts import BrokerFacts as BrokerFacts
     from reput_follow.asking.facts import LogRange as LogRange
     from reput_follow.config import FollowConfig as FollowConfig
-    from reput_follow.errors import AddressError as AddressError
     from reput_follow.errors import BrokerError as BrokerError
     from reput_follow.errors import FollowError as FollowError
     from reput_follow.running.follower import Follower as Follower
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     from reput_follow.running.states import State as State
 
 _HOMES = {
-    "AddressError": "errors",
     "Broker": "asking.broker",
     "BrokerError": "errors",
     "BrokerFacts": "asking.facts",

@@ -6,21 +6,11 @@ import attrs
 
 from reput.errors import ReputError
 
-__all__ = ["AddressError", "BrokerError", "FollowError"]
+__all__ = ["BrokerError", "FollowError"]
 
 
 class FollowError(ReputError):
     """A broker cannot be followed."""
-
-
-@attrs.define(eq=False, slots=False)
-class AddressError(FollowError, ValueError):
-    """A text is not an address."""
-
-    text: str
-
-    def __str__(self) -> str:
-        return f"{self.text!r} is not an address; expected HOST:PORT, such as 127.0.0.1:10911"
 
 
 @attrs.define(eq=False, slots=False)

@@ -1,33 +1,12 @@
-"""Addresses of brokers and name servers."""
+"""Addresses of brokers and name servers, and connections to them."""
 
 from __future__ import annotations
 
 import socket
-from typing import Final
 
-from reput_follow.errors import AddressError
+from reput_remoting import Address, AddressError, parse_address
 
-__all__ = ["Address", "address_text", "connect", "parse_address", "parse_addresses"]
-
-Address = tuple[str, int]
-"""Host and port."""
-
-_PORT_MAX: Final = 65_535
-_DIGITS_MAX: Final = 5
-
-
-def parse_address(text: str) -> Address:
-    """Return host and port of ``HOST:PORT``; an IPv6 address stands in brackets.
-
-    Raises:
-        AddressError: ``text`` is not an address.
-    """
-    host, colon, port = text.strip().rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
-    is_number = port.isascii() and port.isdigit() and len(port) <= _DIGITS_MAX
-    if not (colon and host and is_number and 0 < int(port) <= _PORT_MAX):
-        raise AddressError(text)
-    return host, int(port)
+__all__ = ["connect", "parse_addresses"]
 
 
 def parse_addresses(text: str) -> tuple[Address, ...]:
@@ -40,12 +19,6 @@ def parse_addresses(text: str) -> tuple[Address, ...]:
     if not found:
         raise AddressError(text)
     return found
-
-
-def address_text(address: Address) -> str:
-    """Return ``HOST:PORT``."""
-    host, port = address
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def connect(address: Address, timeout: float) -> socket.socket:

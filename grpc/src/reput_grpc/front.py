@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 if TYPE_CHECKING:
-    from reput_server.config import Address
+    from reput_remoting import Address
 
 __all__ = ["Front"]
 

@@ -27,8 +27,9 @@ from reput_server.errors import Refusal
 from reput_server.wire.certificates import context_of
 
 if TYPE_CHECKING:
+    from reput_remoting import Address
     from reput_server.broker.broker import Broker
-    from reput_server.config import Address, TlsConfig
+    from reput_server.config import TlsConfig
 
 logger = logging.getLogger(__name__)
 

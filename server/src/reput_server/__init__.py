@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from reput_server.config import Limits as Limits
     from reput_server.config import ServerConfig as ServerConfig
     from reput_server.config import TlsConfig as TlsConfig
-    from reput_server.config import parse_address as parse_address
-    from reput_server.errors import AddressError as AddressError
     from reput_server.errors import CertificateError as CertificateError
     from reput_server.errors import ServerError as ServerError
     from reput_server.server import Server as Server
@@ -27,7 +25,6 @@ if TYPE_CHECKING:
     from reput_server.wire.ports import Ports as Ports
 
 _HOMES = {
-    "AddressError": "errors",
     "CertificateError": "errors",
     "Limits": "config",
     "LocalBroker": "testing.broker",
@@ -36,7 +33,6 @@ _HOMES = {
     "ServerConfig": "config",
     "ServerError": "errors",
     "TlsConfig": "config",
-    "parse_address": "config",
     "serving": "server",
 }
 

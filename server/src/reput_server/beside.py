@@ -16,7 +16,7 @@ from reput.installing import install_command
 from reput_server.errors import ServerError
 
 if TYPE_CHECKING:
-    from reput_server.config import Address
+    from reput_remoting import Address
 
 __all__ = ["BesideService", "CallFault", "CallFigures", "service_class"]
 

@@ -9,42 +9,17 @@ import attrs
 from attrs.validators import in_, instance_of, optional
 
 from reput.plugin import INT32_MAX, whole_between
-from reput_server.errors import AddressError
+from reput_remoting import Address
 
 __all__ = [
-    "Address",
     "Limits",
     "ServerConfig",
     "TlsConfig",
     "TlsMode",
-    "address_text",
     "is_everywhere",
-    "parse_address",
 ]
 
-Address = tuple[str, int]
-"""Host and port."""
-
-_PORT_MAX = 65_535
-
-
-def parse_address(text: str) -> Address:
-    """Return host and port of ``HOST:PORT``; an IPv6 address stands in brackets.
-
-    Raises:
-        AddressError: ``text`` is none.
-    """
-    host, colon, port = text.rpartition(":")
-    host = host.removeprefix("[").removesuffix("]")
-    if not (colon and host and port.isascii() and port.isdigit() and int(port[:6]) <= _PORT_MAX):
-        raise AddressError(text)
-    return host, int(port)
-
-
-def address_text(address: Address) -> str:
-    """Return ``HOST:PORT``; an IPv6 address stands in brackets."""
-    host, port = address
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+_PORT_MAX: Final = 65_535
 
 
 def is_everywhere(host: str) -> bool:

@@ -6,21 +6,11 @@ import attrs
 
 from reput.errors import ReputError
 
-__all__ = ["AddressError", "CertificateError", "Refusal", "ServerError"]
+__all__ = ["CertificateError", "Refusal", "ServerError"]
 
 
 class ServerError(ReputError):
     """The server cannot do what it was asked to."""
-
-
-@attrs.define(eq=False, slots=False)
-class AddressError(ServerError, ValueError):
-    """A text is not an address to listen on."""
-
-    text: str
-
-    def __str__(self) -> str:
-        return f"{self.text!r} is not an address; expected HOST:PORT, such as 127.0.0.1:10911"
 
 
 @attrs.define(eq=False, slots=False)

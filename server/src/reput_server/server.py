@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 import attrs
 
 from reput.record import pack_host
+from reput_remoting import Address
 from reput_server.beside import BesideService, service_class
 from reput_server.broker.broker import Broker
-from reput_server.config import Address, ServerConfig
+from reput_server.config import ServerConfig
 from reput_server.errors import ServerError
 from reput_server.names.configuration import NameConfiguration
 from reput_server.names.handlers import NameHandlers

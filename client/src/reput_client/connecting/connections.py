@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 
 from reput_client.connecting.connection import Connection, Handler, Signer
 from reput_client.errors import BrokerError, ClientClosedError, ConnectError, ConnectionLostError
-from reput_client.identity import split_address
-from reput_remoting import ResponseCode
+from reput_remoting import ResponseCode, parse_address
 
 if TYPE_CHECKING:
     from reput_client.config import ClientOptions
@@ -112,7 +111,7 @@ class Connections:
 
     async def _connect(self, address: str) -> Connection:
         try:
-            host, port = split_address(address)
+            host, port = parse_address(address)
         except ValueError as error:
             raise ConnectError(address, str(error)) from None
         tls = self._options.tls

@@ -16,7 +16,7 @@ from reput_client.errors import (
     ConnectionLostError,
     RequestTimeoutError,
 )
-from reput_client.identity import split_address
+from reput_remoting import AddressError, parse_address
 
 if TYPE_CHECKING:
     from reput_client.connecting.connections import Connections
@@ -33,14 +33,14 @@ def addresses_of(given: str | Iterable[str]) -> tuple[str, ...]:
     """Return addresses of name servers from what a caller gave: several, or one text with ``;``.
 
     Raises:
-        ValueError: the text has no address, or one that is not valid.
+        AddressError: the text has no address, or one that is not valid.
     """
     listed = given.replace(",", ";").split(";") if isinstance(given, str) else list(given)
     found = tuple(dict.fromkeys(each.strip() for each in listed if each.strip()))
     if not found:
-        raise ValueError("name servers: host:port expected, as 127.0.0.1:9876")
+        raise AddressError(";".join(listed))
     for each in found:
-        split_address(each)
+        parse_address(each)
     return found
 
 

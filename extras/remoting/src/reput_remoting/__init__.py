@@ -16,6 +16,9 @@ from typing import TYPE_CHECKING
 from reput.doors import door
 
 if TYPE_CHECKING:
+    from reput_remoting.addresses import Address as Address
+    from reput_remoting.addresses import address_text as address_text
+    from reput_remoting.addresses import parse_address as parse_address
     from reput_remoting.bodies.batch import BatchEntry as BatchEntry
     from reput_remoting.bodies.batch import decode_batch as decode_batch
     from reput_remoting.bodies.batch import encode_batch as encode_batch
@@ -50,6 +53,7 @@ if TYPE_CHECKING:
     from reput_remoting.codes import RequestCode as RequestCode
     from reput_remoting.codes import ResponseCode as ResponseCode
     from reput_remoting.command import Command as Command
+    from reput_remoting.errors import AddressError as AddressError
     from reput_remoting.errors import BodyError as BodyError
     from reput_remoting.errors import FrameError as FrameError
     from reput_remoting.errors import HeaderError as HeaderError
@@ -151,6 +155,8 @@ _HOMES = {
     "Ack": "headers.popping",
     "AckedQueue": "bodies.popping",
     "AclVersionAnswer": "headers.administration",
+    "Address": "addresses",
+    "AddressError": "errors",
     "AnswerFrames": "framing.answers",
     "AssignmentOf": "bodies.popping",
     "BatchEntry": "bodies.batch",
@@ -250,6 +256,7 @@ _HOMES = {
     "View": "headers.reading",
     "WipedAnswer": "headers.names",
     "WritableAnswer": "headers.names",
+    "address_text": "addresses",
     "data_version_of": "bodies.registration",
     "decode_acks": "bodies.popping",
     "decode_batch": "bodies.batch",
@@ -263,6 +270,7 @@ _HOMES = {
     "encode_transfer": "framing.replication",
     "is_signed_with": "signature",
     "last_report": "framing.replication",
+    "parse_address": "addresses",
     "parse_body": "bodies.loosejson",
     "plain_command": "framing.plain",
     "plain_values": "framing.plain",

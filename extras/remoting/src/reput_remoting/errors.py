@@ -1,4 +1,4 @@
-"""Errors in bytes or fields that a peer has sent."""
+"""Errors in bytes or fields that a peer has sent, and in addresses."""
 
 from __future__ import annotations
 
@@ -6,11 +6,29 @@ import attrs
 
 from reput.errors import ReputError
 
-__all__ = ["BodyError", "FrameError", "HeaderError", "RemotingError", "TransferError"]
+__all__ = [
+    "AddressError",
+    "BodyError",
+    "FrameError",
+    "HeaderError",
+    "RemotingError",
+    "TransferError",
+]
 
 
 class RemotingError(ReputError):
     """A peer has sent what the protocol does not allow, or a caller asks to send it."""
+
+
+@attrs.define(eq=False, slots=False)
+class AddressError(RemotingError, ValueError):
+    """A text is not the address of a host and a port."""
+
+    text: str
+
+    def __str__(self) -> str:
+        found = self.text[:100]
+        return f"{found!r} is not an address; expected HOST:PORT, such as 127.0.0.1:10911"
 
 
 @attrs.define(eq=False, slots=False)

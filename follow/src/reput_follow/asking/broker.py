@@ -9,16 +9,20 @@ from collections.abc import Callable
 from typing import Any, Final, Self
 
 from reput_follow.asking.facts import BrokerFacts, LogRange, facts_of, range_of
-from reput_follow.errors import AddressError, BrokerError
-from reput_follow.peers import Address, address_text, connect, parse_address
+from reput_follow.errors import BrokerError
+from reput_follow.peers import connect
 from reput_remoting import (
+    Address,
+    AddressError,
     ClusterInfo,
     Command,
     FrameReader,
     RemotingError,
     RequestCode,
     ResponseCode,
+    address_text,
     encode_frame,
+    parse_address,
     parse_body,
 )
 

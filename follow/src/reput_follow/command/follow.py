@@ -18,7 +18,7 @@ from reput_follow.command.options import (
 )
 
 if TYPE_CHECKING:
-    from reput_follow.peers import Address
+    from reput_remoting import Address
 
 __all__ = ["follow"]
 
@@ -130,7 +130,7 @@ def follow(
     """
     from reput_follow.command.running import run
     from reput_follow.config import FollowConfig
-    from reput_follow.peers import address_text
+    from reput_remoting import address_text
 
     source = source_of(address, namesrv, broker, directory)
     asked = {"--acknowledge": acknowledge, "--allow-stalls": allow_stalls, "--ha": ha_address}

@@ -16,8 +16,8 @@ from reput_follow.running.states import State
 
 if TYPE_CHECKING:
     from reput import Store
-    from reput_follow.peers import Address
     from reput_follow.running.follower import Follower
+    from reput_remoting import Address
 
 __all__ = ["METRICS", "serving"]
 

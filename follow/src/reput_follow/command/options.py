@@ -10,8 +10,8 @@ from reput.installing import install_command
 from reput_cli.kit import ExitCode, Failure
 
 if TYPE_CHECKING:
-    from reput_follow.peers import Address
     from reput_follow.running.source import AnySource
+    from reput_remoting import Address
 
 __all__ = [
     "plugins_of",
@@ -29,14 +29,8 @@ _NAME_SERVER_PORT: Final = 9876
 def read_address(
     context: click.Context, option: click.Parameter, value: str | None
 ) -> Address | None:
-    """Return an address."""
-    from reput_follow.errors import AddressError
-    from reput_follow.peers import parse_address
-
-    try:
-        return None if value is None else parse_address(value)
-    except AddressError as error:
-        raise click.BadParameter(str(error), context, option) from None
+    """Return a peer's address."""
+    return None if value is None else _parsed(context, option, value, 1)
 
 
 def read_metrics_address(
@@ -47,7 +41,7 @@ def read_metrics_address(
 
     if value is None:
         return None
-    found = _listened(context, option, value, "127.0.0.1:9464")
+    found = _parsed(context, option, value, 0)
     if importlib.util.find_spec("reput_metrics") is None:
         text = f"--metrics needs the distribution reput-metrics: {install_command('metrics')}"
         raise Failure(text, ExitCode.UNAVAILABLE)
@@ -62,15 +56,18 @@ def read_listen_address(
         return None
     if value == "none" and option.name == "serve_namesrv":
         return "none"
-    return _listened(context, option, value, "127.0.0.1:10911")
+    return _parsed(context, option, value, 0)
 
 
-def _listened(context: click.Context, option: click.Parameter, value: str, example: str) -> Address:
-    host, colon, port = value.rpartition(":")
-    if not (colon and host and port.isascii() and port.isdigit() and int(port[:6]) <= 65_535):
-        text = f"{value!r} is not an address; expected HOST:PORT, such as {example}"
-        raise click.BadParameter(text, context, option)
-    return host.removeprefix("[").removesuffix("]"), int(port)
+def _parsed(
+    context: click.Context, option: click.Parameter, value: str, least_port: int
+) -> Address:
+    from reput_remoting import AddressError, parse_address
+
+    try:
+        return parse_address(value, least_port=least_port)
+    except AddressError as error:
+        raise click.BadParameter(str(error), context, option) from None
 
 
 def serving_of(
@@ -118,8 +115,8 @@ def source_of(
     Raises:
         click.UsageError: they name none, or two.
     """
-    from reput_follow.errors import AddressError
     from reput_follow.running.source import DirectorySource, Source
+    from reput_remoting import AddressError
 
     if [address, name_servers, directory].count(None) != 2:
         text = "name the broker: either --from HOST:PORT, or --namesrv HOST:PORT and --broker NAME"

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from reput import Store
     from reput_follow.command.showing import Addresses
     from reput_follow.config import FollowConfig
-    from reput_follow.peers import Address
     from reput_follow.running.follower import Follower
     from reput_follow.running.source import AnySource
     from reput_follow.running.states import FollowEndedError
+    from reput_remoting import Address
 
 __all__ = ["run"]
 

@@ -14,12 +14,12 @@ import attrs
 
 import reput
 from reput_cli.kit import ExitCode, Failure, check_used, follows_links, used_plugins
-from reput_follow.peers import address_text
+from reput_remoting import address_text
 from reput_server import ServerConfig, ServerError, serving
 
 if TYPE_CHECKING:
     from reput import Store
-    from reput_follow.peers import Address
+    from reput_remoting import Address
 
 __all__ = ["Served", "served"]
 

@@ -7,8 +7,8 @@ import socket
 from typing import Self
 
 from reput_follow.errors import BrokerError
-from reput_follow.peers import Address, address_text, connect
-from reput_remoting import Transfer, TransferReader
+from reput_follow.peers import connect
+from reput_remoting import Address, Transfer, TransferReader, address_text
 
 __all__ = ["HaConnection"]
 

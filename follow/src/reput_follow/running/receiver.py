@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from reput.errors import CorruptFeedError, DivergedError, FeedGapError, ReputError
-from reput_follow.errors import AddressError, BrokerError
+from reput_follow.errors import BrokerError
 from reput_follow.replication.session import Session
 from reput_follow.running.beginning import Own, check_broker, check_range, first_report
 from reput_follow.running.states import FollowEndedError, State
-from reput_remoting import TransferError
+from reput_remoting import AddressError, TransferError
 
 if TYPE_CHECKING:
     from reput import Store

@@ -8,8 +8,9 @@ import attrs
 
 from reput_follow.asking.broker import Broker, master_address
 from reput_follow.directory.master import DirectoryMaster
-from reput_follow.peers import Address, address_text, parse_address, parse_addresses
+from reput_follow.peers import parse_addresses
 from reput_follow.replication.connection import HaConnection
+from reput_remoting import Address, address_text, parse_address
 
 if TYPE_CHECKING:
     from collections.abc import Callable

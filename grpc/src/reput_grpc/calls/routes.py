@@ -15,9 +15,8 @@ from reput_grpc.types import Code, MessageType, Permission, Refused, m, status
 
 if TYPE_CHECKING:
     from reput_grpc.caller import Caller
-    from reput_remoting import TopicSettings
+    from reput_remoting import Address, TopicSettings
     from reput_server.broker.context import BrokerContext
-    from reput_server.config import Address
 
 __all__ = ["RouteCalls", "types_of"]
 

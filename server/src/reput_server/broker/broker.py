@@ -55,8 +55,8 @@ if TYPE_CHECKING:
     import asyncio
 
     from reput import Store
-    from reput_remoting import BrokerData, TopicSettings
-    from reput_server.config import Address, ServerConfig
+    from reput_remoting import Address, BrokerData, TopicSettings
+    from reput_server.config import ServerConfig
     from reput_server.replicas.service import Replicas
     from reput_server.wire.answering import Handler
 

@@ -10,18 +10,19 @@ from typing import TYPE_CHECKING, TypeVar
 import attrs
 
 from reput_consumer import GroupSettings, MessageQueue, checked_group
-from reput_remoting import MASTER_ID, BrokerData, ResponseCode, UniqueKeys
-from reput_server.config import address_text, is_everywhere
+from reput_remoting import MASTER_ID, BrokerData, ResponseCode, UniqueKeys, address_text
+from reput_server.config import is_everywhere
 from reput_server.errors import Refusal
 
 if TYPE_CHECKING:
     from reput import Store
     from reput_consumer import ConsumerPlugin, ConsumerPort
+    from reput_remoting import Address
     from reput_server.broker.options import Options
     from reput_server.broker.statistics.pools import WatchedPool
     from reput_server.broker.statistics.table import Statistics
     from reput_server.broker.topics import TopicTable
-    from reput_server.config import Address, ServerConfig
+    from reput_server.config import ServerConfig
     from reput_server.replicas.service import Replicas
     from reput_server.replicas.waits import Late
 

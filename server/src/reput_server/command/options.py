@@ -11,7 +11,8 @@ from reput.installing import install_command
 from reput_cli.kit import ExitCode, Failure
 
 if TYPE_CHECKING:
-    from reput_server.config import Address, Limits, TlsConfig, TlsMode
+    from reput_remoting import Address
+    from reput_server.config import Limits, TlsConfig, TlsMode
 
 __all__ = [
     "limits_of",
@@ -33,13 +34,12 @@ def read_address(
     context: click.Context, option: click.Parameter, value: str | None
 ) -> Address | None:
     """Return an address; None for ``none``."""
-    from reput_server.config import parse_address
-    from reput_server.errors import AddressError
+    from reput_remoting import AddressError, parse_address
 
     if value is None or value == "none":
         return None
     try:
-        return parse_address(value)
+        return parse_address(value, least_port=0)
     except AddressError as error:
         raise click.BadParameter(str(error), context, option) from None
 

@@ -16,7 +16,8 @@ from reput_server.command.options import (
 )
 
 if TYPE_CHECKING:
-    from reput_server.config import Address, TlsMode
+    from reput_remoting import Address
+    from reput_server.config import TlsMode
 
 __all__ = ["serve"]
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from reput_server.config import address_text
+from reput_remoting import address_text
 
 if TYPE_CHECKING:
     from reput_server.config import ServerConfig

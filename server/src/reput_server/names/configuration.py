@@ -15,7 +15,8 @@ from reput_server.errors import Refusal
 from reput_server.properties import parse_properties_text, properties_text
 
 if TYPE_CHECKING:
-    from reput_server.config import Address, Limits
+    from reput_remoting import Address
+    from reput_server.config import Limits
     from reput_server.wire.answering import Handler
     from reput_server.wire.contract import Request
 

@@ -32,7 +32,7 @@ from reput_server.errors import ServerError
 from reput_server.wire.peer import Peer
 
 if TYPE_CHECKING:
-    from reput_server.config import Address
+    from reput_remoting import Address
     from reput_server.names.table import LocalBroker
     from reput_server.wire.contract import Host
 

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from reput_server.config import Address, Limits
+from reput_remoting import Address
+from reput_server.config import Limits
 from reput_server.replicas.replica import NOT_REPORTED, Replica
 from reput_server.replicas.waits import GAP_MAX, ReplicaWaits
 from reput_server.wire import descriptors

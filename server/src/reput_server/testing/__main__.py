@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, TextIO
 
 import click
 
-from reput_server.config import Address, parse_address
-from reput_server.errors import AddressError
+from reput_remoting import Address, AddressError, parse_address
 
 if TYPE_CHECKING:
     from reput.record import MessageView
@@ -132,7 +131,7 @@ def answers(broker: LocalBroker, lines: Iterable[str]) -> Iterable[dict[str, Any
 
 def _address(context: click.Context, option: click.Parameter, text: str) -> Address:
     try:
-        return parse_address(text)
+        return parse_address(text, least_port=0)
     except AddressError as error:
         raise click.BadParameter(str(error)) from None
 

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import attrs
 
 import reput
-from reput_server.config import Address, ServerConfig
+from reput_remoting import Address
+from reput_server.config import ServerConfig
 from reput_server.errors import ServerError
 from reput_server.server import Server, serving
 from reput_server.testing.callfaults import CallFaults

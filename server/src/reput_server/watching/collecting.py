@@ -16,8 +16,8 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector, CollectorRegistry
 
 import reput_metrics
+from reput_remoting import address_text
 from reput_server.broker.statistics.times import BOUNDS
-from reput_server.config import address_text
 from reput_server.watching.listed import METRICS
 
 if TYPE_CHECKING:

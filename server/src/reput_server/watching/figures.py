@@ -21,10 +21,10 @@ from reput_server.broker.statistics.table import (
 
 if TYPE_CHECKING:
     from reput import PluginState, QueueInfo
+    from reput_remoting import Address
     from reput_server.beside import BesideService
     from reput_server.broker.broker import Broker
     from reput_server.broker.statistics.times import Times
-    from reput_server.config import Address
     from reput_server.replicas.service import ReplicaState
     from reput_server.wire.service import Service
 

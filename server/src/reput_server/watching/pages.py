@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 if TYPE_CHECKING:
-    from reput_server.config import Address
+    from reput_remoting import Address
 
 __all__ = ["Page", "Pages"]
 

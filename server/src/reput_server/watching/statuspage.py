@@ -8,7 +8,7 @@ from html import escape
 from typing import TYPE_CHECKING, Final
 
 from reput_cli.kit import escape_text, format_size
-from reput_server.config import address_text
+from reput_remoting import address_text
 
 if TYPE_CHECKING:
     from reput_server.watching.figures import Figures

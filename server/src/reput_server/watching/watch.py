@@ -17,9 +17,9 @@ from reput_server.watching.pages import Page, Pages
 from reput_server.watching.statuspage import status_page
 
 if TYPE_CHECKING:
+    from reput_remoting import Address
     from reput_server.beside import BesideService
     from reput_server.broker.broker import Broker
-    from reput_server.config import Address
     from reput_server.watching.collecting import Exposition
     from reput_server.wire.service import Service
 

@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import attrs
 
-from reput_server.config import address_text
+from reput_remoting import address_text
 
 if TYPE_CHECKING:
-    from reput_server.config import Address, ServerConfig
+    from reput_remoting import Address
+    from reput_server.config import ServerConfig
 
 __all__ = ["FAST_BELOW", "Ports", "bound_to"]
 

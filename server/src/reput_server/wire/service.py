@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from reput_server.config import Address, Limits
+from reput_remoting import Address
+from reput_server.config import Limits
 from reput_server.wire import descriptors
 from reput_server.wire.answering import NOTHING, Handlers
 from reput_server.wire.encryption import Door, Encryption
