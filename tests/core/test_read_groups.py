@@ -8,6 +8,9 @@ import pytest
 from openstores import plugin, put, until
 
 import reput
+from reput.dispatch.running.group import ReadGroup
+from reput.log.config import CommitLogConfig
+from reput.log.reading.reader import LogReader
 
 pytestmark = pytest.mark.usefixtures("quiet")
 
@@ -39,3 +42,47 @@ def test_a_group_that_has_nothing_to_read_wakes_no_other_one(tmp_path, monkeypat
 
         assert wakes == []
         monkeypatch.undo()
+
+
+def test_members_that_are_behind_share_one_window_in_memory_whatever_its_size(
+    tmp_path, monkeypatch
+):
+    window_reader = LogReader.window_reader
+    made, sizes, seen = [], set(), {"first": 0, "second": 0}
+
+    def counted(self, **given):
+        made.append(window_reader(self, **given))
+        return made[-1]
+
+    def halve(self, seconds):
+        self._short_size = max(self._short_size // 2, 1_024)
+        if self._behind is not None:
+            sizes.add(self._behind.window_size)
+
+    def counting(name):
+        def count(self, batch):
+            seen[name] += len(batch)
+
+        return plugin(name, reput_dispatch=count)
+
+    with reput.open(tmp_path, plugins=[counting("first")]) as store:
+        put(store, 200)
+        assert store.wait_dispatched(60)
+    monkeypatch.setattr(CommitLogConfig, "window_size", 8 << 10)
+    monkeypatch.setattr(ReadGroup, "_size_windows", halve)
+    with reput.open(
+        tmp_path, plugins=[counting("first"), counting("second")], threads=False
+    ) as store:
+        shared = store._parts.members.loop.shared
+        shared.step()  # makes the reader for the front
+        monkeypatch.setattr(LogReader, "window_reader", counted)
+        put(store, 1, first=200)  # the store is busy, so windows behind are short
+        while seen["second"] < 201:
+            assert shared.step()
+            assert len(made) <= 1
+        shared.step()
+
+        assert shared._behind is None
+    assert seen["first"] >= 201
+    assert len(made) == 1
+    assert len(sizes) > 1

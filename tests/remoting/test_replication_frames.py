@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import struct
+import tracemalloc
 
 import pytest
 from hypothesis import given
@@ -18,7 +19,7 @@ from reput_remoting import (
     encode_transfer,
     last_report,
 )
-from reput_remoting.framing.replication import SIZE_MAX
+from reput_remoting.framing.replication import ROOM_SIZE, SIZE_MAX
 
 
 def frame(offset: int, data: bytes = b"") -> bytes:
@@ -89,6 +90,19 @@ def test_the_longest_transfer_fits():
         rest = rest[room:]
 
     assert found == [Transfer(0, b""), Transfer(0, data)]
+
+
+def test_a_reader_of_usual_transfers_needs_little_memory():
+    tracemalloc.start()
+    try:
+        reader = TransferReader()
+        for at in range(100):
+            feed(reader, frame(at << 15, bytes(1 << 15)))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert peak < ROOM_SIZE + (256 << 10)
 
 
 def test_reports_are_eight_bytes_and_an_observer_acknowledges_nothing():

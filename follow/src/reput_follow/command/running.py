@@ -51,10 +51,12 @@ def run(
     Raises:
         Failure: the broker cannot be followed, or not any more.
     """
+    from reput_follow.command.heap import share_heap
     from reput_follow.command.showing import Addresses
     from reput_follow.running.opening import following, open_replica
     from reput_follow.running.states import FollowEndedError
 
+    share_heap()  # before the store's threads begin
     show_log_lines()
     try:
         with (

@@ -28,14 +28,13 @@ from typing import TYPE_CHECKING, Final
 from reput.dispatch.config import Retries
 from reput.dispatch.running.phase import Phase
 from reput.locks import Flag, new_lock
-from reput.log.reading.windows import BatchReader
-from reput.record.decode import Decoder, End
+from reput.record.decode import End
 
 if TYPE_CHECKING:
     from reput.dispatch.running.feed import Feed
     from reput.dispatch.running.pluginthread import Call
     from reput.dispatch.running.runner import PluginRunner
-    from reput.log.reading.windows import PrefetchingReader
+    from reput.log.reading.windows import BatchReader, PrefetchingReader
     from reput.record.batch import DispatchBatch
     from reput.record.decode import DecodeResult
 
@@ -70,10 +69,9 @@ class ReadGroup:
         self._read_retries = Retries(self._board.config)
         self._reader: PrefetchingReader | None = None
         """Reads at the foremost position; made when there is something to read."""
-        self._window_size = feed.log.config.window_size
-        self._short_size = self._window_size
-        self._readers: dict[int, BatchReader] = {}
-        """Readers for positions before the foremost, by their window size."""
+        self._short_size = self._window_size = feed.log.config.window_size
+        self._behind: BatchReader | None = None
+        """Reads at positions before the foremost, while members are there: it holds a window."""
         self._was_small = False
         """Whether in the last round all members were at one position, with little to read."""
 
@@ -114,6 +112,8 @@ class ReadGroup:
         places = sorted({runner.place.position for runner in ready})
         self._was_small = len(places) == 1 and limit - places[0] < _SMALL_ROUND
         to_read = [place for place in places if place < limit]
+        if len(places) == 1:
+            self._behind = None
         if len(to_read) > 1 and not is_busy:
             to_read = self._without_awaiting(to_read, limit)
         for place in reversed(to_read):
@@ -124,10 +124,8 @@ class ReadGroup:
             reader: PrefetchingReader | BatchReader = self._reader
             if not is_front and (is_busy or len(to_read) > 1):
                 # Not the prefetching reader: its window for the front would be thrown away.
-                size = self._short_size if is_busy else self._window_size
-                if size not in self._readers:
-                    self._readers[size] = BatchReader(self.feed.log.files, Decoder(), size)
-                reader = self._readers[size]
+                reader = self._behind = self._behind or self.feed.log.window_reader()
+                reader.window_size = self._short_size if is_busy else self._window_size
             began = time.perf_counter()
             here = [runner for runner in ready if runner.place.position == place]
             self._advance(reader.read(place, stop), here, place, stop, is_front=is_front)

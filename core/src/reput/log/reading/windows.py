@@ -138,7 +138,8 @@ class BatchReader:
         """The log's files."""
         self._decoder = decoder
         self._checked = checked if checked is not None and checked.ranges else None
-        self._window_size = window_size
+        self.window_size = window_size
+        """Bytes of a window, unless one record is larger."""
         self._buffer = np.zeros(0, np.uint8)
 
     def read(self, start: int, end: int | None = None) -> DecodeResult:
@@ -158,7 +159,7 @@ class BatchReader:
         return self._read(start, end)
 
     def _read(self, start: int, end: int | None) -> DecodeResult:
-        size = self._window_size
+        size = self.window_size
         while True:
             base = self.files.base_of(start)
             file_end = None if base is None else base + self.files.file_size

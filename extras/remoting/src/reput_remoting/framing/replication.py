@@ -42,12 +42,12 @@ __all__ = [
 REPORT: Final = struct.Struct(">q")
 HEADER: Final = struct.Struct(">qi")  # physical offset, size
 
-BUFFER_SIZE: Final = 4 << 20
-SIZE_MAX: Final = BUFFER_SIZE - HEADER.size
+SIZE_MAX: Final = (4 << 20) - HEADER.size
 """Bytes of the longest transfer that is read."""
 
 ROOM_SIZE: Final = 1 << 20
-"""Bytes that are read at once, so that a follower's memory stays small."""
+"""Bytes that are read at once, and of a reader's buffer unless one transfer is longer, so that a
+follower's memory stays small."""
 
 NOTHING_REPORTED: Final = -(1 << 50)
 """A report that acknowledges nothing: an observer's sign that it is alive. Masters keep the largest
@@ -105,7 +105,7 @@ class TransferReader:
 
     name: str = "master"
     """The master's address, for errors."""
-    _buffer: bytearray = attrs.field(init=False, factory=lambda: bytearray(BUFFER_SIZE))
+    _buffer: bytearray = attrs.field(init=False, factory=lambda: bytearray(ROOM_SIZE))
     _size: int = attrs.field(init=False, default=0)
 
     def room(self) -> memoryview:
@@ -125,12 +125,14 @@ class TransferReader:
         found: list[Transfer] = []
         parts: list[memoryview] = []
         first = following = position = 0
+        needed = 0
         view = memoryview(self._buffer)
         while self._size - position >= HEADER.size:
             offset, length = HEADER.unpack_from(self._buffer, position)
             self._check(offset, length)
             end = position + HEADER.size + length
             if end > self._size:
+                needed = HEADER.size + length
                 break
             if parts and (offset != following or not length):
                 found.append(Transfer(first, b"".join(parts)))
@@ -149,6 +151,9 @@ class TransferReader:
             rest = bytes(view[position : self._size])
             self._buffer[: len(rest)] = rest
             self._size = len(rest)
+        if needed > len(self._buffer):
+            # A new one: who wrote into `room` may still have that view.
+            self._buffer = self._buffer[: self._size].ljust(needed, b"\0")
         return found
 
     def _check(self, offset: int, length: int) -> None:
