@@ -152,7 +152,7 @@ class TransferReader:
             self._buffer[: len(rest)] = rest
             self._size = len(rest)
         if needed > len(self._buffer):
-            # A new one: who wrote into `room` may still have that view.
+            # Another buffer, as the caller may still have a view of this one.
             self._buffer = self._buffer[: self._size].ljust(needed, b"\0")
         return found
 
