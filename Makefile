@@ -92,7 +92,7 @@ docs: $(BIN)/tox ## build the site of all pages in dist/site, and check its snip
 	@echo 'ready: dist/site/index.html'
 
 # The terminal is recorded anew, with the rates of this machine.
-pictures: $(BIN)/tox ## draw the pictures of the pages again, and record the terminal of the first one
+pictures: $(BIN)/tox ## draw the pictures of the pages again, and record the terminals of two
 	@$(BIN)/python docs/site/figures
 	@$(BIN)/python docs/site/cast.py
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import subprocess
 import sys
@@ -43,8 +44,9 @@ def test_a_picture_can_be_told_to_those_who_do_not_see_it(path):
     assert title.text
 
 
-def test_the_terminal_begins_with_its_last_frame():
-    style = ET.parse(IMAGES / "terminal.svg").getroot().find(f"{SVG}style").text
+@pytest.mark.parametrize("name", ["terminal.svg", "follow.svg"])
+def test_a_terminal_begins_with_its_last_frame(name):
+    style = ET.parse(IMAGES / name).getroot().find(f"{SVG}style").text
     animated = re.findall(r"animation:([^}]*)}", style)
 
     # Nothing is hidden before the delay is over, nor where animations do not play.
@@ -79,14 +81,36 @@ def test_the_slots_of_the_index_file_are_the_hashes_of_its_keys():
             assert abs(java_string_hash(text)) == int(value)
 
 
-def test_the_terminal_shows_the_commands_that_the_script_runs():
-    source = (DOCS / "site" / "cast.py").read_text(encoding="utf-8")
-    commands = re.findall(r'^    "(reput .*)",$', source, re.MULTILINE)
+@pytest.fixture
+def recordings(monkeypatch):
+    """Return the recordings of the script, by the name of the picture."""
+    monkeypatch.syspath_prepend(str(DOCS / "site"))
+    return {each.image: each for each in importlib.import_module("cast").RECORDINGS}
 
-    prompts = [words.strip()[2:] for words in words_of("terminal.svg") if words.startswith("$ ")]
 
-    assert len(commands) == 3
-    assert prompts[:3] == commands
+@pytest.mark.parametrize("name", ["terminal.svg", "follow.svg"])
+def test_a_terminal_shows_the_commands_that_the_script_runs(recordings, name):
+    prompts = [words.strip()[2:] for words in words_of(name) if words.startswith("$ ")]
+
+    assert prompts[:-1] == list(recordings[name].commands)
+
+
+def test_the_query_of_the_follower_changes_while_messages_come():
+    words = words_of("follow.svg")
+    sums = [int(found[1]) for each in words if (found := re.match(r" *paid +(\d+)", each))]
+
+    assert len(sums) == 3
+    assert sums == sorted(set(sums))  # larger each time
+    assert any("plugins: all up to date" in each for each in words)
+
+
+def test_the_page_begins_with_the_commands_of_its_recording(recordings):
+    page = text_of("docs/follow.md").partition("\n## ")[0]
+
+    for command in recordings["follow.svg"].commands:
+        words = command.split()
+        assert f"$ {' '.join(words[:2])} " in page, command
+        assert words[2].startswith("-") or words[2].replace("copy", "STORE") in page, command
 
 
 def test_pages_show_the_drawings():
