@@ -1,4 +1,4 @@
-"""``reput --help`` with everything installed: all commands, and nothing of what adds them."""
+"""``reput --help`` and ``reput info`` with everything installed, and what they import."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from importlib import metadata
 
 import pytest
 
+import reput
+
 CODE = """
 import json, sys
 from reput_cli import main
 try:
     main()
 finally:
-    print(json.dumps(sorted({name.partition(".")[0] for name in sys.modules})), file=sys.stderr)
+    print(json.dumps(sorted(sys.modules)), file=sys.stderr)
 """
 
 
@@ -47,7 +49,12 @@ def test_help_lists_commands_of_plugins_and_imports_no_plugin_nor_numpy():
     assert {"compact", "schedule", "transactions"} <= set(commands)
     assert [name for name in commands if f"\n  {name} " not in done.stdout] == []
     assert len(packages) >= 6
-    assert {"numpy", "rich", "pluggy", "attr", *packages}.isdisjoint(json.loads(done.stderr))
+    assert {"numpy", "rich", "pluggy", "attr", *packages}.isdisjoint(_imported(done))
+
+
+def _imported(done):
+    """Return the top-level packages that a run has imported."""
+    return {name.partition(".")[0] for name in json.loads(done.stderr)}
 
 
 @pytest.mark.parametrize("command", ["compact", "schedule", "transactions"])
@@ -56,4 +63,35 @@ def test_help_of_a_command_of_a_plugin_does_not_import_the_plugin(command):
 
     assert done.returncode == 0
     assert f"Usage: reput {command} " in done.stdout
-    assert {"numpy", "rich", "pluggy", "attr"}.isdisjoint(json.loads(done.stderr))
+    assert {"numpy", "rich", "pluggy", "attr"}.isdisjoint(_imported(done))
+
+
+FOR_WRITERS = {
+    "asyncio",
+    "secrets",
+    "ssl",
+    "reput_compaction._worker",
+    "reput_consumer.members",
+    "reput_consumer.popping.popper",
+    "reput_consumer.port.embedded",
+    "reput_filter.sql._parser",
+    "reput_integrity.scrubbing.background",
+    "reput_schedule.levels.delivery",
+    "reput_transaction.ending._worker",
+}
+
+
+def test_info_imports_nothing_that_only_a_writer_or_a_consumer_needs(tmp_path):
+    names = {each.name for each in _offered("reput.plugins")} - {"retention", "table"}
+    path = str(tmp_path / "s")
+    with reput.open_store(path, plugins=names) as store:
+        store.put(reput.Message("orders", b"one", keys="k"))
+
+    done = _run("info", path)
+
+    assert done.returncode == 0, done.stderr
+    assert "orders" in done.stdout
+    assert len(names) >= 8
+    imported = json.loads(done.stderr)
+    assert "reput_consumer.plugin" in imported
+    assert sorted(FOR_WRITERS.intersection(imported)) == []

@@ -148,7 +148,7 @@ def test_a_lost_lock_stops_a_queue_after_the_message_at_hand_section_10(at, monk
         iterator = iter(consumer)
         next(iterator)
         with monkeypatch.context() as patched:
-            patched.setattr(type(at.plugin._port), "lock", lambda *_: set())
+            patched.setattr(type(at.plugin.port), "lock", lambda *_: set())
             at.work_for(20_000)
             assert bodies(iterator) == []
             assert at.offset() == 1

@@ -306,7 +306,7 @@ def test_one_look_at_the_stores_queues_serves_all_topics_of_a_member(at, monkeyp
     topics = [f"topic-{number}" for number in range(20)]
     for topic in topics:
         at.put("1", topic=topic)
-    store, looks = at.plugin._port.context.store, []
+    store, looks = at.plugin.port.context.store, []
     queues = store.queues
 
     def count():
@@ -345,7 +345,7 @@ def test_a_port_that_cannot_tell_now_is_asked_again_and_ends_nothing(at, monkeyp
     """As a port before a network cannot at times."""
     for queue in range(2):
         at.put("1", "2", queue=queue)
-    port = type(at.plugin._port)
+    port = type(at.plugin.port)
 
     def fail(*_, **__):
         raise reput.ReputError("no answer")
@@ -372,7 +372,7 @@ def test_until_the_end_waits_for_queues_of_which_nothing_can_be_said_now(at, mon
     """A broker that was busy for a moment was taken for one that has nothing more."""
     for queue in range(2):
         at.put("1", "2", queue=queue)
-    port, failed = type(at.plugin._port), []
+    port, failed = type(at.plugin.port), []
     answer = getattr(port, method)
 
     def fail_once(self, *arguments):

@@ -127,7 +127,7 @@ def test_the_lock_of_a_message_that_takes_long_is_kept_section_10(at):
 
 def test_a_lock_that_is_not_extended_may_be_taken_after_60_s_section_41(at):
     at.put("1")
-    port = at.plugin._port
+    port = at.plugin.port
     queues = port.queues("orders")
 
     assert port.lock("g", "a", queues) == set(queues)

@@ -160,7 +160,7 @@ def test_a_message_that_cannot_be_sent_back_comes_again_here_after_5_s_section_9
 
     with at.consumer(explicit=True) as consumer:
         first, second = list(consumer)
-        monkeypatch.setattr(type(at.plugin._port), "send_back", fail)
+        monkeypatch.setattr(type(at.plugin.port), "send_back", fail)
         first.retry()
         second.ack()
         assert at.offset() == 0
@@ -257,7 +257,7 @@ def test_an_error_of_the_store_ends_a_run(at, monkeypatch):
         raise reput.ReputError("broken")
 
     with at.consumer() as consumer:
-        monkeypatch.setattr(type(at.plugin._port), "fetch", fail)
+        monkeypatch.setattr(type(at.plugin.port), "fetch", fail)
         with pytest.raises(reput.ReputError, match="broken"):
             consumer.run(print, threads=2)
 

@@ -58,7 +58,7 @@ def test_the_table_of_section_5(start, stored, grown, orders, retries):
 
 def test_a_queue_whose_place_cannot_be_told_is_taken_3_s_later_section_8(at, monkeypatch, caplog):
     at.put("1")
-    port = type(at.plugin._port)
+    port = type(at.plugin.port)
     fails = True
 
     def bounds(self, queue, *, real=port.bounds):

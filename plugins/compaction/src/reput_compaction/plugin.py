@@ -21,7 +21,6 @@ from reput.plugin import AGE_MAX_MS, INT32_MAX, PutInterest, QueueInfo, ReadResu
 from reput.record import parse_properties
 from reput.record.layout import PROPERTY_KEYS
 from reput.status import ReadStatus
-from reput_compaction._worker import Timing, Worker
 from reput_compaction.job._jobstaging import sweep
 from reput_compaction.layout import (
     CHECKPOINT,
@@ -47,6 +46,7 @@ from reput_compaction.run._tombstones import Tombstones
 if TYPE_CHECKING:
     from reput.plugin import StoreContext
     from reput.record import DispatchBatch, Message
+    from reput_compaction._worker import Worker
     from reput_compaction.run._compaction import Compacted
     from reput_offline import Engine
 
@@ -107,7 +107,8 @@ class CompactionPlugin(reput.Plugin):
     queues: dict[tuple[str, int], CompactedQueue] = attrs.field(init=False, factory=dict)
     files: Files = attrs.field(init=False)
     checkpoint: Checkpoint = attrs.field(init=False)
-    worker: Worker = attrs.field(init=False)
+    worker: Worker | None = attrs.field(init=False, default=None)
+    """None in a store that is only read."""
     follower: Follower = attrs.field(init=False)
     _saves_topics: bool = attrs.field(init=False, default=False)
 
@@ -127,12 +128,17 @@ class CompactionPlugin(reput.Plugin):
         self.follower = Follower(context, lambda: find_sizes(context, asked))
         path = context.directory(DIRECTORY, CHECKPOINT)
         self.checkpoint = Checkpoint(context.disk, path, context.note_problem)
+        self.worker = self._worker(context) if context.writable else None
+
+    def _worker(self, context: StoreContext) -> Worker:
+        from reput_compaction._worker import Timing, Worker
+
         rules = Rules(
             retention_ms=self.config.tombstone_retention_ms,
             memory=self.config.offset_map_size,
         )
         timing = Timing(interval_ms=self.config.interval_ms, roll_ms=self.config.roll_ms)
-        self.worker = Worker(context, self.files, self.checkpoint, self.queues, rules, timing)
+        return Worker(context, self.files, self.checkpoint, self.queues, rules, timing)
 
     @reput.hookimpl
     def reput_recover(self, max_physical_offset: int, progress: int) -> int:
@@ -233,9 +239,9 @@ class CompactionPlugin(reput.Plugin):
             self._saves_topics = False
 
     @reput.hookimpl
-    def reput_work(self, now: int) -> int:
+    def reput_work(self, now: int) -> int | None:
         """Compact queues in which something can be dropped."""
-        return self.worker.work(now)
+        return None if self.worker is None else self.worker.work(now)
 
     def compact(
         self,
@@ -269,7 +275,7 @@ class CompactionPlugin(reput.Plugin):
             TaskFailedError: a task of the engine failed for another reason; no queue was changed.
             ReadOnlyStoreError: the store was opened with ``mode="r"``.
         """
-        if not self.context.writable:
+        if self.worker is None:
             raise ReadOnlyStoreError("store", None, None, 'it was opened with mode="r"')
         wanted = self.topics if topic is None else {topic} if isinstance(topic, str) else set(topic)
         for name in sorted(wanted - self.topics):
@@ -334,27 +340,28 @@ class CompactionPlugin(reput.Plugin):
     @reput.hookimpl
     def reput_report(self) -> Mapping[str, object]:
         """Return topics, queues, and why queues could not be compacted."""
-        queues = list(self.queues.values())
+        queues, worker = list(self.queues.values()), self.worker
         return {
             "topics": sorted(self.topics),
             "queue_count": len(self.extents()),
             "kept_count": sum(queue.count for queue in queues),
             "kept_size": self.kept_size,
-            "run_count": self.worker.run_count,
+            "run_count": 0 if worker is None else worker.run_count,
             "refused_count": sum(queue.refused_count for queue in queues),
             "log_file_size": self.files.sizes.log,
             "queue_file_size": self.files.sizes.queue,
             "failures": {
                 f"{topic}/{queue}": text
-                for (topic, queue), text in sorted(self.worker.failures.items())
+                for (topic, queue), text in sorted(worker.failures.items() if worker else ())
             },
         }
 
     @reput.hookimpl
     def reput_close(self) -> None:
         """Close files."""
-        if hasattr(self, "worker"):
+        if self.worker is not None:
             self.worker.close()
+        if hasattr(self, "files"):
             self.files.pool.close()
 
 

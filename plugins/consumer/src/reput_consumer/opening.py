@@ -5,8 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
-from reput_consumer.group.settings import LATEST
-
 if TYPE_CHECKING:
     import datetime as dt
     from collections.abc import Mapping
@@ -35,7 +33,7 @@ class OpensConsumers(ABC):
         group: str,
         topics: Mapping[str, str | Selector | None] | str | list[str],
         *,
-        start: str | int | dt.datetime = LATEST,
+        start: str | int | dt.datetime = "latest",
         ordered: bool = False,
         broadcast: bool = False,
         explicit: bool = False,
@@ -91,7 +89,7 @@ class OpensConsumers(ABC):
         group: str,
         topics: Mapping[str, str | Selector | None] | str | list[str] | None = None,
         *,
-        start: str | int | dt.datetime = LATEST,
+        start: str | int | dt.datetime = "latest",
         name: str | None = None,
         **options: Any,
     ) -> PullConsumer:

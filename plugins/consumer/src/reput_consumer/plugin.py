@@ -16,20 +16,9 @@ from reput.plugin import PutInterest
 from reput_consumer.config import ConsumerConfig
 from reput_consumer.deleting import delete_group, delete_topic, forget_gone_topics
 from reput_consumer.files import Files
-from reput_consumer.group.settings import LATEST, start_of
-from reput_consumer.members import Members
-from reput_consumer.metadata.localoffsets import LocalOffsets
 from reput_consumer.names import checked_group, checked_topic
 from reput_consumer.opening import OpensConsumers
-from reput_consumer.popping.consumer import PopConsumer, invisible_ms_of
-from reput_consumer.popping.popper import Popper
 from reput_consumer.port.beyond import lower_offsets_beyond
-from reput_consumer.port.embedded import EmbeddedPort
-from reput_consumer.progress import GroupProgress, progress_of
-from reput_consumer.resetting import Reset, move_group, reset_offsets
-from reput_consumer.roster.file import RosterFile
-from reput_consumer.roster.values import GroupMember, Roster
-from reput_consumer.selectors import selectors_of
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -38,10 +27,19 @@ if TYPE_CHECKING:
     from reput.plugin import StoreContext
     from reput.record import DispatchBatch, MessageView
     from reput_consumer.group.settings import MemberSettings
+    from reput_consumer.members import Members
     from reput_consumer.metadata.deleted import DeletedTopics
     from reput_consumer.metadata.groups import SubscriptionGroups
+    from reput_consumer.metadata.localoffsets import LocalOffsets
     from reput_consumer.metadata.topics import Topics
+    from reput_consumer.parts import Parts
+    from reput_consumer.popping.consumer import PopConsumer
+    from reput_consumer.popping.popper import Popper
+    from reput_consumer.port.embedded import EmbeddedPort
+    from reput_consumer.progress import GroupProgress
     from reput_consumer.queues import MessageQueue
+    from reput_consumer.resetting import Reset
+    from reput_consumer.roster.values import GroupMember, Roster
     from reput_consumer.selectors import Selector
 
 logger = logging.getLogger(__name__)
@@ -52,11 +50,6 @@ _HOST: Final = "127.0.0.1"
 _BROADCASTER: Final = "DEFAULT"
 """Instance name of broadcasting members: their offsets are found again after a restart."""
 _SAVE_AGAIN_MS: Final = 5_000
-_FETCH_COUNT: Final = 256
-"""Messages of one fetch: more than the 32 that clients ask brokers for, which take a third longer
-by message, as each read has to find its way through the store."""
-_FETCH_BYTES: Final = 1 << 20
-"""So that messages of a few KiB come in fetches of as many."""
 
 
 @attrs.define(eq=False)
@@ -75,10 +68,8 @@ class ConsumerPlugin(OpensConsumers, reput.Plugin):
     _watcher: Callable[[DispatchBatch], None] | None = attrs.field(init=False, default=None)
     _context: StoreContext | None = attrs.field(init=False, default=None)
     _files: Files | None = attrs.field(init=False, default=None)
-    _port: EmbeddedPort | None = attrs.field(init=False, default=None)
-    _members: Members | None = attrs.field(init=False, default=None)
-    _popper: Popper | None = attrs.field(init=False, default=None)
-    _roster_file: RosterFile | None = attrs.field(init=False, default=None)
+    _parts: Parts | None = attrs.field(init=False, default=None)
+    """None until a consumer needs them, if the store is only read; and after closing."""
     _save_at: int | None = attrs.field(init=False, default=None)
     """When committed offsets are saved, ms; None if there is nothing to save."""
     _lock: threading.RLock = attrs.field(init=False, factory=threading.RLock)
@@ -92,34 +83,40 @@ class ConsumerPlugin(OpensConsumers, reput.Plugin):
         self._context = context
         self._files = Files.of(context)
         self._files.load()
-        self._roster_file = RosterFile(context)
-        self._port = EmbeddedPort(
+        if context.writable:
+            self._parts = self._made(context, self._files)
+
+    def _made(self, context: StoreContext, files: Files) -> Parts:
+        from reput_consumer.members import Members
+        from reput_consumer.parts import MEMBER_DEFAULTS, Parts
+        from reput_consumer.popping.popper import Popper
+        from reput_consumer.port.embedded import EmbeddedPort
+        from reput_consumer.roster.file import RosterFile
+
+        roster_file = RosterFile(context)
+        port = EmbeddedPort(
             context,
             self.config.broker_name,
-            self._files.offsets,
-            self._files.groups,
-            self._files.topics,
-            self._files.deleted,
+            files.offsets,
+            files.groups,
+            files.topics,
+            files.deleted,
             self._save_soon,
             context.wake,
-            self._roster_file.note_change,
+            roster_file.note_change,
             self._save_members,
         )
-        note_change = self._roster_file.note_change
-        self._popper = Popper(self._port, self._files.modes, context.wake, note_change)
-        self._members = Members(
-            self._port,
+        members = Members(
+            port,
             context.wake,
             self._client_id,
             self._local_offsets,
-            self._port.check_group,
-            {
-                "save_interval_ms": self.config.save_interval_ms,
-                "fetch_count": _FETCH_COUNT,
-                "fetch_bytes": _FETCH_BYTES,
-            },
-            self._roster_file.note_change,
+            port.check_group,
+            {"save_interval_ms": self.config.save_interval_ms, **MEMBER_DEFAULTS},
+            roster_file.note_change,
         )
+        popper = Popper(port, files.modes, context.wake, roster_file.note_change)
+        return Parts(port, popper, members, roster_file)
 
     @reput.hookimpl
     def reput_recover(self, progress: int) -> int:
@@ -127,15 +124,14 @@ class ConsumerPlugin(OpensConsumers, reput.Plugin):
         files, context = self._files, self._context
         if files is not None and context is not None and context.writable:
             files.finish_replacing(flush=not context.clean)
-            if self._roster_file is not None:
-                self._roster_file.begin()
+            self._of_consumers.roster_file.begin()
         return progress
 
     @reput.hookimpl
     def reput_ready(self, queue_offsets: Mapping[tuple[str, int], int]) -> None:
         """Lower offsets that a power cut has left beyond the log."""
-        port = self._of_store
-        lower_offsets_beyond(port.offsets, port.topics, queue_offsets)
+        files = self._of_files
+        lower_offsets_beyond(files.offsets, files.topics, queue_offsets)
 
     @property
     def put_interest(self) -> PutInterest:
@@ -145,10 +141,10 @@ class ConsumerPlugin(OpensConsumers, reput.Plugin):
     @reput.hookimpl
     def reput_arrive(self, batch: DispatchBatch) -> None:
         """Wake consumers that wait for a message of ``batch``."""
-        if self._port is not None:
-            self._port.arrive(batch)
-        if self._popper is not None:
-            self._popper.arrive(batch)
+        parts = self._parts
+        if parts is not None:
+            parts.port.arrive(batch)
+            parts.popper.arrive(batch)
         watcher = self._watcher
         if watcher is not None:
             watcher(batch)
@@ -156,26 +152,26 @@ class ConsumerPlugin(OpensConsumers, reput.Plugin):
     @reput.hookimpl
     def reput_work(self, now: int) -> int | None:
         """Save offsets, and do what the consumers of this process have to do by now."""
-        port = self._of_store
-        port.tell_growth()
+        parts = self._of_consumers
+        parts.port.tell_growth()
         # Members have waited before they commit, so the file does not wait once more.
-        saves = self._of_process.is_save_due(now)
-        due = [self._of_process.work(now), self.popper.work(now)]
-        if self._roster_file is not None:
-            due.append(self._roster_file.work(now, self._members_now, self.popper.out))
+        saves = parts.members.is_save_due(now)
+        due = [parts.members.work(now), parts.popper.work(now)]
+        due.append(parts.roster_file.work(now, self._members_now, parts.popper.out))
         with self._lock:
             saves |= self._save_at is not None and self._save_at <= now
             if saves:
                 self._save_at = None
         if saves:
-            self._save_now(port)
+            self._save_now(parts.port)
         with self._lock:
             return min((at for at in (*due, self._save_at) if at is not None), default=None)
 
     def _save_members(self, group: str) -> None:
-        if self._members is not None:
+        parts = self._parts
+        if parts is not None:
             try:
-                self._members.save(group)
+                parts.members.save(group)
             except (ReputError, OSError) as error:
                 logger.warning("offsets not saved group=%s: %s", group, error)
 
@@ -190,33 +186,32 @@ class ConsumerPlugin(OpensConsumers, reput.Plugin):
     @reput.hookimpl
     def reput_report(self) -> Mapping[str, object]:
         """Return the numbers of groups and members."""
-        port = self._of_store
-        groups = port.registry.groups()
+        offsets, parts, member_count = self._of_files.offsets, self._parts, 0
+        if parts is not None:
+            registry = parts.port.registry
+            member_count = sum(len(registry.members(group)) for group in registry.groups())
         return {
-            "group_count": len(port.offsets.groups()),
-            "member_count": sum(len(port.registry.members(group)) for group in groups),
-            "is_saved": port.offsets.is_saved,
-            "are_retries_late": port.sender.are_retries_late,
+            "group_count": len(offsets.groups()),
+            "member_count": member_count,
+            "is_saved": offsets.is_saved,
+            "are_retries_late": parts is not None and parts.port.sender.are_retries_late,
         }
 
     @reput.hookimpl
     def reput_close(self) -> None:
         """Close the consumers of this process, and save all offsets."""
-        port, self._port = self._port, None
-        members, self._members = self._members, None
-        popper, self._popper = self._popper, None
-        if popper is not None:
-            popper.close()
-        if members is not None:
-            members.close()
-        if port is not None and port.context.writable:
+        with self._lock:
+            parts, self._parts, self._files = self._parts, None, None
+        if parts is None:
+            return
+        parts.popper.close()
+        parts.members.close()
+        if parts.port.context.writable:
             try:
-                port.save()
+                parts.port.save()
             except (ReputError, OSError) as error:
                 logger.warning("offsets not saved, so messages may come again: %s", error)
-        roster_file, self._roster_file = self._roster_file, None
-        if roster_file is not None and roster_file.context.writable:
-            roster_file.remove()
+            parts.roster_file.remove()
 
     # ------------------------------------------------------------------ consumers
 
@@ -230,7 +225,7 @@ class ConsumerPlugin(OpensConsumers, reput.Plugin):
         topics: Mapping[str, str | Selector | None] | str | list[str],
         *,
         invisible: float = 30,
-        start: str | int | dt.datetime = LATEST,
+        start: str | int | dt.datetime = "latest",
         idle: float | None = None,
         name: str | None = None,
     ) -> PopConsumer:
@@ -254,6 +249,10 @@ class ConsumerPlugin(OpensConsumers, reput.Plugin):
             ValueError: a name, a selector, or another argument that cannot be.
             TypeError: an argument of a wrong type.
         """
+        from reput_consumer.group.settings import start_of
+        from reput_consumer.popping.consumer import PopConsumer, invisible_ms_of
+        from reput_consumer.selectors import selectors_of
+
         consumer = PopConsumer(
             self.popper,
             checked_group(group),
@@ -269,15 +268,15 @@ class ConsumerPlugin(OpensConsumers, reput.Plugin):
     @property
     def popper(self) -> Popper:
         """Pop for all groups, for programs that serve the store to consumers elsewhere."""
-        if self._popper is None:
-            raise ServiceNotAvailableError("store", None, None, "it is not open")
-        return self._popper
+        return self._of_consumers.popper
 
     def _client_id(self, is_broadcasting: bool) -> str:
         number = next(self._numbers)
         return f"{_HOST}@{_BROADCASTER if is_broadcasting else f'{os.getpid()}#{number}'}"
 
     def _local_offsets(self, settings: MemberSettings) -> LocalOffsets:
+        from reput_consumer.metadata.localoffsets import LocalOffsets
+
         context, flush = self._of_store.context, self._of_store.flush_log
         names = settings.member, settings.group
         if self.config.local_offsets is not None:
@@ -306,6 +305,8 @@ class ConsumerPlugin(OpensConsumers, reput.Plugin):
 
     def progress(self, group: str) -> GroupProgress:
         """Return how far a group is in each queue, and who reads it; also in a read-only store."""
+        from reput_consumer.progress import progress_of
+
         port = self._of_store
         if not port.context.writable and self._files is not None:
             self._files.load()  # another process may be writing
@@ -316,6 +317,8 @@ class ConsumerPlugin(OpensConsumers, reput.Plugin):
 
     def progress_of_all(self) -> list[GroupProgress]:
         """Return how far all groups are, by name; faster than `progress` for each."""
+        from reput_consumer.progress import progress_of
+
         port, groups = self._of_store, self.groups()
         for group in groups:
             self._of_process.save(group)
@@ -334,6 +337,9 @@ class ConsumerPlugin(OpensConsumers, reput.Plugin):
         A read-only store tells of the process that has the store open to write, as that process has
         said it some milliseconds ago.
         """
+        from reput_consumer.roster.file import RosterFile
+        from reput_consumer.roster.values import Roster
+
         port = self._of_store
         if not port.context.writable:
             return RosterFile(port.context).read()
@@ -341,6 +347,8 @@ class ConsumerPlugin(OpensConsumers, reput.Plugin):
         return Roster(os.getpid(), is_known=True, is_complete=True, members=members, out=out)
 
     def _members_now(self) -> tuple[GroupMember, ...]:
+        from reput_consumer.roster.values import GroupMember
+
         registry, held = self._of_store.registry, self._of_process.queues_held()
         return tuple(
             GroupMember(
@@ -416,6 +424,8 @@ class ConsumerPlugin(OpensConsumers, reput.Plugin):
             ValueError: an offset that no queue can have.
             OSError: the offsets cannot be written.
         """
+        from reput_consumer.resetting import move_group
+
         move_group(self._of_store, checked_group(group), offsets, self._of_process.of_group(group))
         self.popper.move(group, offsets)
 
@@ -445,6 +455,9 @@ class ConsumerPlugin(OpensConsumers, reput.Plugin):
             ValueError: no such place.
             OSError: the offsets cannot be written.
         """
+        from reput_consumer.group.settings import start_of
+        from reput_consumer.resetting import reset_offsets
+
         members = self._of_process
         members.save(group)
         engines = members.of_group(group)
@@ -479,16 +492,29 @@ class ConsumerPlugin(OpensConsumers, reput.Plugin):
     # ------------------------------------------------------------------ timed work
 
     @property
-    def _of_store(self) -> EmbeddedPort:
-        if self._port is None:
+    def _of_files(self) -> Files:
+        if self._files is None:
             raise ServiceNotAvailableError("store", None, None, "it is not open")
-        return self._port
+        return self._files
+
+    @property
+    def _of_consumers(self) -> Parts:
+        parts = self._parts
+        if parts is None:
+            with self._lock:
+                files, context = self._of_files, self._context
+                assert context is not None
+                parts = self._parts or self._made(context, files)
+                self._parts = parts
+        return parts
+
+    @property
+    def _of_store(self) -> EmbeddedPort:
+        return self._of_consumers.port
 
     @property
     def _of_process(self) -> Members:
-        if self._members is None:
-            raise ServiceNotAvailableError("store", None, None, "it is not open")
-        return self._members
+        return self._of_consumers.members
 
     def _save_soon(self) -> None:
         assert self._context is not None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from reput_filter.expression import SQL92, TAG, Expression, compiled
+from reput_filter.expression import Expression, compiled
+from reput_filter.kinds import SQL92, TAG
 from reput_filter.subscription import TagSubscription
 
 __all__ = ["compile"]

@@ -11,6 +11,7 @@ import numpy as np
 from reput_filter.columns._codes import TRUE
 from reput_filter.columns._columns import Columns
 from reput_filter.columns._javavalues import Number, Value
+from reput_filter.kinds import SQL92
 from reput_filter.sql._nodes import Constant, Node, Property, truth
 from reput_filter.sql._parser import parse
 
@@ -21,10 +22,7 @@ if TYPE_CHECKING:
 
     from reput.record import DispatchBatch, MessageView
 
-__all__ = ["SQL92", "TAG", "Expression", "Undecided", "compiled", "properties_of"]
-
-SQL92 = "SQL92"
-TAG = "TAG"
+__all__ = ["Expression", "Undecided", "compiled", "properties_of"]
 
 
 @functools.lru_cache(maxsize=256)  # a program has few conditions, and uses them for every read

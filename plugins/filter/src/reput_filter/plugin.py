@@ -11,13 +11,9 @@ from attrs.validators import instance_of
 
 import reput
 from reput.plugin import whole_between
-from reput_filter import compiling
-from reput_filter.consumers._file import decode, encode
 from reput_filter.consumers.bloom import BloomFilter
-from reput_filter.consumers.consumer import Consumer
 from reput_filter.consumers.consumers import Consumers
-from reput_filter.consumers.registered import RETRY_PREFIX, RegisteredFilter, RetryFilter, group_of
-from reput_filter.expression import SQL92, TAG, Expression
+from reput_filter.kinds import SQL92, TAG
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,6 +21,9 @@ if TYPE_CHECKING:
 
     from reput.plugin import StoreContext
     from reput.record import DispatchBatch
+    from reput_filter.consumers.consumer import Consumer
+    from reput_filter.consumers.registered import RegisteredFilter, RetryFilter
+    from reput_filter.expression import Expression
     from reput_filter.subscription import TagSubscription
 
 __all__ = ["FilterConfig", "FilterPlugin"]
@@ -93,6 +92,8 @@ class FilterPlugin(reput.Plugin):
             )
         self._written = self._read()
         if self._written is not None:
+            from reput_filter.consumers._file import decode
+
             now, path = context.clock(), context.directory(DIRECTORY, FILE_NAME)
             self.consumers.load(
                 decode(
@@ -118,6 +119,14 @@ class FilterPlugin(reput.Plugin):
         kind = SQL92 if kind is None else kind
         if kind not in (SQL92, TAG):
             return None
+        from reput_filter import compiling
+        from reput_filter.consumers.registered import (
+            RETRY_PREFIX,
+            RegisteredFilter,
+            RetryFilter,
+            group_of,
+        )
+
         compiled = compiling.compile(expression, kind, strict=self.config.strict)
         if kind == SQL92 and topic is not None:
             self._follow()
@@ -166,6 +175,8 @@ class FilterPlugin(reput.Plugin):
         context = self._context
         if context is None or not context.writable:
             return
+        from reput_filter.consumers._file import encode
+
         data = encode(consumers)
         if data == self._written or (self._written is None and not consumers):
             return
@@ -191,6 +202,8 @@ class FilterPlugin(reput.Plugin):
                 return
             consumers = self._none(context.clock)
             if data is not None:
+                from reput_filter.consumers._file import decode
+
                 consumers.load(decode(data, consumers.bloom, context.clock(), alive=True))
             self.consumers, self._written = consumers, data
 

@@ -18,7 +18,8 @@ import numpy as np
 from reput.record import java_string_hash
 from reput_filter.columns._texts import Texts
 from reput_filter.errors import ExpressionError
-from reput_filter.expression import TAG, properties_of
+from reput_filter.expression import properties_of
+from reput_filter.kinds import TAG
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -19,7 +19,6 @@ from reput_integrity._older import OlderSums
 from reput_integrity._origins import Origins
 from reput_integrity._recover import Recovery
 from reput_integrity._sums import units_of
-from reput_integrity.checking import Checker
 from reput_integrity.layout import DIRECTORY, DISPUTES_NAME, ORIGINS_NAME, SUMS_NAME
 
 if TYPE_CHECKING:
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from reput.plugin import StoreContext
     from reput.record import DispatchBatch
     from reput_integrity._older import Judged
+    from reput_integrity.checking import Checker
     from reput_integrity.findings import SumFinding
     from reput_integrity.offline._shards import SumsBuilder
     from reput_offline import Compared, Comparison, Difference, Leads
@@ -209,6 +209,8 @@ class IntegrityPlugin(reput.Plugin):
 
     def checker(self) -> Checker:
         """Return what compares parts of the log with its sums."""
+        from reput_integrity.checking import Checker
+
         context = self.context
         files = self._files_in(context)
         return Checker(context.log, files, self._known_origins, self._reach)

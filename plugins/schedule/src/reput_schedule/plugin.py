@@ -13,7 +13,6 @@ from reput.errors import ReadOnlyStoreError
 from reput.plugin import PutInterest
 from reput_schedule import ownership
 from reput_schedule.config import DelayLevels, ScheduleConfig
-from reput_schedule.levels.delivery import LevelDelivery
 from reput_schedule.levels.layout import PROPERTY_LEVEL
 from reput_schedule.levels.offsetsfile import FILE_NAME
 from reput_schedule.levels.park import (
@@ -32,8 +31,6 @@ from reput_schedule.timer.layout import (
     TIMER_LOG_FILE_SIZE,
 )
 from reput_schedule.timer.timer import Timer
-from reput_schedule.users.cancel import cancellation
-from reput_schedule.users.pending import Scheduled, scheduled
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -44,6 +41,8 @@ if TYPE_CHECKING:
     from reput.log import Receipt
     from reput.plugin import StoreContext
     from reput.record import DispatchBatch, Message
+    from reput_schedule.levels.delivery import LevelDelivery
+    from reput_schedule.users.pending import Scheduled
 
 logger = logging.getLogger(__name__)
 
@@ -109,6 +108,8 @@ class SchedulePlugin(reput.Plugin):
         assert self.timer is not None
         self._progress = progress
         if self._context.writable:
+            from reput_schedule.levels.delivery import LevelDelivery
+
             config, flush = self._context.directory(CONFIG_DIRECTORY), not self._context.clean
             names = (FILE_NAME, CHECK_FILE, METRICS_FILE)
             self._context.disk.finish_replacing(config, *names, flush=flush)
@@ -246,6 +247,8 @@ class SchedulePlugin(reput.Plugin):
             ValueError: no timed message is parked there, or the arguments name none.
             TimerIllegalError: the message is due already.
         """
+        from reput_schedule.users.cancel import cancellation
+
         assert self._context is not None
         assert self.timer is not None
         if not self._context.writable:
@@ -262,6 +265,8 @@ class SchedulePlugin(reput.Plugin):
         In a reader, timed messages that another process is dispatching at that moment may be
         counted twice: on the wheel, and at the end of the log.
         """
+        from reput_schedule.users.pending import scheduled
+
         assert self._context is not None
         assert self._state is not None
         assert self.timer is not None

@@ -13,8 +13,6 @@ from reput.errors import CorruptFileError, ServiceNotAvailableError
 from reput.plugin import PutInterest
 from reput_transaction.config import TransactionConfig
 from reput_transaction.ending._engine import Engine, Which
-from reput_transaction.ending._worker import Check, Checker, Worker
-from reput_transaction.ending.transaction import Transaction, as_transactional
 from reput_transaction.index._first import first_needed
 from reput_transaction.index._tracker import Tracker
 from reput_transaction.layout import HALF_TOPIC, PROPERTY_TRANSACTIONAL
@@ -28,6 +26,8 @@ if TYPE_CHECKING:
     from reput.log import Receipt
     from reput.plugin import StoreContext
     from reput.record import DispatchBatch, Message
+    from reput_transaction.ending._worker import Check, Checker, Worker
+    from reput_transaction.ending.transaction import Transaction
 
 logger = logging.getLogger(__name__)
 
@@ -81,7 +81,9 @@ class TransactionPlugin(reput.Plugin):
             self._engine = engine
             self._keys = UniqueKeys(context.clock)
             self._worker = None
-            if not context.replica:  # whose transactions the master ends
+            if context.writable and not context.replica:  # whose transactions the master ends
+                from reput_transaction.ending._worker import Worker
+
                 self._worker = Worker(engine, self.config, self.checks, self.op_batch_interval_ms)
             self._work = _NO_WORK
         self._offsets = SystemOffsets(
@@ -231,6 +233,8 @@ class TransactionPlugin(reput.Plugin):
         Args:
             group: the producer group, whose checks are asked if this process dies.
         """
+        from reput_transaction.ending.transaction import Transaction
+
         return Transaction(self._keys.next(), group, self._of_store, self._keys)
 
     def prepare(self, message: Message, group: str = DEFAULT_GROUP) -> HalfMessage:
@@ -239,6 +243,8 @@ class TransactionPlugin(reput.Plugin):
         Raises:
             PutError: as for `reput.Store.put`.
         """
+        from reput_transaction.ending.transaction import as_transactional
+
         marked = as_transactional(message, group, self._keys)
         return self._of_store.prepare([marked])[0]
 
@@ -331,6 +337,8 @@ class TransactionPlugin(reput.Plugin):
             if check is None:
                 self.checks.pop(group, None)
             else:
+                from reput_transaction.ending._worker import Checker
+
                 self.checks[group] = Checker(check, answers_later)
         engine.context.wake()
 

@@ -17,7 +17,8 @@ from reput.files import brokerjson
 from reput_filter.consumers.bloom import BloomFilter
 from reput_filter.consumers.consumer import Consumer
 from reput_filter.errors import ExpressionError
-from reput_filter.expression import SQL92, Expression
+from reput_filter.expression import Expression
+from reput_filter.kinds import SQL92
 
 logger = logging.getLogger(__name__)
 

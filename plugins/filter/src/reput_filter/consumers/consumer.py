@@ -14,10 +14,12 @@ import numpy as np
 from reput.plugin import BitMaps
 from reput.record import fixed_rows
 from reput_filter.consumers.bloom import bits_of
-from reput_filter.expression import SQL92, Expression
+from reput_filter.kinds import SQL92
 
 if TYPE_CHECKING:
     import numpy.typing as npt
+
+    from reput_filter.expression import Expression
 
 __all__ = ["NOT_YET", "Consumer"]
 

@@ -19,17 +19,16 @@ from typing import TYPE_CHECKING, Final
 import attrs
 import numpy as np
 
-from reput_filter.columns._codes import TRUE
-from reput_filter.columns._columns import Columns
 from reput_filter.consumers.bloom import BloomFilter, bits_of
 from reput_filter.consumers.consumer import NOT_YET, Consumer
-from reput_filter.errors import ExpressionError
-from reput_filter.expression import SQL92, TAG, Expression
+from reput_filter.kinds import SQL92, TAG
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from reput.record import DispatchBatch
+    from reput_filter.columns._columns import Columns
+    from reput_filter.expression import Expression
 
 __all__ = ["BIT_MAP", "BIT_MAP_SIZE", "Consumers"]
 
@@ -202,6 +201,8 @@ class Consumers:
         ]
         if not wanted:
             return None
+        from reput_filter.columns._columns import Columns
+
         maps = np.zeros((len(batch), self.bloom.size), np.uint8)
         sizes = np.zeros(len(batch), np.int16)
         columns = Columns(len(batch), batch.text)
@@ -219,6 +220,8 @@ class Consumers:
         self, groups: Sequence[Consumer], columns: Columns, count: int
     ) -> npt.NDArray[np.uint8]:
         """Return ``(count, bloom.size)``: the bit maps of messages of one topic."""
+        from reput_filter.columns._codes import TRUE
+
         # By words: eight bytes of all messages at once take no longer than one byte of one message.
         words = np.zeros((-(-self.bloom.size // _WORD.itemsize), count), _WORD)
         for consumer in groups:
@@ -234,6 +237,9 @@ class Consumers:
 
 def _compiled(expression: str, kind: str | None) -> Expression | None:
     """Return the condition; None if the expression cannot be compiled."""
+    from reput_filter.errors import ExpressionError
+    from reput_filter.expression import Expression
+
     try:
         return Expression(expression) if kind == SQL92 else None
     except ExpressionError:

@@ -14,7 +14,8 @@ import numpy as np
 from reput_filter.columns._codes import TRUE
 from reput_filter.columns._columns import Columns
 from reput_filter.consumers.consumer import Consumer
-from reput_filter.expression import SQL92, Expression, Undecided, properties_of
+from reput_filter.expression import Expression, Undecided, properties_of
+from reput_filter.kinds import SQL92
 
 if TYPE_CHECKING:
     import numpy.typing as npt
