@@ -7,6 +7,7 @@ import json
 import pytest
 from verifiedstores import bad, checked, only, own_store
 
+import reput
 from reput_doctor.findings import Severity
 
 
@@ -111,3 +112,48 @@ def test_a_document_of_a_broker_that_is_cut_short_says_where_it_ends(root):
     for end in range(len(text)):
         path.write_text(text[:end])
         assert one_finding(root, path).found == f"end of file at byte {end}"
+
+
+@pytest.fixture
+def with_notes(tmp_path, monkeypatch):
+    """A store with a compacted topic and a timer, whose files hold more than the log does."""
+    compaction = pytest.importorskip("reput_compaction").CompactionPlugin
+    schedule = pytest.importorskip("reput_schedule")
+    monkeypatch.setattr(compaction, "log_file_size", 4096)
+    monkeypatch.setattr(compaction, "queue_file_size", 46 * 200)
+    root = tmp_path / "store"
+    config = {"commitlog": {"file_size": 65536}, "compaction": {"topics": ["t0"]}}
+    names = {"consumequeue", "compaction", "schedule"}
+    with reput.open_store(root, plugins=names, config=config) as store:
+        for number in range(20):
+            store.put(reput.Message("t0", b"y" * 50, keys=f"k{number % 5}"))
+        store.put(schedule.delayed(reput.Message("t1", b"later"), delay_ms=3_600_000))
+        store.wait_dispatched()
+        store.plugin_objects["compaction"].compact()
+    return root
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("compaction/compactionCq/t0/0/00000000000000000000", "compaction.size"),
+        ("compaction/compactionLog/t0/0/00000000000000000000", "compaction.size"),
+        ("compaction/position-checkpoint", "compaction.size"),
+        ("reput/compaction/t0/0/00000000000000000000", "compaction.size"),
+        ("reput/compaction/t0/0/tombstones", "compaction.size"),
+        ("config/timercheck", "schedule.size"),
+        ("config/timermetrics", "schedule.size"),
+    ],
+)
+def test_a_file_that_no_rebuild_makes_is_one_finding_when_it_is_cut_short(with_notes, name, kind):
+    path = with_notes / name
+    whole = path.read_bytes()
+    assert bad(checked(with_notes)) == []
+
+    for size in sorted({0, 1, len(whole) // 2, len(whole) - 1}):
+        path.write_bytes(whole[:size])
+        found = one_finding(with_notes, path)
+
+        assert (found.kind, found.found) == (kind, f"end of file at byte {size}")
+        assert found.position == size
+        assert "restore the file" in found.advice

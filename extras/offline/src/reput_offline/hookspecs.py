@@ -8,7 +8,7 @@ none of their other hooks need have been called. `reput_offline.offline_hooks` a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from reput.plugin import hookspec
@@ -90,6 +90,22 @@ def reput_offline_explain(
     Returns:
         As many differences in the same order, with `Difference.found`, `Difference.expected` and
         `Difference.messages` filled in where the plugin knows them.
+    """
+
+
+@hookspec(firstresult=True)
+def reput_offline_sizes(root: str, disk: Disk) -> Mapping[str, int | None] | None:
+    """Return how large files must be that hold more than what follows from the log.
+
+    A verification reports each of them that is shorter. Without this hook it knows only the sizes
+    of files that a rebuild makes.
+
+    Args:
+        root: the store's directory.
+        disk: file operations.
+
+    Returns:
+        Bytes by path below ``root``, of files that exist; None for a JSON document.
     """
 
 

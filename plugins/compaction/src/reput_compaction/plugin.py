@@ -29,8 +29,8 @@ from reput_compaction.layout import (
     QUEUE_FILE_SIZE,
     file_sizes,
 )
-from reput_compaction.pairs._load import find_queues, find_sizes
-from reput_compaction.pairs._names import Places
+from reput_compaction.pairs._load import find_queues, find_sizes, whole_sizes
+from reput_compaction.pairs._names import InStore, Places
 from reput_compaction.pairs._pairs import Files
 from reput_compaction.pairs.notelayout import TOPICS
 from reput_compaction.queue._follow import Follower
@@ -44,6 +44,7 @@ from reput_compaction.run._rules import Rules
 from reput_compaction.run._tombstones import Tombstones
 
 if TYPE_CHECKING:
+    from reput.files import Disk
     from reput.plugin import StoreContext
     from reput.record import DispatchBatch, Message
     from reput_compaction._worker import Worker
@@ -355,6 +356,12 @@ class CompactionPlugin(reput.Plugin):
                 for (topic, queue), text in sorted(worker.failures.items() if worker else ())
             },
         }
+
+    @reput.hookimpl(optionalhook=True)
+    def reput_offline_sizes(self, root: str, disk: Disk) -> Mapping[str, int | None]:
+        """See `reput_offline.hookspecs.reput_offline_sizes`."""
+        asked = file_sizes(self.log_file_size, self.queue_file_size)
+        return whole_sizes(InStore(root, disk), asked)
 
     @reput.hookimpl
     def reput_close(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -25,6 +26,7 @@ from reput_schedule.levels.park import (
 from reput_schedule.levels.state import DelayState
 from reput_schedule.timer.layout import (
     CHECK_FILE,
+    CHECK_FILE_SIZE,
     CONFIG_DIRECTORY,
     METRICS_FILE,
     ROLL_WINDOW_SLOTS,
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from reput.files import Disk
     from reput.log import Receipt
     from reput.plugin import StoreContext
     from reput.record import DispatchBatch, Message
@@ -315,6 +318,15 @@ class SchedulePlugin(reput.Plugin):
         if self.timer is not None:
             facts["timer"] = self.timer.report()
         return facts
+
+    @reput.hookimpl(optionalhook=True)
+    def reput_offline_sizes(self, root: str, disk: Disk) -> Mapping[str, int | None]:
+        """See `reput_offline.hookspecs.reput_offline_sizes`."""
+        sizes = {
+            os.path.join(CONFIG_DIRECTORY, CHECK_FILE): CHECK_FILE_SIZE,
+            os.path.join(CONFIG_DIRECTORY, METRICS_FILE): None,
+        }
+        return {path: each for path, each in sizes.items() if disk.exists(os.path.join(root, path))}
 
     @reput.hookimpl
     def reput_close(self) -> None:

@@ -37,8 +37,14 @@ class Usable:
     """Plugins that are installed and work with the store's options."""
     derived: tuple[str, ...]
     """Those of them all of whose files follow from the log."""
+    sections: Mapping[str, Mapping[str, Any]]
+    """The store's options, by section."""
     is_known: bool
     """Whether the store names its plugins; otherwise they are the usual ones."""
+
+    def sections_of(self) -> dict[str, Mapping[str, Any]]:
+        """Return the options of each plugin that can be asked, by name."""
+        return {name: self.sections.get(name, {}) for name in self.names}
 
 
 @attrs.define
@@ -91,7 +97,7 @@ def usable_plugins(traces: Traces, not_checked: list[NotChecked]) -> Usable:
             not_checked.append(NotChecked(name, reason))
         else:
             derived.append(name)
-    return Usable(tuple(usable), tuple(derived), manifest is not None)
+    return Usable(tuple(usable), tuple(derived), sections, manifest is not None)
 
 
 def _load(name: str, sections: Mapping[str, Mapping[str, Any]], offered: Sequence[Any]) -> None:

@@ -5,20 +5,22 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
 from reput.errors import ReputError
 from reput.files import brokerjson
-from reput_doctor.findings import MESSAGES_PER_FINDING, Severity, end_at
+from reput.plugin import installed
+from reput_doctor.findings import MESSAGES_PER_FINDING, Severity, end_at, finding_of_file
+from reput_offline import offline_hooks
 
 if TYPE_CHECKING:
     from reput.files import Disk
     from reput_doctor.findings import Finding, Findings
     from reput_doctor.verifying.survey import Survey
 
-__all__ = ["cut_json", "once_for_each_cut"]
+__all__ = ["check_sizes", "cut_json", "once_for_each_cut"]
 
 _WORDS: Final = ("true", "false", "null")
 
@@ -42,6 +44,47 @@ def cut_json(disk: Disk, path: str) -> str | None:
     except (ReputError, OSError, ValueError):
         pass
     return None
+
+
+def check_sizes(
+    surveyed: Survey, plugins: Mapping[str, Mapping[str, Any]], findings: Findings
+) -> int:
+    """Report files that are cut short and that no rebuild makes; return how many were checked.
+
+    Args:
+        surveyed: the store.
+        plugins: options of its plugins, which say how large these files must be, by name.
+        findings: is added to.
+    """
+    offered = {each.name: each for each in installed()}
+    count = 0
+    for name, section in plugins.items():
+        hooks = offline_hooks(name, offered[name].load().from_section(name, section))
+        sizes = hooks.reput_offline_sizes(root=surveyed.root, disk=surveyed.disk) or {}
+        count += len(sizes)
+        for path, size in sorted(sizes.items()):
+            if size is None:
+                cut, expected = cut_json(surveyed.disk, os.path.join(surveyed.root, path)), "JSON"
+            else:
+                end, expected = _size(surveyed, path), f"{size} bytes"
+                cut = None if end is None or end >= size else end_at(end)
+            if cut is not None:
+                findings.add(_cut(name, path, cut, expected))
+    return count
+
+
+def _cut(plugin: str, path: str, found: str, expected: str) -> Finding:
+    return finding_of_file(
+        Severity.DAMAGE,
+        f"{plugin}.size",
+        plugin,
+        path,
+        found,
+        expected,
+        f"restore the file from a copy; without one the plugin {plugin}, at the next opening for "
+        "writing, derives what it can from messages that the log still has",
+        position=int(found.rpartition(" ")[2]),
+    )
 
 
 def once_for_each_cut(

@@ -26,6 +26,7 @@ from reput_doctor.verifying.logfindings import add_log_findings, damaged_ranges
 from reput_doctor.verifying.mirror import mirror_of
 from reput_doctor.verifying.ownnotes import check_own
 from reput_doctor.verifying.settings import check_settings
+from reput_doctor.verifying.shortfiles import check_sizes
 from reput_doctor.verifying.survey import COMMIT_LOG, survey
 from reput_offline import LocalEngine, hold, look
 
@@ -173,6 +174,9 @@ class _Check:
                 is_vouched=found.checksummed == found.orders.message_count,
             )
             self._count_derived(derived, surveyed)
+            self._count(
+                "plugins", lambda: check_sizes(surveyed, usable.sections_of(), self.findings)
+            )
         else:
             reason = "a process has the store open for writing, and its files change"
             self.not_checked += [NotChecked(name, reason) for name in usable.derived]

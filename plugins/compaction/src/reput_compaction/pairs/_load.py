@@ -6,12 +6,14 @@ account: the new pairs count, whichever directory their files are in.
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from typing import TYPE_CHECKING
 
 from reput.errors import CorruptFileError
 from reput.files import OWN_DIRECTORY
 from reput_compaction.layout import (
+    CHECKPOINT,
     DIRECTORY,
     LOG_DIRECTORY,
     QUEUE_DIRECTORY,
@@ -22,17 +24,26 @@ from reput_compaction.layout import (
 from reput_compaction.pairs._names import Places, is_queue_name, is_topic
 from reput_compaction.pairs._pairs import Pair
 from reput_compaction.pairs._replacing import Replacement
-from reput_compaction.pairs.notelayout import UNKNOWN
+from reput_compaction.pairs.notelayout import NOTE_SIZE, TOMBSTONES, TOPICS, UNKNOWN
 
 if TYPE_CHECKING:
     from reput.files import Disk
     from reput.plugin import StoreContext
+    from reput_compaction.pairs._names import InStore
     from reput_compaction.pairs._pairs import Files
 
-__all__ = ["bases_in", "find_queues", "find_sizes", "look_into", "paired", "unit_count"]
+__all__ = [
+    "bases_in",
+    "find_queues",
+    "find_sizes",
+    "look_into",
+    "paired",
+    "unit_count",
+    "whole_sizes",
+]
 
 
-def find_queues(context: StoreContext) -> list[tuple[str, int]]:
+def find_queues(context: StoreContext | InStore) -> list[tuple[str, int]]:
     """Return topic and queue id of every queue that has one of its directories."""
     disk, found = context.disk, set()
     for steps in (
@@ -61,7 +72,7 @@ def bases_in(disk: Disk, directory: str) -> dict[int, int]:
     return found
 
 
-def find_sizes(context: StoreContext, asked: FileSizes) -> FileSizes:
+def find_sizes(context: StoreContext | InStore, asked: FileSizes) -> FileSizes:
     """Return the sizes of the existing files; ``asked`` if no file exists or some have them."""
     logs: Counter[int] = Counter()
     queues: Counter[int] = Counter()
@@ -76,6 +87,23 @@ def find_sizes(context: StoreContext, asked: FileSizes) -> FileSizes:
             if queue >= 2 * UNIT_SIZE and queue % UNIT_SIZE == 0 and log > 0 and log % queue == 0:
                 return FileSizes(log, queue)
     return asked
+
+
+def whole_sizes(store: InStore, asked: FileSizes) -> dict[str, int | None]:
+    """Return how large the files of a store are if nothing is cut off; None for JSON documents."""
+    sizes = find_sizes(store, asked)
+    whole = sizes.log, sizes.queue, sizes.queue // UNIT_SIZE * NOTE_SIZE
+    found: dict[str, int | None] = {}
+    documents = [store.directory(DIRECTORY, CHECKPOINT)]
+    documents.append(store.directory(OWN_DIRECTORY, DIRECTORY, TOPICS))
+    for topic, queue_id in find_queues(store):
+        places = Places.of(store, topic, queue_id)
+        documents.append(f"{places.notes}/{TOMBSTONES}")
+        for directory, size in zip(places, whole, strict=True):
+            for base in bases_in(store.disk, directory):
+                found[f"{directory}/{base:020d}"] = size
+    found |= dict.fromkeys(path for path in documents if store.disk.exists(path))
+    return {os.path.relpath(path, store.root): size for path, size in found.items()}
 
 
 def paired(disk: Disk, places: Places) -> tuple[list[Pair], set[int]]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import os
+from typing import TYPE_CHECKING, NamedTuple
 
 from reput.errors import MessageIllegalError
 from reput.files import OWN_DIRECTORY, is_safe_name
@@ -10,9 +11,23 @@ from reput.plugin import StoreContext
 from reput.record import check_topic
 from reput_compaction.layout import COMPACTING, DIRECTORY, LOG_DIRECTORY, QUEUE_DIRECTORY
 
-__all__ = ["Places", "is_queue_name", "is_topic"]
+if TYPE_CHECKING:
+    from reput.files import Disk
+
+__all__ = ["InStore", "Places", "is_queue_name", "is_topic"]
 
 _QUEUE_ID_MAX = (1 << 31) - 1
+
+
+class InStore(NamedTuple):
+    """A store that is not open: what `StoreContext` says of its directories."""
+
+    root: str
+    disk: Disk
+
+    def directory(self, *names: str) -> str:
+        """Return a path below the store's root."""
+        return os.path.join(self.root, *names)
 
 
 class Places(NamedTuple):
@@ -23,7 +38,7 @@ class Places(NamedTuple):
     notes: str
 
     @classmethod
-    def of(cls, context: StoreContext, topic: str, queue_id: int) -> Places:
+    def of(cls, context: StoreContext | InStore, topic: str, queue_id: int) -> Places:
         """Return the directories of a queue whose names were checked."""
         steps = topic, str(queue_id)
         return cls(

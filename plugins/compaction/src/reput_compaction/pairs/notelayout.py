@@ -25,6 +25,7 @@ __all__ = [
     "OLDER",
     "REPLACING",
     "SPILL_PREFIX",
+    "TOMBSTONES",
     "TOPICS",
     "UNKNOWN",
 ]
@@ -43,5 +44,7 @@ OLDER: Final = -1
 REPLACING: Final = "replacing"
 """Name of the file that lists old and new pairs while a replacement is going on."""
 SPILL_PREFIX: Final = "keys-"
+TOMBSTONES: Final = "tombstones"
+"""Name of the file that states when a queue's tombstones may be dropped."""
 TOPICS: Final = "topics.json"
 """Name of the file of topics for whose messages the whole log was searched."""

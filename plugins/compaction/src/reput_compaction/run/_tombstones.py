@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
+from reput_compaction.pairs.notelayout import TOMBSTONES
+
 if TYPE_CHECKING:
     from reput.files import Disk
     from reput_compaction.pairs._names import Places
 
 __all__ = ["Tombstones"]
 
-_NAME: Final = "tombstones"
 _FIELD: Final = "oldest_store_timestamp"
 
 
@@ -32,7 +33,7 @@ class Tombstones:
     def load(cls, disk: Disk, places: Places) -> Tombstones:
         """Read the file; a missing file means that no tombstones are kept."""
         try:
-            found = json.loads(disk.read_file(f"{places.notes}/{_NAME}", 4096))[_FIELD]
+            found = json.loads(disk.read_file(f"{places.notes}/{TOMBSTONES}", 4096))[_FIELD]
         except FileNotFoundError:
             return cls(None)  # never compacted, or by RocketMQ, which keeps no tombstones
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
@@ -42,4 +43,4 @@ class Tombstones:
     def save(self, disk: Disk, places: Places) -> None:
         """Replace the file, durably."""
         document = json.dumps({_FIELD: self.oldest}).encode()
-        disk.replace(f"{places.notes}/{_NAME}", document)
+        disk.replace(f"{places.notes}/{TOMBSTONES}", document)
