@@ -1,4 +1,4 @@
-"""How the site is built of `docs/`: ``make docs``, or ``sphinx-build -c docs/site docs dist/site``.
+"""How the site is built of `docs/`: ``make docs``, or ``python docs/site/build.py dist/site``.
 
 The pages are plain Markdown that reads well on a forge. What only the site has is added while it is
 built: the extensions in this folder say what, and why.

@@ -13,6 +13,8 @@ from reput_cli.kit.exitcodes import ExitCode
         (["cat", "s", "--since", "1h"], "reput cat has no option --since; did you mean '--from'?"),
         (["cat", "s", "--tags", "a"], "reput cat has no option --tags; did you mean '--tag'?"),
         (["cat", "s", "--coutn", "1"], "reput cat has no option --coutn; did you mean '--count'?"),
+        (["cat", "s", "--sicne", "1h"], "reput cat has no option --sicne; did you mean '--from'?"),
+        (["cat", "s", "--prot", "1"], "reput cat has no option --prot; `reput cat --help`"),
         (["info", "s", "--since", "1h"], "reput info has no option --since; `reput info --help`"),
         (["--bogus"], "reput has no option --bogus; `reput --help` lists the options"),
         (["cat"], "missing argument 'PATH'; `reput cat --help` lists the options"),

@@ -44,7 +44,9 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 def meant_option(word: str, known: Iterable[str]) -> str:
     """Return the end of an error's text that names the option that was meant, or nothing."""
     options = list(known)
-    if word not in _OTHER_WORDS:
-        return did_you_mean(word, options)
-    ours = next((each for each in _OTHER_WORDS[word] if each in options), None)
+    # Dashes, which all have, make no two of them alike.
+    names = {each[2:]: each for each in (*_OTHER_WORDS, *options) if each.startswith("--")}
+    near = word if word in _OTHER_WORDS else names.get(nearest(word.lstrip("-"), names) or "", "")
+    wanted = (near, *_OTHER_WORDS.get(near, ()))
+    ours = next((each for each in wanted if each in options), None)
     return "" if ours is None else f"; did you mean {ours!r}?"

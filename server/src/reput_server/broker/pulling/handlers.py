@@ -81,7 +81,7 @@ class PullHandlers:
     """Makes answers with messages."""
 
     def __attrs_post_init__(self) -> None:
-        """Make what is the same for all pulls."""
+        """Make the two objects that all pulls share."""
         self.here = ReadsHere(self.context.loop.call_soon, self.context.is_writable)
         self._found = answer_frames()
 
