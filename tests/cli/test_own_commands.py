@@ -123,7 +123,7 @@ def test_a_name_that_is_ours_stays_ours(offer, group, run, tmp_path, capsys):
 
     shown = listed(group())
 
-    assert shown["info"] == "Show what a store holds and how it is."
+    assert shown["info"] == "Show what a store holds, and its state."
     assert "scales 1.5 adds the command 'info', a name that is taken" in capsys.readouterr().err
     assert run("info", tmp_path / "nothing").code == ExitCode.NOT_FOUND
 

@@ -22,20 +22,20 @@ __all__ = ["ReputGroup", "reput"]
 
 # In the order in which a newcomer needs them, each with its line in the list of commands.
 _COMMANDS = {
-    "demo": "See a RocketMQ store opened, filled, dispatched and read back.",
-    "info": "Show what a store holds and how it is.",
+    "demo": "Open a RocketMQ store, fill it, dispatch its messages and read them back.",
+    "info": "Show what a store holds, and its state.",
     "cat": "Print the messages of a topic.",
     "get": "Show one message.",
     "grep": "Find messages by body, key, tag, property and time.",
     "put": "Store lines as messages.",
     "plugins": "List plugins, installed or of a store.",
-    "backfill": "Bring a plugin forward to the end of the log.",
-    "rebuild": "Build the files of plugins again, on all cores.",
-    "suspend": "Give a plugin no messages for now.",
-    "resume": "Let a suspended plugin go on.",
+    "backfill": "Have a plugin catch up to the end of the log.",
+    "rebuild": "Rebuild the files of plugins, on all cores.",
+    "suspend": "Suspend a plugin: it gets no messages until it is resumed.",
+    "resume": "Resume a plugin that was suspended or has failed.",
     "dead-letters": "List messages that a plugin skipped.",
     "losses": "List what the log has lost.",
-    "completion": "Print what makes a shell complete commands, topics and plugins.",
+    "completion": "Print the lines that let a shell complete commands, topics and plugins.",
 }
 
 
@@ -156,7 +156,7 @@ def _abandon_stdout() -> None:
 @with_debug
 @click.pass_context
 def reput(context: click.Context) -> None:
-    """Look into message stores, fill them, read them: the files are those of Apache RocketMQ.
+    """Inspect, fill and read message stores, whose files are those of Apache RocketMQ.
 
     Reading commands never change a byte, also while another process writes the store. Start with
     `reput demo`.

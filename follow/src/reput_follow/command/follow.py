@@ -41,7 +41,7 @@ Examples:
     "address",
     metavar="HOST:PORT",
     callback=read_address,
-    help="The broker; the rest is asked of it.",
+    help="The broker; the command asks it for everything else.",
 )
 @click.option(
     "--namesrv", metavar="HOST:PORT[;HOST:PORT]", help="Name servers that know the broker."
@@ -51,7 +51,7 @@ Examples:
     "--directory",
     metavar="PATH",
     type=CheckedPath(exists=True, file_okay=False),
-    help="The broker's storePathRootDir on this machine, where its HA port is closed.",
+    help="The broker's storePathRootDir on this machine, if its HA port is closed.",
 )
 @click.option(
     "--begin",
@@ -64,9 +64,11 @@ Examples:
 @click.option(
     "--plugins",
     metavar="NAME,NAME",
-    help="Plugins of a new store; to a store that exists they are added.",
+    help="Plugins of a new store, or plugins to add to a store that exists.",
 )
-@click.option("--metadata", is_flag=True, help="Save topics, groups and offsets of groups, too.")
+@click.option(
+    "--metadata", is_flag=True, help="Also save topics, groups and the offsets of groups."
+)
 @click.option(
     "--acknowledge",
     is_flag=True,
@@ -82,7 +84,7 @@ Examples:
     "ha_address",
     metavar="HOST:PORT",
     callback=read_address,
-    help="The HA port, where it is not at the broker's host.",
+    help="The HA port, if it is not on the broker's host.",
 )
 @click.option(
     "--serve",
@@ -100,7 +102,7 @@ Examples:
     "--metrics",
     metavar="HOST:PORT",
     callback=read_metrics_address,
-    help="Where metrics for Prometheus are, over HTTP.",
+    help="Serve metrics for Prometheus over HTTP at this address.",
 )
 @click.option("--once", is_flag=True, help="End when the store has all that the master has now.")
 @json_option("a line for each change of state, and one a second,")
@@ -125,8 +127,8 @@ def follow(
 ) -> None:
     """Follow the log of a running broker into the store at PATH, until Ctrl-C.
 
-    The store is created if it does not exist; the next start goes on where the last one ended. The
-    broker is not changed: by default nothing is reported to it.
+    The store is created if it does not exist; the next start continues where the last one ended.
+    The broker is not changed: by default nothing is reported to it.
     """
     from reput_follow.command.running import run
     from reput_follow.config import FollowConfig

@@ -9,7 +9,7 @@ from reput_cli.kit import json_option, path_argument, with_debug
 __all__ = ["promote"]
 
 
-@click.command(short_help="End the following of a store.")
+@click.command(short_help="Have a replica stop following, and take messages itself.")
 @path_argument
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @json_option("one document")
@@ -17,8 +17,8 @@ __all__ = ["promote"]
 def promote(path: str, yes: bool, as_json: bool) -> None:
     """Make the store at PATH a store of its own, which takes messages.
 
-    It cannot follow its master afterwards. To take the master's place, end that one for good first,
-    as two brokers of one name have two logs.
+    It cannot follow its master afterwards. Before it takes the master's place, stop the master for
+    good: two brokers of one name would have two logs.
     """
     from reput_cli.kit import check_store, confirm, open_to_write, print_facts, print_json
 

@@ -31,7 +31,7 @@ _WORTH_PROCESSES = 1 << 30  # bytes; below that, starting processes takes longer
 @json_option("one document at the end")
 @with_debug
 def compact(path: str, topic: str | None, jobs: int | None, as_json: bool) -> None:
-    """Drop replaced messages in the compacted topics at PATH: only the latest of a key stays.
+    """Keep only the latest message of each key in the compacted topics at PATH.
 
     Without TOPIC all of them are compacted. The command closes the files that are being
     written, so that nothing is left out. Another process must not have the store open for

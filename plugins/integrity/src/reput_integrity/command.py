@@ -30,7 +30,9 @@ Examples:
 """
 
 
-@click.command(short_help="Read a store slowly, compare it with checksums.", epilog=_EXAMPLES)
+@click.command(
+    short_help="Read a store slowly and compare it with its checksums.", epilog=_EXAMPLES
+)
 @path_argument
 @click.option(
     "--rate",

@@ -44,13 +44,13 @@ _SHOWN = {"age": "older than is kept", "size": "more than is kept", "space": "th
     "--reserved",
     callback=read_duration,
     metavar="AGE",
-    help="Keep what was stored that lately (72h, 14d).",
+    help="Keep messages that are not older than this (72h, 14d).",
 )
 @click.option(
     "--max-bytes",
     callback=read_size,
     metavar="SIZE",
-    help="Keep the newest files of that size (10GB).",
+    help="Keep the newest files, up to this size in all (10GB).",
 )
 @click.option(
     "--unseen",

@@ -25,7 +25,11 @@ Examples:
 """
 
 
-@click.command("transactions", short_help="List half messages, end them.", epilog=_EXAMPLES)
+@click.command(
+    "transactions",
+    short_help="List half messages, and commit them or roll them back.",
+    epilog=_EXAMPLES,
+)
 @path_argument
 @click.option("--group", metavar="NAME", help="Only those of this producer group.")
 @click.option("--commit", "commits", metavar="ID", multiple=True, help="Make a message visible.")
@@ -44,8 +48,8 @@ def transactions(
     r"""List the messages of the store at PATH whose transaction was never ended, oldest first.
 
     --commit and --roll-back end the messages with these IDs; messages that were put in one
-    transaction end together. No other process may write the store meanwhile. The command asks
-    no application, and puts nothing else but op markers that a crash has lost.
+    transaction end together. No other process may write the store meanwhile. The command asks no
+    application. Apart from these ends it writes only op markers that a crash has lost.
     """
     if commits or rollbacks:
         _end(path, commits, rollbacks, is_sure, as_json)

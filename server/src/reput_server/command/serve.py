@@ -58,7 +58,7 @@ Examples:
     callback=read_addresses,
     help="Other name servers, at which the broker registers.",
 )
-@click.option("--advertise", metavar="HOST", help="The host that clients get.")
+@click.option("--advertise", metavar="HOST", help="The host in the addresses that clients get.")
 @click.option(
     "--name",
     metavar="NAME",
@@ -69,7 +69,7 @@ Examples:
     metavar="NAME",
     default="DefaultCluster",
     show_default=True,
-    help="The cluster that clients get.",
+    help="The name of the cluster, as clients see it.",
 )
 @click.option(
     "--access-keys",

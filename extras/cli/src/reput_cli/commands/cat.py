@@ -81,7 +81,7 @@ Examples:
 @tag_option
 @where_option
 @count_option()
-@click.option("--last", metavar="N", type=click.IntRange(0), help="Only the last so many messages.")
+@click.option("--last", metavar="N", type=click.IntRange(0), help="Only the last N messages.")
 @click.option("-f", "--follow", is_flag=True, help="Wait for more; Ctrl-C ends.")
 @format_option
 @no_newline_option

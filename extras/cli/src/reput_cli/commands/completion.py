@@ -23,7 +23,8 @@ Examples:
 
 
 @click.command(
-    short_help="Print what makes a shell complete commands, topics and plugins.", epilog=_EXAMPLES
+    short_help="Print the lines that let a shell complete commands, topics and plugins.",
+    epilog=_EXAMPLES,
 )
 @click.argument("shell", required=False, type=click.Choice(_SHELLS))
 @with_debug

@@ -52,21 +52,21 @@ Examples:
     metavar="TOPIC",
     callback=not_empty,
     shell_complete=complete_topic,
-    help="Where KEY is looked for: all topics when left out.",
+    help="Topic in which KEY is searched; all topics when left out.",
 )
 @click.option(
     "--body",
     type=click.Choice(["auto", *BODY_FORMS, "raw"]),
     default="auto",
     show_default=True,
-    help="How the body is shown: auto is its beginning, as text or as a hex dump; the others are "
-    "all of it, and raw its bytes and nothing else.",
+    help="How the body is shown: auto shows its beginning as text or as a hex dump; the others "
+    "show all of it, and raw writes only its bytes.",
 )
 @click.option(
     "--raw",
     is_flag=True,
-    help="The body as stored, if a producer compressed it; without --body and --json its bytes and "
-    "nothing else.",
+    help="Show the body as stored, even if a producer compressed it; without --body and --json, "
+    "only its bytes.",
 )
 @json_option("every field")
 @with_debug

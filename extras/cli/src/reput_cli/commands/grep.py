@@ -85,7 +85,7 @@ Examples:
     "expression",
     metavar="PATTERN",
     callback=_no_empty_text,
-    help="PATTERN, for one that begins with a dash or is named like a topic.",
+    help="The PATTERN, where it begins with a dash or is also the name of a topic.",
 )
 @click.option(
     "-E",

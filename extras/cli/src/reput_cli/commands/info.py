@@ -44,7 +44,7 @@ Examples:
 """
 
 
-@click.command(short_help="Show what a store holds and how it is.", epilog=_EXAMPLES)
+@click.command(short_help="Show what a store holds, and its state.", epilog=_EXAMPLES)
 @path_argument
 @click.option(
     "-t", "--topic", metavar="TOPIC", shell_complete=complete_topic, help="Show only this topic."
@@ -57,7 +57,7 @@ Examples:
     is_flag=True,
     help="Read the whole log, verify every checksum, count what can be read and list all damage.",
 )
-@json_option("one document, every queue in it,")
+@json_option("one document with every queue")
 @with_debug
 def info(path: str, topic: str | None, show_queues: bool, scan: bool, as_json: bool) -> None:
     r"""Show what the store at PATH holds: range and files of the log, topics, queues, plugins.

@@ -86,7 +86,7 @@ def _command_below(name: str) -> click.Command:
     metavar="PLUGIN",
     callback=not_empty,
     shell_complete=complete_plugin,
-    help="Have the store no longer use a plugin; its files stay.",
+    help="Stop using a plugin in this store; its files stay.",
 )
 @click.option("-y", "--yes", is_flag=True, help="With --remove: do not ask.")
 @json_option("one document")

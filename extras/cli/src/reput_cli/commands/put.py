@@ -88,14 +88,14 @@ Examples:
     default=0,
     show_default=True,
     shell_complete=complete_queue,
-    help="The queue to put them in.",
+    help="The queue of the messages.",
 )
 @click.option(
     "--tag",
     "tags",
     metavar="TAGS",
     callback=not_empty,
-    help="Tags of every message, mostly one.",
+    help="Tags of every message; usually one.",
 )
 @click.option(
     "-k",
@@ -114,7 +114,7 @@ Examples:
     callback=_property_pairs,
     help="A property of every message; may be repeated.",
 )
-@click.option("--sync", is_flag=True, help="Go on only when what was put is on disk.")
+@click.option("--sync", is_flag=True, help="Return only when the messages are on disk.")
 @click.option("--create", is_flag=True, help="Create the store if it does not exist.")
 @click.option(
     "--file-size",

@@ -24,7 +24,7 @@ Examples:
 """
 
 
-@click.command(short_help="Build the files of plugins again, on all cores.", epilog=_EXAMPLES)
+@click.command(short_help="Rebuild the files of plugins, on all cores.", epilog=_EXAMPLES)
 @path_argument
 @click.argument("plugins", nargs=-1, metavar="[PLUGIN]...", shell_complete=complete_plugin)
 @jobs_option("as many as processors")
@@ -48,9 +48,9 @@ def rebuild(
     given: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    r"""Build the files of each PLUGIN of the store at PATH again from the log.
+    r"""Rebuild the files of each PLUGIN of the store at PATH from the log.
 
-    Without PLUGIN: of all plugins whose files follow from the log alone. The existing files
+    Without PLUGIN it rebuilds all plugins whose files follow from the log alone. The existing files
     stay in use until the new ones are complete; no other process may have the store open for
     writing. The new files are, byte for byte, the files that the plugins write while messages
     arrive.

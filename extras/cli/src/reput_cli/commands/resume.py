@@ -16,14 +16,14 @@ Examples:
 """
 
 
-@click.command(short_help="Let a suspended plugin go on.", epilog=_EXAMPLES)
+@click.command(short_help="Resume a plugin that was suspended or has failed.", epilog=_EXAMPLES)
 @path_argument
 @click.argument("plugin", shell_complete=complete_plugin)
 @timeout_option
 @json_option("the plugin's new state")
 @with_debug
 def resume(path: str, plugin: str, timeout: float, as_json: bool) -> None:
-    r"""Let PLUGIN of the store at PATH go on: one that was suspended, that failed or that halted.
+    r"""Resume PLUGIN of the store at PATH, which was suspended, has failed or has halted.
 
     The plugin continues where it stopped and catches up beside the others. If a process has the
     store open, the command sends it a request; otherwise the plugin continues when the store is

@@ -16,14 +16,16 @@ Examples:
 """
 
 
-@click.command(short_help="Give a plugin no messages for now.", epilog=_EXAMPLES)
+@click.command(
+    short_help="Suspend a plugin: it gets no messages until it is resumed.", epilog=_EXAMPLES
+)
 @path_argument
 @click.argument("plugin", shell_complete=complete_plugin)
 @timeout_option
 @json_option("the plugin's new state")
 @with_debug
 def suspend(path: str, plugin: str, timeout: float, as_json: bool) -> None:
-    r"""Give PLUGIN of the store at PATH no messages until it is resumed.
+    r"""Suspend PLUGIN of the store at PATH: it gets no messages until it is resumed.
 
     The plugin keeps its place in the log and its files; the other plugins continue. If a
     process has the store open, the command sends it a request. The plugin stays suspended when

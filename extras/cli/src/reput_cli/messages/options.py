@@ -104,7 +104,7 @@ def count_option(least: int = 0) -> Callable[[_Command], _Command]:
         "--count",
         metavar="N",
         type=click.IntRange(least),
-        help="Stop after so many messages.",
+        help="Stop after N messages.",
     )
 
 
@@ -112,11 +112,14 @@ since_option: Final = click.option(
     "--since",
     metavar="TIME",
     callback=read_time,
-    help="Only messages stored then or later: a time ago (-90s, -1h, -2d), a time "
+    help="Only messages stored at this time or later: a time ago (-90s, -1h, -2d), a time "
     "(2026-01-31T12:00:00Z; UTC without a zone), @ and ms since the epoch.",
 )
 until_option: Final = click.option(
-    "--until", metavar="TIME", callback=read_time, help="Only messages stored then or earlier."
+    "--until",
+    metavar="TIME",
+    callback=read_time,
+    help="Only messages stored at this time or earlier.",
 )
 format_option: Final = click.option(
     "--format",
@@ -128,7 +131,7 @@ format_option: Final = click.option(
     r"\n \t \0 \xHH as in C.",
 )
 no_newline_option: Final = click.option(
-    "--no-newline", is_flag=True, help="With --format: end no line by itself."
+    "--no-newline", is_flag=True, help="With --format: add no line end to a message."
 )
 body_option: Final = click.option(
     "--body",

@@ -33,7 +33,7 @@ Examples:
 @click.option(
     "--physical",
     is_flag=True,
-    help="A message that stands elsewhere in the log is a difference, too.",
+    help="Also report messages that are at another place in the log.",
 )
 @click.option(
     "--ignore",
@@ -47,9 +47,9 @@ Examples:
 def diff(path_a: str, path_b: str, physical: bool, ignored: tuple[str, ...], as_json: bool) -> None:
     r"""Show where the stores at A and B differ.
 
-    Messages (matched by topic, queue and queue offset), ranges of queues, offsets of consumers,
-    options, and derived files. Reads both logs once, in bounded memory; needs no plugin and changes
-    nothing. Ends with code 0 if the stores are equal, with 1 if they differ.
+    Compares messages (matched by topic, queue and queue offset), ranges of queues, offsets of
+    consumers, options, and derived files. Reads both logs once, in bounded memory; needs no plugin
+    and changes nothing. Ends with code 0 if the stores are equal, with 1 if they differ.
     """
     from reput_doctor.comparing.stores import compare_stores
 

@@ -41,7 +41,7 @@ Examples:
     help="Repair the store itself; --backup keeps the bytes that change.",
 )
 @click.option(
-    "--undo", "undoes", is_flag=True, help="Take a repair in place back, also an unfinished one."
+    "--undo", "undoes", is_flag=True, help="Undo a repair in place, also an unfinished one."
 )
 @click.option(
     "--backup",
@@ -54,7 +54,7 @@ Examples:
     metavar="BYTES",
     default=0,
     type=click.IntRange(min=0),
-    help="Bytes of a log file, where the files left do not tell.",
+    help="Bytes of a log file, if the remaining files do not show it.",
 )
 @jobs_option("as the log's size asks for")
 @click.option(

@@ -34,7 +34,9 @@ Examples:
 """
 
 
-@click.command(short_help="Report what a store holds and what waits in it.", epilog=_EXAMPLES)
+@click.command(
+    short_help="Report what a store holds, and which messages wait in it.", epilog=_EXAMPLES
+)
 @path_argument
 @click.option(
     "--html",

@@ -61,10 +61,13 @@ def _names(
     help="Only this queue; repeatable.",
 )
 @click.option(
-    "--since", metavar="TIME", callback=read_time, help="Only messages stored then or later."
+    "--since",
+    metavar="TIME",
+    callback=read_time,
+    help="Only messages stored at this time or later.",
 )
 @click.option(
-    "--until", metavar="TIME", callback=read_time, help="Only messages stored before then."
+    "--until", metavar="TIME", callback=read_time, help="Only messages stored before this time."
 )
 @click.option(
     "-w", "--where", metavar="SQL", help="Only messages whose properties meet this condition."

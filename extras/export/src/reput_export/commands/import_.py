@@ -9,7 +9,7 @@ from reput_cli.kit import CheckedPath, follow_links_option, json_option, with_de
 __all__ = ["import_"]
 
 
-@click.command("import", short_help="Make a store of what export wrote.")
+@click.command("import", short_help="Create a store from files that export wrote.")
 @click.argument("source", metavar="OUT", type=CheckedPath(readable=False))
 @click.argument("store", metavar="PATH", type=CheckedPath(readable=False))
 @follow_links_option
@@ -17,7 +17,7 @@ __all__ = ["import_"]
     "--file-size", metavar="BYTES", type=click.IntRange(min=128), help="Bytes of a log file."
 )
 @click.option(
-    "--no-dispatch", is_flag=True, help="Leave queues and indexes to who opens the store next."
+    "--no-dispatch", is_flag=True, help="Leave queues and indexes to the next opening of the store."
 )
 @json_option("one document at the end")
 @with_debug

@@ -30,7 +30,7 @@ __all__ = ["sql"]
 
 _MEMORY_MIN = 64 << 20
 _INPUT_MAX = 1 << 20  # characters
-_EXAMPLES = """\\b
+_EXAMPLES = """\b
 Examples:
   reput sql STORE "SELECT topic, count(*) FROM messages GROUP BY topic"
   reput sql STORE -t orders "SELECT body->>'$.id' FROM messages WHERE tags = 'paid'"
@@ -40,17 +40,20 @@ Examples:
 """
 
 
-@click.command(short_help="Ask the messages of a store in SQL.", epilog=_EXAMPLES)
+@click.command(short_help="Query the messages of a store in SQL.", epilog=_EXAMPLES)
 @click.argument("path", metavar="PATH", type=CheckedPath(file_okay=False, readable=False))
 @click.argument("query", required=False)
 @click.option(
     "-t", "--topic", "topics", multiple=True, metavar="NAME", help="Only this topic; repeatable."
 )
 @click.option(
-    "--since", metavar="TIME", callback=read_time, help="Only messages stored then or later."
+    "--since",
+    metavar="TIME",
+    callback=read_time,
+    help="Only messages stored at this time or later.",
 )
 @click.option(
-    "--until", metavar="TIME", callback=read_time, help="Only messages stored before then."
+    "--until", metavar="TIME", callback=read_time, help="Only messages stored before this time."
 )
 @click.option(
     "--corrupt",

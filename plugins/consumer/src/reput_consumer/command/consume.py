@@ -34,7 +34,7 @@ Examples:
     type=click.Choice(["earliest", "latest"]),
     default="earliest",
     show_default=True,
-    help="Where a group begins that has not read the topic yet.",
+    help="Where a group begins if it has not read the topic yet.",
 )
 @click.option(
     "-n",
@@ -42,7 +42,7 @@ Examples:
     "max_count",
     metavar="N",
     type=click.IntRange(min=1),
-    help="Stop after so many.",
+    help="Stop after N messages.",
 )
 @json_option("a line for each message")
 @with_debug

@@ -26,7 +26,7 @@ _STEP = 256
 
 @click.group("dlq", short_help="Show and resend dead letters.", epilog=_EXAMPLES)
 def dlq() -> None:
-    """Show what consumer groups have given up, or give it to them once more."""
+    """Show messages that consumer groups have given up, or send them to their groups again."""
 
 
 @dlq.command("ls", short_help="List a group's dead letters.")
@@ -56,7 +56,7 @@ def ls(path: str, group: str, as_json: bool) -> None:
             click.echo(f"No dead letters of group {group} in the store at {store.root}.")
 
 
-@dlq.command("resend", short_help="Give dead letters to their group once more.")
+@dlq.command("resend", short_help="Send dead letters to their group again.")
 @path_argument
 @click.argument("group")
 @click.argument("ids", nargs=-1, metavar="[ID]...")

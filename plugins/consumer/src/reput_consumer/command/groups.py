@@ -25,7 +25,9 @@ Examples:
 """
 
 
-@click.command("groups", short_help="Show consumer groups, and how far they are.", epilog=_EXAMPLES)
+@click.command(
+    "groups", short_help="Show consumer groups, and how far each has read.", epilog=_EXAMPLES
+)
 @path_argument
 @click.argument("group", required=False)
 @click.option(
@@ -33,12 +35,12 @@ Examples:
     "seconds",
     metavar="SECONDS",
     type=click.FloatRange(min=0.1, max=3_600),
-    help="Look twice, so long apart, and show how many messages a second were consumed.",
+    help="Look twice, SECONDS apart, and show how many messages a second were consumed.",
 )
 @json_option("one document")
 @with_debug
 def groups(path: str, group: str | None, seconds: float | None, as_json: bool) -> None:
-    r"""Show how far consumer groups are in the store at PATH, one of them queue by queue.
+    r"""Show how far consumer groups have read in the store at PATH; with GROUP, by queue.
 
     Another process may write the store and consume from it: the command shows the offsets that
     it has saved, which are about five seconds old, and its current members.

@@ -21,7 +21,9 @@ Examples:
 """
 
 
-@click.command("reset-offset", short_help="Move a group to another place.", epilog=_EXAMPLES)
+@click.command(
+    "reset-offset", short_help="Set the offset at which a group reads on.", epilog=_EXAMPLES
+)
 @path_argument
 @click.argument("group")
 @click.argument("topic")
@@ -38,11 +40,11 @@ Examples:
 def reset_offset(
     path: str, group: str, topic: str, where: str, is_sure: bool, as_json: bool
 ) -> None:
-    r"""Move GROUP to another place in TOPIC, in the store at PATH.
+    r"""Set the offset at which GROUP reads on in TOPIC of the store at PATH.
 
-    A time means the first message stored at or after it; a queue offset is moved into the
-    bounds of each queue. No other process may write the store meanwhile: a program with running
-    consumers calls reset_offsets of its plugin.
+    A time means the first message stored at or after it; a queue offset that a queue does not have
+    becomes the nearest one that it has. No other process may write the store meanwhile: a program
+    with running consumers calls reset_offsets of its plugin.
     """
     from reput_cli.kit import check_store, confirm, escape_text, print_json
     from reput_consumer.command.opening import changing_groups, require_topic

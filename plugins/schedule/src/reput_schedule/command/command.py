@@ -45,8 +45,8 @@ Examples:
 def schedule(path: str, as_json: bool) -> None:
     """Show the messages in the store at PATH that wait for delivery, by level and time.
 
-    Nothing in the store changes; another process may be writing it, whose deliveries of the last
-    second may not show yet.
+    Nothing in the store changes; another process may be writing it. Its deliveries of the last
+    second may be missing.
     """
     from reput.files import system_clock
     from reput_schedule.command.histogram import histogram

@@ -59,7 +59,8 @@ Examples:
 
 
 @click.command(
-    short_help="See a RocketMQ store opened, filled, dispatched and read back.", epilog=_EXAMPLES
+    short_help="Open a RocketMQ store, fill it, dispatch its messages and read them back.",
+    epilog=_EXAMPLES,
 )
 @click.option(
     "-d",
