@@ -1,4 +1,8 @@
-"""Clients of RocketMQ for release 5, each in a process of its own, against the server's gRPC."""
+"""Clients of RocketMQ for release 5, each in a process of its own, against the server's gRPC.
+
+With the clients that its marker names with ``theirs``, a test also runs against RocketMQ's own
+proxy and broker 5.3.3.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,9 @@ from typing import Any
 
 import pytest
 from certificates import make_certificates
+from realbroker import RocketMQ
 from stock import FiveProgram, Kind, ProgramFailedError, started_five
+from stock.theirs import TheirBroker, their_broker
 
 from reput import Message
 from reput_server import LocalBroker
@@ -17,27 +23,52 @@ from reput_server import LocalBroker
 Start = Callable[..., FiveProgram]
 
 
-@pytest.fixture
-def broker() -> Iterator[LocalBroker]:
-    """A broker of the test's own: clients have the system's time, and tests move the broker's."""
-    with LocalBroker(grpc=True) as broker:
+THEIRS = "rocketmq-5.3.3"
+Broker = Any
+"""`OurBroker` or `TheirBroker`."""
+
+
+class OurBroker(LocalBroker):
+    """Clients have the system's time, and tests move the broker's."""
+
+    delay_s = 3_600
+    """Of delayed messages, for which a test waits."""
+
+
+@pytest.fixture(scope="session")
+def theirs(newest: RocketMQ, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TheirBroker]:
+    """RocketMQ's proxy and broker, which all tests share."""
+    with their_broker(newest, tmp_path_factory.mktemp("theirs")) as broker:
         yield broker
 
 
+@pytest.fixture(params=["reput", THEIRS])
+def broker(request: pytest.FixtureRequest, kind: Kind) -> Iterator[Broker]:
+    """A broker of the test's own, or RocketMQ's."""
+    if request.param == "reput":
+        with OurBroker(grpc=True) as broker:
+            yield broker
+        return
+    marker = request.node.get_closest_marker("scenario5")
+    if kind.name not in marker.kwargs.get("theirs", "").split():
+        pytest.skip("the page does not say that it works with RocketMQ's proxy")
+    yield request.getfixturevalue("theirs")
+
+
 @pytest.fixture
-def program(kind: Kind, tmp_path: Path, broker: LocalBroker) -> Iterator[FiveProgram]:
+def program(kind: Kind, tmp_path: Path, broker: Broker) -> Iterator[FiveProgram]:
     """A program with the client of the test's turn, which talks to `broker`."""
     with started_five(kind, tmp_path / "program", broker.endpoints) as program:
         yield program
 
 
 @pytest.fixture
-def topic(broker: LocalBroker, request: pytest.FixtureRequest) -> Callable[..., str]:
+def topic(broker: Broker, request: pytest.FixtureRequest) -> Callable[..., str]:
     """``topic("FIFO")``: a topic of the test's own for messages of a type."""
 
     def make(message_type: str = "NORMAL") -> str:
         word, _, client = request.node.name.partition("[")
-        name = f"{message_type}-{word[-40:]}-{client.strip(']')}".replace("[", "-")
+        name = f"{message_type}-{word[-40:]}-{client.strip(']')}".replace(".", "_")
         broker.create_topic(name, message_type=message_type)
         return name
 
@@ -48,14 +79,14 @@ def bodies(rows: list[dict[str, Any]]) -> list[str]:
     return sorted(row["body"] for row in rows)
 
 
-def stored(broker: LocalBroker, topic: str) -> list[str]:
+def stored(broker: Broker, topic: str) -> list[str]:
     return [bytes(each.body).decode() for each in broker.messages(topic)]
 
 
 ALL = "java5 python5 node5"
 
 
-@pytest.mark.scenario5("Send, receive and acknowledge", ALL)
+@pytest.mark.scenario5("Send, receive and acknowledge", ALL, theirs="python5")
 def test_a_simple_consumer_receives_what_was_sent(program, broker, topic):
     name = topic()
     program.producer(name)
@@ -81,7 +112,7 @@ def test_what_was_put_by_others_is_received(program, broker, topic):
     assert bodies(program.receive(20)) == sorted(map(str, range(20)))
 
 
-@pytest.mark.scenario5("Messages that the topic does not take are refused", ALL)
+@pytest.mark.scenario5("Messages that the topic does not take are refused", ALL, theirs=ALL)
 def test_a_message_of_another_type_is_refused(program, broker, topic):
     normal, fifo = topic(), topic("FIFO")
     program.producer(normal, fifo)
@@ -98,7 +129,7 @@ def test_a_message_of_another_type_is_refused(program, broker, topic):
     assert stored(broker, fifo) == []
 
 
-@pytest.mark.scenario5("A message over 4 MiB is refused", ALL)
+@pytest.mark.scenario5("A message over 4 MiB is refused", ALL, theirs=ALL)
 def test_a_message_that_is_too_large_is_refused(program, broker, topic):
     name = topic()
     program.producer(name)
@@ -134,7 +165,7 @@ def test_a_message_is_acknowledged_after_its_time_was_changed(program, broker, t
     broker.wait_for("g-" + name)
 
 
-@pytest.mark.scenario5("Push consumer", ALL)
+@pytest.mark.scenario5("Push consumer", ALL, theirs="java5 node5")
 def test_a_push_consumer_is_called_with_each_message(program, broker, topic):
     name = topic()
     program.listen("g-" + name, name)
@@ -144,7 +175,9 @@ def test_a_push_consumer_is_called_with_each_message(program, broker, topic):
     broker.wait_for("g-" + name)
 
 
-@pytest.mark.scenario5("Push consumer: a refused message is redelivered later", ALL)
+@pytest.mark.scenario5(
+    "Push consumer: a refused message is redelivered later", ALL, theirs="java5 node5"
+)
 def test_a_refused_message_comes_again(program, broker, topic):
     name = topic()
     broker.put(Message(name, b"once"), Message(name, b"good"))
@@ -173,7 +206,7 @@ def test_a_message_that_is_always_refused_becomes_a_dead_letter(program, broker,
     assert stored(broker, f"%DLQ%g-{name}") == ["fail"]
 
 
-@pytest.mark.scenario5("FIFO: messages of a group come in order", ALL)
+@pytest.mark.scenario5("FIFO: messages of a group come in order", ALL, theirs=ALL)
 def test_messages_of_a_group_come_in_order(program, broker, topic):
     name = topic("FIFO")
     broker.create_group("g-" + name, ordered=True)
@@ -185,7 +218,9 @@ def test_messages_of_a_group_come_in_order(program, broker, topic):
     broker.wait_for("g-" + name)
 
 
-@pytest.mark.scenario5("FIFO: a refused message holds those behind it", "java5 python5")
+@pytest.mark.scenario5(
+    "FIFO: a refused message holds those behind it", "java5 python5", theirs="java5 python5"
+)
 def test_a_refused_message_of_a_group_holds_those_behind_it(program, broker, topic):
     name = topic("FIFO")
     broker.create_group("g-" + name, ordered=True)
@@ -198,7 +233,11 @@ def test_a_refused_message_of_a_group_holds_those_behind_it(program, broker, top
     broker.wait_for("g-" + name)
 
 
-@pytest.mark.scenario5("FIFO: a message refused too often becomes a dead letter", "java5 python5")
+@pytest.mark.scenario5(
+    "FIFO: a message refused too often becomes a dead letter",
+    "java5 python5",
+    theirs="java5 python5",
+)
 def test_a_message_of_a_group_becomes_a_dead_letter(program, broker, topic):
     name = topic("FIFO")
     broker.create_group("g-" + name, ordered=True, retries=1)
@@ -213,21 +252,21 @@ def test_a_message_of_a_group_becomes_a_dead_letter(program, broker, topic):
     assert stored(broker, f"%DLQ%g-{name}") == ["fail"]
 
 
-@pytest.mark.scenario5("Delayed messages", ALL)
+@pytest.mark.scenario5("Delayed messages", ALL, theirs="python5")
 def test_a_delayed_message_comes_when_it_is_due(program, broker, topic):
     name = topic("DELAY")
     program.producer(name)
-    [sent] = program.send({"topic": name, "body": "later", "delay_s": 3_600})
+    [sent] = program.send({"topic": name, "body": "later", "delay_s": broker.delay_s})
     assert "error" not in sent
     program.simple("g-" + name, name)
     assert program.receive(1, 3) == []
 
-    broker.forward(3_601)
+    broker.forward(broker.delay_s + 1)
 
     assert bodies(program.receive(1)) == ["later"]
 
 
-@pytest.mark.scenario5("A delay of more than a day is refused", ALL)
+@pytest.mark.scenario5("A delay of more than a day is refused", ALL, theirs=ALL)
 def test_a_delay_that_is_too_long_is_refused(program, broker, topic):
     name = topic("DELAY")
     program.producer(name)
@@ -237,24 +276,24 @@ def test_a_delay_that_is_too_long_is_refused(program, broker, topic):
     assert "error" in sent
 
 
-@pytest.mark.scenario5("A delayed message is recalled", ALL)
+@pytest.mark.scenario5("A delayed message is recalled", ALL, theirs="python5")
 def test_a_delayed_message_that_is_recalled_does_not_come(program, broker, topic):
     name = topic("DELAY")
     program.producer(name)
     first, _ = program.send(
-        {"topic": name, "body": "recalled", "delay_s": 3_600},
-        {"topic": name, "body": "kept", "delay_s": 3_600},
+        {"topic": name, "body": "recalled", "delay_s": broker.delay_s},
+        {"topic": name, "body": "kept", "delay_s": broker.delay_s},
     )
     program.recall(name, first["handle"])
     with pytest.raises(ProgramFailedError):
         program.recall(name, "nonsense")
-    broker.forward(3_601)
+    broker.forward(broker.delay_s + 1)
     program.simple("g-" + name, name)
 
     assert bodies(program.receive(2, 10)) == ["kept"]
 
 
-@pytest.mark.scenario5("Transactions: commit and rollback", ALL)
+@pytest.mark.scenario5("Transactions: commit and rollback", ALL, theirs="python5")
 def test_a_transaction_is_committed_or_rolled_back(program, broker, topic):
     name = topic("TRANSACTION")
     program.producer(name, checks=True)
@@ -267,7 +306,7 @@ def test_a_transaction_is_committed_or_rolled_back(program, broker, topic):
     assert bodies(program.receive(2, 5)) == ["commit"]
 
 
-@pytest.mark.scenario5("Transactions: the server asks about orphans", ALL)
+@pytest.mark.scenario5("Transactions: the server asks about orphans", ALL, theirs="python5")
 def test_a_transaction_that_nobody_ends_is_asked_about(program, broker, topic):
     name = topic("TRANSACTION")
     program.producer(name, checks=True)
@@ -292,7 +331,7 @@ def test_tags_select(program, broker, topic):
     assert bodies(program.taken(1)) == ["open"]
 
 
-@pytest.mark.scenario5("SQL92", ALL)
+@pytest.mark.scenario5("SQL92", ALL, theirs="python5")
 def test_conditions_select(program, broker, topic):
     name = topic()
     for number in range(4):
@@ -304,7 +343,7 @@ def test_conditions_select(program, broker, topic):
     assert bodies(program.taken(1)) == ["3"]
 
 
-def _start(kind: Kind, directory: Path, broker: LocalBroker, **options: Any) -> FiveProgram:
+def _start(kind: Kind, directory: Path, broker: Broker, **options: Any) -> FiveProgram:
     return started_five(kind, directory, broker.endpoints, **options)
 
 

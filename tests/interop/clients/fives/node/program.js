@@ -115,7 +115,7 @@ function subscriptions(asked) {
 }
 
 async function simple(asked) {
-  const made = { ...options, consumerGroup: asked.group, awaitDuration: 2000 };
+  const made = { ...options, consumerGroup: asked.group, awaitDuration: 6000 };
   const client = new SimpleConsumer({ ...made, subscriptions: subscriptions(asked) });
   await client.startup();
   consumers.set(asked.name, { client });

@@ -19,7 +19,7 @@ final class Simple implements Consuming {
         consumer = ClientServiceProvider.loadService().newSimpleConsumerBuilder()
             .setClientConfiguration(configuration)
             .setConsumerGroup(asked.get("group").getAsString())
-            .setAwaitDuration(Duration.ofSeconds(2))
+            .setAwaitDuration(Duration.ofSeconds(6))
             .setSubscriptionExpressions(Map.of(asked.get("topic").getAsString(), filter))
             .build();
     }
