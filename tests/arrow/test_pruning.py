@@ -86,7 +86,7 @@ def bytes_read(monkeypatch):
 
     spy("read", len)
     spy("read_into", int)
-    spy("read_pieces", lambda pieces: sum(map(len, pieces)))
+    spy("read_pieces", lambda found: sum(map(len, found[0])))
     return sizes
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import struct
+from itertools import pairwise
 
 import pytest
 
@@ -28,7 +29,15 @@ def packed(*places):
 
 
 def read(descriptor, *places, base=0, limit=50_000, count=99, most=1 << 20):
-    return read_pieces(descriptor, base, limit, packed(*places), 20, 40_000, count, most)
+    asked = descriptor, base, limit, packed(*places), 20, 40_000, count, most
+    found, number = read_pieces(*asked)
+    assert number == len(found)
+    for together in (1, 60, 1 << 20):
+        chunks, number = read_pieces(*asked, together)
+        assert (b"".join(chunks), number) == (b"".join(found), len(found))
+        assert all(0 < len(chunk) <= together or chunk in found for chunk in chunks)
+        assert all(len(a) + len(b) > together for a, b in pairwise(chunks)) or together == 60
+    return found
 
 
 def test_places_begin_each_stride():
@@ -103,6 +112,9 @@ def test_records_of_several_files_up_to_the_end_of_the_log(tmp_path):
 
         def bodies(places, count=99, most=1 << 20):
             found = store.log.read_records(packed(*places), 20, count, most)
+            for together in (700, 1 << 20):
+                chunks = store.log.read_records(packed(*places), 20, count, most, together)
+                assert b"".join(chunks) == b"".join(found)
             return [int(reput.MessageView(record).body[:3]) for record in found]
 
         assert bodies(places) == list(range(30))

@@ -64,19 +64,23 @@ def test_a_map_holds_the_bytes_of_the_file_and_is_made_once(descriptor):
     disk = CountingDisk()
     maps = ReadMaps(disk)
 
-    found = [maps.usable("file", descriptor, SIZE, at, at + 900, 8) for at in (0, SIZE - 900)]
+    ranges = [(0, 900), (SIZE - 900, SIZE)]
+    found = [maps.usable("file", descriptor, SIZE, *each, 8, SIZE) for each in ranges]
 
     assert [data.tobytes() for data in found] == [CONTENT] * 2
     assert disk.map_count == 1
 
 
-def test_a_block_is_loaded_once_and_a_part_of_one_each_time(descriptor, loads):
+def test_a_block_is_loaded_once_up_to_where_the_file_is_written(descriptor, loads):
     maps = ReadMaps(Disk())
 
-    for end in (SIZE // 2, SIZE // 2, SIZE // 2 + 100, SIZE // 2 + 200):
-        assert maps.usable("file", descriptor, SIZE, 0, end, 99) is not None
+    for end, limit in ((9, 9), (9, 200), (100, 200), (150, 200), (300, SIZE // 2 + 70)):
+        assert maps.usable("file", descriptor, SIZE, 0, end, 99, limit) is not None
+    assert loads == [9, 200, SIZE // 2]
+    assert maps.usable("file", descriptor, SIZE, 0, SIZE // 2 + 60, 99, SIZE // 2 + 70) is not None
+    assert maps.usable("file", descriptor, SIZE, 0, SIZE // 2 + 80, 99, SIZE) is not None
 
-    assert loads == [SIZE // 2, 100, 200]
+    assert loads == [9, 200, SIZE // 2, 70, SIZE // 2]
 
 
 @pytest.mark.parametrize(
@@ -85,29 +89,29 @@ def test_a_block_is_loaded_once_and_a_part_of_one_each_time(descriptor, loads):
 def test_few_pieces_and_places_outside_of_the_file_are_not_read_by_map(
     descriptor, start, end, count
 ):
-    assert ReadMaps(Disk()).usable("file", descriptor, SIZE, start, end, count) is None
+    assert ReadMaps(Disk()).usable("file", descriptor, SIZE, start, end, count, SIZE) is None
 
 
 def test_pieces_far_from_each_other_are_not_read_by_map(tmp_path):
     with (tmp_path / "sparse").open("wb+") as file:
         file.truncate(1 << 24)
         maps = ReadMaps(Disk())
-        assert maps.usable("sparse", file.fileno(), 1 << 24, 0, 1 << 19, 8) is not None
-        assert maps.usable("sparse", file.fileno(), 1 << 24, 0, (1 << 19) + 1, 8) is None
+        assert maps.usable("sparse", file.fileno(), 1 << 24, 0, 1 << 19, 8, 1 << 24) is not None
+        assert maps.usable("sparse", file.fileno(), 1 << 24, 0, (1 << 19) + 1, 8, 1 << 24) is None
 
 
 def test_a_file_that_was_cut_is_not_read_by_map(path, descriptor):
     maps = ReadMaps(Disk())
-    assert maps.usable("file", descriptor, SIZE, 0, 900, 9) is not None
+    assert maps.usable("file", descriptor, SIZE, 0, 900, 9, SIZE) is not None
     os.truncate(path, SIZE - 1)
 
-    assert maps.usable("file", descriptor, SIZE, 0, 900, 9) is None
+    assert maps.usable("file", descriptor, SIZE, 0, 900, 9, SIZE) is None
 
 
 def test_a_block_that_cannot_be_loaded_is_not_read_by_map(descriptor, monkeypatch):
     monkeypatch.setattr(readmap, "populate", lambda *_: False)
 
-    assert ReadMaps(Disk()).usable("file", descriptor, SIZE, 0, 900, 9) is None
+    assert ReadMaps(Disk()).usable("file", descriptor, SIZE, 0, 900, 9, SIZE) is None
 
 
 def test_where_no_file_can_be_mapped_none_is_tried_again(descriptor):
@@ -115,7 +119,7 @@ def test_where_no_file_can_be_mapped_none_is_tried_again(descriptor):
     disk.has_maps = False
     maps = ReadMaps(disk)
 
-    assert [maps.usable("file", descriptor, SIZE, 0, 900, 9) for _ in range(3)] == [None] * 3
+    assert [maps.usable("file", descriptor, SIZE, 0, 900, 9, SIZE) for _ in range(3)] == [None] * 3
     assert disk.map_count == 1
 
 
@@ -123,15 +127,15 @@ def test_a_file_that_is_forgotten_is_mapped_again_and_few_stay_mapped(descriptor
     disk = CountingDisk()
     maps = ReadMaps(disk)
     for name in ("a", "a", *"bcdefghi", "a"):
-        maps.usable(name, descriptor, SIZE, 0, 900, 9)
+        maps.usable(name, descriptor, SIZE, 0, 900, 9, SIZE)
     assert disk.map_count == 10  # "a" is the ninth from the end, and eight are kept
 
     maps.forget("a")
-    maps.usable("a", descriptor, SIZE, 0, 900, 9)
+    maps.usable("a", descriptor, SIZE, 0, 900, 9, SIZE)
     maps.clear()
 
     assert disk.map_count == 11
-    assert maps.usable("a", descriptor, SIZE, 0, 900, 9) is None
+    assert maps.usable("a", descriptor, SIZE, 0, 900, 9, SIZE) is None
 
 
 def test_a_pool_reads_the_same_pieces_with_and_without_a_map(path):
@@ -143,9 +147,32 @@ def test_a_pool_reads_the_same_pieces_with_and_without_a_map(path):
     found = pool.read_pieces(path, *wanted)
 
     assert disk.map_count == 0
-    assert pool.read_pieces(path, *wanted, within=(SIZE, 0, 1_900, 10)) == found
+    assert pool.read_pieces(path, *wanted, within=(SIZE, 0, 1_900, 10, SIZE)) == found
     assert disk.map_count == 1
-    assert found == [CONTENT[at : at + 100] for at in range(0, 2_000, 200)]
+    assert found == ([CONTENT[at : at + 100] for at in range(0, 2_000, 200)], 10)
+    pool.close()
+
+
+@pytest.mark.parametrize("is_first_known_here", [False, True])
+def test_a_file_that_is_removed_during_a_read_stays_mapped_no_longer(
+    path, monkeypatch, is_first_known_here
+):
+    places = b"".join(struct.pack(">qi", at, 100) for at in range(0, 2_000, 200))
+    pool = FilePool(Disk())
+    if is_first_known_here:
+        pool.read(path, 1, 0)
+    read = pool._maps.usable
+
+    def removed_meanwhile(*asked):
+        pool.forget(path)
+        return read(*asked)
+
+    monkeypatch.setattr(pool._maps, "usable", removed_meanwhile)
+    wanted = 0, SIZE, places, 12, 1 << 20, 99, 1 << 20
+    _, count = pool.read_pieces(path, *wanted, within=(SIZE, 0, 1_900, 10, SIZE))
+
+    assert count == 10
+    assert not pool._maps._maps
     pool.close()
 
 

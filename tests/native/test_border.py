@@ -133,7 +133,7 @@ with open(sys.argv[1], "w+b") as file:
         read_pieces(file.fileno(), 0, 2**31, places, 12, 2**31 - 1, 1, 0)
     except MemoryError:
         print("MemoryError")
-    print(len(read_pieces(file.fileno(), 0, 2**31, struct.pack(">qi", 0, 99), 12, 99, 1, 0)[0]))
+    print(len(read_pieces(file.fileno(), 0, 2**31, struct.pack(">qi", 0, 99), 12, 99, 1, 0)[0][0]))
 """
 
 

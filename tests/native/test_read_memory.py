@@ -19,7 +19,7 @@ with tempfile.TemporaryFile() as file:
 
     def read():
         found = read_pieces(file.fileno(), 0, SIZE, places, 12, SIZE, 1, SIZE)
-        assert [len(piece) for piece in found] == [SIZE]
+        assert [len(piece) for piece in found[0]] == [SIZE]
         del found
         have_read.wait()
         end.wait()

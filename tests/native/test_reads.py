@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import pickle
 import random
 import shutil
 import struct
 import threading
 import zlib
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -18,7 +21,7 @@ from hypothesis import strategies as st
 import reput
 from reput.files.system.pieces import read_pieces
 from reput.record import Encoder, Message
-from reput_consumequeue.reading._sound import sound_messages
+from reput_consumequeue.reading._sound import sound_count, sound_messages
 from reput_testing import fuzzing, strategies
 
 MANY = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
@@ -56,7 +59,8 @@ def test_pieces_anywhere(descriptor, places, stride, limit, count, data):
     cut = data.draw(st.integers(0, 5))
     wanted = packed(places, stride) + b"\0" * cut
     most = data.draw(st.sampled_from([0, 50, 90, 1 << 40]))
-    asked = (descriptor, BASE, BASE + limit, wanted, stride, 80, count, most)
+    together = data.draw(st.sampled_from([-1, 0, 1, 90, 1 << 62]))
+    asked = (descriptor, BASE, BASE + limit, wanted, stride, 80, count, most, together)
 
     found = read_pieces(*asked)
 
@@ -64,8 +68,11 @@ def test_pieces_anywhere(descriptor, places, stride, limit, count, data):
     file = bytes(range(256)) * 4
     mapped = (np.frombuffer(file, np.uint8), *asked[1:])
     assert read_pieces(*mapped) == read_pieces.__wrapped__(*mapped) == found
-    for piece, (where, size) in zip(found, places, strict=False):
-        assert piece == file[where - BASE : where - BASE + size]
+    chunks, number = found
+    expected = [file[where - BASE : where - BASE + size] for where, size in places[:number]]
+    assert [len(piece) for piece in expected] == [size for _, size in places[:number]]
+    assert b"".join(chunks) == b"".join(expected)
+    assert together > 0 or chunks == expected
 
 
 def test_a_file_that_ends_inside_of_a_piece(descriptor):
@@ -74,12 +81,12 @@ def test_a_file_that_ends_inside_of_a_piece(descriptor):
 
     mapped = (np.frombuffer(bytes(range(256)) * 4, np.uint8), *asked[1:])
 
-    assert [len(piece) for piece in read_pieces(*asked)] == [20, 14, 4, 0]
+    assert read_pieces(*asked) == ([bytes(range(232, 252))], 1)
     assert read_pieces(*asked) == read_pieces.__wrapped__(*asked)
     assert read_pieces(*mapped) == read_pieces.__wrapped__(*mapped) == read_pieces(*asked)
 
 
-@pytest.mark.parametrize("kernel", [read_pieces, sound_messages])
+@pytest.mark.parametrize("kernel", [read_pieces, sound_count, sound_messages])
 @pytest.mark.parametrize("argument", [None, "text", 5, b"bytes", [1, 2], 1 << 70])
 def test_arguments_of_other_kinds_fail_as_in_python(kernel, argument):
     arguments = [argument] * kernel.__wrapped__.__code__.co_argcount
@@ -140,11 +147,15 @@ def test_records_that_are_beyond_doubt(sent, is_light, data):
         records.insert(1, records[0])
     queue = topic, sent[0].queue_id, data.draw(st.sampled_from([5, 6])), is_light
     following = data.draw(st.sampled_from([[], [(offset, 200)], listed[-1:]]))
-    asked = records, packed(listed + following), 20, *queue, data.draw(st.sampled_from([-1, 1000]))
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(records)), max_size=3), label="cuts"))
+    borders = pairwise([0, *cuts, len(records)])
+    chunks = [b"".join(records[first:stop]) for first, stop in borders]
+    asked = chunks, packed(listed + following), 20, *queue, data.draw(st.sampled_from([-1, 1000]))
 
     found = sound_messages(*asked)
 
     assert shown(found) == shown(sound_messages.__wrapped__(*asked))
+    assert sound_count(*asked) == sound_count.__wrapped__(*asked) == len(found)
 
 
 # --------------------------------------------------------------------------- whole reads
@@ -276,6 +287,22 @@ def test_reads_of_all_queues_sound_and_damaged(tmp_path, made, mode, seed):
         names = {queue.topic for queue in store.queues()}
     assert names == {"%LMQ%a", "%LMQ%b", "orders", "prices"}
     assert sum(len(messages) for *_, messages in found) > 1_000
+
+
+def test_a_message_that_is_kept_keeps_little_memory(tmp_path):
+    sizes = [*[2_000] * 80, 70_000, *[2_000] * 5]
+    with reput.open(tmp_path / "s", "w", plugins=["consumequeue"]) as store:
+        for size in sizes:
+            store.put(Message("T", bytes(size)))
+        assert store.wait_dispatched()
+        found = store.read("T", 0, 0, 100)
+
+    assert [len(message.body) for message in found] == sizes
+    for message in found:
+        shared = [each for each in gc.get_referents(message) if type(each) is bytes]
+        assert sum(map(len, shared)) <= max(1 << 16, message.size)
+        assert len(pickle.dumps(message)) < message.size + 200
+        assert message.record == reput.MessageView(message.record).record
 
 
 def test_bodies_that_rot_under_an_open_store(tmp_path, made):

@@ -26,6 +26,7 @@ static BUFFERS: GilCell<Vec<Vec<u8>>> = GilCell::new(vec![]);
 
 /// See `reput.files.system.pieces.read_pieces`.
 #[pyfunction]
+#[pyo3(signature = (source, base, limit, places, stride, max_size, max_count, max_bytes, together = Arg::of(0)))]
 #[allow(clippy::too_many_arguments)] // they are those of the Python function
 pub fn read_pieces<'py>(
     py: Python<'py>,
@@ -37,6 +38,7 @@ pub fn read_pieces<'py>(
     max_size: Arg<i64>,
     max_count: Arg<i64>,
     max_bytes: Arg<i64>,
+    together: Arg<i64>,
 ) -> PyResult<Bound<'py, PyAny>> {
     guarded(py, "read_pieces", || {
         let (places, stride) = (places.get()?, stride.get()?);
@@ -55,14 +57,16 @@ pub fn read_pieces<'py>(
             max_count: usize::try_from(max_count.get()?).unwrap_or(0),
             max_bytes: max_bytes.get()?,
         };
+        let together = usize::try_from(together.get()?).unwrap_or(0);
         let gap_max = source.gap_max();
         let mut plan = Plan::of(places.as_bytes(), stride, &bounds, gap_max);
         let mut buffer = BUFFERS.borrow(py).pop().unwrap_or_default();
         // Always without the interpreter lock: a disk may take its time.
         let answer = py.detach(|| plan.read(source, &mut buffer)).map(|()| {
-            let pieces = plan.pieces.iter();
-            let pieces = pieces.map(|piece| PyBytes::new(py, &buffer[piece.clone()]));
-            pieces.collect::<Vec<_>>()
+            let mut found = Vec::with_capacity(plan.pieces.len()); // before its large neighbours
+            let chunks = plan.chunks(together);
+            found.extend(chunks.map(|chunk| PyBytes::new(py, &buffer[chunk])));
+            (found, plan.pieces.len())
         });
         if buffer.capacity() <= KEPT_MAX {
             let mut buffers = BUFFERS.borrow(py);
@@ -121,8 +125,6 @@ struct Stretch {
     position: u64,
     start: usize,
     size: usize,
-    /// Behind the last of its pieces.
-    stop: usize,
 }
 
 /// What is read, and where in the buffer each piece stands then.
@@ -165,7 +167,6 @@ impl Plan {
             Some(last) if last.is_near(position, size, gap_max) => {
                 let at = (position - last.position) as usize;
                 last.size = at + size;
-                last.stop += 1;
                 last.start + at
             }
             _ => {
@@ -173,7 +174,6 @@ impl Plan {
                     position,
                     start: self.size,
                     size,
-                    stop: self.pieces.len() + 1,
                 });
                 self.size
             }
@@ -182,13 +182,13 @@ impl Plan {
         self.pieces.push(start..start + size);
     }
 
-    /// Read all stretches, one behind the other; pieces behind the file's end become shorter.
+    /// Read all stretches, and place the pieces one behind the other; the plan ends at the first
+    /// piece that the file does not hold whole.
     fn read(&mut self, source: Source<'_>, buffer: &mut Vec<u8>) -> Result<(), Decline> {
         if buffer.len() < self.size {
             buffer.try_reserve_exact(self.size - buffer.len())?;
             buffer.resize(self.size, 0);
         }
-        let mut first = 0;
         for stretch in &self.stretches {
             let room = &mut buffer[stretch.start..stretch.start + stretch.size];
             // Python meets the same error, and says it in its words.
@@ -197,13 +197,34 @@ impl Plan {
                 .map_err(|_| Decline::ToPython)?;
             if filled < stretch.size {
                 let end = stretch.start + filled;
-                for piece in &mut self.pieces[first..stretch.stop] {
-                    *piece = piece.start.min(end)..piece.end.min(end);
-                }
+                let whole = self.pieces.iter().take_while(|piece| piece.end <= end);
+                self.pieces.truncate(whole.count());
+                break;
             }
-            first = stretch.stop;
+        }
+        let mut end = 0;
+        for piece in &mut self.pieces {
+            if piece.start > end {
+                buffer.copy_within(piece.clone(), end);
+            }
+            *piece = end..end + piece.len();
+            end = piece.end;
         }
         Ok(())
+    }
+
+    /// Neighbours that have so many bytes together at most, or one piece.
+    fn chunks(&self, together: usize) -> impl Iterator<Item = Range<usize>> {
+        let mut rest = self.pieces.as_slice();
+        std::iter::from_fn(move || {
+            let start = rest.first()?.start;
+            let count = rest
+                .partition_point(|piece| piece.end - start <= together)
+                .max(1);
+            let (chunk, after) = rest.split_at(count);
+            rest = after;
+            Some(start..chunk.last()?.end)
+        })
     }
 }
 

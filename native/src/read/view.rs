@@ -4,6 +4,8 @@
 //! `reput.engine.compiled`, from the class in Python. What is wrong with a record, that class
 //! says, too: it is asked for its error.
 
+use std::ops::Range;
+
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
@@ -23,25 +25,25 @@ static PARSE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 /// none of the fixed fields that are read below stands outside of it.
 #[pyclass(module = "reput.record.view", name = "MessageView", frozen)]
 pub struct MessageView {
-    record: Py<PyBytes>,
+    /// Bytes among which the record stands; messages that were read together share them.
+    shared: Py<PyBytes>,
+    place: Range<usize>,
     physical_offset: i64,
-    /// `None` where lengths inside of the record lead out of it.
-    parts: Option<Parts>,
     properties: GilCell<Option<Py<PyAny>>>,
 }
 
 impl MessageView {
-    pub fn made(record: Py<PyBytes>, physical_offset: i64, parts: Option<Parts>) -> Self {
+    pub fn made(shared: Py<PyBytes>, place: Range<usize>, physical_offset: i64) -> Self {
         Self {
-            record,
+            shared,
+            place,
             physical_offset,
-            parts,
             properties: GilCell::default(),
         }
     }
 
     fn bytes<'a>(&'a self, py: Python<'a>) -> &'a [u8] {
-        self.record.bind(py).as_bytes()
+        &self.shared.bind(py).as_bytes()[self.place.clone()]
     }
 
     /// A field of the header.
@@ -51,9 +53,9 @@ impl MessageView {
 
     /// Where the parts stand; the error of the class in Python where they stand nowhere.
     fn found(&self, py: Python<'_>) -> PyResult<Parts> {
-        self.parts.map_or_else(
+        Parts::of(self.bytes(py)).map_or_else(
             || {
-                let record = self.record.clone_ref(py);
+                let record = self.record(py);
                 let answer = reference(py)?.call1((record, self.physical_offset))?;
                 Err(unexpected(py, answer.call_method0("places")))
             },
@@ -116,9 +118,9 @@ impl MessageView {
                 let answer = reference(py)?.call1((record, physical_offset));
                 return Err(unexpected(py, answer));
             }
-            let stated = be_i64(bytes, 28);
-            let (offset, parts) = (physical_offset.unwrap_or(stated), Parts::of(bytes));
-            Ok(Self::made(record.unbind(), offset, parts))
+            let offset = physical_offset.unwrap_or(be_i64(bytes, 28));
+            let place = 0..bytes.len();
+            Ok(Self::made(record.unbind(), place, offset))
         })
     }
 
@@ -135,7 +137,7 @@ impl MessageView {
     }
 
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
-        visit.call(&self.record)?;
+        visit.call(&self.shared)?;
         let properties = self.properties.visited(&visit);
         properties.map_or(Ok(()), |properties| visit.call(&*properties))
     }
@@ -147,7 +149,11 @@ impl MessageView {
 
     #[getter]
     fn record(&self, py: Python<'_>) -> Py<PyBytes> {
-        self.record.clone_ref(py)
+        let bytes = self.bytes(py);
+        if bytes.len() == self.shared.bind(py).as_bytes().len() {
+            return self.shared.clone_ref(py);
+        }
+        PyBytes::new(py, bytes).unbind()
     }
 
     #[getter]

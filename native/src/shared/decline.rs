@@ -40,6 +40,10 @@ impl<'a, 'py, T: FromPyObject<'a, 'py>> FromPyObject<'a, 'py> for Arg<T> {
 }
 
 impl<T> Arg<T> {
+    pub const fn of(value: T) -> Self {
+        Self(Some(value))
+    }
+
     pub fn get(self) -> Result<T, Decline> {
         self.0.ok_or(Decline::ToPython)
     }

@@ -19,12 +19,13 @@ import os
 from typing import TYPE_CHECKING
 
 import attrs
+import numpy as np
 
 from reput.errors import CorruptFileError
 from reput.files.names import FILE_NAME_DIGITS, file_name, is_file_name
 from reput.files.readmap import MAPPED_MIN
 from reput.files.system.disk import is_zero
-from reput.files.system.pieces import PLACE
+from reput.files.system.pieces import PLACE, PLACE_SIZE
 from reput.locks import new_lock
 
 if TYPE_CHECKING:
@@ -123,11 +124,21 @@ def _further(used: int) -> int:
     return min(max(used, FIRST_SPACE), _MOST_SPACE)
 
 
-def _extent(places: bytes | memoryview, stride: int, count: int, base: int) -> tuple[int, int]:
-    """Return the file positions where the first of ``count`` places begins, and the last ends."""
+def _extent(
+    places: bytes | memoryview, stride: int, count: int, max_bytes: int
+) -> tuple[int, int, int]:
+    """Return where the first of ``count`` places begins and the last ends, and their number.
+
+    Places that do not fit into ``max_bytes`` do not count.
+    """
     first, _ = PLACE.unpack_from(places)
     last, size = PLACE.unpack_from(places, (count - 1) * stride)
-    return first - base, last + size - base
+    if last + size - first > max_bytes:
+        sizes = np.ndarray((count,), ">i4", places, PLACE_SIZE - 4, (stride,))
+        fits = int(np.searchsorted(np.cumsum(sizes, dtype=np.int64), max_bytes, "right"))
+        count = max(fits, 1)
+        last, size = PLACE.unpack_from(places, (count - 1) * stride)
+    return first, last + size, count
 
 
 class MappedFileQueue:
@@ -279,26 +290,28 @@ class MappedFileQueue:
         max_size: int,
         max_count: int,
         max_bytes: int,
-    ) -> list[bytes]:
-        """Return the bytes of the first of many pieces, in the file of the first one.
+        together: int,
+    ) -> tuple[list[bytes], int]:
+        """Return the first of many pieces, in the file of the first one, and their number.
 
         See `reput.files.system.pieces.read_pieces`.
         """
         if len(places) < stride:
-            return []
+            return [], 0
         base = self.base_of(int.from_bytes(places[:8], "big", signed=True))
         if base is None:
-            return []
+            return [], 0
         limit = min(limit, base + self.file_size)
         within = None
         count = min(max_count, len(places) // stride)
         if count >= MAPPED_MIN and self.maps_to_read:
-            within = self.file_size, *_extent(places, stride, count, base), count
-        wanted = base, limit, places, stride, max_size, max_count, max_bytes
+            first, end, count = _extent(places, stride, count, max_bytes)
+            within = self.file_size, first - base, end - base, count, limit - base
+        wanted = base, limit, places, stride, max_size, max_count, max_bytes, together
         try:
             return self._pool.read_pieces(self.path(base), *wanted, within=within)
         except FileNotFoundError:  # trimmed in the meantime
-            return []
+            return [], 0
 
     def read_into(self, offset: int, buffer: memoryview) -> int:
         """Fill ``buffer`` from ``offset`` up to the file's end; return the number of bytes read."""
@@ -415,6 +428,7 @@ class MappedFileQueue:
             self.bases = tuple(other for other in self.bases if other != base)
         self._pool.forget(path)
         self._disk.remove(path)
+        self._pool.forget(path)  # which a read may have opened in between
         # Flushed for each file: a power cut must not leave a gap.
         self._disk.flush_directory(self.directory)
         logger.info("removed file=%s", path)
@@ -425,6 +439,7 @@ class MappedFileQueue:
             self.bases = tuple(other for other in self.bases if other != base)
         self._pool.forget(path)
         self._disk.rename(path, kept)
+        self._pool.forget(path)
         self._disk.flush_directory(os.path.dirname(kept))
         logger.warning("moved file after the end file=%s kept=%s", path, kept)
 

@@ -82,15 +82,15 @@ class FilePool:
         self,
         file: str | Handle,
         *wanted: Any,
-        within: tuple[int, int, int, int] | None = None,
-    ) -> list[bytes]:
+        within: tuple[int, int, int, int, int] | None = None,
+    ) -> tuple[list[bytes], int]:
         """Call `Disk.read_pieces` on a pooled file.
 
         Args:
             file: the file.
             wanted: as for `Disk.read_pieces`.
-            within: size of the file, file positions between which the pieces are, and their
-                number, if the file may be read by a map; otherwise None.
+            within: size of the file, file positions between which the pieces are, their number,
+                and where the file's bytes end, if it may be read by a map; otherwise None.
         """
         descriptor = self._pin(file)
         try:
@@ -197,6 +197,7 @@ class FilePool:
                 return
             if self._is_closed or file in self._doomed:
                 self._doomed.discard(file)
+                self._maps.forget(file)  # which a read may have mapped since
                 surplus.append(descriptor)
             else:
                 self._idle[file] = descriptor

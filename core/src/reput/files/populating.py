@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import logging
+import mmap
 from functools import cache
 from typing import Any, Final
 
@@ -38,11 +39,18 @@ def populate(address: int, size: int, kind: int) -> bool:
 
 @cache
 def _madvise() -> Any:
-    """Return the system's ``madvise``, which releases the interpreter lock; None if missing."""
+    """Return the system's ``madvise``, which releases the interpreter lock; None if missing.
+
+    It is tried once: a system that does not know the call would be asked again with each read.
+    """
     try:
         function = ctypes.CDLL(None, use_errno=True).madvise
     except (OSError, AttributeError):
         return None
     function.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
     function.restype = ctypes.c_int
-    return function
+    with mmap.mmap(-1, mmap.PAGESIZE) as page:
+        held = ctypes.c_char.from_buffer(page)
+        failed = function(ctypes.addressof(held), mmap.PAGESIZE, POPULATE_READ)
+        del held
+    return None if failed else function

@@ -37,20 +37,24 @@ _MAPS_MAX: Final = 8  # files; a map has a descriptor of its own
 class _ReadMap:
     data: npt.NDArray[np.uint8]
     """``(file size,)``, read-only; the map ends with the last reference to it."""
-    is_loaded: bytearray
-    """For each block, whether all of its pages were loaded once."""
+    loaded: list[int]
+    """Bytes of each block that were loaded once."""
 
-    def load(self, start: int, end: int) -> bool:
-        """Load the blocks of ``[start, end)``; false if the system could not."""
-        first, stop = start // _BLOCK_SIZE, -(-end // _BLOCK_SIZE)
-        while (first := self.is_loaded.find(0, first, stop)) >= 0:
-            begin = first * _BLOCK_SIZE
-            size = min(_BLOCK_SIZE, end - begin)
+    def load(self, start: int, end: int, limit: int) -> bool:
+        """Load what is missing of ``[start, end)``, and with it its blocks up to ``limit``.
+
+        Returns:
+            False if the system could not.
+        """
+        loaded = self.loaded
+        for block in range(start // _BLOCK_SIZE, -(-end // _BLOCK_SIZE)):
+            begin = block * _BLOCK_SIZE
+            if loaded[block] >= min(_BLOCK_SIZE, end - begin):
+                continue
+            size = min(_BLOCK_SIZE, limit - begin)  # the rest may not be written yet
             if not populate(self.data.ctypes.data + begin, size, POPULATE_READ):
                 return False
-            if size < _BLOCK_SIZE:
-                break  # the rest may not be written yet
-            self.is_loaded[first] = 1
+            loaded[block] = size
         return True
 
 
@@ -64,7 +68,14 @@ class ReadMaps:
         self._works = True
 
     def usable(
-        self, file: Hashable, descriptor: int, size: int, start: int, end: int, count: int
+        self,
+        file: Hashable,
+        descriptor: int,
+        size: int,
+        start: int,
+        end: int,
+        count: int,
+        limit: int,
     ) -> npt.NDArray[np.uint8] | None:
         """Return a file's bytes, of which ``[start, end)`` is loaded; None to read without a map.
 
@@ -75,14 +86,15 @@ class ReadMaps:
             start: file position of the first piece that is wanted.
             end: file position after the last one.
             count: how many pieces are wanted.
+            limit: file position after the last byte that is written.
         """
-        is_worth = count >= MAPPED_MIN and 0 <= start < end <= size
+        is_worth = count >= MAPPED_MIN and 0 <= start < end <= limit <= size
         if not self._works or not is_worth or end - start > count * _SPREAD_MAX:
             return None
         if not self._disk.is_whole(descriptor, size):
             return None
         found = self._maps.get(file) or self._made(file, descriptor, size)
-        return found.data if found is not None and found.load(start, end) else None
+        return found.data if found is not None and found.load(start, end, limit) else None
 
     def _made(self, file: Hashable, descriptor: int, size: int) -> _ReadMap | None:
         try:
@@ -91,7 +103,7 @@ class ReadMaps:
             self._works = False
             return None
         with self._lock:
-            self._maps[file] = made = _ReadMap(data, bytearray(-(-size // _BLOCK_SIZE)))
+            self._maps[file] = made = _ReadMap(data, [0] * -(-size // _BLOCK_SIZE))
             while len(self._maps) > _MAPS_MAX:
                 self._maps.popitem(last=False)
         return made

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from reput.errors import CorruptFileError
 from reput.status import ReadStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     import numpy as np
     import numpy.typing as npt
@@ -87,12 +86,20 @@ class ReadColumns:
         """
         import numpy as np
 
+        from reput.record.decode import Decoder
+
+        messages = result.messages
+        window = np.frombuffer(b"".join([message.record for message in messages]), np.uint8)
+        batch = Decoder(check_offset=False).decode(window, 0).batch
+        if len(batch) < len(messages):
+            messages[len(batch)].places()  # raises, with the reason
+        batch.stand_at(np.array([message.physical_offset for message in messages], np.int64))
         return cls(
             result.status,
             result.next_queue_offset,
             result.min_queue_offset,
             result.max_queue_offset,
-            _batch_of(result.messages),
+            batch,
             np.array(result.queue_offsets, np.int64),
             result.holes,
         )
@@ -139,19 +146,3 @@ class QueueInfo:
     def message_count(self) -> int:
         """Messages from ``min_queue_offset`` to ``max_queue_offset``."""
         return self.max_queue_offset - self.min_queue_offset
-
-
-def _batch_of(messages: Sequence[MessageView]) -> DispatchBatch:
-    """Return messages from several places of the log as one batch, row by row in their order."""
-    import numpy as np
-
-    from reput.record.decode import Decoder
-
-    window = np.frombuffer(b"".join([message.record for message in messages]), np.uint8)
-    batch = Decoder(check_offset=False).decode(window, 0).batch
-    if len(batch) < len(messages):
-        message = messages[len(batch)]
-        message.places()  # raises, with the reason
-        raise CorruptFileError("commitlog", message.physical_offset, "no whole record")
-    batch.stand_at(np.array([message.physical_offset for message in messages], np.int64))
-    return batch

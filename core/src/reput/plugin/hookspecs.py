@@ -26,7 +26,7 @@ import pluggy
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from reput.plugin.answers import QueryResult, QueueInfo, ReadResult
+    from reput.plugin.answers import QueryResult, QueueInfo, ReadColumns, ReadResult
     from reput.plugin.context import StoreContext
     from reput.plugin.filters import MessageFilter
     from reput.record.batch import DispatchBatch
@@ -214,7 +214,8 @@ def reput_read(
     max_count: int,
     max_bytes: int,
     filter: MessageFilter | None,  # noqa: A002 - the word for it
-) -> ReadResult | None:
+    as_columns: bool,
+) -> ReadResult | ReadColumns | None:
     """Read messages of one queue from ``queue_offset`` on.
 
     The first answer other than None counts. May be called from any thread.
@@ -227,6 +228,8 @@ def reput_read(
         max_bytes: stop before this many bytes of records, but return one message at least.
         filter: return only messages that it selects; None for all. If a plugin does not take this
             argument, the store applies the filter.
+        as_columns: whether the caller wants columns. The store makes them of a `ReadResult`, which
+            costs more.
     """
 
 

@@ -13,7 +13,7 @@ from attrs.validators import instance_of
 import reput
 from reput.errors import CorruptFileError, MessageIllegalError
 from reput.files import OWN_DIRECTORY, FilePool
-from reput.plugin import INT32_MAX, QueueInfo, ReadResult, whole_between
+from reput.plugin import INT32_MAX, QueueInfo, ReadColumns, ReadResult, whole_between
 from reput.status import ReadStatus
 from reput_consumequeue._files import unit_files
 from reput_consumequeue._recordfiles import FileSet
@@ -358,7 +358,8 @@ class ConsumeQueuePlugin(reput.Plugin):
         max_count: int,
         max_bytes: int,
         filter: MessageFilter | None = None,  # noqa: A002 - the hook's word
-    ) -> ReadResult:
+        as_columns: bool = False,
+    ) -> ReadResult | ReadColumns:
         """See `reput.plugin.hookspecs.reput_read`."""
         queue = self._known(topic, queue_id)
         if queue is None and self.context.writable:
@@ -370,7 +371,8 @@ class ConsumeQueuePlugin(reput.Plugin):
         make_scout = None
         if filter is not None:
             make_scout = partial(Scout, queue, self.context, self.extend_file_size, filter)
-        ask = partial(read, queue, self.context.log, queue_offset, max_count, max_bytes, make_scout)
+        limits = max_count, max_bytes
+        ask = partial(read, queue, self.context.log, queue_offset, *limits, make_scout, as_columns)
         if self.context.writable:
             return ask()
         if queue_offset + max_count > queue.max_offset:

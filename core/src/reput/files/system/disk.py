@@ -12,12 +12,12 @@ import os
 import stat
 import time
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from reput.errors import UnsafePathError
 from reput.files.system.flushing import heart, side_by_side
 from reput.files.system.locking import lock_owner, take_lock
-from reput.files.system.pieces import pieces_by, read_pieces
+from reput.files.system.pieces import read_pieces
 from reput.files.system.root import ALLOWED
 from reput.files.system.tree import Tree, is_absence
 
@@ -127,22 +127,12 @@ class Disk(Tree):
         """Up to ``size`` bytes from file position ``position``; fewer only at the file's end."""
         return os.pread(descriptor, size, position)
 
-    def read_pieces(
-        self,
-        descriptor: int,
-        base: int,
-        limit: int,
-        places: bytes | memoryview,
-        stride: int,
-        max_size: int,
-        max_count: int,
-        max_bytes: int,
-    ) -> list[bytes]:
+    def read_pieces(self, descriptor: int, *wanted: Any) -> tuple[list[bytes], int]:
         """Read many short pieces of a file; see `reput.files.system.pieces.read_pieces`."""
-        if not self.reads_plainly:  # a subclass that changes `read` means this, too
-            read = partial(self.read, descriptor)
-            return pieces_by(read, base, limit, places, stride, max_size, max_count, max_bytes)
-        return read_pieces(descriptor, base, limit, places, stride, max_size, max_count, max_bytes)
+        # A subclass that changes `read` means this, too.
+        return read_pieces(
+            descriptor if self.reads_plainly else partial(self.read, descriptor), *wanted
+        )
 
     def read_into(self, descriptor: int, buffer: memoryview, position: int) -> int:
         """Fill ``buffer`` from file position ``position``; return the number of bytes read."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -16,7 +16,9 @@ from reput.engine import kernel
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-__all__ = ["PLACE", "PLACE_SIZE", "pieces_by", "places_of", "read_pieces"]
+    Source = int | npt.NDArray[np.uint8] | Callable[[int, int], bytes]
+
+__all__ = ["PLACE", "PLACE_SIZE", "places_of", "read_pieces"]
 
 PLACE = struct.Struct(">qi")
 """One place: where a piece stands, and how many bytes it has."""
@@ -45,7 +47,7 @@ def places_of(places: bytes | memoryview, stride: int) -> list[tuple[int, int]]:
 
 @kernel
 def read_pieces(
-    source: int | npt.NDArray[np.uint8],
+    source: Source,
     base: int,
     limit: int,
     places: bytes | memoryview,
@@ -53,11 +55,13 @@ def read_pieces(
     max_size: int,
     max_count: int,
     max_bytes: int,
-) -> list[bytes]:
+    together: int = 0,
+) -> tuple[list[bytes], int]:
     """Read pieces of one file.
 
     Args:
-        source: descriptor of the file, or its bytes, ``(w,)`` uint8.
+        source: descriptor of the file, its bytes, ``(w,)`` uint8, or what returns bytes of it by
+            size and file position.
         base: where the file begins, in what places count by.
         limit: where reading ends, likewise.
         places: see `places_of`.
@@ -65,36 +69,23 @@ def read_pieces(
         max_size: most bytes of one piece.
         max_count: most pieces to read.
         max_bytes: most bytes to read; but one piece at least.
+        together: most bytes of pieces that are returned as one, one behind the other.
 
     Returns:
         The bytes of the first pieces, up to the first that is empty, too large, or does not
-        lie in ``[base, limit)``. A piece is shorter than stated if the file ends inside it.
+        lie in ``[base, limit)`` or in the file; and how many pieces these are.
 
     Raises:
         OSError: the file cannot be read.
     """
-    return pieces_by(
-        _reader_of(source), base, limit, places, stride, max_size, max_count, max_bytes
-    )
-
-
-def _reader_of(source: int | npt.NDArray[np.uint8]) -> Callable[[int, int], bytes]:
-    if isinstance(source, np.ndarray):
-        return lambda size, position: source[position : position + size].tobytes()
-    return partial(os.pread, source)
-
-
-def pieces_by(
-    read: Callable[[int, int], bytes],
-    base: int,
-    limit: int,
-    places: bytes | memoryview,
-    stride: int,
-    max_size: int,
-    max_count: int,
-    max_bytes: int,
-) -> list[bytes]:
-    """Do the same as `read_pieces`, by ``read(size, position)`` of the file."""
+    read: Callable[[int, int], bytes]
+    if isinstance(source, int):
+        read = partial(os.pread, source)
+    elif callable(source):
+        read = source
+    else:
+        data = source
+        read = lambda size, position: data[position : position + size].tobytes()  # noqa: E731
     found: list[bytes] = []
     stretch: list[tuple[int, int]] = []
     start = end = total = 0
@@ -109,14 +100,33 @@ def pieces_by(
         if not stretch:
             start = where
         elif not end <= where <= end + _GAP_SIZE or stop - start > _STRETCH_SIZE:
-            _take(found, read(end - start, start - base), start, stretch)
+            if not _take(found, read(end - start, start - base), start, stretch):
+                stretch = []
+                break
             start, stretch = where, []
         stretch.append(place)
         end = stop
     if stretch:
         _take(found, read(end - start, start - base), start, stretch)
-    return found
+    return (list(_chunks(found, together)) if together else found), len(found)
 
 
-def _take(found: list[bytes], data: bytes, start: int, stretch: list[tuple[int, int]]) -> None:
-    found += [data[where - start : where - start + size] for where, size in stretch]
+def _take(found: list[bytes], data: bytes, start: int, stretch: list[tuple[int, int]]) -> bool:
+    """Add the pieces of a stretch that are whole; false if not all are."""
+    end = start + len(data)
+    whole = [place for place in stretch if place[0] + place[1] <= end]
+    found += [data[where - start : where - start + size] for where, size in whole]
+    return len(whole) == len(stretch)
+
+
+def _chunks(pieces: list[bytes], together: int) -> Iterator[bytes]:
+    chunk: list[bytes] = []
+    total = 0
+    for piece in pieces:
+        total += len(piece)
+        if chunk and total > together:
+            yield b"".join(chunk)
+            chunk, total = [], len(piece)
+        chunk.append(piece)
+    if chunk:
+        yield b"".join(chunk)

@@ -163,7 +163,12 @@ class LogReader:
         return self.files.read(physical_offset, min(size, left)) if left > 0 else b""
 
     def read_records(
-        self, places: bytes | memoryview, stride: int, max_count: int, max_bytes: int
+        self,
+        places: bytes | memoryview,
+        stride: int,
+        max_count: int,
+        max_bytes: int,
+        together: int = 0,
     ) -> list[bytes]:
         """See `reput.log.LogView.read_records`."""
         whole = len(places) - len(places) % stride
@@ -173,22 +178,24 @@ class LogReader:
         limit = self._ending.end_offset
         if offset + size > limit:
             limit = self.max_physical_offset
-        found = self.files.read_many(limit, places, stride, _LARGE_SIZE, max_count, max_bytes)
-        while len(found) < max_count and len(found) * stride < whole:
+        read = self.files.read_many
+        found, done = read(limit, places, stride, _LARGE_SIZE, max_count, max_bytes, together)
+        while done < max_count and done * stride < whole:
             # What follows is large, stands in another file, or is not to be had.
             left = max_bytes - sum(map(len, found))
-            rest = places[len(found) * stride :]
+            rest = places[done * stride :]
             offset, size = _PLACE.unpack_from(rest)
             is_large = _LARGE_SIZE < size <= RECORD_SIZE_MAX
             if size > left if found else not is_large:
                 break
             if not self._states(offset, size):
                 break
-            count, size_max = (1, size) if is_large else (max_count - len(found), _LARGE_SIZE)
-            more = self.files.read_many(limit, rest, stride, size_max, count, left)
+            count, size_max = (1, size) if is_large else (max_count - done, _LARGE_SIZE)
+            more, count = read(limit, rest, stride, size_max, count, left, together)
             if not more:
                 break
             found += more
+            done += count
         return found
 
     def read_message(self, physical_offset: int, size: int = 0) -> MessageView | None:

@@ -45,7 +45,12 @@ class LogView(Protocol):
         ...
 
     def read_records(
-        self, places: bytes | memoryview, stride: int, max_count: int, max_bytes: int
+        self,
+        places: bytes | memoryview,
+        stride: int,
+        max_count: int,
+        max_bytes: int,
+        together: int = 0,
     ) -> list[bytes]:
         """Return the bytes of many records at once, as `read` returns those of one.
 
@@ -55,6 +60,7 @@ class LogView(Protocol):
             stride: bytes from one place to the next, 12 or more.
             max_count: most records to read.
             max_bytes: most bytes to read; but one record at least.
+            together: most bytes of records that are returned as one, one behind the other.
 
         Returns:
             The bytes at the first places, up to the first at which the log does not hold as many

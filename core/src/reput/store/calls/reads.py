@@ -106,26 +106,29 @@ class QueueReads:
             max_bytes = whole_number("max_bytes", max_bytes)
         chosen = None if filter is None else self._chosen(filter, topic)
         active = self._active
+        by_columns = as_columns is not False and flag_argument("as_columns", as_columns)
         for name, read, knows_filters in active.readers:
             if name == self._asker:
                 continue
-            answer = read(
+            answer: ReadResult | ReadColumns | None = read(
                 topic=topic,
                 queue_id=queue_id,
                 queue_offset=queue_offset,
                 max_count=max(max_count, 1),
                 max_bytes=max_bytes,
                 filter=chosen,
+                as_columns=by_columns and (chosen is None or knows_filters),
             )
-            if answer is not None:
+            if answer is None:
+                continue
+            if not by_columns or type(answer) is not ReadColumns:
                 found = _checked(name, "reput_read", answer, ReadResult)
                 if chosen is not None and not knows_filters:
                     found = _selected(found, chosen)
-                active.read_count += 1
-                active.message_count += len(found.messages)
-                if as_columns is False or not flag_argument("as_columns", as_columns):
-                    return found
-                return ReadColumns.of(found)
+                answer = ReadColumns.of(found) if by_columns else found
+            active.read_count += 1
+            active.message_count += len(answer)
+            return answer
         raise active.no_answer("read")
 
     def filter(

@@ -192,7 +192,12 @@ class SmallLog:
         return bytes(self._data[physical_offset : max(end, physical_offset)])
 
     def read_records(
-        self, places: bytes | memoryview, stride: int, max_count: int, max_bytes: int
+        self,
+        places: bytes | memoryview,
+        stride: int,
+        max_count: int,
+        max_bytes: int,
+        together: int = 0,
     ) -> list[bytes]:
         """Return the bytes at many places, up to the first that the log does not hold whole."""
         found: list[bytes] = []
@@ -204,7 +209,7 @@ class SmallLog:
             if len(record) < size:
                 break
             found.append(record)
-        return found
+        return [b"".join(found)] if found and together else found
 
     def read_message(self, physical_offset: int, size: int = 0) -> MessageView | None:
         """Return the record that begins at that offset; None if none begins there."""

@@ -147,7 +147,7 @@ class _Collector:
 
     def _pieces(self, pair: Pair, units: bytes, count: int, size_max: int) -> list[bytes]:
         files = self.queue.files
-        return files.pool.read_pieces(
+        found, _ = files.pool.read_pieces(
             pair.log,
             pair.base,
             pair.base + files.sizes.log,
@@ -157,6 +157,7 @@ class _Collector:
             count,
             min(self.max_bytes - self._total, _STRETCH_SIZE),
         )
+        return found
 
     def _states_large(self, pair: Pair, units: bytes) -> bool:
         """Whether the first unit leads to a large record, which states that size, too.

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import attrs
 
 from reput.errors import CorruptFileError
-from reput.plugin import ReadResult
+from reput.plugin import ReadColumns, ReadResult
 from reput.status import ReadStatus
 from reput_consumequeue.layout import valid_count
 from reput_consumequeue.queue._recover import correct_min_offset, extend, recover, truncate
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from reput_consumequeue.queue._queue import ConsumeQueue
 
 __all__ = ["Follower"]
+
+_Found = ReadResult | ReadColumns
+_Answer = TypeVar("_Answer", bound=_Found)
 
 _TRIES: Final = 8
 _UNFINISHED: Final = (ReadStatus.NO_MESSAGE_IN_QUEUE, ReadStatus.OFFSET_OVERFLOW_BADLY)
@@ -42,8 +45,8 @@ class Follower:
     """Held while the extent of a queue is determined."""
 
     def read(
-        self, queue: ConsumeQueue, queue_offset: int, ask: Callable[[], ReadResult]
-    ) -> ReadResult:
+        self, queue: ConsumeQueue, queue_offset: int, ask: Callable[[], _Answer]
+    ) -> _Answer | ReadResult:
         """Answer a read; ``ask`` answers it from the known state of the queue."""
         answer = ask()
         if not _is_doubtful(answer):
@@ -74,14 +77,14 @@ class Follower:
             return _nothing_yet(queue_offset, empty)
         return empty
 
-    def _look(self, queue: ConsumeQueue, queue_offset: int, answer: ReadResult) -> None:
+    def _look(self, queue: ConsumeQueue, queue_offset: int, answer: _Found) -> None:
         """Read the files again, as far as needed to confirm what ``answer`` did not find."""
         if queue.max_offset == 0 or self._is_cut(queue, queue_offset, answer):
             self.look_again(queue)
         else:
             self.refresh(queue)
 
-    def _is_cut(self, queue: ConsumeQueue, queue_offset: int, answer: ReadResult) -> bool:
+    def _is_cut(self, queue: ConsumeQueue, queue_offset: int, answer: _Found) -> bool:
         """Return whether units that the answer is based on were cut, and not damaged.
 
         Only units above the recorded progress are ever cut. So nothing was cut before a unit that
@@ -140,15 +143,15 @@ def _load(queue: ConsumeQueue) -> None:
                 raise
 
 
-def _is_doubtful(answer: ReadResult) -> bool:
+def _is_doubtful(answer: _Found) -> bool:
     return bool(answer.holes) or answer.status in _LOST or answer.status in _UNFINISHED
 
 
-def _facts(answer: ReadResult) -> tuple[object, ...]:
-    return answer.status, answer.next_queue_offset, answer.queue_offsets, answer.holes
+def _facts(answer: _Found) -> tuple[object, ...]:
+    return answer.status, answer.next_queue_offset, list(answer.queue_offsets), answer.holes
 
 
-def _nothing_yet(queue_offset: int, answer: ReadResult) -> ReadResult:
+def _nothing_yet(queue_offset: int, answer: _Found) -> ReadResult:
     """Return the answer of a read at a queue's end, so that the caller asks again for the place."""
     return ReadResult(
         ReadStatus.OFFSET_OVERFLOW_ONE,

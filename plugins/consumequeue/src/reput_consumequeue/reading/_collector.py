@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import attrs
+import numpy as np
 
 from reput.plugin import MissingMessage
 from reput.record import RECORD_SIZE_MAX, message_at
 from reput.record.layout import RECORD_MIN_SIZE
 from reput.status import ReadStatus
-from reput_consumequeue.layout import UNIT, UNIT_SIZE
-from reput_consumequeue.reading._sound import sound_messages
+from reput_consumequeue.layout import UNIT, UNIT_DTYPE, UNIT_SIZE
+from reput_consumequeue.reading._kept import Columns, Objects
 
 if TYPE_CHECKING:
     from reput.log import LogView
@@ -35,8 +36,7 @@ class Collector:
     max_count: int
     max_bytes: int
     scout: Scout | None = None
-    messages: list[MessageView] = attrs.field(factory=list)
-    places: list[int] = attrs.field(factory=list)
+    kept: Objects | Columns = attrs.field(factory=Objects)
     holes: list[MissingMessage] = attrs.field(factory=list)
     is_full: bool = False
     _total: int = 0
@@ -46,7 +46,7 @@ class Collector:
     @property
     def status(self) -> ReadStatus:
         """The status of the read."""
-        if self.messages:
+        if self.kept:
             return ReadStatus.FOUND
         if self._removed:
             return ReadStatus.MESSAGE_WAS_REMOVING
@@ -70,42 +70,37 @@ class Collector:
             How many units were dealt with. `is_full` says whether the read ends there; otherwise
             `take` looks at the rest.
         """
-        messages, queue = self.messages, self.queue
+        kept, queue, log = self.kept, self.queue, self.log
         left, room, after = self.max_count, self.max_bytes, self._skip_below - 1
-        if messages:
-            left, room = left - len(messages), room - self._total
-            after = max(after, messages[-1].physical_offset)
+        if kept:
+            left, room = left - len(kept), room - self._total
+            after = max(after, kept.last_offset)
             if left <= 0 or UNIT.unpack_from(units)[1] > room:
                 self.is_full = True
                 return 0
-        records = self.log.read_records(units, UNIT_SIZE, min(count, left), room)
-        sound = sound_messages(
-            records,
-            units,
-            UNIT_SIZE,
-            queue.topic_bytes,
-            queue.queue_id,
-            queue_offset,
-            queue.is_light,
-            after,
-        )
-        if sound and (
-            self.log.must_have_crc(sound[0].physical_offset)
-            or self.log.must_have_crc(sound[-1].physical_offset)
-        ):
-            wrong = (row for row, each in enumerate(sound) if not self._is_intact(each))
-            sound = sound[: next(wrong, len(sound))]
-        taken = len(sound)
-        messages += sound
-        self.places += range(queue_offset, queue_offset + taken)
+        wanted = min(count, left)
+        chunks = log.read_records(units, UNIT_SIZE, wanted, room, kept.together)
+        place = queue.topic_bytes, queue.queue_id, queue_offset, queue.is_light
+        first, *_ = UNIT.unpack_from(units)
+        last, *_ = UNIT.unpack_from(units, (wanted - 1) * UNIT_SIZE)
+        has_crc = log.must_have_crc(first) or log.must_have_crc(last)
+        intact = self._count_intact if has_crc else None
+        asked = chunks, units, UNIT_SIZE, *place, after
+        taken = kept.add_sound(asked, queue_offset, wanted, intact)
         if taken >= left:
             self.is_full = True
             return taken
-        self._total += sum(map(len, records[:taken]))
-        if messages and taken < count:
+        if taken:
+            sizes = np.frombuffer(units, UNIT_DTYPE, taken)["size"]
+            self._total += int(sizes.sum())
+        if kept and taken < count:
             size = UNIT.unpack_from(units, taken * UNIT_SIZE)[1]
             self.is_full = self._total + size > self.max_bytes
         return taken
+
+    def _count_intact(self, messages: list[MessageView]) -> int:
+        wrong = (row for row, each in enumerate(messages) if not self._is_intact(each))
+        return next(wrong, len(messages))
 
     def take(
         self,
@@ -128,8 +123,8 @@ class Collector:
         Returns:
             How many units were dealt with.
         """
-        messages, log = self.messages, self.log
-        left = self.max_count - len(messages)
+        kept, log = self.kept, self.log
+        left = self.max_count - len(kept)
         if rows is None:
             rows = list(range(len(offsets)))
             records = _records(log, offsets, sizes, left, self.max_bytes)
@@ -138,7 +133,7 @@ class Collector:
         next_row = 0
         for row, record in zip(rows, records, strict=True):
             place, offset, size = queue_offset + row, offsets[row], sizes[row]
-            count = len(messages)
+            count = len(kept)
             if count and (
                 count >= self.max_count or self._total + size > self.max_bytes or row > next_row
             ):
@@ -157,8 +152,7 @@ class Collector:
                 if self.scout is not None and not self.scout.selects(place, message):
                     continue
                 if self._is_intact(message):
-                    messages.append(message)
-                    self.places.append(place)
+                    kept.add(place, message)
                     self._total += size
                     continue
             if count and self._follows:
@@ -167,7 +161,7 @@ class Collector:
                 return row
             self._note_gone(place, offset, size, message, is_repeated)
         stop = self._full_at(sizes, next_row, len(offsets))
-        self.is_full = stop is not None or len(messages) >= self.max_count
+        self.is_full = stop is not None or len(kept) >= self.max_count
         return len(offsets) if stop is None else stop
 
     @property
@@ -184,7 +178,7 @@ class Collector:
         if message is None or message.queue_offset != place:  # else it is at its place
             other = self._place_behind(place) if behind[0] < 0 else behind
             is_repeated = (offset, size) == other
-        if self._follows and self.messages and offset <= self.messages[-1].physical_offset:
+        if self._follows and self.kept and offset <= self.kept.last_offset:
             message = None  # a half-written unit may point at another record of the queue
         return message, is_repeated
 
@@ -215,9 +209,9 @@ class Collector:
 
     def _full_at(self, sizes: list[int], first: int, stop: int) -> int | None:
         """Return the first row that does not fit; it ends the read, wanted or not."""
-        if not self.messages or first >= stop:
+        if not self.kept or first >= stop:
             return None
-        if len(self.messages) >= self.max_count:
+        if len(self.kept) >= self.max_count:
             return first
         left = self.max_bytes - self._total
         if max(sizes[first:stop]) <= left:

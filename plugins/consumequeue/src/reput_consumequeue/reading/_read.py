@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from reput.plugin import ReadResult
+from reput.plugin import ReadColumns, ReadResult
 from reput.status import ReadStatus
 from reput_consumequeue.layout import UNIT_DTYPE, UNIT_SIZE
 from reput_consumequeue.reading._collector import Collector
+from reput_consumequeue.reading._kept import Columns, Objects
 
 if TYPE_CHECKING:
     from reput.log import LogView
@@ -42,7 +43,8 @@ def read(
     max_count: int,
     max_bytes: int,
     make_scout: Callable[[], Scout] | None,
-) -> ReadResult:
+    as_columns: bool,
+) -> ReadResult | ReadColumns:
     """Answer `reput_read` for one queue; ``make_scout`` is for a read with a filter."""
     low, high = queue.min_offset, queue.max_offset
     if high == 0:
@@ -57,7 +59,8 @@ def read(
 
     files, at = queue.files, queue_offset
     scout = None if make_scout is None else make_scout()
-    found = Collector(queue, log, max_count, max_bytes, scout)
+    kept = Columns() if as_columns else Objects()
+    found = Collector(queue, log, max_count, max_bytes, scout, kept)
     stop = min(high, queue_offset + max(_SCAN_SIZE // UNIT_SIZE, max_count))
     file_end = _end_of_file(files, at)
     count, next_files = max_count, _NEXT_FILES
@@ -69,7 +72,7 @@ def read(
         wanted = min(count, stop - at)
         data = files.read_data(at, min(wanted + 1, high - at))
         if not data:
-            if found.messages:
+            if found.kept:
                 break  # trimmed during the read; the next read says so
             return ReadResult(ReadStatus.OFFSET_FOUND_NULL, _end_of_file(files, at), low, high)
         left = min(wanted, len(data) // UNIT_SIZE)
@@ -88,14 +91,13 @@ def read(
         if found.is_full or at >= stop:
             break
         if at >= file_end:
-            if found.messages or next_files == 0 or files.base_of(at) is None:
+            if found.kept or next_files == 0 or files.base_of(at) is None:
                 break
             next_files -= 1
             stop = min(high, at + max(_SCAN_SIZE // UNIT_SIZE, max_count))
             file_end = _end_of_file(files, at)
         count = stop - at
-    messages, places = tuple(found.messages), tuple(found.places)
-    return ReadResult(found.status, at, low, high, messages, places, tuple(found.holes))
+    return kept.answer(found.status, at, low, high, tuple(found.holes))
 
 
 def _end_of_file(files: QueueFiles, unit: int) -> int:

@@ -7,6 +7,7 @@ by looking at one record; most records leave nothing to decide, and these go thr
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 
 from reput.engine import kernel
 from reput.record import MessageView, crc32, message_at
@@ -20,7 +21,7 @@ from reput.record.layout import (
     TOPIC_SIZE_V1_MAX,
 )
 
-__all__ = ["sound_messages"]
+__all__ = ["sound_count", "sound_messages"]
 
 _PLACE_SIZE = 12  # physical offset (int64) and size (int32)
 _HEAD = struct.Struct(">iIii4xqqi44xi")
@@ -30,7 +31,7 @@ _from_bytes = int.from_bytes
 
 @kernel
 def sound_messages(
-    records: list[bytes],
+    chunks: list[bytes],
     places: bytes | memoryview,
     stride: int,
     topic: bytes,
@@ -46,7 +47,7 @@ def sound_messages(
     states topic, queue id and queue offset of its place in the queue.
 
     Args:
-        records: the bytes at the first places.
+        chunks: the records at the first places; in each chunk whole ones, one behind the other.
         places: ``n * stride`` bytes, ``n`` not less than there are records; each stride begins with
             physical offset (int64) and size (int32), big-endian.
         stride: bytes from one place to the next, 12 or more.
@@ -58,7 +59,7 @@ def sound_messages(
         after: physical offset that lies before the first message.
 
     Returns:
-        The messages, up to the first record that is in doubt.
+        The messages, up to the first record that is in doubt. They may share the chunks' memory.
     """
     found: list[MessageView] = []
     place = struct.Struct(f">qi{stride - _PLACE_SIZE}x")
@@ -71,7 +72,7 @@ def sound_messages(
         MAGIC_V2: name_size.to_bytes(2, "big") + topic,
     }
     checked, unpack = MessageView.checked, _HEAD.unpack_from
-    for row, record in enumerate(records):
+    for row, record in enumerate(_records(chunks, known)):
         offset, size = known[row]
         if len(record) != size or size < RECORD_MIN_SIZE or offset <= after:
             break
@@ -108,3 +109,30 @@ def sound_messages(
         found.append(view)
         after = offset
     return found
+
+
+def _records(chunks: list[bytes], places: list[tuple[int, int]]) -> Iterator[bytes]:
+    row = 0
+    for chunk in chunks:
+        at = 0
+        while at < len(chunk) and row < len(places):
+            size = max(places[row][1], 0)
+            yield chunk[at : at + size]
+            at += size
+            row += 1
+
+
+@kernel
+def sound_count(
+    chunks: list[bytes],
+    places: bytes | memoryview,
+    stride: int,
+    topic: bytes,
+    queue_id: int,
+    queue_offset: int,
+    is_light: bool,
+    after: int,
+) -> int:
+    """Return how many messages `sound_messages` returns."""
+    queue = topic, queue_id, queue_offset, is_light
+    return len(sound_messages(chunks, places, stride, *queue, after))

@@ -1,0 +1,131 @@
+"""What one read has found: messages as objects, or the bytes of their records for columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from reput.plugin import ReadColumns, ReadResult
+from reput.record import Decoder
+from reput_consumequeue.layout import UNIT_DTYPE
+from reput_consumequeue.reading._sound import sound_count, sound_messages
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from reput.record import MessageView
+
+    CountIntact = Callable[[list[MessageView]], int]
+
+__all__ = ["Columns", "Objects"]
+
+_SHARED_SIZE: Final = 1 << 16  # bytes of records that one message, which is kept, keeps with it
+
+
+class Objects:
+    """Messages as objects, which share the memory of what was read together."""
+
+    together = _SHARED_SIZE
+    """Most bytes of records that are read as one."""
+
+    def __init__(self) -> None:
+        self._messages: list[MessageView] = []
+        self._places: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self._messages)
+
+    @property
+    def last_offset(self) -> int:
+        """Physical offset of the last message."""
+        return self._messages[-1].physical_offset
+
+    def add(self, place: int, message: MessageView) -> None:
+        """Add the message at the queue offset ``place``."""
+        self._messages.append(message)
+        self._places.append(place)
+
+    def add_sound(
+        self, asked: tuple[Any, ...], place: int, wanted: int, intact: CountIntact | None
+    ) -> int:
+        """Add messages of consecutive units, up to the first one in doubt; return their number.
+
+        Args:
+            asked: arguments of `sound_messages`.
+            place: queue offset of the first unit.
+            wanted: how many records were asked for.
+            intact: counts the first messages of a list that are not in doubt for another reason;
+                None if there is no other reason.
+        """
+        sound = sound_messages(*asked)
+        if intact is not None:
+            del sound[intact(sound) :]
+        self._messages += sound
+        self._places += range(place, place + len(sound))
+        return len(sound)
+
+    def answer(self, status: Any, at: int, low: int, high: int, holes: Any) -> ReadResult:
+        """Return the answer of the read."""
+        return ReadResult(status, at, low, high, tuple(self._messages), tuple(self._places), holes)
+
+
+class Columns:
+    """Records one behind the other, which are decoded together; has the members of `Objects`."""
+
+    together = 1 << 62
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._records: list[bytes] = []
+        self._offsets: list[npt.NDArray[np.int64]] = []
+        self._places: list[npt.NDArray[np.int64]] = []
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def last_offset(self) -> int:
+        return int(self._offsets[-1][-1])
+
+    def add(self, place: int, message: MessageView) -> None:
+        self._count += 1
+        self._records.append(message.record)
+        self._offsets.append(np.array([message.physical_offset], np.int64))
+        self._places.append(np.array([place], np.int64))
+
+    def add_sound(
+        self, asked: tuple[Any, ...], place: int, wanted: int, intact: CountIntact | None
+    ) -> int:
+        chunks, units = asked[:2]
+        count = sound_count(*asked) if intact is None else intact(sound_messages(*asked))
+        if not count:
+            return 0
+        known = np.frombuffer(units, UNIT_DTYPE, count)
+        if count < wanted:  # the records after these are in doubt, or were not read
+            chunks = [b"".join(chunks)[: int(known["size"].sum())]]
+        self._records += chunks
+        self._offsets.append(known["physical_offset"].astype(np.int64))
+        self._places.append(np.arange(place, place + count))
+        self._count += count
+        return count
+
+    def answer(
+        self, status: Any, at: int, low: int, high: int, holes: Any
+    ) -> ReadResult | ReadColumns:
+        if not self._count:
+            return ReadResult(status, at, low, high, holes=holes)
+        window = np.frombuffer(_joined(self._records), np.uint8)
+        # Lengths were checked, and where the records stand: they were moved together.
+        batch = Decoder(check_offset=False).decode(window, 0).batch
+        batch.stand_at(_together(self._offsets))
+        return ReadColumns(status, at, low, high, batch, _together(self._places), holes)
+
+
+def _joined(parts: list[bytes]) -> bytes:
+    return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _together(parts: list[npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
