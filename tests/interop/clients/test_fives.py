@@ -86,7 +86,7 @@ def stored(broker: Broker, topic: str) -> list[str]:
 ALL = "java5 python5 node5"
 
 
-@pytest.mark.scenario5("Send, receive and acknowledge", ALL, theirs="python5")
+@pytest.mark.scenario5("Send, receive and acknowledge", ALL, theirs="python5 node5")
 def test_a_simple_consumer_receives_what_was_sent(program, broker, topic):
     name = topic()
     program.producer(name)
@@ -103,7 +103,7 @@ def test_a_simple_consumer_receives_what_was_sent(program, broker, topic):
     broker.wait_for("g-" + name)
 
 
-@pytest.mark.scenario5("Messages of 4.x producers are received", ALL)
+@pytest.mark.scenario5("Messages of 4.x producers are received", ALL, theirs="python5 node5")
 def test_what_was_put_by_others_is_received(program, broker, topic):
     name = topic()
     broker.put(*[Message(name, b"%d" % number, number % 4) for number in range(20)])
@@ -142,7 +142,9 @@ def test_a_message_that_is_too_large_is_refused(program, broker, topic):
     assert "error" not in small
 
 
-@pytest.mark.scenario5("A message that is not acknowledged comes again", ALL)
+@pytest.mark.scenario5(
+    "A message that is not acknowledged comes again", ALL, theirs="python5 node5"
+)
 def test_a_message_comes_again_after_its_time(program, broker, topic):
     name = topic()
     broker.put(Message(name, b"one"))
@@ -154,7 +156,9 @@ def test_a_message_comes_again_after_its_time(program, broker, topic):
     assert [row["attempt"] for row in program.receive(1)] == [2]
 
 
-@pytest.mark.scenario5("Simple consumer: a message stays invisible for longer", ALL)
+@pytest.mark.scenario5(
+    "Simple consumer: a message stays invisible for longer", ALL, theirs="python5 node5"
+)
 def test_a_message_is_acknowledged_after_its_time_was_changed(program, broker, topic):
     name = topic()
     broker.put(Message(name, b"one"))
@@ -165,7 +169,7 @@ def test_a_message_is_acknowledged_after_its_time_was_changed(program, broker, t
     broker.wait_for("g-" + name)
 
 
-@pytest.mark.scenario5("Push consumer", ALL, theirs="java5 node5")
+@pytest.mark.scenario5("Push consumer", ALL, theirs=ALL)
 def test_a_push_consumer_is_called_with_each_message(program, broker, topic):
     name = topic()
     program.listen("g-" + name, name)
@@ -175,9 +179,7 @@ def test_a_push_consumer_is_called_with_each_message(program, broker, topic):
     broker.wait_for("g-" + name)
 
 
-@pytest.mark.scenario5(
-    "Push consumer: a refused message is redelivered later", ALL, theirs="java5 node5"
-)
+@pytest.mark.scenario5("Push consumer: a refused message is redelivered later", ALL, theirs=ALL)
 def test_a_refused_message_comes_again(program, broker, topic):
     name = topic()
     broker.put(Message(name, b"once"), Message(name, b"good"))
@@ -319,7 +321,7 @@ def test_a_transaction_that_nobody_ends_is_asked_about(program, broker, topic):
     assert bodies(program.receive(1)) == ["orphan"]
 
 
-@pytest.mark.scenario5("Tags", ALL)
+@pytest.mark.scenario5("Tags", ALL, theirs="python5 node5")
 def test_tags_select(program, broker, topic):
     name = topic()
     for tag in ("paid", "open", "due", "paid"):
@@ -331,7 +333,7 @@ def test_tags_select(program, broker, topic):
     assert bodies(program.taken(1)) == ["open"]
 
 
-@pytest.mark.scenario5("SQL92", ALL, theirs="python5")
+@pytest.mark.scenario5("SQL92", ALL, theirs="python5 node5")
 def test_conditions_select(program, broker, topic):
     name = topic()
     for number in range(4):
