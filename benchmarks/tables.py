@@ -23,6 +23,7 @@ __all__ = [
     "FILTERED_READ",
     "FOLLOW",
     "FOLLOW_LAG",
+    "FOLLOW_WORDS",
     "FRAMES",
     "GROUPS",
     "IDLE",
@@ -199,6 +200,12 @@ FOLLOW_LAG = Table(
     note="one message after the other; the times are those of single messages",
     compares=False,
 )
+FOLLOW_WORDS = Table(
+    "Follow a broker of RocketMQ: a word index of its messages",
+    note="10,000 messages a second, then as many as one producer gets answered, in batches of 10, "
+    "in turns without and with the follower",
+    compares=False,
+)
 BESIDE_JAVA = Table("Beside RocketMQ's own store", compares=False)
 
 TABLES = (
@@ -243,5 +250,6 @@ TABLES = (
     SERVE_PUSH,
     FOLLOW,
     FOLLOW_LAG,
+    FOLLOW_WORDS,
     BESIDE_JAVA,
 )

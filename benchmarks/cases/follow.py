@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.case import BODIES, Case, body_name
-from benchmarks.tables import FOLLOW, FOLLOW_LAG, IDLE
+from benchmarks.tables import FOLLOW, FOLLOW_LAG, FOLLOW_WORDS, IDLE
 from benchmarks.trial import Latencies, Trial
 from benchmarks.workload import Workload
 
@@ -25,10 +25,15 @@ _PAUSE = 0.005
 _LOOK_EVERY = 50e-6
 _NEEDS = ("reput_follow", "reput_index")
 _WAIT = 300.0
+_WORDS_RATE = 10_000  # messages a second
+_WORDS_BATCH, _CLOSED_BATCH = 100, 10
+_WORDS_SECONDS, _CLOSED_SECONDS = 20.0, 4.0
+_WORDS_LOOK = 0.05  # seconds between two queries
+_TURNS = 3
 
 
 def cases() -> Iterator[Case]:
-    """Take a log, beside Java's slave; lag behind masters; an idle follower."""
+    """Take a log, beside a slave of Java; lag; a word index; an idle follower."""
     for body in BODIES:
         name = f"follow.take.{body_name(body)}"
         yield Case(name=name, table=FOLLOW, run=take, body_size=body, needs=_NEEDS)
@@ -42,6 +47,14 @@ def cases() -> Iterator[Case]:
         repeats=False,
     )
     yield Case(name="follow.lag.1KiB", table=FOLLOW_LAG, run=lag, body_size=1_024, needs=served)
+    yield Case(
+        name="follow.words.100B",
+        table=FOLLOW_WORDS,
+        run=words,
+        body_size=100,
+        needs=(*served, "reput_table"),
+        repeats=False,
+    )
     yield Case(name="follow.idle", table=IDLE, run=idle, needs=_NEEDS, repeats=False)
 
 
@@ -130,6 +143,68 @@ def lag(trial: Trial) -> None:
                         time.sleep(_LOOK_EVERY)
                     times.append(clock() - began)
             measured.latencies = Latencies.of("after the send was answered, until readable", times)
+
+
+def words(trial: Trial) -> None:
+    """Index the words of a real broker's messages: how late, and what the broker loses by it."""
+    from benchmarks.served.servers import VERSION, support
+    from benchmarks.stores import example_plugin
+    from reput_follow import following, open_replica
+
+    seconds = max(_WORDS_SECONDS * trial.scale, 2.0)
+    turn_seconds = max(_CLOSED_SECONDS * trial.scale, 0.5)
+    unavailable = support("mavenparts").JavaUnavailableError
+    with contextlib.ExitStack() as stack:
+        try:
+            released = support("realbroker").fetch(VERSION)
+        except unavailable as error:
+            print(f"not measured: {error}")
+            return
+        names = stack.enter_context(released.name_server(trial.directory / "names"))
+        broker = stack.enter_context(released.broker(trial.directory / "broker", names.address))
+        ask = stack.enter_context(_producer(names.address, trial.body_size))
+        ask(0.2, None, _CLOSED_BATCH)  # the topic exists
+        plugins = ["consumequeue", example_plugin("words.py", "WordsPlugin")]
+        store = stack.enter_context(
+            open_replica(trial.directory / "own", broker.address, plugins=plugins)
+        )
+
+        with following(store, broker.address) as follower:
+            follower.wait_caught_up(_WAIT)
+            ask(1.0, _WORDS_RATE, _WORDS_BATCH)  # warm
+            store.wait_dispatched()
+            looks: list[tuple[int, int]] = []
+            label = "the docs' word index, at 10,000 messages a second"
+            with trial.timed(label, int(seconds * _WORDS_RATE)) as measured, _looking(store, looks):
+                sent = ask(seconds, _WORDS_RATE, _WORDS_BATCH)
+                _wait(lambda: looks and looks[-1][0] >= sent[-1][0])
+            late = list(_lateness(sent, looks))
+            measured.count = len(late)
+            ends = [f"t{sent[0][0] + 1 - sent[0][1]:012}", f"t{sent[-1][0]:012}"]
+            between = "SELECT count(*) FROM words WHERE word BETWEEN ? AND ?"
+            ((found,),) = store.plugin("words").query(between, ends)
+            trial.require(found == len(late), "each message is in the table once")
+            measured.latencies = Latencies.of("before its send, until in the table", late)
+            # Fewer where the machine is too busy for the broker to answer so many.
+            measured.facts["sent"] = f"{len(late) / seconds:,.0f} a second"
+            measured.facts["queries"] = f"{len(looks) / measured.seconds:.0f} a second"
+
+        rates: dict[bool, list[float]] = {False: [], True: []}
+        for turn in range(2 * _TURNS):
+            is_followed = bool(turn % 2)
+            with contextlib.ExitStack() as turns:
+                if is_followed:
+                    turns.enter_context(following(store, broker.address)).wait_caught_up(_WAIT)
+                    store.wait_dispatched()
+                made = ask(turn_seconds, None, _CLOSED_BATCH)
+                rates[is_followed].append(sum(size for _, size, _ in made) / turn_seconds)
+            store.wait_dispatched()
+        for is_followed, found in rates.items():
+            label = f"RocketMQ {VERSION}, {'with' if is_followed else 'without'} the follower"
+            with trial.timed(label, round(sorted(found)[len(found) // 2])) as measured:
+                pass
+            measured.seconds = 1.0
+            measured.facts["each turn"] = ", ".join(f"{each:,.0f}/s" for each in found)
 
 
 def idle(trial: Trial) -> None:
@@ -226,6 +301,84 @@ def _message(body: bytes) -> Any:
     import reput
 
     return reput.Message("bench", body, tags="TagA", keys="order")
+
+
+@contextlib.contextmanager
+def _producer(names: str, body_size: int) -> Iterator[Any]:
+    """Give a function that has a process of its own send, and returns what it sent and when."""
+    here, there = multiprocessing.Pipe()
+    given = names, body_size, there
+    process = multiprocessing.get_context("spawn").Process(target=_produce, args=given)
+    process.start()
+
+    def ask(*order: Any) -> Any:
+        here.send(order)
+        return here.recv()
+
+    try:
+        yield ask
+    finally:
+        here.send(None)
+        process.join()
+
+
+def _produce(names: str, body_size: int, orders: Any) -> None:
+    """Send batches, each message with a word of its own that names its place in the order."""
+    import reput
+    from reput_client import Client
+
+    number, rest = 0, b" order of one book" + b" " * body_size
+    with Client(names) as client, client.producer("bench") as producer:
+        while (order := orders.recv()) is not None:
+            seconds, rate, size = order
+            began = time.monotonic()
+            sent: list[tuple[int, int, int]] = []
+            while (now := time.monotonic()) < began + seconds:
+                if rate is not None and (ahead := len(sent) * size / rate - (now - began)) > 0:
+                    time.sleep(ahead)  # the rate is what is asked for
+                    continue
+                messages = [
+                    reput.Message("words", (b"t%012d" % (number + at) + rest)[:body_size])
+                    for at in range(size)
+                ]
+                at = time.monotonic_ns()
+                producer.send_batch(messages)
+                number += size
+                sent.append((number - 1, size, at))
+            orders.send(sent)
+
+
+@contextlib.contextmanager
+def _looking(store: Any, looks: list[tuple[int, int]]) -> Iterator[None]:
+    """Note again and again which message is the last one in the table, and when."""
+    stops = threading.Event()
+    query = "SELECT max(word) FROM words WHERE word >= 't0' AND word < 'u'"
+
+    def look() -> None:
+        while not stops.wait(_WORDS_LOOK):
+            ((word,),) = store.plugin("words").query(query)
+            looks.append((int(word[1:]), time.monotonic_ns()))
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    try:
+        yield
+    finally:
+        stops.set()
+        thread.join()
+
+
+def _lateness(sent: list[tuple[int, int, int]], looks: list[tuple[int, int]]) -> Iterator[int]:
+    """Yield for each message how long after the call that sent it a query found it, ns.
+
+    The table has messages in their order, which is that of one producer's sends.
+    """
+    seen = iter(looks)
+    last, at = next(seen)
+    for number, size, called in sent:
+        while last < number:
+            last, at = next(seen)
+        yield from [at - called] * size
 
 
 def _wait(holds: Any) -> Any:

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
 import shutil
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 from benchmarks.case import BODIES, Case, body_name
-from benchmarks.stores import QUEUES, open_large
+from benchmarks.stores import QUEUES, example_plugin, open_large
 from benchmarks.tables import COUNTS
 from benchmarks.trial import Trial
 
 __all__ = ["cases"]
-
-_EXAMPLE = (
-    Path(__file__).resolve().parents[2] / "examples/reput-counter/src/reput_counter/plugin.py"
-)
 
 
 def cases() -> Iterator[Case]:
@@ -38,7 +31,7 @@ def count(trial: Trial) -> None:
     assert trial.big_log is not None
     trial.warm_up()
     shutil.rmtree(trial.big_log / "counter", ignore_errors=True)
-    counter = _counter()
+    counter = example_plugin("reput-counter/src/reput_counter/plugin.py", "CounterPlugin")
     with trial.timed("reput, table of counts", count=0, baseline=True) as measured:
         store = open_large(trial.big_log, (*QUEUES, counter))
         done = store.wait_dispatched()
@@ -48,12 +41,3 @@ def count(trial: Trial) -> None:
         measured.count = sum(queue.message_count for queue in store.queues())
         ((counted,),) = store.plugin("counter").query("SELECT sum(messages) FROM counter")
         trial.require(done and counted == measured.count > 0, "not everything was counted")
-
-
-def _counter() -> Any:
-    spec = importlib.util.spec_from_file_location("counter", _EXAMPLE)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.CounterPlugin()
