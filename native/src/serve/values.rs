@@ -12,14 +12,12 @@ use crate::serve::send::timestamp;
 use crate::shared::border::guarded;
 use crate::shared::decline::{Arg, Decline, Stop};
 
-type Values<'py> = Vec<Option<Bound<'py, PyAny>>>;
-
 /// See `reput_remoting.framing.plain.plain_values`.
 #[pyfunction]
 pub fn plain_values<'py>(
     data: &Bound<'py, PyAny>,
     begin: Arg<usize>,
-    codes: Arg<(i32, i32)>,
+    codes: Arg<[i32; 2]>,
     texts: Arg<Bound<'py, PyTuple>>,
     numbers: Arg<Bound<'py, PyTuple>>,
     sizes: Arg<(usize, usize)>,
@@ -30,7 +28,8 @@ pub fn plain_values<'py>(
         let (codes, texts, numbers) = (codes.get()?, texts.get()?, numbers.get()?);
         let bytes = bytes_of(data)?;
         let mut header = Header::default();
-        let frame = first_frame(bytes.get(begin..).unwrap_or_default(), frame_max, header_max);
+        let rest = bytes.get(begin..).unwrap_or_default();
+        let frame = first_frame(rest, frame_max, header_max);
         let Some(frame) = frame.filter(|frame| frame.body.is_empty()) else {
             return Ok(None);
         };
@@ -39,11 +38,10 @@ pub fn plain_values<'py>(
         } else {
             read_json
         };
-        let is_read = read(frame.header, &mut header).is_some();
-        if !is_read || (header.code != codes.0 && header.code != codes.1) {
+        if read(frame.header, &mut header).is_none() || !codes.contains(&header.code) {
             return Ok(None);
         }
-        let mut values: Values<'py> = Vec::with_capacity(texts.len() + numbers.len());
+        let mut values = Vec::<Option<Bound<'_, PyAny>>>::new();
         let value_of = |name: &Bound<'py, PyAny>| -> Result<Option<&[u8]>, Stop> {
             let name = name.cast::<PyString>().map_err(|_| Decline::ToPython)?;
             let (name, mut fields) = (name.to_str()?.as_bytes(), header.fields(frame.header));
