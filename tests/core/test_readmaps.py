@@ -11,6 +11,7 @@ import pytest
 
 import reput
 from reput.files import readmap
+from reput.files.mapped import MappedFileQueue
 from reput.files.pool import FilePool
 from reput.files.populating import POPULATE_READ, populate
 from reput.files.readmap import ReadMaps
@@ -150,6 +151,26 @@ def test_a_pool_reads_the_same_pieces_with_and_without_a_map(path):
     assert pool.read_pieces(path, *wanted, within=(SIZE, 0, 1_900, 10, SIZE)) == found
     assert disk.map_count == 1
     assert found == ([CONTENT[at : at + 100] for at in range(0, 2_000, 200)], 10)
+    pool.close()
+
+
+@pytest.mark.parametrize("damaged", [(5, 9_000, 100), (5, 0, 100), (5, 1_000, -100)])
+def test_a_damaged_place_is_not_read_where_a_map_is_not_loaded(tmp_path, path, damaged):
+    row, at, size = damaged
+    units = [[place, 100] for place in range(1_000, 3_000, 200)]
+    units[row] = [at, size]
+    places = b"".join(struct.pack(">qi", *unit) for unit in units)
+    os.rename(path, tmp_path / f"{0:020d}")
+    disk = CountingDisk()
+    pool = FilePool(disk)
+    files = MappedFileQueue(str(tmp_path), SIZE, disk, pool, maps_to_read=True)
+    files.load(writable=False)
+
+    pieces, count = files.read_many(SIZE, places, 12, 1 << 20, 99, 1 << 20, 0)
+
+    assert disk.map_count == 1
+    assert pieces == [CONTENT[place : place + 100] for place in range(1_000, 2_000, 200)]
+    assert count == row
     pool.close()
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
 from verifiedstores import bad, checked, only, own_store
 
 import reput
 from reput_doctor.findings import Severity
+from reput_doctor.verdict import verdict_of
 
 
 def cut(path, size):
@@ -136,13 +138,13 @@ def with_notes(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("name", "kind"),
     [
-        ("compaction/compactionCq/t0/0/00000000000000000000", "compaction.size"),
-        ("compaction/compactionLog/t0/0/00000000000000000000", "compaction.size"),
-        ("compaction/position-checkpoint", "compaction.size"),
-        ("reput/compaction/t0/0/00000000000000000000", "compaction.size"),
-        ("reput/compaction/t0/0/tombstones", "compaction.size"),
-        ("config/timercheck", "schedule.size"),
-        ("config/timermetrics", "schedule.size"),
+        ("compaction/compactionCq/t0/0/00000000000000000000", "compaction.cut"),
+        ("compaction/compactionLog/t0/0/00000000000000000000", "compaction.cut"),
+        ("compaction/position-checkpoint", "compaction.cut"),
+        ("reput/compaction/t0/0/00000000000000000000", "compaction.cut"),
+        ("reput/compaction/t0/0/tombstones", "compaction.cut"),
+        ("config/timercheck", "schedule.cut"),
+        ("config/timermetrics", "schedule.cut"),
     ],
 )
 def test_a_file_that_no_rebuild_makes_is_one_finding_when_it_is_cut_short(with_notes, name, kind):
@@ -157,3 +159,19 @@ def test_a_file_that_no_rebuild_makes_is_one_finding_when_it_is_cut_short(with_n
         assert (found.kind, found.found) == (kind, f"end of file at byte {size}")
         assert found.position == size
         assert "restore the file" in found.advice
+        assert "cannot be rebuilt" in verdict_of(checked(with_notes))
+
+
+def test_an_empty_file_that_a_killed_writer_had_begun_is_a_notice(with_notes, tmp_path):
+    killed = tmp_path / "killed"
+    with reput.open_store(with_notes):
+        shutil.copytree(with_notes, killed)
+    path = killed / "compaction/compactionCq/t0/0/00000000000000000000"
+    path.write_bytes(b"")
+
+    found = [each for each in checked(killed).findings if each.file.endswith(path.name)]
+
+    assert ("compaction.unfinished", Severity.NOTICE) in [
+        (each.kind, each.severity) for each in found
+    ]
+    assert all(each.severity is Severity.NOTICE for each in found)

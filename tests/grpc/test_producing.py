@@ -55,6 +55,48 @@ def test_a_route_names_the_address_that_its_client_dialled(producer):
 
 
 @pytest.mark.parametrize(
+    "addresses",
+    [
+        [m.Address(host="h" * 256, port=1)],
+        [m.Address(host="h", port=1)] * 9,
+        [m.Address(host="h", port=1), m.Address(port=1)],
+    ],
+)
+def test_a_route_repeats_no_address_that_is_too_long(broker, producer, addresses):
+    request = m.QueryRouteRequest(
+        topic=m.Resource(name="orders"), endpoints=m.Endpoints(scheme=3, addresses=addresses)
+    )
+
+    found = producer.call("QueryRoute", request)
+
+    (address,) = found.message_queues[0].broker.endpoints.addresses
+    assert f"{address.host}:{address.port}" == broker.endpoints
+
+
+def test_a_route_repeats_no_field_that_is_not_known(producer):
+    strange = b"\xfa\x07\x64" + b"x" * 100  # field 127, a hundred bytes
+    dialled = m.Endpoints(scheme=3, addresses=[m.Address(host="shop.example", port=1)])
+    request = m.QueryRouteRequest(
+        topic=m.Resource.FromString(m.Resource(name="orders").SerializeToString() + strange),
+        endpoints=m.Endpoints.FromString(dialled.SerializeToString() + strange),
+    )
+
+    found = producer.call("QueryRoute", request)
+
+    assert found.message_queues[0].broker.endpoints == dialled
+    assert b"x" * 100 not in found.SerializeToString()
+
+
+def test_each_message_of_a_call_is_checked_for_its_type(producer):
+    request = m.SendMessageRequest()
+    for at, more in enumerate([{}, {"message_group": "g"}]):
+        system = m.SystemProperties(message_type=1, message_id=f"mixed-{at}", **more)
+        request.messages.add(topic=m.Resource(name="orders"), body=b"x", system_properties=system)
+
+    assert producer.call("SendMessage", request).status.code == 40014
+
+
+@pytest.mark.parametrize(
     ("topic", "code"),
     [("nowhere", 40402), ("", 40002), ("a b", 40002), ("BenchmarkTest", 40002), ("TBW102", 40002)],
 )

@@ -201,6 +201,25 @@ def test_many_pulls_at_once_are_all_answered(filled):
     assert {each.code for each in answers} == {ResponseCode.SUCCESS}
 
 
+@pytest.mark.parametrize("first", [{"expressionType": "SQL92", "subscription": "a = 1"}, {}])
+def test_no_pull_overtakes_one_that_goes_the_longer_way(filled, first):
+    peer, group = filled.peer(), f"ordered{len(first)}"
+    offsets = {"consumerGroup": group, "sysFlag": "5"}
+    ask(peer, offsets)
+    early = {**FIELDS, **offsets, **first, "queueOffset": "10", "commitOffset": "10"}
+    late = {**FIELDS, **offsets, "queueOffset": "60", "commitOffset": "60"}
+
+    peer.socket.sendall(
+        encoded(Command(PULL, early, b"", 1)) + encoded(Command(PULL, late, b"", 2))
+    )
+    for _ in range(2):
+        peer.receive()
+
+    asked = {"consumerGroup": group, "topic": "orders", "queueId": "0"}
+    peer.socket.sendall(encoded(Command(RequestCode.QUERY_CONSUMER_OFFSET, asked, b"", 3)))
+    assert peer.receive().fields["offset"] == "60"
+
+
 def test_a_pull_that_waits_is_held_and_answered_on_the_loop(served):
     served.store.put(reput.Message("orders", b"first"))
     assert served.store.wait_dispatched(timeout=20)

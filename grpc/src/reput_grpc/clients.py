@@ -47,6 +47,8 @@ class Client:
     """Of a consumer."""
     topics: frozenset[str] = frozenset()
     """What it reads, or produces to."""
+    waits: bool = False
+    """Whether its group did not take it; its next settings try again."""
     streams: list[asyncio.Queue[Any]] = attrs.field(factory=list)
 
     @property
@@ -131,12 +133,13 @@ class Clients:
             if len(client.streams) >= _STREAMS_MAX:
                 raise Refused(Code.TOO_MANY_REQUESTS, "the client has too many streams")
             client.streams.append(stream)
-        if (client.group, client.topics) != (group, topics):
+        if client.waits or (client.group, client.topics) != (group, topics):
             await self._change(client, group, topics)
         return client
 
     async def _change(self, client: Client, group: str | None, topics: frozenset[str]) -> None:
         before, client.group, client.topics = client.group, group, topics
+        client.waits = False
         if before is not None:
             await self.context.run_in_turn(self.context.plugin.port.leave, before, client.client_id)
         if group is None:
@@ -147,7 +150,7 @@ class Clients:
             logger.warning("two clients have one id group=%s id=%s", group, client.client_id)
         except GroupDisabledError as error:
             logger.warning("client waits for its group group=%s reason=%s", group, error)
-            client.topics = frozenset()  # its next settings try again
+            client.waits = True
         except GroupKindError as error:
             self.drop(client.client_id)
             raise Refused(Code.UNSUPPORTED, str(error)) from None

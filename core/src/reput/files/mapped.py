@@ -131,14 +131,14 @@ def _extent(
 
     Places that do not fit into ``max_bytes`` do not count.
     """
-    first, _ = PLACE.unpack_from(places)
+    first, first_size = PLACE.unpack_from(places)
     last, size = PLACE.unpack_from(places, (count - 1) * stride)
     if last + size - first > max_bytes:
         sizes = np.ndarray((count,), ">i4", places, PLACE_SIZE - 4, (stride,))
         fits = int(np.searchsorted(np.cumsum(sizes, dtype=np.int64), max_bytes, "right"))
         count = max(fits, 1)
         last, size = PLACE.unpack_from(places, (count - 1) * stride)
-    return first, last + size, count
+    return first, max(last + size, first + first_size), count
 
 
 class MappedFileQueue:

@@ -96,8 +96,11 @@ class FilePool:
         try:
             if within is not None:
                 data = self._maps.usable(file, descriptor, *within)
-                if data is not None:
-                    return read_pieces(data, *wanted)
+                if data is not None:  # of the map, only what is loaded
+                    base, limit, *rest = wanted
+                    start, end = within[1:3]
+                    loaded = base + start, min(limit, base + end)
+                    return read_pieces(data[start:end], *loaded, *rest)
             return self._disk.read_pieces(descriptor, *wanted)
         finally:
             self._unpin(file)

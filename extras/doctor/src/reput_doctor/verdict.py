@@ -63,6 +63,11 @@ def _damages(report: Report) -> Iterator[str]:
         if _is_config(each):
             yield f"{places_lost(each.file)}, unless {each.file} is restored"
     derived = [each for each in found if not each.suspects and each.part not in _BESIDE]
+    cut = [each for each in derived if each.kind.endswith(".cut")]
+    derived = [each for each in derived if each not in cut]
+    if cut:
+        names = dict.fromkeys(each.part for each in cut)
+        yield f"files of {', '.join(names)} are cut short, and cannot be rebuilt from the log alone"
     if derived:
         names = dict.fromkeys(each.part for each in derived)
         yield f"files of {', '.join(names)} are damaged, and can be rebuilt from the log"

@@ -24,6 +24,8 @@ _ATTRIBUTE: Final = "message.type"
 _MIXED: Final = tuple(MessageType)
 _READ: Final = 4
 _WRITE: Final = 2
+_ADDRESSES_MAX: Final = 8
+_HOST_MAX: Final = 255  # characters, of a name in DNS
 
 
 def types_of(topic: TopicSettings) -> tuple[MessageType, ...]:
@@ -43,10 +45,16 @@ class RouteCalls:
     """What clients are to dial that do not say what they dialled, or if it is advertised."""
 
     def endpoints(self, dialled: Any) -> Any:
-        """Return the address that a client gets: that it has dialled, unless one is advertised."""
+        """Return the address that a client gets: that it has dialled, unless one is advertised.
+
+        Each queue has a copy, so what a client may say is bounded, and only known fields are taken.
+        """
         named = dialled.addresses
-        if self.context.config.advertise is None and named and all(each.host for each in named):
-            return dialled
+        is_short = 0 < len(named) <= _ADDRESSES_MAX
+        is_short = is_short and all(0 < len(each.host) <= _HOST_MAX for each in named)
+        if self.context.config.advertise is None and is_short:
+            copies = [m.Address(host=each.host, port=each.port) for each in named]
+            return m.Endpoints(scheme=dialled.scheme, addresses=copies)
         host, port = self.address
         try:
             scheme = 1 if ipaddress.ip_address(host).version == 4 else 2
@@ -67,18 +75,22 @@ class RouteCalls:
             raise Refused(Code.TOPIC_NOT_FOUND, text)
         return found
 
+    @staticmethod
+    def _resource(topic: Any) -> Any:
+        return m.Resource(resource_namespace=topic.resource_namespace, name=topic.name)
+
     async def query_route(self, caller: Caller, request: Any) -> Any:
         """Answer with all queues of a topic."""
         topic = await self.topic(topic_of(request.topic))
         response = m.QueryRouteResponse(status=status())
         broker = m.Broker(name=self.context.name, id=0, endpoints=self.endpoints(request.endpoints))
-        types = types_of(topic)
+        named, types = self._resource(request.topic), types_of(topic)
         allowed = topic.permissions & self.context.options.permissions
         for queue_id in range(max(topic.read_queues, topic.write_queues)):
             reads = bool(allowed & _READ) and queue_id < topic.read_queues
             writes = bool(allowed & _WRITE) and queue_id < topic.write_queues
             response.message_queues.add(
-                topic=request.topic,
+                topic=named,
                 id=queue_id,
                 permission=_PERMISSIONS[reads, writes],
                 broker=broker,
@@ -95,11 +107,12 @@ class RouteCalls:
         is_ordered = settings is not None and settings.consume_message_orderly
         response = m.QueryAssignmentResponse(status=status())
         permission = _PERMISSIONS[True, bool(topic.permissions & _WRITE)]
+        named = self._resource(request.topic)
         broker = m.Broker(name=self.context.name, id=0, endpoints=self.endpoints(request.endpoints))
         for queue_id in range(topic.read_queues) if is_ordered else (-1,):
             response.assignments.add().message_queue.MergeFrom(
                 m.MessageQueue(
-                    topic=request.topic,
+                    topic=named,
                     id=queue_id,
                     permission=permission,
                     broker=broker,

@@ -80,7 +80,8 @@ class SendCalls:
             raise Refused(Code.FORBIDDEN, "the store is read-only")
         topic = await self.routes.topic(name)
         messages = [self._message(caller, topic, each) for each in given]
-        _check_type(topic, messages[0][1])
+        for _, properties in messages:
+            _check_type(topic, properties)
         if not topic.permissions & context.options.permissions & _WRITE or topic.write_queues < 1:
             raise Refused(Code.FORBIDDEN, f"topic {name!r} may not be written")
         entries = [await self._put(topic, *each) for each in messages]

@@ -36,6 +36,7 @@ from reput_server.broker.popping.assigning import AssignHandlers
 from reput_server.broker.popping.handlers import PopHandlers
 from reput_server.broker.popping.polls import PopPolls
 from reput_server.broker.pulling.direct import DirectPulls
+from reput_server.broker.pulling.handlers import CODES as PULL_CODES
 from reput_server.broker.pulling.handlers import PullHandlers
 from reput_server.broker.pulling.held import HeldPulls
 from reput_server.broker.sending.atonce import SendsAtOnce
@@ -197,6 +198,7 @@ class Broker:
             access_keys,
             SendsAtOnce(context, self.sends, topics).by_code(),
             (DirectSends(context, self.sends, topics).take, DirectPulls(pulls).take),
+            PULL_CODES,
         )
 
     def close(self) -> None:

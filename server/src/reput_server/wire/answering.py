@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Final
 from weakref import WeakSet
 
@@ -90,6 +90,8 @@ class Handlers:
     from_bytes: Sequence[Callable[[Connection, bytes | bytearray], FromBytes]] = ()
     """What is asked before that, one after the other, while requests are bytes still. It knows of
     no access keys."""
+    codes_from_bytes: Collection[int] = ()
+    """Codes of the requests in `from_bytes` that are not in `at_once`, too."""
     _reported: WeakSet[Connection] = attrs.field(init=False, factory=WeakSet)
     """Connections of which a refused heartbeat or registration was reported."""
 
@@ -102,11 +104,18 @@ class Handlers:
                     return taken
         return NOTHING
 
+    def may_take(self, code: int) -> bool:
+        """Whether requests of this code are answered in their order, on one connection."""
+        return code in self.at_once or code in self.codes_from_bytes
+
     def take(self, request: Request) -> bool:
         """Take a request of a code in `at_once`; False if it is to go the longer way."""
+        take = self.at_once.get(request.command.code)
+        if take is None:
+            return False
         try:
             self._check_signature(request.command)
-            return self.at_once[request.command.code](request)
+            return take(request)
         except Refusal:
             return False
         except Exception:  # the longer way answers whatever is wrong with it

@@ -113,7 +113,7 @@ class Host(Protocol):
         ...
 
     def may_take(self, code: int) -> bool:
-        """Whether requests of this code can be taken at once."""
+        """Whether requests of this code can be taken at once, or from their bytes."""
         ...
 
     def take(self, request: Request) -> bool:

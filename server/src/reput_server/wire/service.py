@@ -97,7 +97,9 @@ class Service:
     def answer_through(self, change: Callable[[Handler], Handler]) -> None:
         """Have each request answered by what ``change`` makes of its handler, from now on."""
         by_code = {code: change(each) for code, each in self._handlers.by_code.items()}
-        self._handlers = attrs.evolve(self._handlers, by_code=by_code, at_once={}, from_bytes=())
+        self._handlers = attrs.evolve(
+            self._handlers, by_code=by_code, at_once={}, from_bytes=(), codes_from_bytes=()
+        )
 
     def _door(self) -> asyncio.Protocol:
         peer = Peer(self)
@@ -189,8 +191,8 @@ class Service:
         return taken
 
     def may_take(self, code: int) -> bool:
-        """Whether requests of this code can be taken at once."""
-        return code in self._handlers.at_once
+        """Whether requests of this code can be taken at once, or from their bytes."""
+        return self._handlers.may_take(code)
 
     def take(self, request: Request) -> bool:
         """Take a request at once, which `Connection.finish` ends; False if that cannot be."""

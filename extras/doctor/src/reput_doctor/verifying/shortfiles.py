@@ -47,7 +47,11 @@ def cut_json(disk: Disk, path: str) -> str | None:
 
 
 def check_sizes(
-    surveyed: Survey, plugins: Mapping[str, Mapping[str, Any]], findings: Findings
+    surveyed: Survey,
+    plugins: Mapping[str, Mapping[str, Any]],
+    findings: Findings,
+    *,
+    was_closed: bool,
 ) -> int:
     """Report files that are cut short and that no rebuild makes; return how many were checked.
 
@@ -55,6 +59,8 @@ def check_sizes(
         surveyed: the store.
         plugins: options of its plugins, which say how large these files must be, by name.
         findings: is added to.
+        was_closed: whether the last writer closed the store. A writer that was killed may have
+            left an empty file, which it had only begun.
     """
     offered = {each.name: each for each in installed()}
     count = 0
@@ -69,14 +75,29 @@ def check_sizes(
                 end, expected = _size(surveyed, path), f"{size} bytes"
                 cut = None if end is None or end >= size else end_at(end)
             if cut is not None:
-                findings.add(_cut(name, path, cut, expected))
+                is_begun = not was_closed and size is not None and cut == end_at(0)
+                findings.add((_begun if is_begun else _cut)(name, path, cut, expected))
     return count
+
+
+def _begun(plugin: str, path: str, found: str, expected: str) -> Finding:
+    return finding_of_file(
+        Severity.NOTICE,
+        f"{plugin}.unfinished",
+        plugin,
+        path,
+        found,
+        expected,
+        f"open the store for writing: the plugin {plugin} then completes a file that a killed "
+        "writer had only begun",
+        position=0,
+    )
 
 
 def _cut(plugin: str, path: str, found: str, expected: str) -> Finding:
     return finding_of_file(
         Severity.DAMAGE,
-        f"{plugin}.size",
+        f"{plugin}.cut",
         plugin,
         path,
         found,

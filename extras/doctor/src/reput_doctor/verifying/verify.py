@@ -175,7 +175,10 @@ class _Check:
             )
             self._count_derived(derived, surveyed)
             self._count(
-                "plugins", lambda: check_sizes(surveyed, usable.sections_of(), self.findings)
+                "plugins",
+                lambda: check_sizes(
+                    surveyed, usable.sections_of(), self.findings, was_closed=traces.was_closed
+                ),
             )
         else:
             reason = "a process has the store open for writing, and its files change"

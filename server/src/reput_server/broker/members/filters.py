@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["Filters"]
 
 _KEPT: Final = 1_000
+_KEPT_SIZE: Final = 10_000  # characters; a longer expression is read each time
 _SUBSCRIPTION: Final = int(PullFlag.SUBSCRIPTION)
 
 
@@ -65,6 +66,8 @@ class Filters:
         Raises:
             Refusal: it is none.
         """
+        if len(expression) > _KEPT_SIZE:
+            return _selector_of.__wrapped__(expression, kind)
         return _selector_of(expression, kind)
 
     def compiled(self, topic: str, selector: Selector) -> MessageFilter | None:
@@ -75,6 +78,8 @@ class Filters:
         """
         if selector.selects_all:
             return None
+        if len(selector.expression) > _KEPT_SIZE:
+            return self._compile(topic, selector)
         key = topic, selector
         found = self._kept.get(key)
         if found is None:
