@@ -90,7 +90,7 @@ def test_a_room_without_members_is_shared_by_all_section_4_1():
     ("broker", "members"), [("plain", ["east@1"]), ("east@a", ["plain", "east@1"])]
 )
 def test_a_room_that_is_not_known_is_an_error_that_says_whose(broker, members):
-    with pytest.raises(AllocationError, match=r"'plain' is not known; names such as room@name"):
+    with pytest.raises(AllocationError, match=r"'plain' is not known; use names such as room@name"):
         share(NearbyRoom(), "east@1", queues(2, broker), members)
 
 
