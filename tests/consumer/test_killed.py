@@ -65,6 +65,7 @@ class Lives:
         """Let a process live until it has told ``lines``; to its own end if that is None."""
         mode = f"last {self.mode}" if lines is None else self.mode
         words = [groupwriter.__file__, str(self.store), mode, str(first), str(self.epoch)]
+        words += map(str, self.put - self.bodies if lines is None else ())
         self.retrying.clear()
         with subprocess.Popen([sys.executable, *words], stdout=subprocess.PIPE, text=True) as life:
             assert life.stdout is not None
