@@ -6,6 +6,7 @@ import attrs
 import pytest
 
 import reput
+from reput.dispatch.running.group import ReadGroup
 from reput.errors import ConfigError, MessageIllegalError
 from reput.record.layout import TRANSACTION_COMMIT, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
 from reput_schedule import DelayLevels, delayed
@@ -398,3 +399,28 @@ def test_what_was_delayed_before_can_be_delayed_again(opened, clock):
     first, second = store.read("orders", 0, 0, 10)
     assert first.body == second.body
     assert "DELAY" not in second.properties
+
+
+# --------------------------------------------------------------------------- a slow reader beside
+
+
+def test_a_message_is_delivered_though_its_queue_has_it_later_than_this_plugin(opened, clock):
+    """The loop gives a plugin that takes long a thread of its own, also that of the queues."""
+    store = opened()
+    members = store._parts.members
+    slow = members.board.runners["consumequeue"]
+    slow.group = ReadGroup(members.loop.feed, is_shared=False)
+    store.put(order(properties={"DELAY": "1"}))
+    while members.loop.shared.step():
+        pass
+    members.workers.step()
+    assert store.plugin("schedule").delivery.queues[1].is_behind
+
+    while slow.group.step():
+        pass
+    clock.advance(2_000)
+    members.workers.step()
+    while members.loop.shared.step() or slow.group.step():
+        pass
+
+    assert bodies(store) == [b"order"]

@@ -73,6 +73,7 @@ class LevelDelivery:
     _left: int = 0  # messages that this call may still deliver
     _last_now: int = 0
     _arrived: dict[int, int] = attrs.field(factory=dict)  # level: physical offset of the first
+    _parked: dict[int, int] = attrs.field(factory=dict)  # level: queue offset after the last seen
     _lock: threading.Lock = attrs.field(factory=threading.Lock)
 
     # ------------------------------------------------------------------ opening
@@ -152,6 +153,8 @@ class LevelDelivery:
         wake = False
         with self._lock:
             for level, offset in zip(levels.tolist(), offsets.tolist(), strict=True):
+                end = int(batch.queue_offset[rows[batch.queue_id[rows] + 1 == level]].max()) + 1
+                self._parked[level] = max(self._parked.get(level, 0), end)
                 queue = self.queues.get(level)
                 # A level with a known due time need not hear of later messages.
                 if 1 <= level <= LEVEL_MAX and (queue is None or queue.due is None):
@@ -259,6 +262,9 @@ class LevelDelivery:
         """Return whether a read without messages found a later place from which to read on."""
         was_behind, queue.is_behind = queue.is_behind, False
         if queue.offset == result.max_queue_offset:
+            # The plugin that keeps queues may see a message later than this one: it reads on a
+            # thread of its own while it is slow. Nobody would say that the message is there.
+            queue.is_behind = self._parked.get(queue.level, 0) > queue.offset
             return False
         if queue.offset > result.max_queue_offset:
             self._end(queue, result.max_queue_offset, was_behind)
