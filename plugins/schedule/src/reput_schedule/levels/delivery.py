@@ -153,11 +153,13 @@ class LevelDelivery:
         wake = False
         with self._lock:
             for level, offset in zip(levels.tolist(), offsets.tolist(), strict=True):
+                if not 1 <= level <= LEVEL_MAX:
+                    continue
                 end = int(batch.queue_offset[rows[batch.queue_id[rows] + 1 == level]].max()) + 1
                 self._parked[level] = max(self._parked.get(level, 0), end)
                 queue = self.queues.get(level)
                 # A level with a known due time need not hear of later messages.
-                if 1 <= level <= LEVEL_MAX and (queue is None or queue.due is None):
+                if queue is None or queue.due is None:
                     self._arrived.setdefault(level, offset)
                     wake = True
         if wake:
