@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import reput
+from reput.dispatch.running.group import ReadGroup
 from reput.errors import (
     ConfigError,
     MessageIllegalError,
@@ -411,6 +412,29 @@ def test_a_message_put_alone_is_dispatched_without_another_push(tmp_path):
             arrived.clear()
             store.put(reput.Message("T"))
             assert arrived.wait(10)
+
+
+@pytest.mark.parametrize("has_reads", [True, False])
+def test_readers_are_woken_again_by_a_plugin_that_they_read_and_that_is_later(tmp_path, has_reads):
+    woken = []
+    members = {"reput_dispatch": lambda self, batch: None}
+    if has_reads:
+        members["reput_read"] = lambda self: None
+    waker = other("waker", reput_arrive=lambda self, batch: woken.append(batch.end_offset))
+    plugins = other("late", **members), waker, CounterPlugin()
+    with open_with(tmp_path, *plugins, threads=False) as store:
+        parts = store._parts.members
+        late = parts.board.runners["late"]
+        late.group = ReadGroup(parts.loop.feed, is_shared=False)
+        end = store.put(reput.Message("T")).end_offset
+        while parts.loop.shared.step():
+            pass
+        assert woken == [end]
+
+        while late.group.step():
+            pass
+
+        assert woken == [end] * (1 + has_reads)
 
 
 def test_with_synchronous_flushing_nothing_is_dispatched_before_it_is_on_disk(tmp_path):

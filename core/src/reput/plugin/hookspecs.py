@@ -151,6 +151,8 @@ def reput_dispatch(batch: DispatchBatch) -> None:
 def reput_arrive(batch: DispatchBatch) -> None:
     """Wake readers that wait for messages: all running plugins have dispatched ``batch``.
 
+    Called again for a batch that a plugin with ``reput_read`` dispatches later than the others.
+
     Args:
         batch: read-only, valid until the call returns.
     """

@@ -175,11 +175,20 @@ class ReadGroup:
             call = self._dispatch(runner, enriched, start)
             if call is not None and call.error is not None and runner.batch_failed(call.error):
                 self._skip(runner, enriched, call.error)
-        if is_front and self.is_shared:
-            for runner, arrive in self.feed.arrivers:
-                call = runner.make("reput_arrive", functools.partial(arrive, batch=enriched))
-                if call is not None and call.error is not None:
-                    runner.stop(call.error)
+        # Readers were woken too early if the queues they read come only now.
+        if (is_front and self.is_shared) or any(runner.hooks.read for runner in here):
+            self._wake_readers(enriched)
+
+    def _wake_readers(self, batch: DispatchBatch) -> None:
+        for runner, arrive in self.feed.arrivers:
+            function = functools.partial(arrive, batch=batch)
+            while not (call := runner.make("reput_arrive", function)) and runner.is_usable:
+                if self._board.is_stopping:
+                    return
+                if other := runner.inside("reput_arrive"):  # another group's
+                    other.wait(0.1)
+            if call is not None and call.error is not None:
+                runner.stop(call.error)
 
     def _size_windows(self, seconds: float) -> None:
         if seconds > _SHORT_SECONDS:
