@@ -1,4 +1,4 @@
-"""Addresses HOST:PORT are read in one place, whoever is asked for one."""
+"""Addresses HOST:PORT are read in one place, by all distributions."""
 
 from __future__ import annotations
 

@@ -480,7 +480,7 @@ class ConsumerPlugin(OpensConsumers, reput.Plugin):
         """Have ``arrived`` called with all messages that have come to their queues, from now on.
 
         For servers of the store; it is called on the thread that dispatches, a batch may come again
-        after a failure, and None ends it.
+        after a failure, or if its queues come later, and None ends it.
         """
         self._watcher = arrived
 
