@@ -95,7 +95,7 @@ def test_a_wrong_expression_says_where_and_what_else_to_do(run, path) -> None:
 
     assert outcome.code == ExitCode.USAGE
     assert "position 4" in outcome.err
-    assert "without -E it is taken as text" in outcome.err
+    assert "without -E it is searched as text" in outcome.err
 
 
 def test_a_topic_that_is_mistyped_is_suggested(run, path) -> None:

@@ -347,7 +347,7 @@ def test_who_can_be_reached_from_elsewhere_is_warned(small):
         assert process.facts["broker"].startswith("127.0.0.1:")
         assert process.facts["name_server"] is None
 
-    assert "0.0.0.0 is reached from other machines" in process.errors
+    assert "0.0.0.0 is open to other machines" in process.errors
 
 
 @pytest.mark.parametrize(

@@ -252,7 +252,7 @@ def noting(method, name, ended):
 
 def test_a_store_that_is_open_for_reading_has_no_replicas(serve):
     serve(**HA)
-    with pytest.raises(ServerError, match="has no replicas"):
+    with pytest.raises(ServerError, match="cannot have replicas"):
         serve(mode="r", **HA)
 
 
