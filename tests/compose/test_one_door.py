@@ -66,6 +66,7 @@ ALLOWED = {
         "core/src/reput/files/system/pieces.py",
         "os.pread",
     ): "called by the disk alone, as a compiled function may stand in its place",
+    ("core/src/reput/files/populating.py", "mmap.mmap"): "a page of memory without a file",
     **dict.fromkeys(
         [
             ("core/src/reput/plugin/discovery.py", name)
