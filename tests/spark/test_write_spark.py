@@ -104,7 +104,7 @@ def test_a_store_that_somebody_makes_while_tasks_write_is_not_overwritten(
 def test_what_cannot_be_written_is_said_before_a_task_begins(spark, tmp_path):
     frame = spark.range(3).selectExpr("'T' topic", "'x' body", "id number")
 
-    with pytest.raises(SparkReputError, match=r"\[REPUT_OPTION\] column 'number' is none"):
+    with pytest.raises(SparkReputError, match=r"\[REPUT_OPTION\] column 'number' is not"):
         reput_spark.write(frame, tmp_path / "store")
     with pytest.raises(SparkReputError, match="no option 'keeps' of a write"):
         reput_spark.write(frame, tmp_path / "store", keeps="x")
