@@ -304,6 +304,7 @@ def broker_of(served):
 
 def test_the_name_server_tells_slaves_of_the_broker_beside_it(master):
     fill(master, 1)
+    master.store.wait_dispatched(20)  # a route has the topics whose queues exist
     names = master.names()
 
     answer = names.ask(RequestCode.REGISTER_BROKER, SLAVE, body=TOPICS.encode())
