@@ -26,6 +26,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from reput.dispatch.config import Retries
+from reput.dispatch.running.pace import Pace
 from reput.dispatch.running.phase import Phase
 from reput.locks import Flag, new_lock
 from reput.record.decode import End
@@ -47,7 +48,6 @@ _SMALL_ROUND: Final = 64 << 10  # bytes
 _PAUSE: Final = 0.002  # seconds
 _SHORT_WINDOW: Final = 32 << 10  # bytes, at least
 _SHORT_SECONDS: Final = 0.001
-_SHARE: Final = 19  # a slow plugin rests this many times the processor time that it used
 
 
 class ReadGroup:
@@ -72,6 +72,7 @@ class ReadGroup:
         self._short_size = self._window_size = feed.log.config.window_size
         self._behind: BatchReader | None = None
         """Reads at positions before the foremost, while members are there: it holds a window."""
+        self._pace = Pace()
         self._was_small = False
         """Whether in the last round all members were at one position, with little to read."""
 
@@ -299,7 +300,9 @@ class ReadGroup:
         """Rest after a round that used ``used`` seconds of processor time."""
         if not self.is_shared:
             # This group shares processor time with the others, so it limits its use.
-            pause = min(_SHARE * used, LONGEST_REST)
+            limit = self.feed.limit()
+            behind = limit - min((each.position for each in self.runners), default=limit)
+            pause = self._pace.pause(used, behind)
         elif self._was_small:
             # A round of one message takes as much time from producers as one of hundreds. A single
             # message is dispatched at once, and then rounds are not more frequent than this.
