@@ -150,7 +150,7 @@ def test_a_promoted_store_goes_on_as_the_master(tmp_path):
 
     with master(tmp_path / "copy", sync_replicas=1) as (_, server, peer):
         with follower(tmp_path / "next", address_of(server), acknowledge=True) as (copy, found):
-            assert found.wait_caught_up(WAIT)
+            until(lambda: [each["inSync"] for each in ha_status(peer)] == [True])
             assert send(peer, b"20") == ResponseCode.SUCCESS
             assert found.wait_caught_up(WAIT)
             bodies = [bytes(each.body) for each in copy.read("orders", 0, 0, 32)]

@@ -175,3 +175,62 @@ def test_an_empty_file_that_a_killed_writer_had_begun_is_a_notice(with_notes, tm
         (each.kind, each.severity) for each in found
     ]
     assert all(each.severity is Severity.NOTICE for each in found)
+
+
+def extended_store(root, queues):
+    config = {"consumequeue": {"extend": True, "units_per_file": 600}}
+    with reput.open(root, plugins={"consumequeue"}, config=config) as store:
+        store.put_many([reput.Message("t0", b"x", at % queues, tags="a") for at in range(500)])
+        assert store.wait_dispatched(20)
+    return root, root / "consumequeue_ext" / "t0" / "0" / f"{0:020d}"
+
+
+@pytest.mark.parametrize("queues", [1, 3])
+@pytest.mark.parametrize("size", [0, 1, 19, 1_000, 1_007])
+def test_an_extend_file_that_is_cut_short_is_one_finding(tmp_path, size, queues):
+    root, path = extended_store(tmp_path / "store", queues)
+    whole = path.stat().st_size
+    cut(path, size)
+
+    found = one_finding(root, path)
+
+    assert (found.kind, found.severity) == ("consumequeue.size", Severity.DAMAGE)
+    assert (found.found, found.position) == (f"end of file at byte {size}", size)
+    assert found.expected.startswith(f"{whole} bytes")
+    # Of a unit, the last byte is zero anyway.
+    assert found.message_count == len(range(0, 500, queues)) - (size + (queues > 1)) // 20
+    assert (found.suspects, found.advice.split()[-1]) == ((), "consumequeue")
+
+
+@pytest.mark.parametrize("queues", [1, 3])
+def test_extend_units_without_a_file_or_with_zeros_are_one_finding(tmp_path, queues):
+    root, path = extended_store(tmp_path / "store", queues)
+    data = path.read_bytes()
+    path.write_bytes(data[:1_000] + bytes(len(data) - 1_000))
+
+    found = one_finding(root, path)
+
+    count = len(range(0, 500, queues))
+    assert (found.kind, found.found, found.position) == ("consumequeue.unit", "zeros", 1_000)
+    assert found.expected.startswith(f"{count - 50} extend units, to which unit 50 ")
+    assert found.message_count == count - 50
+    path.unlink()
+
+    found = one_finding(root, path)
+
+    assert (found.kind, found.found) == ("consumequeue.missing", "no file")
+    assert found.message_count == count
+
+
+def test_an_extend_unit_that_is_wrong_is_shown_beside_the_right_one(tmp_path):
+    root, path = extended_store(tmp_path / "store", 1)
+    data = bytearray(path.read_bytes())
+    data[1_005] ^= 1
+    path.write_bytes(data)
+
+    found = only(checked(root), "consumequeue.unit")
+
+    place = f"which leads to consumequeue_ext/t0/0/{0:020d}, byte 1000: size 20, tags code "
+    assert place in found.found
+    assert place in found.expected
+    assert found.found != found.expected

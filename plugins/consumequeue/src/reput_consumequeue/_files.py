@@ -92,7 +92,7 @@ class QueueFiles(RecordFiles):
     def _advice(self) -> str:
         # All queues, as the units that one queue lacks are not looked for in a dispatched log.
         every_queue = os.path.dirname(os.path.dirname(self.directory))
-        return f"remove {every_queue} to have all queues built again from the log"
+        return f"remove {every_queue}, and all queues are rebuilt from the log"
 
     def read(self, unit: int, count: int) -> Units:
         """Return units from ``unit`` on, at most ``count`` and up to the end of their file."""

@@ -71,7 +71,7 @@ class ExtendFiles(RecordFiles):
                     self.path(base),
                     size,
                     f"the file has {size} bytes where {self.file_size} are expected; remove "
-                    "consumequeue and consumequeue_ext to have both built again from the log",
+                    "consumequeue and consumequeue_ext, and both are rebuilt from the log",
                 )
             if not size:
                 empty.append(base)  # a power cut took its contents

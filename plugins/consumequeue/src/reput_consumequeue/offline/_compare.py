@@ -44,7 +44,9 @@ _DELAY_PLUGIN: Final = "schedule"
 _TAGS_AT: Final = UNIT_DTYPE.fields["tags_code"][1]  # type: ignore[index]
 _BYTES: Final = "bytes differ from the bytes that the log gives"
 _EXTEND: Final = "it does not lead to an extend unit with the content that the log gives"
+_NO_EXTEND: Final = "it has no extend units where units of the queue lead to"
 _LOST_MAX: Final = 10_000  # messages that the log has lost, and that are named
+_MESSAGES_MAX: Final = 20  # named in a difference
 _TOO_MUCH: Final = "nothing in the log leads to this unit"
 
 
@@ -136,14 +138,17 @@ class _Queue:
                     )
                 continue
             number = base // UNIT_SIZE + skipped
-            for first_row, row, place, reason in self._in_units(own, other, number):
+            for first_row, last, place, reason in self._in_units(own, other, number):
+                if reason is _NO_EXTEND:
+                    yield from self._without_extend(own[first_row : last + 1], number + first_row)
+                    continue
                 yield Difference(
                     self._name(base),
                     skipped * UNIT_SIZE + place,
                     reason,
                     kind="unit",
-                    size=(row + 1) * UNIT_SIZE - place,
-                    is_absent=not own[first_row : row + 1].view(np.uint8).any(),
+                    size=(last + 1) * UNIT_SIZE - place,
+                    is_absent=not own[first_row : last + 1].view(np.uint8).any(),
                 )
 
     def _first(self, wanted: dict[int, int]) -> int:
@@ -197,7 +202,8 @@ class _Queue:
         places = (own["physical_offset"] != other["physical_offset"]) | (
             own["size"] != other["size"]
         )
-        tags = self._wrong_tags(own, other) & ~places
+        tags, absent = self._wrong_tags(own, other)
+        tags &= ~places
         differs = places | tags
         if self.comparison.damaged:
             offsets = own["physical_offset"].astype(np.int64)
@@ -215,10 +221,56 @@ class _Queue:
             ends = np.concatenate([ends[: len(starts) - 1], ends[-1:]])
         for row, last in zip(starts.tolist(), ends.tolist(), strict=True):
             code = own["tags_code"][row : row + 1].astype(np.int64)
-            if tags[row] and is_address(code)[0]:
-                yield row, last, row * UNIT_SIZE + _TAGS_AT, _EXTEND
-            else:
+            if not (tags[row] and is_address(code)[0]):
                 yield row, last, _first_byte(own, other, row), _BYTES
+                continue
+            # A file may end within the first of them.
+            is_absent = absent[last] and absent[row + 1 : last + 1].all()
+            reason = _NO_EXTEND if is_absent else _EXTEND
+            yield row, last, row * UNIT_SIZE + _TAGS_AT, reason
+
+    def _without_extend(self, units: Units, number: int) -> Iterator[Difference]:
+        """Yield a difference for each extend file that ends, or is blank, where units lead.
+
+        Args:
+            units: ``(n,)``, one at least; they lead there.
+            number: queue offset of the first.
+        """
+        files = self._files(self.comparison.root, EXTEND_DIRECTORY)
+        positions = positions_of(units["tags_code"].astype(np.int64))
+        bases = np.array(sorted(files) or [0], np.int64)
+        of_file = np.searchsorted(bases, positions, "right") - 1
+        of_file = np.maximum(of_file, 0)
+        for each in np.unique(of_file).tolist():
+            rows = np.flatnonzero(of_file == each)
+            base, first, last = int(bases[each]), int(positions[rows[0]]), int(positions[rows[-1]])
+            size = files.get(base)
+            is_cut = size is not None and first - base + EXTEND_HEAD_SIZE > size
+            if size is None:
+                found = "no file"
+            else:
+                found = f"end of file at byte {size}" if is_cut else "zeros"
+            yield Difference(
+                self._name(base, EXTEND_DIRECTORY),
+                0 if size is None else first - base,
+                _NO_EXTEND,
+                kind="missing" if size is None else "unit",
+                size=last - first + EXTEND_HEAD_SIZE,
+                found=found,
+                expected=f"{len(rows)} extend units, to which unit {number + int(rows[0])} of the "
+                "queue and others lead",
+                messages=tuple(
+                    self._message(units[row], number + row) for row in rows[:_MESSAGES_MAX].tolist()
+                ),
+                message_count=len(rows),
+                is_absent=True,
+            )
+
+    def _message(self, unit: np.void, number: int) -> TouchedMessage:
+        message = self.comparison.touched(int(unit["physical_offset"]))
+        return attrs.evolve(
+            message, topic=self.topic, queue_id=int(self.queue_id), queue_offset=number
+        )
 
     def _note_lost(self, own: Units, rows: npt.NDArray[np.intp], number: int) -> None:
         self.skipped["lost"] += len(rows)
@@ -229,16 +281,21 @@ class _Queue:
             )
             self.lost.append(message)
 
-    def _wrong_tags(self, own: Units, other: Units) -> Rows:
-        """Return which tags codes differ from what the log determines."""
+    def _wrong_tags(self, own: Units, other: Units) -> tuple[Rows, Rows]:
+        """Return which tags codes differ from what the log determines, and which lead to nothing.
+
+        These are right, but their place in the extend files is blank or does not exist.
+        """
         codes, built = (units["tags_code"].astype(np.int64) for units in (own, other))
         wrong: Rows = np.zeros(len(own), np.bool_)
+        absent: Rows = np.zeros(len(own), np.bool_)
         rows = np.flatnonzero(is_address(codes) & (own["size"] > 0))
         if len(rows) or is_address(built).any():
             heads = self._heads(self.comparison.root, codes)
             built_heads = self._heads(self.comparison.built, built)
             self.leads_to_extend |= bool(len(rows))
             wrong = self._wrong_extend(own, rows, heads, built, built_heads)
+            absent = is_address(codes) & (codes == built) & (heads["size"] == 0)
             codes = np.where(is_address(codes), heads["tags_code"], codes)
             built = np.where(is_address(built), built_heads["tags_code"], built)
         differs = codes != built
@@ -246,7 +303,7 @@ class _Queue:
             self.skipped["times"] += int(np.count_nonzero(differs))
             differs = np.zeros(len(own), np.bool_)
         wrong |= differs
-        return wrong
+        return wrong, absent
 
     def _wrong_extend(
         self,

@@ -8,6 +8,15 @@ from typing import TYPE_CHECKING, Final
 import attrs
 import numpy as np
 
+from reput.files import file_name
+from reput_consumequeue._files import unit_files
+from reput_consumequeue.extend.extendlayout import (
+    EXTEND_DIRECTORY,
+    EXTEND_DTYPE,
+    EXTEND_HEAD_SIZE,
+    is_address,
+    positions_of,
+)
 from reput_consumequeue.layout import DIRECTORY, PRE_BLANK_SIZE, UNIT_DTYPE, UNIT_SIZE
 from reput_offline import Comparison, Difference
 
@@ -48,11 +57,15 @@ def explain(comparison: Comparison, difference: Difference) -> Difference:
         )
     return attrs.evolve(
         difference,
-        found="no file" if difference.kind == "missing" else _text(own, number),
+        found=(
+            "no file"
+            if difference.kind == "missing"
+            else _text(own, number, _lead(comparison, comparison.root, steps[1:3], own[:1]))
+        ),
         expected=(
             f"a file of {np.count_nonzero(wanted['size'])} units"
             if difference.kind == "missing"
-            else _text(wanted, number)
+            else _text(wanted, number, _lead(comparison, comparison.built, steps[1:3], wanted[:1]))
         ),
         messages=tuple(messages),
         message_count=len(rows),
@@ -66,19 +79,53 @@ def _is_message(units: Units) -> npt.NDArray[np.bool_]:
 
 def _units(comparison: Comparison, root: str, path: str, first: int, count: int) -> Units:
     """Return ``(count,)`` units of a file; missing ones are zero."""
-    try:
-        descriptor = comparison.disk.open(os.path.join(root, path))
-    except FileNotFoundError:
-        return np.zeros(count, UNIT_DTYPE)
-    try:
-        data = comparison.disk.read(descriptor, count * UNIT_SIZE, first * UNIT_SIZE)
-    finally:
-        comparison.disk.close(descriptor)
+    data = _read(comparison, os.path.join(root, path), count * UNIT_SIZE, first * UNIT_SIZE)
     return np.frombuffer(data.ljust(count * UNIT_SIZE, b"\0"), UNIT_DTYPE)
 
 
-def _text(units: Units, number: int) -> str:
-    """Return the first unit as text, and how many follow."""
+def _read(comparison: Comparison, path: str, size: int, position: int) -> bytes:
+    """Return bytes of a file: fewer at its end, none of a file that does not exist."""
+    try:
+        descriptor = comparison.disk.open(path)
+    except FileNotFoundError:
+        return b""
+    try:
+        return comparison.disk.read(descriptor, size, position)
+    finally:
+        comparison.disk.close(descriptor)
+
+
+def _lead(comparison: Comparison, root: str, queue: list[str], unit: Units) -> str:
+    """Return where a unit leads in the extend files, and what is there; empty if it leads nowhere.
+
+    Args:
+        comparison: whose files are meant.
+        root: the directory with them.
+        queue: topic and queue id.
+        unit: ``(1,)``.
+    """
+    code = unit["tags_code"].astype(np.int64)
+    if not len(code) or not is_address(code)[0]:
+        return ""
+    position = int(positions_of(code)[0])
+    directory = os.path.join(EXTEND_DIRECTORY, *queue)
+    files = unit_files(comparison.disk, os.path.join(root, directory))
+    base, size = max(((base, size) for base, size in files if base <= position), default=(0, None))
+    path, position = os.path.join(directory, file_name(base)), position - base
+    place = f"{path}, byte {position}"
+    if size is None:
+        return f"{place}: no file"
+    data = _read(comparison, os.path.join(root, path), EXTEND_HEAD_SIZE, position)
+    if len(data) < EXTEND_HEAD_SIZE:
+        return f"{place}: end of file at byte {size}"
+    unit_size, tags, timestamp, _ = np.frombuffer(data, EXTEND_DTYPE)[0].item()
+    if not any(data):
+        return f"{place}: zeros"
+    return f"{place}: size {unit_size}, tags code {tags}, store time {timestamp}"
+
+
+def _text(units: Units, number: int, lead: str) -> str:
+    """Return the first unit as text with its extend unit, and how many follow."""
     offset, size, tags = units[0].item()
     if not any((offset, size, tags)):
         text = f"unit {number}: zeros"
@@ -86,4 +133,5 @@ def _text(units: Units, number: int) -> str:
         text = f"unit {number}: a blank"
     else:
         text = f"unit {number}: physical offset {offset}, size {size}, tags code {tags}"
+    text = f"{text}, which leads to {lead}" if lead else text
     return text if len(units) == 1 else f"{text}; and {len(units) - 1} more"

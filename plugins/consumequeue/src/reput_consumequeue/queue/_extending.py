@@ -11,8 +11,6 @@ from reput_consumequeue.extend._extend import ExtendFiles
 from reput_consumequeue.extend._extendunits import ExtendUnits, plain_units
 from reput_consumequeue.extend.extendlayout import (
     EXTEND_DIRECTORY,
-    EXTEND_HEAD_SIZE,
-    FILE_END_ROOM,
     is_address,
     positions_of,
 )
@@ -32,6 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["clear_orphans", "extend_of", "extended", "recover_extend", "trim_extend"]
 
 _CHUNK = 16_384  # units of one read
+_PAGE_SIZE = 4_096  # bytes
 
 
 def extend_of(queue: ConsumeQueue, context: StoreContext, file_size: int) -> ExtendFiles:
@@ -56,16 +55,16 @@ def extend_of(queue: ConsumeQueue, context: StoreContext, file_size: int) -> Ext
 
 
 def _size_on_disk(context: StoreContext) -> int:
-    """Return the size in bytes of the first extend file; 0 without one.
+    """Return the size in bytes of extend files on disk; 0 if none has a size that it was made with.
 
-    A store that is being rebuilt elsewhere is looked at, too.
+    A file that was cut short is smaller than the others. If it is the only one, its size is hardly
+    a number of whole pages. A store that is being rebuilt elsewhere is looked at, too.
     """
     for root in filter(None, (context.root, context.sizes_from)):
-        for _, _, path in _on_disk(context.disk, root):
-            sizes = map(unit_file_size, context.disk.list(path))
-            size = next(filter(None, sizes), 0)
-            if size >= EXTEND_HEAD_SIZE + FILE_END_ROOM:
-                return size
+        listed = (context.disk.list(path) for _, _, path in _on_disk(context.disk, root))
+        size = max((unit_file_size(each) or 0 for entries in listed for each in entries), default=0)
+        if size and size % _PAGE_SIZE == 0:
+            return size
     return 0
 
 

@@ -168,8 +168,8 @@ class IndexFiles:
     def advice(self) -> str:
         """What to do about damage, as the end of an error's text."""
         return (
-            f"open the store for writing to repair it, or remove {self.directory} to have the "
-            "index built again from the log"
+            f"open the store for writing to repair it, or remove {self.directory}, "
+            "and the index is rebuilt from the log"
         )
 
     # ------------------------------------------------------------------ appending
