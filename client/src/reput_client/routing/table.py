@@ -9,12 +9,13 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from reput_client.errors import BrokerError, ClientError, RouteNotFoundError
 from reput_client.routing.route import Route
 from reput_remoting import (
     MASTER_ID,
+    TEMPLATE_TOPIC,
     Command,
     RequestCode,
     ResponseCode,
@@ -27,10 +28,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["TEMPLATE_TOPIC", "RouteTable"]
-
-TEMPLATE_TOPIC: Final = "TBW102"
-"""Its route is that of topics that come into being by being sent to."""
+__all__ = ["RouteTable"]
 
 
 class RouteTable:

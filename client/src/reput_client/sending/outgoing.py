@@ -20,7 +20,7 @@ from reput.record import (
     encode_property_text,
     parse_properties,
 )
-from reput_remoting import BatchEntry, encode_batch
+from reput_remoting import FORBIDDEN_TOPICS, BatchEntry, encode_batch
 
 if TYPE_CHECKING:
     from reput_client.config import ClientOptions
@@ -45,11 +45,6 @@ _DELIVER_MS: Final = "TIMER_DELIVER_MS"
 _DELAY_MS: Final = "TIMER_DELAY_MS"
 _TIMES: Final = (DELAY, _DELIVER_MS, _DELAY_MS, "TIMER_DELAY_SEC")
 _RETRY_PREFIX: Final = "%RETRY%"
-_FORBIDDEN: Final = frozenset(
-    {"SCHEDULE_TOPIC_XXXX", "RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC"}
-    | {"TRANS_CHECK_MAX_TIME_TOPIC", "SELF_TEST_TOPIC", "OFFSET_MOVED_EVENT"}
-)
-"""Topics that brokers keep for themselves, and refuse."""
 _PROPERTIES_MAX: Final = 32_767
 _COMPRESSED: Final = 0x301  # a body in zlib; readers of 4.x look at the lowest bit only
 _PREPARED: Final = 0x4
@@ -238,7 +233,7 @@ class Outgoing:
 
 def _check(message: Message, options: ClientOptions) -> None:
     check_topic(message.topic)
-    if message.topic in _FORBIDDEN:
+    if message.topic in FORBIDDEN_TOPICS:
         text = "brokers keep this topic for themselves"
         raise MessageIllegalError("topic", message.topic, None, text)
     if not isinstance(message.body, bytes):

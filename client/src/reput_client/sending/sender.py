@@ -21,13 +21,13 @@ from reput_client.errors import (
     RouteNotFoundError,
     SendError,
 )
-from reput_client.routing.table import TEMPLATE_TOPIC
 from reput_client.sending.choosing import QueueChooser
 from reput_client.sending.latency import Latencies
 from reput_client.sending.results import SendResult, SendStatus
 from reput_client.sending.sent import SentEnds
 from reput_consumer import MessageQueue
 from reput_remoting import (
+    TEMPLATE_TOPIC,
     Command,
     HeaderError,
     RequestCode,

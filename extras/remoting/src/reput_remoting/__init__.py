@@ -148,6 +148,11 @@ if TYPE_CHECKING:
     from reput_remoting.signature import is_signed_with as is_signed_with
     from reput_remoting.signature import sign as sign
     from reput_remoting.signature import signature_of as signature_of
+    from reput_remoting.systemnames import FORBIDDEN_TOPICS as FORBIDDEN_TOPICS
+    from reput_remoting.systemnames import SYSTEM_TOPICS as SYSTEM_TOPICS
+    from reput_remoting.systemnames import TEMPLATE_TOPIC as TEMPLATE_TOPIC
+    from reput_remoting.systemnames import is_system_group as is_system_group
+    from reput_remoting.systemnames import is_system_topic as is_system_topic
     from reput_remoting.uniquekeys import UniqueKeys as UniqueKeys
 
 _HOMES = {
@@ -186,6 +191,7 @@ _HOMES = {
     "EntryAnswer": "headers.names",
     "EntryOf": "headers.names",
     "FILTER_TYPES": "bodies.registration",
+    "FORBIDDEN_TOPICS": "systemnames",
     "FRAME_SIZE_MAX": "framing.frames",
     "FrameError": "errors",
     "FrameReader": "framing.frames",
@@ -233,12 +239,14 @@ _HOMES = {
     "ResumeCheck": "headers.administration",
     "RunningInfo": "headers.members",
     "SIGNATURE": "signature",
+    "SYSTEM_TOPICS": "systemnames",
     "Send": "headers.sending",
     "SendAnswer": "headers.sending",
     "SendBack": "headers.sending",
     "SendShort": "headers.sending",
     "StatsOf": "headers.administration",
     "Subscription": "bodies.heartbeat",
+    "TEMPLATE_TOPIC": "systemnames",
     "TimestampAnswer": "headers.offsets",
     "TopicOf": "headers.administration",
     "TopicRoute": "bodies.routes",
@@ -269,6 +277,8 @@ _HOMES = {
     "encode_report": "framing.replication",
     "encode_transfer": "framing.replication",
     "is_signed_with": "signature",
+    "is_system_group": "systemnames",
+    "is_system_topic": "systemnames",
     "last_report": "framing.replication",
     "parse_address": "addresses",
     "parse_body": "bodies.loosejson",

@@ -27,7 +27,7 @@ _WORTH_PROCESSES = 1 << 30  # bytes; below that, starting processes takes longer
 @click.command(short_help="Compact topics now.", epilog=_EXAMPLES)
 @path_argument
 @click.argument("topic", required=False)
-@jobs_option("as many as processors, and one for what is small,")
+@jobs_option("the number of processors, or 1 for small topics")
 @json_option("one document at the end")
 @with_debug
 def compact(path: str, topic: str | None, jobs: int | None, as_json: bool) -> None:

@@ -1,4 +1,4 @@
-"""Topics that a broker has from the beginning, and names that no topic of a user may have.
+"""Topics that a broker has from the beginning, and all names that no topic of a user may have.
 
 Source: RocketMQ ``TopicConfigManager.init``, ``TopicValidator``.
 """
@@ -7,19 +7,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from reput_remoting import TopicSettings
+from reput_remoting import SYSTEM_TOPICS, TEMPLATE_TOPIC, TopicSettings
 
-__all__ = ["TEMPLATE", "built_in_topics", "is_system_topic", "system_names"]
-
-TEMPLATE: Final = "TBW102"
-"""The topic whose settings a new topic takes over."""
+__all__ = ["built_in_topics", "system_names"]
 
 _READ_WRITE: Final = 6
 _INHERIT: Final = 1
-_PREFIX: Final = "rmq_sys_"
 _DELAY_LEVELS: Final = 18
 _OF_ALL: Final = {
-    TEMPLATE: (8, _READ_WRITE | _INHERIT),
+    TEMPLATE_TOPIC: (8, _READ_WRITE | _INHERIT),
     "BenchmarkTest": (1_024, _READ_WRITE),
     "OFFSET_MOVED_EVENT": (1, _READ_WRITE),
     "RMQ_SYS_TRANS_HALF_TOPIC": (1, _READ_WRITE),
@@ -29,19 +25,6 @@ _OF_ALL: Final = {
     "rmq_sys_wheel_timer": (1, _READ_WRITE),
 }
 """Queues and permissions."""
-_NAMES: Final = frozenset(
-    {
-        *_OF_ALL,
-        "CHECKPOINT_TOPIC",
-        "RMQ_SYS_TRACE_TOPIC",
-        "TRANS_CHECK_MAX_TIME_TOPIC",
-    }
-)
-
-
-def is_system_topic(topic: str) -> bool:
-    """Whether a name is of no user's topic, at any broker."""
-    return topic in _NAMES or topic.startswith(_PREFIX)
 
 
 def built_in_topics(cluster: str, broker: str) -> dict[str, TopicSettings]:
@@ -65,7 +48,8 @@ def built_in_topics(cluster: str, broker: str) -> dict[str, TopicSettings]:
 
 def system_names(cluster: str, broker: str) -> frozenset[str]:
     """Return the names that no topic of a user may have."""
-    return _NAMES | {
+    return SYSTEM_TOPICS | {
+        "rmq_sys_wheel_timer",
         broker,
         cluster,
         f"{cluster}_REPLY_TOPIC",

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 import reput_consumer
-from reput_remoting import TopicSettings
-from reput_server.broker.builtin import TEMPLATE
+from reput_remoting import TEMPLATE_TOPIC, TopicSettings
 
 if TYPE_CHECKING:
     from reput import Store
@@ -25,7 +24,6 @@ __all__ = [
     "INHERIT",
     "READ",
     "RETRY_PREFIX",
-    "TEMPLATE",
     "WRITE",
     "TopicTable",
 ]
@@ -86,7 +84,7 @@ class TopicTable:
             made = self._made[topic] = settings, _settings_of(topic, settings)
             return made[1]
         self._made.pop(topic, None)
-        if topic in self.built_in and (topic != TEMPLATE or self.creates_topics):
+        if topic in self.built_in and (topic != TEMPLATE_TOPIC or self.creates_topics):
             return self.built_in[topic]
         count = self._observed.get(topic)
         if count is not None:

@@ -43,10 +43,11 @@ Examples:
 def check(name: str, quick: bool, given: tuple[str, ...], as_json: bool) -> None:
     r"""Check the installed plugin NAME by the rules that every plugin must keep.
 
-    Messages come again, batches end elsewhere, files are damaged, the log is cut and trimmed, disks
-    fail, the power is cut, processes are killed: the plugin must give the same state and the same
-    files as an undisturbed one. A plugin says what its state is by a method contract_state; without
-    it only files are compared. Exit code 1 says that a rule was broken.
+    The rules repeat messages, move the ends of batches, damage files, cut and trim the log, make
+    disks fail, cut the power and kill processes. After each, the plugin must have the same state
+    and the same files as an undisturbed one. The state is the result of the plugin's method
+    contract_state. Without this method only files are compared. Exit code 1 means that a rule was
+    broken.
     """
     from reput_cli.kit.output import print_json
     from reput_cli.kit.progressbar import ProgressBar

@@ -27,7 +27,7 @@ Examples:
 @click.command(short_help="Rebuild the files of plugins, on all cores.", epilog=_EXAMPLES)
 @path_argument
 @click.argument("plugins", nargs=-1, metavar="[PLUGIN]...", shell_complete=complete_plugin)
-@jobs_option("as many as processors")
+@jobs_option("the number of processors")
 @click.option(
     "--check", is_flag=True, help="Compare with the files that are there, and change nothing."
 )

@@ -109,14 +109,14 @@ def read_set_options(given: Sequence[str]) -> dict[str, dict[str, Any]]:
     return sections
 
 
-def jobs_option(left_out: str) -> Callable[[_Command], _Command]:
-    """Add ``-j`` and ``--jobs``: the number of processes; ``left_out`` is what it is by default."""
+def jobs_option(default: str) -> Callable[[_Command], _Command]:
+    """Add ``-j`` and ``--jobs``: the number of processes; ``default`` says how many by default."""
     return click.option(
         "-j",
         "--jobs",
         metavar="N",
         type=click.IntRange(min=1),
-        help=f"Number of processes; {left_out} when left out.",
+        help=f"Number of processes. Default: {default}.",
     )
 
 

@@ -56,7 +56,7 @@ Examples:
     type=click.IntRange(min=0),
     help="Bytes of a log file, if the remaining files do not show it.",
 )
-@jobs_option("as the log's size asks for")
+@jobs_option("chosen by the size of the log")
 @click.option(
     "--limit",
     type=click.IntRange(min=0),

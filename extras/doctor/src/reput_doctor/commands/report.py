@@ -54,7 +54,7 @@ Examples:
 @click.option(
     "--until", metavar="TIME", callback=read_time, help="Count only messages stored until then."
 )
-@jobs_option("as many as processors")
+@jobs_option("the number of processors")
 @json_option("one document")
 @with_debug
 def report(

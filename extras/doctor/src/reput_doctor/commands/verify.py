@@ -46,7 +46,7 @@ Examples:
     type=CheckedPath(dir_okay=False, writable=True),
     help="Write the findings as one HTML page, too.",
 )
-@jobs_option("as the log's size asks for")
+@jobs_option("chosen by the size of the log")
 @click.option(
     "--limit",
     type=click.IntRange(min=0),

@@ -104,7 +104,7 @@ def _names(
     show_default=True,
     help="What to do at damage; with skip, exit code 1 says that something was left out.",
 )
-@jobs_option("as many as processors")
+@jobs_option("the number of processors")
 @json_option("one document at the end")
 @with_debug
 def export(

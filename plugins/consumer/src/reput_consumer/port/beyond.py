@@ -11,7 +11,7 @@ import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from reput_consumer.names import LIGHT_PREFIX
+from reput_consumer.names import LIGHT_PREFIX, SYSTEM_GROUPS
 
 if TYPE_CHECKING:
     from reput_consumer.metadata.offsets import ConsumerOffsets
@@ -21,8 +21,6 @@ logger = logging.getLogger(__name__)
 
 __all__ = ["lower_offsets_beyond"]
 
-_SYSTEM_GROUPS: Final = "CID_RMQ_SYS_"
-"""How the names of groups begin whose offsets other plugins keep."""
 _QUEUE_TYPE: Final = "queue.type"
 _BATCH: Final = "BatchCQ"
 
@@ -41,7 +39,7 @@ def lower_offsets_beyond(
         OSError: the file cannot be written.
     """
     for group, by_queue in offsets.by_group().items():
-        if group.startswith(_SYSTEM_GROUPS):
+        if group.startswith(SYSTEM_GROUPS):
             continue
         for (topic, queue_id), offset in by_queue.items():
             end = queue_offsets.get((topic, queue_id), 0)

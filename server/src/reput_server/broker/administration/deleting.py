@@ -16,8 +16,14 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from reput_consumer import checked_group, checked_topic
-from reput_remoting import Command, DeleteGroup, RequestCode, ResponseCode, TopicOf
-from reput_server.broker.builtin import is_system_topic
+from reput_remoting import (
+    Command,
+    DeleteGroup,
+    RequestCode,
+    ResponseCode,
+    TopicOf,
+    is_system_topic,
+)
 from reput_server.errors import Refusal
 
 if TYPE_CHECKING:

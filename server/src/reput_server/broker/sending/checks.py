@@ -9,13 +9,12 @@ import random
 from typing import TYPE_CHECKING, Final
 
 from reput_consumer import GroupSettings, checked_topic
-from reput_remoting import ResponseCode, TopicSettings
+from reput_remoting import FORBIDDEN_TOPICS, TEMPLATE_TOPIC, ResponseCode, TopicSettings
 from reput_server.broker.topics import (
     DEAD_LETTER_PREFIX,
     INHERIT,
     READ,
     RETRY_PREFIX,
-    TEMPLATE,
     WRITE,
 )
 from reput_server.errors import Refusal
@@ -28,16 +27,6 @@ __all__ = ["checked_destination", "destination_of_retry"]
 
 _RETRIES_TOLD_FROM: Final = 121
 """The number of release 3.4.9, from which a request's limit of retries counts."""
-_FORBIDDEN: Final = frozenset(
-    {
-        "SCHEDULE_TOPIC_XXXX",
-        "RMQ_SYS_TRANS_HALF_TOPIC",
-        "RMQ_SYS_TRANS_OP_HALF_TOPIC",
-        "TRANS_CHECK_MAX_TIME_TOPIC",
-        "SELF_TEST_TOPIC",
-        "OFFSET_MOVED_EVENT",
-    }
-)
 
 
 def checked_destination(context: BrokerContext, send: Send) -> tuple[str, int]:
@@ -51,7 +40,7 @@ def checked_destination(context: BrokerContext, send: Send) -> tuple[str, int]:
         checked_topic(send.topic)
     except ValueError as error:
         raise Refusal(ResponseCode.INVALID_PARAMETER, str(error)) from None
-    if send.topic in _FORBIDDEN:
+    if send.topic in FORBIDDEN_TOPICS:
         text = f"Sending message to topic[{send.topic}] is forbidden."
         raise Refusal(ResponseCode.NO_PERMISSION, text)
     topic = context.topics.find(send.topic) or _made(context, send)
@@ -74,7 +63,7 @@ def checked_destination(context: BrokerContext, send: Send) -> tuple[str, int]:
 
 
 def _made(context: BrokerContext, send: Send) -> TopicSettings:
-    template = context.topics.known(send.default_topic or TEMPLATE)
+    template = context.topics.known(send.default_topic or TEMPLATE_TOPIC)
     if not context.config.creates_topics or template is None or not template.permissions & INHERIT:
         if send.topic.startswith(RETRY_PREFIX):
             settings = TopicSettings(topic=send.topic, read_queues=1, write_queues=1)

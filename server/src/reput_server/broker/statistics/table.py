@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 import numpy as np
 
+from reput_remoting import is_system_topic
 from reput_server.broker.rates import Rate
 from reput_server.broker.statistics.days import DayTotals
 from reput_server.broker.statistics.times import PutTimes, Times
@@ -34,7 +35,6 @@ __all__ = [
     "TOPIC_PUT_NUMS",
     "TOPIC_PUT_SIZE",
     "Statistics",
-    "is_system_topic",
 ]
 
 KEYS_MAX: Final = 10_000
@@ -53,29 +53,9 @@ BROKER_GET_NUMS: Final = "BROKER_GET_NUMS"
 BROKER_PUT_NUMS_OF_USERS: Final = "BROKER_PUT_NUMS_WITHOUT_SYSTEM_TOPIC"
 BROKER_GET_NUMS_OF_USERS: Final = "BROKER_GET_NUMS_WITHOUT_SYSTEM_TOPIC"
 
-_SYSTEM_PREFIX: Final = "rmq_sys_"
-_SYSTEM_TOPICS: Final = frozenset(
-    {
-        "TBW102",
-        "SCHEDULE_TOPIC_XXXX",
-        "BenchmarkTest",
-        "RMQ_SYS_TRANS_HALF_TOPIC",
-        "RMQ_SYS_TRACE_TOPIC",
-        "RMQ_SYS_TRANS_OP_HALF_TOPIC",
-        "TRANS_CHECK_MAX_TIME_TOPIC",
-        "SELF_TEST_TOPIC",
-        "OFFSET_MOVED_EVENT",
-        "CHECKPOINT_TOPIC",
-    }
-)
 _PULLS_KEPT: Final = 1_000
 _FEW: Final = 8  # messages of a batch for which it is not worth to call numpy
 _NOTHING: Final = (WindowSum(0, 0.0, 0.0),) * 3
-
-
-def is_system_topic(topic: str) -> bool:
-    """Whether the messages of a topic are none of the users'."""
-    return topic in _SYSTEM_TOPICS or topic.startswith(_SYSTEM_PREFIX)
 
 
 @attrs.define(eq=False)
