@@ -17,7 +17,7 @@ CEILINGS = {
     "put sync": 28,
     "dispatch": 128,
     "flush": 197,
-    "read": 54,
+    "read": 49,
     "close": 197,
     "open": 700,
     "open after a kill": 997,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import lru_cache, partial
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -108,7 +108,7 @@ def read_pieces(
         end = stop
     if stretch:
         _take(found, read(end - start, start - base), start, stretch)
-    return (list(_chunks(found, together)) if together else found), len(found)
+    return (_chunks(found, together) if together else found), len(found)
 
 
 def _take(found: list[bytes], data: bytes, start: int, stretch: list[tuple[int, int]]) -> bool:
@@ -119,14 +119,16 @@ def _take(found: list[bytes], data: bytes, start: int, stretch: list[tuple[int, 
     return len(whole) == len(stretch)
 
 
-def _chunks(pieces: list[bytes], together: int) -> Iterator[bytes]:
+def _chunks(pieces: list[bytes], together: int) -> list[bytes]:
+    found: list[bytes] = []
     chunk: list[bytes] = []
     total = 0
     for piece in pieces:
         total += len(piece)
         if chunk and total > together:
-            yield b"".join(chunk)
+            found.append(b"".join(chunk))
             chunk, total = [], len(piece)
         chunk.append(piece)
     if chunk:
-        yield b"".join(chunk)
+        found.append(b"".join(chunk))
+    return found

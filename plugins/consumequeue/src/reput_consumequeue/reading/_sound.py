@@ -7,7 +7,6 @@ by looking at one record; most records leave nothing to decide, and these go thr
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
 
 from reput.engine import kernel
 from reput.record import MessageView, crc32, message_at
@@ -111,15 +110,15 @@ def sound_messages(
     return found
 
 
-def _records(chunks: list[bytes], places: list[tuple[int, int]]) -> Iterator[bytes]:
-    row = 0
+def _records(chunks: list[bytes], places: list[tuple[int, int]]) -> list[bytes]:
+    found: list[bytes] = []
     for chunk in chunks:
         at = 0
-        while at < len(chunk) and row < len(places):
-            size = max(places[row][1], 0)
-            yield chunk[at : at + size]
+        while at < len(chunk) and len(found) < len(places):
+            size = max(places[len(found)][1], 0)
+            found.append(chunk[at : at + size])
             at += size
-            row += 1
+    return found
 
 
 @kernel
