@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import random
 import threading
 from typing import Any
 
 from grpcclient import GrpcClient
+from leakserver import memory
 
 from reput_consumer import ConsumerPlugin
 from reput_grpc.types import m
@@ -19,6 +21,9 @@ CALLS = (
     *("Heartbeat", "NotifyClientTermination", "ReceiveMessage"),
 )
 TEXTS = ("", "t", "g", "orders", "%RETRY%x", "a b", "x" * 300, "\x01", "p1.0.0.0.1.1", "é")
+COUNT = 100_000 if is_soak() else 500
+GROWTH_MAX = 48 << 20
+"""Bytes of memory that the last three quarters of many calls may add, of client and server."""
 NUMBERS = (0, 1, 2, 3, -1, 10, 30, (1 << 31) - 1, -(1 << 31))
 
 
@@ -58,10 +63,13 @@ class Fuzz:
 
 
 def test_any_call_is_answered_with_a_code_and_no_message_stays_out():
-    fuzz, codes, out = Fuzz(30), set(), []
+    fuzz, codes, out, before = Fuzz(30), set(), [], 0
     with LocalBroker(grpc=True) as broker, GrpcClient(broker.endpoints) as me:
         broker.create_topic("t", message_type="MIXED")
-        for number in range(100_000 if is_soak() else 500):
+        for number in range(COUNT):
+            if number == COUNT // 4:
+                gc.collect()
+                before = memory()
             if number % 20 == 0:
                 me.produce("t")
                 me.send("t", str(number))
@@ -79,6 +87,8 @@ def test_any_call_is_answered_with_a_code_and_no_message_stays_out():
                 poll.cancel()
                 continue
             codes |= {each.status.code for each in poll if each.WhichOneof("content") == "status"}
+        gc.collect()
+        grown = memory() - before
         broker.forward(13 * 3_600)
         popper, pause = broker.store.plugin(ConsumerPlugin).popper, threading.Event()
         for _ in range(1_000):  # the store works on a thread of its own
@@ -90,3 +100,4 @@ def test_any_call_is_answered_with_a_code_and_no_message_stays_out():
     assert 50001 not in codes, "an error that nobody expected"
     assert codes >= {20000, 40002, 40003}
     assert out == []
+    assert grown < GROWTH_MAX
