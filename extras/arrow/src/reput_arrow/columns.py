@@ -183,14 +183,19 @@ def hosts_of(batch: pa.RecordBatch, name: str) -> tuple[list[bytes], npt.NDArray
 
 def _topics(column: pa.Array) -> str | list[str]:
     _refuse_null("topic", column)
-    encoded = column.cast(pa.string()).dictionary_encode()
+    if not (kinds.is_string(column.type) or kinds.is_dictionary(column.type)):
+        column = column.cast(pa.string())
+    encoded = column.dictionary_encode()
     try:
         names = encoded.dictionary.to_pylist()
     except UnicodeDecodeError as error:
         raise MessageIllegalError("topic", None, None, f"not UTF-8: {error}") from None
     if len(names) == 1:
         return str(names[0])
-    return list(map(names.__getitem__, encoded.indices.to_numpy(zero_copy_only=False).tolist()))
+    found: list[str] = (
+        np.array(names, object).take(encoded.indices.to_numpy(zero_copy_only=False)).tolist()
+    )
+    return found
 
 
 def _bodies(column: pa.Array) -> tuple[npt.NDArray[np.integer[Any]], bytes]:
@@ -205,8 +210,13 @@ def _bodies(column: pa.Array) -> tuple[npt.NDArray[np.integer[Any]], bytes]:
 
 
 def _numbers(batch: pa.RecordBatch, name: str) -> npt.NDArray[np.int64]:
+    column = batch.column(name)
+    if kinds.is_signed_integer(column.type) and not column.null_count:
+        # A seventh of the time of a cast.
+        whole: npt.NDArray[np.int64] = column.to_numpy(zero_copy_only=False).astype(np.int64)
+        return whole
     try:
-        column = batch.column(name).cast(pa.int64())
+        column = column.cast(pa.int64())
     except pa.ArrowInvalid as error:
         raise MessageIllegalError(name, None, None, str(error)) from None
     if column.null_count:
