@@ -191,3 +191,19 @@ def test_a_reader_writes_no_note(tmp_path):
         reader.queues()
 
     assert not (tmp_path / NOTE).exists()
+
+
+def test_only_the_first_of_many_queues_has_a_warning_of_its_own(tmp_path, caplog):
+    with open_small(tmp_path) as store:
+        store.put_many([reput.Message("t", b"x", at) for at in range(12)])
+    shutil.rmtree(tmp_path / "consumequeue")
+
+    with caplog.at_level("WARNING"), open_small(tmp_path) as store:
+        store.wait_dispatched()
+        assert len(store.queues()) == 12
+
+    told = [each.getMessage() for each in caplog.records if "lack" in each.getMessage()]
+    assert [each.startswith("queue lacks units that it had") for each in told] == [True] * 5 + [
+        False
+    ]
+    assert told[-1] == "more queues lack units, they are rebuilt count=7"

@@ -7,7 +7,7 @@ the plugin is closed. See `reput_consumequeue.queuereaches`.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from reput.record.layout import PROPERTY_LIGHT_QUEUES
 from reput_consumequeue.queuereaches import QueueReach, load_reaches, save_reaches
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 __all__ = ["KnownQueues"]
+
+_WARNED_MAX: Final = 5  # queues with a line of their own in the program's log
 
 
 class KnownQueues:
@@ -57,6 +59,7 @@ class KnownQueues:
             for key, floor in self._context.queue_floors.known.items()
             if floor and (key not in queues or not queues[key].files.bases)
         ]
+        lacking = 0
         for key, reach in list(self._noted.items()):
             end = queues[key].max_offset if key in queues else 0
             if end >= reach.max_offset:
@@ -64,14 +67,18 @@ class KnownQueues:
             if not self._is_in_log(key, reach):
                 del self._noted[key]
                 continue
-            logger.warning(
-                "queue lacks units that it had, they are derived again topic=%s queue_id=%d "
-                "found=%d had=%d",
-                *key,
-                end,
-                reach.max_offset,
-            )
             found.append(key)
+            lacking += 1
+            if lacking <= _WARNED_MAX:
+                logger.warning(
+                    "queue lacks units that it had, they are rebuilt topic=%s queue_id=%d "
+                    "found=%d had=%d",
+                    *(*key, end, reach.max_offset),
+                )
+        if lacking > _WARNED_MAX:
+            logger.warning(
+                "more queues lack units, they are rebuilt count=%d", lacking - _WARNED_MAX
+            )
         return found
 
     def keep_new(self, queues: Queues) -> None:
