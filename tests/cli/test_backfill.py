@@ -65,9 +65,9 @@ def test_an_installed_plugin_is_added_and_brought_to_the_end(run, plugin_store) 
     outcome = run("backfill", path, "notes")
 
     assert outcome.code == ExitCode.OK
-    assert "'notes' is now one of the store's" in outcome.err
+    assert "the store now uses the plugin 'notes'" in outcome.err
     assert outcome.out.startswith("notes: ")
-    assert f"it has all of the log now, to physical offset {end_of(path)}" in outcome.out
+    assert f"it now has the whole log, up to physical offset {end_of(path)}" in outcome.out
     assert used_plugins(str(path)) == ("first", "notes")
     assert places(path)[0] == 0
 
@@ -99,7 +99,7 @@ def test_a_plugin_that_has_everything_is_given_nothing(run, plugin_store) -> Non
 
     outcome = run("backfill", path, "notes")
 
-    assert "it had all of the log already" in outcome.out
+    assert "it already had the whole log" in outcome.out
     assert places(path) == before
     assert outcome.err == ""
 
@@ -144,7 +144,7 @@ def test_a_plugin_has_all_of_the_log_when_its_files_are_on_disk(
     assert hanging.code == ExitCode.UNAVAILABLE
     assert "known to be on disk only to 0" in hanging.err
     assert again.code == ExitCode.OK
-    assert f"it has all of the log now, to physical offset {end_of(path)}" in again.out
+    assert f"it now has the whole log, up to physical offset {end_of(path)}" in again.out
 
 
 def test_a_plugin_that_was_suspended_is_not_resumed_behind_anybodys_back(run, plugin_store) -> None:

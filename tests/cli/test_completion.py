@@ -54,6 +54,7 @@ def completed(*words):
         (("cat", ..., "../..", "-q", ""), []),
         (("completion", "z"), ["zsh"]),
         (("dead-",), ["dead-letters"]),
+        (("nope", "nothing"), []),
     ],
 )
 def test_names_of_the_store_are_completed(store, words, values) -> None:

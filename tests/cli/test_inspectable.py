@@ -45,7 +45,7 @@ DAMAGES = {
         (("plugins",), ""),
         (("cat", "orders", "--scan"), "one"),
         (("get", "k"), "orders"),
-        (("losses",), "No loss is noted"),
+        (("losses",), "has recorded no loss"),
     ],
 )
 def test_what_is_sound_is_shown_whatever_is_not(store, damage, words, shown):

@@ -27,8 +27,8 @@ def test_where_nothing_is_noted_it_is_said_what_was_read_and_how_to_look(run, pl
 
     size = document["read"]["log_size"]
     first, second = people.splitlines()
-    assert first == f"No loss is noted in the store at {path}."
-    assert second.startswith(f"Of the log's {size} B this command has read 0 B; ")
+    assert first == f"The store at {path} has recorded no loss."
+    assert second.startswith(f"This command has read 0 B of the log's {size} B. ")
     assert second.endswith(f"reput info {path} --scan")
     read = {"start_offset": size, "end_offset": size, "log_size": size}
     assert document == {"path": str(path), "problems": [], "size": 0, "read": read, "losses": []}

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from reput.installing import install_command, install_extra
+from reput.installing import install_command, install_extra, install_missing
+from reput_cli.othercommands import how_to_get
 
 ROOT = Path(__file__).parents[2]
 PROJECTS = sorted(
@@ -56,3 +57,35 @@ def test_no_source_names_a_distribution_that_an_index_would_look_up():
 
     assert SOURCES
     assert found == []
+
+
+@pytest.mark.parametrize("path", PROJECTS, ids=lambda path: path.parent.name)
+def test_a_missing_command_names_its_distribution_and_what_that_needs(path):
+    project = tomllib.loads(path.read_text())["project"]
+    commands = [
+        each.split()[0] for each in project.get("entry-points", {}).get("reput.commands", {})
+    ]
+    folder = f"./{path.parent.relative_to(ROOT).as_posix()}"
+    own = {"reput", "reput-cli", "reput-offline", project["name"]}
+    needed = {re.split("[<>=]", each)[0] for each in project["dependencies"]}
+    others = [each for each in needed - own if each.startswith("reput-")]
+
+    for command in commands:
+        text = how_to_get(command)
+
+        assert text is not None
+        assert text.startswith(f"reput {command} is part of {project['name']}: pip install ./")
+        assert re.search(rf"{folder}['\[ ]", text.replace("'", ""))
+        for other in others:
+            assert f"/{other.removeprefix('reput-')} " in text
+
+
+@pytest.mark.parametrize(
+    ("module", "folder"),
+    [("reput_table.schema", "./extras/table"), ("reput_client", "./client"), ("reput_x", None)],
+)
+def test_only_a_missing_module_of_ours_has_a_command(module, folder):
+    command = install_missing(module)
+
+    assert command == (folder and install_command(module.partition(".")[0].removeprefix("reput_")))
+    assert folder is None or folder in (command or "")

@@ -117,7 +117,7 @@ def test_what_is_there_is_not_overwritten(tmp_path):
     as_json = reput_command("plugins", "new", "words", "--json", cwd=tmp_path)
 
     assert (done.returncode, refused.returncode, as_json.returncode) == (5, 2, 0)
-    assert "there is something already" in done.stderr
+    assert "exists already" in done.stderr
     document = json.loads(as_json.stdout)
     assert document["directory"] == str(tmp_path / "reput-words")
     assert "src/reput_words/plugin.py" in document["files"]

@@ -350,7 +350,7 @@ def test_where_there_is_no_store_each_command_says_so(run, tmp_path, words):
     outcome = run(*placed(words, tmp_path / "nowhere"))
 
     assert (outcome.code, outcome.out) == (3, "")
-    assert "no store" in outcome.err
+    assert "the store does not exist" in outcome.err
 
 
 @pytest.mark.parametrize(

@@ -249,3 +249,27 @@ def test_the_prompt_joins_lines_and_goes_on_after_errors(made, capsys, database)
     assert asked == ["SELECT\n count(*) FROM messages;", "SELEC;", "SELECT 2;"]
     assert next(typed) == "never"
     assert capsys.readouterr().out.split() == ["(1200,)", "(2,)"]
+
+
+@pytest.mark.parametrize("before", [[], ["select 8"]])
+@pytest.mark.parametrize("word", ["exit", "quit;", "\\q", ".exit"])
+def test_the_prompt_ends_at_a_word_even_inside_of_a_query(before, word):
+    typed = iter([*before, word, "never"])
+
+    sqlprompt.prompt(lambda _: None, lambda _: next(typed))
+
+    assert next(typed) == "never"
+
+
+@pytest.mark.parametrize(
+    ("word", "shown"),
+    [("help", "DESCRIBE messages;"), ("\\?", "DESCRIBE messages;"), (".tables", "type help")],
+)
+def test_the_prompt_explains_itself(word, shown, capsys):
+    asked = []
+    typed = iter([word, "SELECT 1;", "exit"])
+
+    sqlprompt.prompt(asked.append, lambda _: next(typed))
+
+    assert asked == ["SELECT 1;"]
+    assert shown in capsys.readouterr().err.partition("exit or Ctrl-D to end.")[2]

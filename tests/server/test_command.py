@@ -357,7 +357,7 @@ def test_who_can_be_reached_from_elsewhere_is_warned(small):
         (("--listen", "none"), 2, "nothing to serve"),
         (("--listen", "0.0.0.0:0"), 2, "name one with --advertise HOST"),
         (("--read-only", "--flush", "sync"), 2, "exclude each other"),
-        (("--read-only",), 3, "no store"),
+        (("--read-only",), 3, "the store does not exist"),
         (("--access-keys", __file__), 5, "no TOML"),
         (("--tls", "enforcing"), 2, "name its file with --tls-cert FILE"),
         (("--tls-ca", __file__), 2, "name its file with --tls-cert FILE"),

@@ -105,7 +105,7 @@ class PluginFlushError(PluginError):
 # --------------------------------------------------------------------------- files and life cycle
 
 
-EXPECTED: Final = 'no store: a directory that holds "commitlog" is expected'
+EXPECTED: Final = 'the store does not exist: a store is a directory that holds "commitlog"'
 """Reason of a `StoreNotFoundError` for a directory that is not a store."""
 
 

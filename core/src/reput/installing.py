@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["install_command", "install_extra"]
+__all__ = ["install_command", "install_extra", "install_missing"]
 
 _CHECKOUT: Final = "(in a checkout of reput)"
 _EXTRAS: Final = frozenset(
@@ -19,9 +19,21 @@ def install_command(*names: str) -> str:
     A command with names alone would ask a package index, where another author may own the name.
 
     Args:
-        names: of distributions, without ``reput-``; of a plugin its name.
+        names: of distributions, without ``reput-``; of a plugin its name. Extras may follow in
+            brackets.
     """
-    return f"pip install {' '.join(map(_folder, names))} {_CHECKOUT}"
+    return f"pip install {' '.join(map(_argument, names))} {_CHECKOUT}"
+
+
+def install_missing(module: str | None) -> str | None:
+    """Return the command that installs the distribution of a module; None if it is not reput's.
+
+    Args:
+        module: the name of an import that failed, such as ``reput_table.schema``.
+    """
+    name = (module or "").partition(".")[0].removeprefix("reput_")
+    known = module is not None and module.startswith("reput_") and name in _EXTRAS | _TOP
+    return install_command(name) if known else None
 
 
 def install_extra(name: str, extra: str) -> str:
@@ -31,7 +43,12 @@ def install_extra(name: str, extra: str) -> str:
         name: of the distribution, as for `install_command`.
         extra: one that brings packages of other authors.
     """
-    return f"pip install '{_folder(name)}[{extra}]' {_CHECKOUT}"
+    return install_command(f"{name}[{extra}]")
+
+
+def _argument(name: str) -> str:
+    name, bracket, extras = name.partition("[")
+    return f"'{_folder(name)}[{extras}'" if bracket else _folder(name)
 
 
 def _folder(name: str) -> str:

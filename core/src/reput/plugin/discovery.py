@@ -16,7 +16,7 @@ from typing import Any
 import attrs
 
 from reput.errors import PluginError, PluginNotFoundError
-from reput.installing import install_command
+from reput.installing import install_command, install_missing
 from reput.plugin.base import Plugin
 
 __all__ = [
@@ -72,6 +72,9 @@ class InstalledPlugin:
             reason = (
                 f"{self.value} of {self.distribution} {self.version} cannot be imported: {error}"
             )
+            command = install_missing(error.name) if isinstance(error, ImportError) else None
+            if command is not None:
+                reason += f"; install it: {command}"
             raise PluginError(self.name, reason) from error
         if not (isinstance(found, type) and issubclass(found, Plugin)):
             raise PluginError(self.name, f"{self.value} is not a subclass of reput.Plugin")

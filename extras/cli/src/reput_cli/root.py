@@ -12,7 +12,7 @@ import click
 
 import reput as package
 from reput_cli.kit.exitcodes import ExitCode
-from reput_cli.kit.failures import failure_of, usage_failure
+from reput_cli.kit.failures import Failure, failure_of, usage_failure
 from reput_cli.kit.options import with_debug
 from reput_cli.kit.suggesting import did_you_mean
 from reput_cli.lazycommand import LazyCommand
@@ -61,9 +61,14 @@ class ReputGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command that is called; an unknown one may be meant to be another."""
+        """Return the command that is called; for an unknown one say which it may be, and where."""
         name = args[0]
-        if not name.startswith("-") and self.get_command(ctx, name) is None:
+        is_unknown = not name.startswith("-") and self.get_command(ctx, name) is None
+        if is_unknown and not ctx.resilient_parsing:  # completion ignores an unknown one
+            from reput_cli.othercommands import how_to_get
+
+            if (step := how_to_get(name)) is not None:
+                raise Failure(step, ExitCode.UNAVAILABLE)
             known = f"`{ctx.command_path} --help` lists all"
             hint = did_you_mean(name, self.list_commands(ctx)) or f"; {known}"
             raise click.UsageError(f"No such command {name!r}{hint}", ctx)

@@ -74,9 +74,9 @@ def _print(path: str, done: CaughtUp, *, as_json: bool) -> None:
         rate = format_size(round(done.size / max(done.seconds, 1e-9)))
         click.echo(
             f"{done.plugin}: {format_size(done.size)} in {took} ({rate}/s); "
-            f"it has all of the log now, to physical offset {done.end_offset}"
+            f"it now has the whole log, up to physical offset {done.end_offset}"
         )
     else:
         click.echo(
-            f"{done.plugin}: it had all of the log already, to physical offset {done.end_offset}"
+            f"{done.plugin}: it already had the whole log, up to physical offset {done.end_offset}"
         )

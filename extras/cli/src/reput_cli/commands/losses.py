@@ -54,7 +54,7 @@ def losses(path: str, as_json: bool) -> None:
     if found:
         _print(root, found)
     else:
-        click.echo(f"No loss is noted in the store at {root}.")
+        click.echo(f"The store at {root} has recorded no loss.")
     click.echo(_what_was_read(root, read))
 
 
@@ -88,8 +88,8 @@ def _what_was_read(root: str, read: dict[str, int]) -> str:
 
     size = format_size(max(read["end_offset"] - read["start_offset"], 0))
     return (
-        f"Of the log's {format_size(read['log_size'])} this command has read {size}; "
-        f"all of it is read, with every checksum, by: reput info {shlex.quote(root)} --scan"
+        f"This command has read {size} of the log's {format_size(read['log_size'])}. To read the "
+        f"whole log and verify every checksum, run: reput info {shlex.quote(root)} --scan"
     )
 
 

@@ -36,6 +36,9 @@ def new(name: str, directory: str | None, as_json: bool) -> None:
     The plugin is a table that counts messages, and passes the rules for all plugins at once. Change
     its columns and its rows, and run its tests again.
     """
+    from importlib.util import find_spec
+
+    from reput.installing import install_command
     from reput_cli.kit.output import print_json
     from reput_cli.plugins.creating import check_name, create
 
@@ -46,12 +49,14 @@ def new(name: str, directory: str | None, as_json: bool) -> None:
     try:
         made = create(name, target)
     except FileExistsError:
-        text = f"{target}: there is something already; name another place by --directory"
+        text = f"{target}: this file or directory exists already; name another with --directory"
         raise Failure(text, ExitCode.UNAVAILABLE) from None
     if as_json:
         print_json({"plugin": name, "directory": os.path.abspath(target), "files": made})
         return
-    click.echo(f"Made the plugin {name} in {escape_text(target)}. Next:")
+    click.echo(f"Created the plugin {name} in {escape_text(target)}. Next:")
+    if needed := [each for each in ("table", "testing") if find_spec(f"reput_{each}") is None]:
+        click.echo(f"  {install_command(*needed)}")
     click.echo(f"  pip install --no-deps --editable {escape_text(target)}")
     click.echo(f"  reput plugins check {name}")
     click.echo(f"  edit {escape_text(os.path.join(target, 'src', f'reput_{name}', 'plugin.py'))}")

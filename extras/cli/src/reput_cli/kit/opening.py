@@ -110,7 +110,7 @@ def holds_a_store(path: str) -> bool:
 def _how_to_make_one() -> str:
     context = click.get_current_context(silent=True)
     known = {each.name for each in context.command.params} if context is not None else set()
-    return "; --create makes one" if "create" in known else ""
+    return "; --create creates it" if "create" in known else ""
 
 
 def follows_links() -> bool:

@@ -12,6 +12,13 @@ from reput_cli.kit import Failure
 __all__ = ["prompt"]
 
 _ENDS = frozenset({"exit", "quit", "\\q", ".quit", ".exit"})
+_ASKS_FOR_HELP = frozenset({"help", "?", "\\?", "\\h", ".help"})
+_HELP = """\
+A query ends with a semicolon, and may have several lines. For example:
+  SELECT topic, count(*) FROM messages GROUP BY topic;
+  SELECT queue_offset, body FROM messages ORDER BY store_timestamp DESC LIMIT 5;
+  DESCRIBE messages;   lists the columns
+Ctrl-C cancels a query. exit or Ctrl-D ends the command."""
 
 
 def prompt(answer: Callable[[str], object], read: Callable[[str], str] = input) -> None:
@@ -25,7 +32,8 @@ def prompt(answer: Callable[[str], object], read: Callable[[str], str] = input) 
         import readline  # noqa: F401  # gives input() its keys and its history
 
     click.echo(
-        "Queries end with a semicolon; DESCRIBE messages; lists the columns. Ctrl-D ends.", err=True
+        "End each query with a semicolon. Type help for examples, and exit or Ctrl-D to end.",
+        err=True,
     )
     lines: list[str] = []
     while True:
@@ -38,8 +46,15 @@ def prompt(answer: Callable[[str], object], read: Callable[[str], str] = input) 
         except EOFError:
             click.echo(err=True)
             return
-        if not lines and line.strip().rstrip(";").lower() in _ENDS:
+        word = line.strip().rstrip(";").strip().lower()
+        if word in _ENDS:  # also after a query without a semicolon: no line of SQL is such a word
             return
+        if not lines and word in _ASKS_FOR_HELP:
+            click.echo(_HELP, err=True)
+            continue
+        if not lines and word.startswith((".", "\\")):  # as in other shells of databases
+            click.echo(f"reput: {word.split()[0]} is not a command here; type help", err=True)
+            continue
         lines.append(line)
         text = "\n".join(lines)
         if not text.strip():

@@ -138,7 +138,10 @@ def export(
             "be seen; export elsewhere and copy it, or write the DataFrame of a read with Spark",
         )
     if system.get_file_info(directory).type != fs.FileType.NotFound:
-        raise CodedError("OPTION", f"{target}: there is something already; name another place")
+        raise CodedError(
+            "OPTION",
+            f"{target}: this file or directory exists already; name one that does not exist",
+        )
     with reading_with_code():
         tasks = plan_selection(selection, engine.parallelism)
     return _run(

@@ -30,9 +30,7 @@ def refuse_overwriting(root: str, name: str | None, disk: Disk) -> None:
 def refuse_foreign(root: str, disk: Disk) -> None:
     """Refuse a directory that is not a store."""
     if not disk.exists(os.path.join(root, "commitlog")):
-        raise CodedError(
-            "NO_LOG", f"{root}: no store: a directory that holds commitlog is expected, or none"
-        )
+        raise CodedError("NO_LOG", f"{root}: not a store: it does not hold a directory commitlog")
 
 
 def refuse_open(root: str, disk: Disk) -> None:
