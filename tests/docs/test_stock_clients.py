@@ -12,7 +12,7 @@ from pages import ROOT, text_of
 CLIENTS = ROOT / "tests" / "interop" / "clients"
 PAGE = "docs/stock-clients.md"
 COLUMNS = ("java-4.9.8", "java-5.3.3", "go", "node")
-FIVES = ("java5", "python5", "node5")
+FIVES = ("java5", "python5", "node5", "go5")
 
 
 def functions() -> list[ast.FunctionDef]:
@@ -126,10 +126,13 @@ def test_the_columns_name_the_releases_that_are_tried() -> None:
     assert f"| | {' | '.join(names)} |\n" in text_of(PAGE)
     fives = (CLIENTS / "stock/fives.py").read_text(encoding="utf-8")
     five = json.loads((CLIENTS / "fives/node/package.json").read_text(encoding="utf-8"))
+    module = (CLIENTS / "fives/go/go.mod").read_text(encoding="utf-8")
+    go5 = re.search(r"rocketmq-clients/golang/v5 v(\S+)", module)
+    assert go5 is not None
     (release,) = re.findall(r'_JAVA = "([\d.]+)"', fives)
     assert (
         f"| Java {release} | Python 5.1.2 | Node {next(iter(five['dependencies'].values()))} | "
-        in (text_of(PAGE))
+        f"Go {go5[1]} | " in text_of(PAGE)
     )
 
 

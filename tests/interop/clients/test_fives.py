@@ -83,10 +83,10 @@ def stored(broker: Broker, topic: str) -> list[str]:
     return [bytes(each.body).decode() for each in broker.messages(topic)]
 
 
-ALL = "java5 python5 node5"
+ALL = "java5 python5 node5 go5"
 
 
-@pytest.mark.scenario5("Send, receive and acknowledge", ALL, theirs="python5 node5")
+@pytest.mark.scenario5("Send, receive and acknowledge", ALL, theirs=ALL)
 def test_a_simple_consumer_receives_what_was_sent(program, broker, topic):
     name = topic()
     program.producer(name)
@@ -103,7 +103,7 @@ def test_a_simple_consumer_receives_what_was_sent(program, broker, topic):
     broker.wait_for("g-" + name)
 
 
-@pytest.mark.scenario5("Messages of 4.x producers are received", ALL, theirs="python5 node5")
+@pytest.mark.scenario5("Messages of 4.x producers are received", ALL, theirs=ALL)
 def test_what_was_put_by_others_is_received(program, broker, topic):
     name = topic()
     broker.put(*[Message(name, b"%d" % number, number % 4) for number in range(20)])
@@ -142,9 +142,7 @@ def test_a_message_that_is_too_large_is_refused(program, broker, topic):
     assert "error" not in small
 
 
-@pytest.mark.scenario5(
-    "A message that is not acknowledged comes again", ALL, theirs="python5 node5"
-)
+@pytest.mark.scenario5("A message that is not acknowledged comes again", ALL, theirs=ALL)
 def test_a_message_comes_again_after_its_time(program, broker, topic):
     name = topic()
     broker.put(Message(name, b"one"))
@@ -156,9 +154,7 @@ def test_a_message_comes_again_after_its_time(program, broker, topic):
     assert [row["attempt"] for row in program.receive(1)] == [2]
 
 
-@pytest.mark.scenario5(
-    "Simple consumer: a message stays invisible for longer", ALL, theirs="python5 node5"
-)
+@pytest.mark.scenario5("Simple consumer: a message stays invisible for longer", ALL, theirs=ALL)
 def test_a_message_is_acknowledged_after_its_time_was_changed(program, broker, topic):
     name = topic()
     broker.put(Message(name, b"one"))
@@ -254,7 +250,7 @@ def test_a_message_of_a_group_becomes_a_dead_letter(program, broker, topic):
     assert stored(broker, f"%DLQ%g-{name}") == ["fail"]
 
 
-@pytest.mark.scenario5("Delayed messages", ALL, theirs="python5")
+@pytest.mark.scenario5("Delayed messages", ALL, theirs="java5 python5 go5")
 def test_a_delayed_message_comes_when_it_is_due(program, broker, topic):
     name = topic("DELAY")
     program.producer(name)
@@ -278,7 +274,9 @@ def test_a_delay_that_is_too_long_is_refused(program, broker, topic):
     assert "error" in sent
 
 
-@pytest.mark.scenario5("A delayed message is recalled", ALL, theirs="python5")
+@pytest.mark.scenario5(
+    "A delayed message is recalled", "java5 python5 node5", theirs="java5 python5"
+)
 def test_a_delayed_message_that_is_recalled_does_not_come(program, broker, topic):
     name = topic("DELAY")
     program.producer(name)
@@ -295,7 +293,7 @@ def test_a_delayed_message_that_is_recalled_does_not_come(program, broker, topic
     assert bodies(program.receive(2, 10)) == ["kept"]
 
 
-@pytest.mark.scenario5("Transactions: commit and rollback", ALL, theirs="python5")
+@pytest.mark.scenario5("Transactions: commit and rollback", ALL, theirs="java5 python5 go5")
 def test_a_transaction_is_committed_or_rolled_back(program, broker, topic):
     name = topic("TRANSACTION")
     program.producer(name, checks=True)
@@ -308,7 +306,9 @@ def test_a_transaction_is_committed_or_rolled_back(program, broker, topic):
     assert bodies(program.receive(2, 5)) == ["commit"]
 
 
-@pytest.mark.scenario5("Transactions: the server asks about orphans", ALL, theirs="python5")
+@pytest.mark.scenario5(
+    "Transactions: the server asks about orphans", ALL, theirs="java5 python5 go5"
+)
 def test_a_transaction_that_nobody_ends_is_asked_about(program, broker, topic):
     name = topic("TRANSACTION")
     program.producer(name, checks=True)
@@ -321,7 +321,7 @@ def test_a_transaction_that_nobody_ends_is_asked_about(program, broker, topic):
     assert bodies(program.receive(1)) == ["orphan"]
 
 
-@pytest.mark.scenario5("Tags", ALL, theirs="python5 node5")
+@pytest.mark.scenario5("Tags", ALL, theirs=ALL)
 def test_tags_select(program, broker, topic):
     name = topic()
     for tag in ("paid", "open", "due", "paid"):
@@ -333,7 +333,7 @@ def test_tags_select(program, broker, topic):
     assert bodies(program.taken(1)) == ["open"]
 
 
-@pytest.mark.scenario5("SQL92", ALL, theirs="python5 node5")
+@pytest.mark.scenario5("SQL92", ALL, theirs=ALL)
 def test_conditions_select(program, broker, topic):
     name = topic()
     for number in range(4):
@@ -349,7 +349,7 @@ def _start(kind: Kind, directory: Path, broker: Broker, **options: Any) -> FiveP
     return started_five(kind, directory, broker.endpoints, **options)
 
 
-@pytest.mark.scenario5("Namespaces", "java5 python5")
+@pytest.mark.scenario5("Namespaces", "java5 python5 go5")
 def test_namespaces_are_apart(kind, tmp_path, broker, topic):
     name = topic()
     broker.create_topic(f"shop%{name}")

@@ -125,6 +125,10 @@ def _node(directory: Path) -> Sequence[str]:
     return [executable("node"), str(target / "program.js")]
 
 
+def _go(directory: Path) -> Sequence[str]:
+    return [str(built("fives/go", ["go", "build", "-o", "target/program", "."]) / "program")]
+
+
 def _python(directory: Path) -> Sequence[str]:
     if not (PYTHON5 / "rocketmq").is_dir():
         raise UnavailableError("needs rocketmq-python-client below REPUT_PYTHON5")
@@ -138,6 +142,12 @@ FIVES = (
         "node5",
         "Node " + released("fives/node/package.json", r'"rocketmq-client-nodejs": "(.+)"'),
         _node,
+        FiveProgram,
+    ),
+    Kind(
+        "go5",
+        "Go " + released("fives/go/go.mod", r"rocketmq-clients/golang/v5 v(\S+)"),
+        _go,
         FiveProgram,
     ),
 )

@@ -24,8 +24,9 @@ from reput_remoting import QueueName, parse_body
 _OPTIONS = {
     "enablePropertyFilter": "true",
     "recallMessageEnable": "true",
-    "transactionCheckInterval": "2000",
-    "transactionTimeOut": "1000",
+    # Long enough for an answer on a slow machine: else the broker asks once more.
+    "transactionCheckInterval": "5000",
+    "transactionTimeOut": "6000",
 }
 _LONGEST_SECONDS = 17
 """Which a test really waits for: more than any of their deadlines."""

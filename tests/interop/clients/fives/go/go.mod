@@ -1,4 +1,4 @@
-module orders
+module reput.clients/fives
 
 go 1.26.8
 
