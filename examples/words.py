@@ -18,8 +18,8 @@ class WordsPlugin(TablePlugin):
         """Return a row for each different word of each message."""
         words: list[str] = []
         rows: list[int] = []
-        for row in range(len(batch)):
-            text = batch.message(row).body.decode("utf-8", "replace").lower()
+        for row, body in enumerate(batch.body.as_bytes()):
+            text = (body or b"").decode("utf-8", "replace").lower()
             found = sorted(set(re.findall(r"\w+", text)))
             words += found
             rows += [row] * len(found)

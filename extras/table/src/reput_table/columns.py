@@ -166,21 +166,21 @@ def _texts(name: str, column: TextColumn, kind: type) -> list[Any]:
 
 def _checked(name: str, values: Sequence[Any], kind: type) -> list[Any]:
     """Return Python values that are of ``kind`` or None."""
-    allowed: tuple[type, ...] = (kind, type(None))
-    found = {type(each) for each in values} - set(allowed)
-    if found:
+    types = set(map(type, values))
+    if types - {kind, type(None)}:
         values = [each.item() if isinstance(each, np.generic) else each for each in values]
         if kind is float:
             values = [float(each) if type(each) is int else each for each in values]
         if kind is int:
             values = [int(each) if type(each) is bool else each for each in values]
-        found = {type(each) for each in values} - set(allowed)
-    if found:
+        types = set(map(type, values))
+    if found := types - {kind, type(None)}:
         names = ", ".join(sorted(each.__name__ for each in found))
         raise TypeError(f"column {name}: values of {kind.__name__} expected, not {names}")
     if kind is float:
         return [None if each != each else each for each in values]
-    if kind is str:
+    # One look at all texts of a column, as nearly all of them are plain.
+    if kind is str and not (types == {str} and "".join(values).isascii()):
         return [None if each is None else _storable(each) for each in values]
     return list(values)
 

@@ -62,8 +62,7 @@ class PartRows:
 
     def rows(self, part: int) -> Iterator[tuple[Any, ...]]:
         """Yield the part with the columns of each row."""
-        for row in self.plain:
-            yield (part, *row)
+        yield from [(part, *row) for row in self.plain]
         for key, values in self.by_key.items():
             yield (part, *key, *values)
 

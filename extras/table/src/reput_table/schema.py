@@ -12,12 +12,12 @@ retention; the table then loses all rows of the parts concerned, and nothing has
 from __future__ import annotations
 
 import zlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import attrs
 
-__all__ = ["KINDS", "Schema", "checksum"]
+__all__ = ["KINDS", "Schema", "checksum", "with_checksums"]
 
 KINDS: Final[Mapping[type, str]] = {int: "INTEGER", float: "REAL", str: "TEXT", bytes: "BLOB"}
 """Types of columns, and what SQLite calls them."""
@@ -40,6 +40,12 @@ _PARTS: Final = """CREATE TABLE "_parts" (
 def checksum(*values: Any) -> int:
     """Return the checksum of one row; SQL knows it as ``reput_check``."""
     return zlib.crc32(repr(values).encode())
+
+
+def with_checksums(rows: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
+    """Yield rows with the `checksum` of each behind its values."""
+    crc32 = zlib.crc32  # a call of `checksum` would cost as much as the checksum
+    return ((*row, crc32(repr(row).encode())) for row in rows)
 
 
 @attrs.frozen(kw_only=True)

@@ -21,7 +21,7 @@ from reput.errors import CorruptFileError, DiskFrozenError
 from reput_table.checking import Layout, check_table
 from reput_table.connecting import connect
 from reput_table.errors import error_of, is_busy
-from reput_table.schema import checksum
+from reput_table.schema import checksum, with_checksums
 
 if TYPE_CHECKING:
     from reput.files import Disk
@@ -140,7 +140,7 @@ class TableFile:
         """Take rows of one part, which is the last one or follows it."""
         with self._changing():
             self.keep_part(part, found.first_offset)
-            rows = ((*row, checksum(*row)) for row in found.rows(part))
+            rows = with_checksums(found.rows(part))
             self.connection.executemany(self.layout.schema.insert, rows)
             self.uncommitted += len(found)
 
