@@ -78,7 +78,7 @@ def save_offsets(trial: Trial) -> None:
     queues = [MessageQueue("orders", "broker-a", number) for number in range(4)]
     times = []
     with open_store(trial.directory / "store", plugins=PLUGINS) as store:
-        port = store.plugin("consumer")._port  # no consumer that writes all at once is public
+        port = store.plugin("consumer").port
         trial.settle()
         for number in range(rounds):
             offsets = dict.fromkeys(queues, number + 1)
