@@ -28,14 +28,14 @@ _COMMANDS = {
     "get": "Show one message.",
     "grep": "Find messages by body, key, tag, property and time.",
     "put": "Store lines as messages.",
-    "plugins": "List plugins, installed or of a store.",
-    "backfill": "Have a plugin catch up to the end of the log.",
+    "plugins": "List the installed plugins, or the plugins of a store.",
+    "backfill": "Let a plugin catch up to the end of the log.",
     "rebuild": "Rebuild the files of plugins, on all cores.",
-    "suspend": "Suspend a plugin: it gets no messages until it is resumed.",
+    "suspend": "Suspend a plugin, so that it gets no messages until you resume it.",
     "resume": "Resume a plugin that was suspended or has failed.",
     "dead-letters": "List messages that a plugin skipped.",
     "losses": "List what the log has lost.",
-    "completion": "Print the lines that let a shell complete commands, topics and plugins.",
+    "completion": "Print a script that lets a shell complete commands, topics and plugins.",
 }
 
 
@@ -161,9 +161,9 @@ def _abandon_stdout() -> None:
 @with_debug
 @click.pass_context
 def reput(context: click.Context) -> None:
-    """Inspect, fill and read message stores, whose files are those of Apache RocketMQ.
+    """Inspect, fill and read message stores. Their files have the format of Apache RocketMQ.
 
-    Reading commands never change a byte, also while another process writes the store. Start with
-    `reput demo`.
+    Commands that read never change a byte, and another process may write the store meanwhile. Start
+    with `reput demo`.
     """
     context.ensure_object(dict)

@@ -40,7 +40,7 @@ def _address(
     "--listen",
     metavar="HOST:PORT",
     callback=_address,
-    help="Serve them at http://HOST:PORT/metrics until Ctrl-C.",
+    help="Serve the metrics at http://HOST:PORT/metrics until Ctrl-C.",
 )
 @click.option(
     "--max-age",
@@ -55,8 +55,8 @@ def _address(
 def metrics(path: str, listen: tuple[str, int] | None, max_age: float, as_json: bool) -> None:
     """Print the metrics of the store at PATH in the text form that Prometheus reads.
 
-    Another process may be writing the store; what only that process knows (how long it waits for
-    the disk, how much it reads) is not among them: see `reput_metrics.collector` for programs.
+    Another process may write the store meanwhile. The command does not show what only that process
+    knows, such as how long it waits for the disk: see `reput_metrics.collector` for programs.
     """
     from reput_cli.kit import check_store, follows_links, warn
     from reput_metrics.sampling import Sampler, of_path

@@ -59,7 +59,8 @@ Examples:
     default="oldest",
     show_default=True,
     callback=read_begin,
-    help="Where a new store begins: the master's oldest or latest file, or that of an offset.",
+    help="Where a new store begins: at the master's oldest or latest file, or at the file with "
+    "this offset.",
 )
 @click.option(
     "--plugins",
@@ -72,19 +73,19 @@ Examples:
 @click.option(
     "--acknowledge",
     is_flag=True,
-    help="Count as a slave: report what is on disk to a master that waits for it.",
+    help="Act as a slave: report to the master what is on disk here.",
 )
 @click.option(
     "--allow-stalls",
     is_flag=True,
-    help="Follow a SYNC_MASTER of 4.x without reporting, though its sends may wait for that.",
+    help="Follow a SYNC_MASTER of 4.x without reporting to it, although its sends may then wait.",
 )
 @click.option(
     "--ha",
     "ha_address",
     metavar="HOST:PORT",
     callback=read_address,
-    help="The HA port, if it is not on the broker's host.",
+    help="The broker's HA port, if it is on another host.",
 )
 @click.option(
     "--serve",
@@ -96,7 +97,7 @@ Examples:
     "--serve-namesrv",
     metavar="HOST:PORT",
     callback=read_listen_address,
-    help="Where consumers ask for it; none for no name server.  [default: port 9876 of --serve]",
+    help="The name server for these consumers, or none.  [default: port 9876 of --serve]",
 )
 @click.option(
     "--metrics",
@@ -104,8 +105,10 @@ Examples:
     callback=read_metrics_address,
     help="Serve metrics for Prometheus over HTTP at this address.",
 )
-@click.option("--once", is_flag=True, help="End when the store has all that the master has now.")
-@json_option("a line for each change of state, and one a second,")
+@click.option(
+    "--once", is_flag=True, help="End when the store has all messages that the master has now."
+)
+@json_option("an object for each change of state, and one a second")
 @with_debug
 def follow(
     path: str,
@@ -128,7 +131,7 @@ def follow(
     """Follow the log of a running broker into the store at PATH, until Ctrl-C.
 
     The store is created if it does not exist; the next start continues where the last one ended.
-    The broker is not changed: by default nothing is reported to it.
+    The command does not change the broker, and by default reports nothing to it.
     """
     from reput_follow.command.running import run
     from reput_follow.config import FollowConfig

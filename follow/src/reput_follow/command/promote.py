@@ -9,16 +9,16 @@ from reput_cli.kit import json_option, path_argument, with_debug
 __all__ = ["promote"]
 
 
-@click.command(short_help="Have a replica stop following, and take messages itself.")
+@click.command(short_help="Let a replica stop following and take messages itself.")
 @path_argument
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @json_option("one document")
 @with_debug
 def promote(path: str, yes: bool, as_json: bool) -> None:
-    """Make the store at PATH a store of its own, which takes messages.
+    """Turn the store at PATH, which follows a broker, into a store that takes messages.
 
-    It cannot follow its master afterwards. Before it takes the master's place, stop the master for
-    good: two brokers of one name would have two logs.
+    The store cannot follow its master afterwards. Before it takes the master's place, stop the
+    master for good. Otherwise two brokers with one name have different logs.
     """
     from reput_cli.kit import check_store, confirm, open_to_write, print_facts, print_json
 

@@ -33,9 +33,8 @@ _WORTH_PROCESSES = 1 << 30  # bytes; below that, starting processes takes longer
 def compact(path: str, topic: str | None, jobs: int | None, as_json: bool) -> None:
     """Keep only the latest message of each key in the compacted topics at PATH.
 
-    Without TOPIC all of them are compacted. The command closes the files that are being
-    written, so that nothing is left out. Another process must not have the store open for
-    writing.
+    Without TOPIC it compacts all of them. It first closes the files that are being written, so that
+    it also compacts the newest messages. Another process must not have the store open for writing.
     """
     from reput_cli.kit import Failure, ProgressBar, check_store, check_used, open_to_write
     from reput_compaction.plugin import CompactionPlugin

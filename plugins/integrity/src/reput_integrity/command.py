@@ -41,21 +41,25 @@ Examples:
     callback=read_size,
     help="Bytes of the log to read in a second, at most; 0 for as fast as possible.",
 )
-@click.option("--once", is_flag=True, help="End when all of the log was read; the default.")
+@click.option("--once", is_flag=True, help="End after the whole log (the default).")
 @click.option(
     "--every",
     metavar="TIME",
     callback=read_duration,
-    help="Continue for ever, and start each round this long after the last start, such as 7d.",
+    help="Repeat for ever, and start each round this long after the start of the last one (7d).",
 )
-@click.option("--restart", is_flag=True, help="Begin at the log's beginning, not where it ended.")
+@click.option(
+    "--restart",
+    is_flag=True,
+    help="Start at the beginning of the log, even if an earlier scrub was interrupted.",
+)
 @click.option(
     "--state",
     metavar="FILE",
     type=CheckedPath(dir_okay=False),
-    help="File that remembers the place; reput/scrub in the store when left out.",
+    help="File in which the command records its place. Default: reput/scrub in the store.",
 )
-@json_option("one JSON object a line, for each finding and each round")
+@json_option("one object a line for each finding and each round")
 @with_debug
 def scrub(
     path: str,
@@ -68,12 +72,12 @@ def scrub(
 ) -> None:
     """Read the whole log at PATH, slowly, and report bytes that have changed.
 
-    Bodies are compared with RocketMQ's checksums and, if the store uses the plugin "integrity",
-    whole records with their sums. Another process may be writing the store. The pages that it
-    reads do not stay in memory, and disks that support priorities serve other processes first.
-    An interrupted scrub continues where it ended.
+    The command compares bodies with RocketMQ's checksums and, if the store uses the plugin
+    "integrity", whole records with their sums. Another process may write the store meanwhile. The
+    pages that the command reads do not stay in memory, and disks that support priorities serve
+    other processes first. An interrupted scrub continues where it ended.
 
-    Exit code 1 if damage was found.
+    The exit code is 1 if it finds damage.
     """
     from reput.errors import StoreLockedError
     from reput_cli.kit import Failure, check_store, follows_links

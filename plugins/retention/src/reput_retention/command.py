@@ -38,24 +38,24 @@ _SHOWN = {"age": "older than is kept", "size": "more than is kept", "space": "th
 @click.option(
     "--dry-run",
     is_flag=True,
-    help="Only show what would go; change nothing.",
+    help="Only show which files would be removed; change nothing.",
 )
 @click.option(
     "--reserved",
     callback=read_duration,
     metavar="AGE",
-    help="Keep messages that are not older than this (72h, 14d).",
+    help="Keep messages that are younger than this (72h, 14d).",
 )
 @click.option(
     "--max-bytes",
     callback=read_size,
     metavar="SIZE",
-    help="Keep the newest files, up to this size in all (10GB).",
+    help="Keep the newest files, up to this total size (10GB).",
 )
 @click.option(
     "--unseen",
     type=click.Choice(["keep", "drop"]),
-    help="Messages that a plugin which does not run has not seen: keep them, or drop them.",
+    help="Keep or drop messages that a stopped plugin has not seen.",
 )
 @click.option("-y", "--yes", is_flag=True, help="Do not ask before files are removed.")
 @json_option("one document")
@@ -69,11 +69,12 @@ def clean(
     yes: bool,
     as_json: bool,
 ) -> None:
-    r"""Remove the oldest files of the log at PATH, and have plugins forget what was in them.
+    r"""Remove the oldest files of the log at PATH, and what plugins derived from them.
 
-    Options default to the store's configuration (section retention). The command removes whole
-    files, never the last one, and none that a plugin has not seen or still needs. If another
-    process writes the store, that process removes old files itself; --dry-run still works.
+    The defaults of the options come from the store's configuration (section retention). The command
+    removes only whole files. It keeps the last file, and files that a plugin has not seen or still
+    needs. If another process writes the store, that process removes old files itself; --dry-run
+    still works.
     """
     from reput_cli.kit import print_json
     from reput_retention import expire_log

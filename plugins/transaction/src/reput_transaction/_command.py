@@ -31,9 +31,11 @@ Examples:
     epilog=_EXAMPLES,
 )
 @path_argument
-@click.option("--group", metavar="NAME", help="Only those of this producer group.")
-@click.option("--commit", "commits", metavar="ID", multiple=True, help="Make a message visible.")
-@click.option("--roll-back", "rollbacks", metavar="ID", multiple=True, help="Drop a message.")
+@click.option("--group", metavar="NAME", help="Only messages of this producer group.")
+@click.option(
+    "--commit", "commits", metavar="ID", multiple=True, help="Make the message ID visible."
+)
+@click.option("--roll-back", "rollbacks", metavar="ID", multiple=True, help="Drop the message ID.")
 @click.option("-y", "--yes", "is_sure", is_flag=True, help="Do not ask.")
 @json_option("one document")
 @with_debug
@@ -45,11 +47,11 @@ def transactions(
     is_sure: bool,
     as_json: bool,
 ) -> None:
-    r"""List the messages of the store at PATH whose transaction was never ended, oldest first.
+    r"""List the messages of the store at PATH whose transaction has not ended, oldest first.
 
-    --commit and --roll-back end the messages with these IDs; messages that were put in one
-    transaction end together. No other process may write the store meanwhile. The command asks no
-    application. Apart from these ends it writes only op markers that a crash has lost.
+    --commit and --roll-back end the transaction of the message ID. Messages that were put in one
+    transaction end together. No other process may write the store meanwhile. The command does not
+    ask any application. Apart from this it writes only op markers that a crash has lost.
     """
     if commits or rollbacks:
         _end(path, commits, rollbacks, is_sure, as_json)

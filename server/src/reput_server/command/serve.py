@@ -87,7 +87,7 @@ Examples:
     "--tls-key",
     metavar="FILE",
     type=CheckedPath(dir_okay=False),
-    help="PEM file of its private key; that of --tls-cert when left out.",
+    help="PEM file of its private key. Default: the key in the file of --tls-cert.",
 )
 @click.option(
     "--tls-ca",
@@ -98,12 +98,13 @@ Examples:
 @click.option(
     "--tls",
     type=click.Choice(["permissive", "enforcing", "disabled"]),
-    help="Whether connections may be encrypted (permissive, with --tls-cert), must be, or may not.",
+    help="Whether connections may (permissive), must (enforcing) or must not (disabled) be "
+    "encrypted.",
 )
 @click.option(
     "--flush",
     type=click.Choice(["async", "sync"]),
-    help="Whether a send is answered only when it is on disk.",
+    help="With sync, answer a send only when the message is on disk.",
 )
 @click.option(
     "--grpc",
@@ -114,13 +115,13 @@ Examples:
 @click.option(
     "--grpc-from-beginning",
     is_flag=True,
-    help="Begin new groups of such clients at the first message that the store has.",
+    help="Let new groups of such clients begin at the oldest message of the store.",
 )
 @click.option(
     "--metrics",
     metavar="HOST:PORT",
     callback=read_metrics_address,
-    help="Where metrics for Prometheus and a status page are, over HTTP.",
+    help="Where to serve metrics for Prometheus and a status page over HTTP.",
 )
 @click.option(
     "--replicas",
@@ -133,14 +134,16 @@ Examples:
     metavar="N",
     type=click.IntRange(min=0),
     default=0,
-    help="Answer a send when N replicas have it; needs --replicas.",
+    help="Answer a send only when N replicas have the message; needs --replicas.",
 )
-@click.option("--read-only", is_flag=True, help="Change nothing; another process may write.")
+@click.option(
+    "--read-only", is_flag=True, help="Do not write the store; another process may write it."
+)
 @click.option("--no-new-topics", is_flag=True, help="Refuse sends to topics that do not exist.")
 @click.option(
     "--no-fast-port",
     is_flag=True,
-    help="Do not listen two ports below --listen, where Java clients up to 4.5.0 send.",
+    help="Do not listen on the port two below --listen, to which Java clients up to 4.5.0 send.",
 )
 @click.option(
     "--config",
@@ -148,9 +151,10 @@ Examples:
     type=CheckedPath(exists=True, dir_okay=False, readable=False),
     callback=read_config,
     is_eager=True,
-    help="TOML file: [server] has these options, [server.limits] limits, the rest is the store's.",
+    help="TOML file: [server] has these options, [server.limits] has limits, and the other "
+    "sections configure the store.",
 )
-@json_option("one line, when everything listens,")
+@json_option("one line when all ports are open")
 @with_debug
 def serve(
     path: str,
@@ -177,10 +181,10 @@ def serve(
     config: dict[str, Any],
     as_json: bool,
 ) -> None:
-    """Serve the store at PATH until Ctrl-C: producers, consumers and admin tools of RocketMQ.
+    """Serve the store at PATH to producers, consumers and admin tools of RocketMQ.
 
-    A broker and a name server run in this process, by default on this machine's loopback. The
-    store is created if it does not exist.
+    The command runs a broker and a name server until Ctrl-C. By default only programs on this
+    machine can connect. The store is created if it does not exist.
     """
     from reput_server.command.options import limits_of, read_keys, tls_of
     from reput_server.command.running import run

@@ -21,7 +21,7 @@ __all__ = ["spark"]
 def spark() -> None:
     """Jobs that read whole logs, on Apache Spark.
 
-    For one machine there are commands without Spark: `reput rebuild`, `verify`, `report`, `export`.
+    On one machine you do not need Spark: use `reput rebuild`, `verify`, `report` or `export`.
     """
 
 

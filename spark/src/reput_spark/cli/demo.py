@@ -26,17 +26,17 @@ _PLUGINS = ("consumequeue", "index")
 _TOP = 5
 
 
-@click.command(short_help="See a RocketMQ store read, rebuilt and counted on Spark.")
+@click.command(short_help="Read, rebuild and count a RocketMQ store on Spark.")
 @master_option
 @json_option("one document at the end")
 @with_debug
 def demo(master: str, as_json: bool) -> None:
     """Read, rebuild and count a store that Apache RocketMQ wrote, on Apache Spark.
 
-    Unpacks the store, has a key index derived as while messages arrive, reads the log as a
-    DataFrame, rebuilds index and queues on Spark, and compares each byte, of the queues with the
-    files that RocketMQ wrote. Ends with code 1 where one differs. Nothing stays. Spark workers must
-    see this machine's temporary directory.
+    The command unpacks the store and builds its key index as in a running store. It reads the log
+    as a DataFrame, rebuilds index and queues on Spark, and compares each byte, also with the queues
+    that RocketMQ wrote. The exit code is 1 if a byte differs. The command keeps no files. Spark
+    workers must see this machine's temporary directory.
     """
     from reput_cli.kit import ProgressBar
 

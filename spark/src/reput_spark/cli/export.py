@@ -14,7 +14,7 @@ __all__ = ["export"]
 @click.command(short_help="Write Parquet files by topic and day.")
 @paths_argument
 @click.argument("target", type=CheckedPath(readable=False))
-@click.option("--columns", metavar="NAMES", help="Only these columns, commas between them.")
+@click.option("--columns", metavar="NAMES", help="Only these columns, separated by commas.")
 @corrupt_option
 @engine_options
 @json_option("one document at the end")

@@ -11,15 +11,17 @@ from reput_spark.cli.options import master_option
 __all__ = ["import_"]
 
 
-@click.command("import", short_help="Make a store of Parquet that export wrote.")
+@click.command("import", short_help="Create a store from Parquet files that export wrote.")
 @click.argument("source", metavar="PARQUET", type=CheckedPath(readable=False))
 @click.argument("store", metavar="STORE", type=CheckedPath(readable=False))
 @follow_links_option
 @click.option(
-    "--file-size", metavar="BYTES", type=click.IntRange(min=128), help="Bytes of a log file."
+    "--file-size", metavar="BYTES", type=click.IntRange(min=128), help="The size of a log file."
 )
 @click.option(
-    "--no-dispatch", is_flag=True, help="Leave queues and indexes to who opens the store next."
+    "--no-dispatch",
+    is_flag=True,
+    help="Do not build queues and indexes; the next opening of the store does.",
 )
 @master_option
 @json_option("one document at the end")
@@ -32,7 +34,7 @@ def import_(
     master: str,
     as_json: bool,
 ) -> None:
-    """Make the new store STORE of the messages in PARQUET, each queue in its order."""
+    """Create STORE from the messages in PARQUET, each queue in its order."""
     from reput_cli.kit import follows_links, format_count, format_rate, format_size, print_json
 
     with spark_at(master) as session, progress_of("importing") as progress:

@@ -27,7 +27,8 @@ corrupt_option = click.option(
     type=click.Choice(["fail", "skip"]),
     default="fail",
     show_default=True,
-    help="What to do at damage; with skip, exit code 1 says that something was left out.",
+    help="Whether damage ends the command, or is skipped. With skip the exit code is 1 if "
+    "messages are missing.",
 )
 
 
@@ -56,7 +57,7 @@ split_size_option = click.option(
     "--split-size",
     metavar="BYTES",
     type=click.IntRange(min=1 << 16),
-    help="Bytes of the log that a task reads, about.",
+    help="The approximate number of bytes of the log that a task reads.",
 )
 
 
@@ -66,6 +67,6 @@ def engine_options(command: _Command) -> _Command:
         "--jobs",
         metavar="COUNT",
         type=click.IntRange(min=1),
-        help="No Spark: so many processes of this machine.",
+        help="Use this number of processes on this machine instead of Spark.",
     )
     return master_option(jobs_option(split_size_option(command)))

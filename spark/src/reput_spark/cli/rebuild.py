@@ -20,9 +20,7 @@ __all__ = ["rebuild"]
 @click.argument("path", type=CheckedPath(readable=False))
 @follow_links_option
 @click.argument("plugins", nargs=-1, metavar="[PLUGIN]...")
-@click.option(
-    "--check", is_flag=True, help="Compare with the files that are there; change nothing."
-)
+@click.option("--check", is_flag=True, help="Only compare with the existing files; change nothing.")
 @engine_options
 @json_option("one document at the end")
 @with_debug

@@ -43,7 +43,7 @@ def stats(
 ) -> None:
     """Count what is in the logs at PATH: per topic, queue, tag and hour; keys; delays.
 
-    `reput report` counts one store without Spark, and makes a page with plots of it.
+    `reput report` does the same for one store without Spark, and can write a page with plots.
     """
     with spark_at(master) as spark:
         found, damage_count = _count(spark, paths, top, corrupt, split_size)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["verify"]
 
 
-@click.command(short_help="Check every record, and what was derived from it.")
+@click.command(short_help="Check every record, and the files derived from them.")
 @paths_argument
 @click.option(
     "--derived",
@@ -33,8 +33,8 @@ def verify(
 ) -> None:
     """Read every record of the logs at PATH: structure, own offset, checksum.
 
-    With --derived, what plugins have made of the log is made once more, aside, and compared; with
-    --split-size in smaller tasks. `reput verify` says more of one store, without Spark.
+    With --derived the command rebuilds the plugins' files in another place and compares them.
+    `reput verify` reports more about one store, without Spark.
     """
     from reput_cli.kit import check_store
     from reput_offline import SPLIT_SIZE

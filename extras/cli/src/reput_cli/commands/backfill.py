@@ -23,25 +23,25 @@ Examples:
 """
 
 
-@click.command(short_help="Have a plugin catch up to the end of the log.", epilog=_EXAMPLES)
+@click.command(short_help="Let a plugin catch up to the end of the log.", epilog=_EXAMPLES)
 @path_argument
 @click.argument("plugin", shell_complete=complete_installed_plugin)
 @click.option(
-    "--from-start", is_flag=True, help="Forget the plugin's progress, and derive everything again."
+    "--from-start", is_flag=True, help="Discard the plugin's progress, and derive everything again."
 )
 @click.option(
     "--no-wait",
     is_flag=True,
-    help="If another process has the store open: only show the plugin's progress there.",
+    help="If another process has the store open, only show the plugin's progress.",
 )
 @json_option("one document at the end")
 @with_debug
 def backfill(path: str, plugin: str, from_start: bool, no_wait: bool, as_json: bool) -> None:
-    r"""Have PLUGIN of the store at PATH catch up to the end of the log, and show its progress.
+    r"""Let PLUGIN of the store at PATH catch up to the end of the log, and show its progress.
 
-    An installed plugin that the store does not use yet is added to it. Ctrl-C keeps the
-    finished part, and the same command continues from there. If another process has the store
-    open, the plugin catches up in that process, and this command shows its progress.
+    If the store does not use the plugin yet, the command adds it. Ctrl-C keeps the finished part,
+    and the same command continues from there. If another process has the store open, the plugin
+    catches up in that process, and this command shows its progress.
     """
     from reput_cli.plugins.catchingup import catch_up
 

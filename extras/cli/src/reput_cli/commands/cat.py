@@ -82,13 +82,15 @@ Examples:
 @where_option
 @count_option()
 @click.option("--last", metavar="N", type=click.IntRange(0), help="Only the last N messages.")
-@click.option("-f", "--follow", is_flag=True, help="Wait for more; Ctrl-C ends.")
+@click.option("-f", "--follow", is_flag=True, help="Wait for more messages until Ctrl-C.")
 @format_option
 @no_newline_option
 @body_option
 @raw_option
-@click.option("--scan", is_flag=True, help="Read the whole log, not the queues; needs no plugin.")
-@json_option("one JSON object a line, with every field,")
+@click.option(
+    "--scan", is_flag=True, help="Read the whole log instead of the queues; this needs no plugin."
+)
+@json_option("one object a line, with every field")
 @with_debug
 def cat(
     path: str,
@@ -111,11 +113,11 @@ def cat(
 ) -> None:
     r"""Print the messages of TOPIC in the store at PATH, in the order in which they were stored.
 
-    Nothing in the store changes; another process may be writing it. On the terminal, characters
-    that do not print are shown as escapes (\n, \x1b). A message that the log has lost is one line
-    on stderr, or with --json an object with "hole": true; the command then ends with code 1. Parts
-    of the store that cannot be used are listed first, on stderr and with --json as objects
-    {"problem": "..."}.
+    The command changes nothing in the store, and another process may write it meanwhile. A terminal
+    shows unprintable characters as escapes (\n, \x1b). For a message that the log has lost, the
+    command prints one line on stderr, or with --json an object with "hole": true, and its exit code
+    is 1. First it lists the parts of the store that it cannot use, on stderr, or with --json as
+    objects {"problem": "..."}.
     """
     topic = one_topic(topic, topic_named)
     _check(no_newline, template, follow, scan, until, last, count)

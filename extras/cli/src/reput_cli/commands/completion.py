@@ -23,17 +23,17 @@ Examples:
 
 
 @click.command(
-    short_help="Print the lines that let a shell complete commands, topics and plugins.",
+    short_help="Print a script that lets a shell complete commands, topics and plugins.",
     epilog=_EXAMPLES,
 )
 @click.argument("shell", required=False, type=click.Choice(_SHELLS))
 @with_debug
 def completion(shell: str | None) -> None:
-    """Print the lines that let SHELL complete what is typed after `reput`.
+    """Print a script that lets SHELL complete what you type after `reput`.
 
-    Completes commands and options, and the topics, queues and plugins of the store on the
-    command line. SHELL is the shell in $SHELL by default. The last example applies to the
-    current bash only.
+    It completes commands and options, and the topics, queues and plugins of the store on the
+    command line. SHELL is by default the shell in $SHELL. The last example applies to the current
+    bash only.
     """
     from click.shell_completion import get_completion_class
 

@@ -30,10 +30,10 @@ Examples:
 @json_option("one document")
 @with_debug
 def dead_letters(path: str, plugin: str, as_json: bool) -> None:
-    r"""List the messages that PLUGIN of the store at PATH failed on, oldest first.
+    r"""List the messages on which PLUGIN of the store at PATH failed, oldest first.
 
-    Only a plugin with the policy "skip" has dead letters. The messages themselves are in the
-    log: `reput get PATH --offset N` shows one. Neither the plugin nor the store is opened.
+    Only a plugin with the policy "skip" has dead letters. The messages themselves are in the log:
+    `reput get PATH --offset N` shows one. The command opens neither the plugin nor the store.
     """
     import attrs
 

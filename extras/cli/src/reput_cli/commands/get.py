@@ -52,14 +52,14 @@ Examples:
     metavar="TOPIC",
     callback=not_empty,
     shell_complete=complete_topic,
-    help="Topic in which KEY is searched; all topics when left out.",
+    help="Topic in which to search for KEY. Default: all topics.",
 )
 @click.option(
     "--body",
     type=click.Choice(["auto", *BODY_FORMS, "raw"]),
     default="auto",
     show_default=True,
-    help="How the body is shown: auto shows its beginning as text or as a hex dump; the others "
+    help="How to show the body: auto shows its beginning as text or as a hex dump; the others "
     "show all of it, and raw writes only its bytes.",
 )
 @click.option(
@@ -81,11 +81,11 @@ def get(
 ) -> None:
     r"""Show one message of the store at PATH: every field, its properties and its body.
 
-    MSGID is the offset message id that the store assigned when the message was put: 32 hex
-    digits, or 56 if the store's address is IPv6. If the log has lost the message, the command
-    says so and ends with code 1. Any other text is a KEY: the producer's own id (UNIQ_KEY), or
-    one of a message's keys; the newest message with it is shown. With --topic the plugin
-    `index` finds it, otherwise the command reads the log.
+    MSGID is the offset message id that the store assigned when the message was put: 32 hex digits,
+    or 56 if the store's address is IPv6. If the log has lost the message, the command says so and
+    ends with code 1. Any other text is a KEY: the producer's own id (UNIQ_KEY), or one of a
+    message's keys. The command shows the newest message with this key. With --topic it uses the
+    plugin `index`, otherwise it reads the log.
     """
     if (msgid is None) == (offset is None):
         raise click.UsageError("give either MSGID, KEY or --offset")

@@ -77,7 +77,7 @@ Examples:
     multiple=True,
     callback=not_empty,
     shell_complete=complete_topic,
-    help="Only messages of this topic; may be repeated. All topics when left out.",
+    help="Only messages of this topic; may be repeated. Default: all topics.",
 )
 @click.option(
     "-e",
@@ -85,7 +85,7 @@ Examples:
     "expression",
     metavar="PATTERN",
     callback=_no_empty_text,
-    help="The PATTERN, where it begins with a dash or is also the name of a topic.",
+    help="The PATTERN, if it begins with a dash or is also the name of a topic.",
 )
 @click.option(
     "-E",
@@ -99,9 +99,11 @@ Examples:
     "--fixed-strings",
     "is_text",
     is_flag=True,
-    help="PATTERN is a text, which is the default.",
+    help="PATTERN is a text (the default).",
 )
-@click.option("-i", "--ignore-case", is_flag=True, help="Upper and lower case are the same.")
+@click.option(
+    "-i", "--ignore-case", is_flag=True, help="Ignore the difference between upper and lower case."
+)
 @click.option(
     "-k",
     "--key",
@@ -119,14 +121,14 @@ Examples:
     metavar="N",
     type=click.IntRange(0, 1_000),
     default=0,
-    help="Also N messages before and after each, in its queue.",
+    help="Also print the N messages before and after each match in its queue.",
 )
 @count_option(1)
-@click.option("-c", "--total", is_flag=True, help="Print only how many there are, by topic.")
+@click.option("-c", "--total", is_flag=True, help="Print only the number of matches, by topic.")
 @format_option
 @body_option
 @raw_option
-@json_option("one JSON object a line, with every field,")
+@json_option("one object a line, with every field")
 @with_debug
 def grep(
     path: str,
@@ -150,12 +152,12 @@ def grep(
     raw: bool,
     as_json: bool,
 ) -> None:
-    """Print the messages in the store at PATH whose body holds PATTERN.
+    """Print the messages in the store at PATH whose body contains PATTERN.
 
-    PATTERN is a text; with -E a regular expression. You may omit it if you give other
-    conditions; a message must meet all of them. Messages are in the order in which they were
-    stored. With --key and --topic the plugin `index` finds them, otherwise the command reads
-    the log; nothing in the store changes. Ends with code 3 if no message is found.
+    PATTERN is a text; with -E it is a regular expression. You may omit it if you give other
+    conditions. A message must meet all conditions. Messages are printed in the order in which they
+    were stored. With --key and --topic the command uses the plugin `index`, otherwise it reads the
+    log. It changes nothing in the store. The exit code is 3 if it finds no message.
     """
     from reput_cli.messages.search import Wanted, by_key, by_reading
 

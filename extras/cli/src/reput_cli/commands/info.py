@@ -50,7 +50,7 @@ Examples:
     "-t", "--topic", metavar="TOPIC", shell_complete=complete_topic, help="Show only this topic."
 )
 @click.option(
-    "--queues", "show_queues", is_flag=True, help="Show every queue, not totals by topic."
+    "--queues", "show_queues", is_flag=True, help="Show every queue instead of totals by topic."
 )
 @click.option(
     "--scan",
@@ -60,11 +60,11 @@ Examples:
 @json_option("one document with every queue")
 @with_debug
 def info(path: str, topic: str | None, show_queues: bool, scan: bool, as_json: bool) -> None:
-    r"""Show what the store at PATH holds: range and files of the log, topics, queues, plugins.
+    r"""Show what the store at PATH holds: log range, log files, topics, queues, plugins.
 
-    Nothing in the store changes; another process may be writing it. Only --scan finds damage in
-    the middle of a log, and it needs no plugin; otherwise only the end of the log is checked.
-    Ends with code 1 if the log ends in damage, or if --scan finds damage.
+    The command changes nothing in the store, and another process may write it meanwhile. Without
+    --scan it checks only the end of the log. --scan also finds damage in the middle, and needs no
+    plugin. The exit code is 1 if the log ends in damage, or if --scan finds damage.
     """
     from reput_cli.plugins.states import states_of
 

@@ -33,13 +33,13 @@ Examples:
 def losses(path: str, as_json: bool) -> None:
     r"""List the ranges of the log at PATH that cannot be read any more, oldest loss first.
 
-    "filled": filler records took the place of the damage, and the log continues after them.
-    "cut": the log ended there. "skipped": nothing was changed, and readers skip it. Changes
-    nothing. Messages that a queue refers to but that a crash removed from the end of the log
-    are listed as GONE, with their queue offsets.
+    "filled": filler records took the place of the damage, and the log continues after them. "cut":
+    the log ended there. "skipped": the bytes are unchanged, and readers skip them. The command
+    itself changes nothing. If a crash removed messages from the end of the log and a queue still
+    refers to them, the list shows them as GONE, with their queue offsets.
 
-    The list has the damage that openings and reads have found. It does not have damage that
-    nothing has read yet, such as bytes that changed in a closed store: `reput info PATH --scan`
+    The list contains the damage that openings and reads have found. It does not contain damage that
+    no command has read yet, such as bytes that changed in a closed store: `reput info PATH --scan`
     reads the whole log and lists all damage.
     """
     from reput_cli.kit.output import print_json

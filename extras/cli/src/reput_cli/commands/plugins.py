@@ -75,11 +75,15 @@ def _command_below(name: str) -> click.Command:
 
 
 @click.command(
-    cls=PluginsCommand, short_help="List plugins, installed or of a store.", epilog=_EXAMPLES
+    cls=PluginsCommand,
+    short_help="List the installed plugins, or the plugins of a store.",
+    epilog=_EXAMPLES,
 )
 @click.argument("path", type=STORE_PATH, required=False)
 @follow_links_option
-@click.option("--plan", is_flag=True, help="Show in what order messages go to a store's plugins.")
+@click.option(
+    "--plan", is_flag=True, help="Show the order in which a store's plugins get messages."
+)
 @click.option(
     "--remove",
     "removed",
@@ -94,18 +98,18 @@ def _command_below(name: str) -> click.Command:
 def plugins(path: str | None, plan: bool, removed: str | None, yes: bool, as_json: bool) -> None:
     r"""List the installed plugins: what they do, the hooks that they implement, their options.
 
-    With PATH list the plugins of that store: their progress in the log, their speed and their
-    errors, also while another process has the store open. An installed plugin is not active
-    yet: a store uses the plugins that it was created with, or that were added since.
+    With PATH the command lists the plugins of that store with their progress in the log, their
+    speed and their errors. Another process may have the store open. A store does not use every
+    installed plugin. It uses the plugins that it was created with, and plugins added later.
 
-    With --remove the store no longer uses a plugin, which need not be installed any more: its
-    options and its progress are removed. Its files stay, and the output shows how to delete
-    them. If you add it later, it derives everything from the log again.
+    With --remove the store stops using a plugin, and the command removes the plugin's options and
+    progress. The plugin need not be installed any more. Its files stay, and the output shows how to
+    delete them. If you add the plugin later, it derives everything from the log again.
 
-    `reput plugins query PATH PLUGIN SQL` asks a plugin that keeps a table. For authors:
-    `reput plugins new NAME` creates the folder of a new plugin, and `reput plugins check NAME`
-    checks an installed plugin; see their --help. A store in a directory named new, check or
-    query is ./new, ./check or ./query.
+    `reput plugins query PATH PLUGIN SQL` queries a plugin that keeps a table. For authors: `reput
+    plugins new NAME` creates the folder of a new plugin, and `reput plugins check NAME` checks an
+    installed plugin; see their --help. If the directory of a store is named new, check or query,
+    write ./new, ./check or ./query.
     """
     from reput_cli.kit.enginefacts import engine_document, engine_line
 

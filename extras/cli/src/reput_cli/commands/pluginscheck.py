@@ -30,24 +30,24 @@ Examples:
     short_help="Check an installed plugin by the rules for all plugins.", epilog=_EXAMPLES
 )
 @click.argument("name", shell_complete=complete_installed_plugin)
-@click.option("--quick", is_flag=True, help="Leave out power cuts and killed processes.")
+@click.option("--quick", is_flag=True, help="Skip power cuts and killed processes.")
 @click.option(
     "--set",
     "given",
     multiple=True,
     metavar="OPTION=VALUE",
-    help="An option to check it with, such as small files; may be repeated.",
+    help="An option of the plugin for this check, such as small files; may be repeated.",
 )
 @json_option("one document")
 @with_debug
 def check(name: str, quick: bool, given: tuple[str, ...], as_json: bool) -> None:
-    r"""Check the installed plugin NAME by the rules that every plugin must keep.
+    r"""Check that the installed plugin NAME obeys the rules for all plugins.
 
     The rules repeat messages, move the ends of batches, damage files, cut and trim the log, make
-    disks fail, cut the power and kill processes. After each, the plugin must have the same state
-    and the same files as an undisturbed one. The state is the result of the plugin's method
-    contract_state. Without this method only files are compared. Exit code 1 means that a rule was
-    broken.
+    disks fail, cut the power and kill processes. After each of these, the plugin must have the same
+    state and the same files as an undisturbed plugin. The state is the result of the plugin's
+    method contract_state. Without this method the command compares only files. The exit code is 1
+    if the plugin broke a rule.
     """
     from reput_cli.kit.output import print_json
     from reput_cli.kit.progressbar import ProgressBar

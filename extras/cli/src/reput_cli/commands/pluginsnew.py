@@ -26,14 +26,14 @@ Examples:
     "-d",
     "--directory",
     type=CheckedPath(),
-    help="Where to make it; ./reput-NAME when left out. It must not exist.",
+    help="The folder to create, which must not exist. Default: ./reput-NAME.",
 )
 @json_option("one document")
 @with_debug
 def new(name: str, directory: str | None, as_json: bool) -> None:
-    r"""Create the folder of a plugin NAME: sources, entry point, tests, matrix.
+    r"""Create a folder for a new plugin NAME, with sources, an entry point and tests.
 
-    The plugin is a table that counts messages, and passes the rules for all plugins at once. Change
+    The new plugin keeps a table that counts messages, and passes the rules for all plugins. Change
     its columns and its rows, and run its tests again.
     """
     from importlib.util import find_spec

@@ -47,10 +47,10 @@ _IN_MEMORY = 4 << 20  # bytes of rows; more go to a temporary file
 @rows_options
 @with_debug
 def query(path: str, plugin: str, sql: str, timeout: float, form: str | None) -> None:
-    r"""Answer SQL, a SELECT, over the table that PLUGIN keeps in the store at PATH.
+    r"""Run SQL, a SELECT, on the table that PLUGIN keeps in the store at PATH.
 
-    The SQL is that of SQLite, and the table has the plugin's name. Another process may write
-    the store meanwhile; the answer then contains what it has flushed.
+    The SQL is that of SQLite, and the table has the plugin's name. Another process may write the
+    store meanwhile; the query then sees what that process has flushed.
     """
     root = check_store(path)
     check_used(root, plugin)

@@ -76,9 +76,11 @@ Examples:
     metavar="FILE",
     type=click.File("rb"),
     default="-",
-    help="Read this, not stdin.",
+    help="Read this file instead of stdin.",
 )
-@click.option("--json-lines", is_flag=True, help="Each line is a JSON object; see above.")
+@click.option(
+    "--json-lines", is_flag=True, help="Read each BODY or line as a JSON object; see above."
+)
 @click.option(
     "-q",
     "--queue",
@@ -120,13 +122,14 @@ Examples:
     "--file-size",
     metavar="SIZE",
     callback=read_size,
-    help="With --create: size of the log's files (16MiB); 1 GiB when left out. They take space as "
-    "they are written.",
+    help="With --create: the size of the log's files, such as 16MiB. Default: 1 GiB. Files take "
+    "disk space only as they are written.",
 )
 @click.option(
     "--like-rocketmq",
     is_flag=True,
-    help="With --create: the sizes that a broker of RocketMQ expects, whatever --config says.",
+    help="With --create: use the sizes that a broker of RocketMQ expects, and ignore those in "
+    "--config.",
 )
 @click.option(
     "--plugin",
@@ -167,8 +170,8 @@ def put(
 
     With --json-lines each BODY or line is an object that may have body, body_encoding (utf-8,
     base64, hex), tags, keys, properties, queue_id, flag, sys_flag, born_timestamp, born_host and
-    reconsume_times; empty lines are ignored. The output of `reput cat --json` can be put again;
-    fields that the store assigns are ignored, and a note at the end lists them.
+    reconsume_times; the command ignores empty lines. It also takes the output of `reput cat
+    --json`. It ignores the fields that the store assigns, and a note at the end lists them.
     """
     from reput_cli.messages import putinput
 

@@ -28,15 +28,13 @@ Examples:
 @path_argument
 @click.argument("plugins", nargs=-1, metavar="[PLUGIN]...", shell_complete=complete_plugin)
 @jobs_option("the number of processors")
-@click.option(
-    "--check", is_flag=True, help="Compare with the files that are there, and change nothing."
-)
+@click.option("--check", is_flag=True, help="Only compare with the existing files; change nothing.")
 @click.option(
     "--set",
     "given",
     multiple=True,
     metavar="PLUGIN.OPTION=VALUE",
-    help="An option of a plugin, for a store that does not remember it; may be repeated.",
+    help="An option of a plugin, for a store that has not recorded it; may be repeated.",
 )
 @json_option("one document at the end")
 @with_debug
@@ -52,16 +50,16 @@ def rebuild(
 
     Without PLUGIN it rebuilds all plugins whose files follow from the log alone. The existing files
     stay in use until the new ones are complete; no other process may have the store open for
-    writing. The new files are, byte for byte, the files that the plugins write while messages
-    arrive.
+    writing. The new files are identical to the files that the plugins write while messages arrive.
 
-    With --check the new files are only compared with the existing files; exit code 1 means that
-    some differ, 7 that no file could be compared. Entries that do not follow from the log, such
-    as units of messages whose log files were removed, are not compared, and the output says so.
+    With --check the command only compares the new files with the existing files. Exit code 1 means
+    that some differ, and 7 that it could not compare any file. It does not compare entries that do
+    not follow from the log, such as units of messages whose log files were removed. The output says
+    so.
 
-    A store that only RocketMQ has written does not say which options its plugins have. Give those
-    that are not the usual ones, like the delays of the broker's messageDelayLevel:
-    --set schedule.delay_levels="1s 2s 3s". The output lists the assumptions.
+    A store that only RocketMQ has written does not say which options its plugins have. Give the
+    options that differ from the defaults, such as the broker's messageDelayLevel: --set
+    schedule.delay_levels="1s 2s 3s". The output lists the assumptions.
     """
     from reput_cli.kit.opening import follows_links
     from reput_cli.kit.progressbar import ProgressBar

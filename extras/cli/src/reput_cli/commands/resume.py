@@ -25,9 +25,9 @@ Examples:
 def resume(path: str, plugin: str, timeout: float, as_json: bool) -> None:
     r"""Resume PLUGIN of the store at PATH, which was suspended, has failed or has halted.
 
-    The plugin continues where it stopped and catches up beside the others. If a process has the
-    store open, the command sends it a request; otherwise the plugin continues when the store is
-    opened for writing.
+    The plugin continues where it stopped, and catches up while the other plugins continue. If a
+    process has the store open, the command sends it a request; otherwise the plugin continues when
+    the store is opened for writing.
     """
     from reput.storefiles import RESUME
     from reput_cli.kit.output import print_json

@@ -17,7 +17,8 @@ Examples:
 
 
 @click.command(
-    short_help="Suspend a plugin: it gets no messages until it is resumed.", epilog=_EXAMPLES
+    short_help="Suspend a plugin, so that it gets no messages until you resume it.",
+    epilog=_EXAMPLES,
 )
 @path_argument
 @click.argument("plugin", shell_complete=complete_plugin)
@@ -25,7 +26,7 @@ Examples:
 @json_option("the plugin's new state")
 @with_debug
 def suspend(path: str, plugin: str, timeout: float, as_json: bool) -> None:
-    r"""Suspend PLUGIN of the store at PATH: it gets no messages until it is resumed.
+    r"""Suspend PLUGIN of the store at PATH, so that it gets no messages until you resume it.
 
     The plugin keeps its place in the log and its files; the other plugins continue. If a
     process has the store open, the command sends it a request. The plugin stays suspended when

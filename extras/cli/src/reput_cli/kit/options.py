@@ -65,13 +65,13 @@ def path_argument(command: _Command) -> _Command:
 
 def follow_links_option(command: _Command) -> _Command:
     """Add ``--follow-links``; `reput_cli.kit.opening.look_at` and the openings there obey it."""
-    told = "Follow symbolic links inside of the store; only for links that you made yourself."
+    told = "Follow symbolic links inside of the store. Use it only for links that you created."
     return _flag_of_context("--follow-links", "follow_links", told)(command)
 
 
 def json_option(what: str) -> Callable[[_Command], _Command]:
     """Add ``--json``; ``what`` is what it prints."""
-    return click.option("--json", "as_json", is_flag=True, help=f"Print {what} for programs.")
+    return click.option("--json", "as_json", is_flag=True, help=f"Print JSON for programs: {what}.")
 
 
 def not_empty(context: click.Context, parameter: click.Parameter, value: Any) -> Any:

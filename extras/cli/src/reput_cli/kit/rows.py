@@ -29,7 +29,7 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 def rows_options(command: _Command) -> _Command:
     """Add ``--format`` and ``--json``; `print_rows` takes the value of ``form``."""
     command = click.option(
-        "--json", "form", flag_value="jsonl", help="The same as --format jsonl, for programs."
+        "--json", "form", flag_value="jsonl", help="The same as --format jsonl."
     )(command)
     return click.option(
         "--format",

@@ -31,7 +31,7 @@ _Command = TypeVar("_Command", bound="Callable[..., Any]")
 
 def raw_option(command: _Command) -> _Command:
     """Add ``--raw``: bodies stay as stored."""
-    told = "Leave bodies that a producer compressed as they are stored; else they are unpacked."
+    told = "Do not decompress bodies that a producer compressed."
     return click.option("--raw", is_flag=True, help=told)(command)
 
 

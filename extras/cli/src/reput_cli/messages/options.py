@@ -38,7 +38,7 @@ def topic_arguments(command: _Command) -> _Command:
         metavar="TOPIC",
         callback=not_empty,
         shell_complete=complete_topic,
-        help="The topic, if it is not given as an argument.",
+        help="The topic, if you do not give it as an argument.",
     )
     argument = click.argument("topic", required=False, shell_complete=complete_topic)
     return argument(option(command))
@@ -138,5 +138,5 @@ body_option: Final = click.option(
     type=click.Choice([*BODY_FORMS, "raw"]),
     default="text",
     show_default=True,
-    help="How bodies are shown; raw writes nothing but their bytes, and a line end.",
+    help="How to show bodies; raw writes only their bytes and a line end.",
 )

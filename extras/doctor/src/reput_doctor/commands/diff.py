@@ -33,7 +33,7 @@ Examples:
 @click.option(
     "--physical",
     is_flag=True,
-    help="Also report messages that are at another place in the log.",
+    help="Also report messages that have another physical offset.",
 )
 @click.option(
     "--ignore",
@@ -47,9 +47,10 @@ Examples:
 def diff(path_a: str, path_b: str, physical: bool, ignored: tuple[str, ...], as_json: bool) -> None:
     r"""Show where the stores at A and B differ.
 
-    Compares messages (matched by topic, queue and queue offset), ranges of queues, offsets of
-    consumers, options, and derived files. Reads both logs once, in bounded memory; needs no plugin
-    and changes nothing. Ends with code 0 if the stores are equal, with 1 if they differ.
+    The command compares messages (matched by topic, queue and queue offset), ranges of queues,
+    offsets of consumers, options, and derived files. It reads both logs once, in bounded memory. It
+    needs no plugin and changes nothing. The exit code is 0 if the stores are equal, and 1 if they
+    differ.
     """
     from reput_doctor.comparing.stores import compare_stores
 

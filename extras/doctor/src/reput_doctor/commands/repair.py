@@ -34,11 +34,11 @@ Examples:
 @click.command(short_help="Build a valid store from a damaged one.", epilog=_EXAMPLES)
 @path_argument
 @click.argument("new_directory", required=False, type=CheckedPath(file_okay=False))
-@click.option("--dry-run", is_flag=True, help="Only show what would be done.")
+@click.option("--dry-run", is_flag=True, help="Only show what the repair would do.")
 @click.option(
     "--in-place",
     is_flag=True,
-    help="Repair the store itself; --backup keeps the bytes that change.",
+    help="Repair the store in its own directory; --backup keeps the bytes that change.",
 )
 @click.option(
     "--undo", "undoes", is_flag=True, help="Undo a repair in place, also an unfinished one."
@@ -54,7 +54,7 @@ Examples:
     metavar="BYTES",
     default=0,
     type=click.IntRange(min=0),
-    help="Bytes of a log file, if the remaining files do not show it.",
+    help="The size of a log file, if the remaining files do not show it.",
 )
 @jobs_option("chosen by the size of the log")
 @click.option(
@@ -62,7 +62,7 @@ Examples:
     type=click.IntRange(min=0),
     default=20,
     show_default=True,
-    help="Lines of each list that are printed; --json has all.",
+    help="The number of lines to print of each list; --json prints all.",
 )
 @json_option("one document at the end")
 @with_debug
@@ -80,14 +80,14 @@ def repair(
 ) -> None:
     """Build a valid copy of the damaged store at PATH in NEW_DIRECTORY.
 
-    Reads and verifies the whole log. Fills damage, so that RocketMQ and reput skip it, and
-    records it in the ledger, with topic, queue, queue offset and keys as far as headers, queues
-    and the key index have them. Rebuilds queues, index and all other derived files. Repairs
-    files that are missing, short, duplicated, renamed or from another store. Does not change
-    PATH, except with --in-place.
+    The command reads and verifies the whole log. It fills damage, so that RocketMQ and reput skip
+    it. It records the damage, with topic, queue, queue offset and keys if headers, queues or the
+    key index contain them. It rebuilds queues, index and all other derived files, and repairs files
+    that are missing, short, duplicated, renamed or from another store. It does not change PATH,
+    except with --in-place.
 
-    No process may have the store open for writing. An interrupted repair leaves a directory
-    that nothing opens as a store: run the same command again, or, after --in-place, use --undo.
+    No process may have the store open for writing. An interrupted repair leaves a directory that
+    cannot be opened as a store. Run the same command again, or, after --in-place, use --undo.
 
     Exit code 0: no message is known to be lost; 7: done, but the log and derived files
     contradict each other, or a file of config/ was left out or comes from its backup; 8: done,

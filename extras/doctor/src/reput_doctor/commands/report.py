@@ -43,16 +43,20 @@ Examples:
     "page_path",
     metavar="FILE",
     type=CheckedPath(dir_okay=False),
-    help="Write one page with tables and plots, which needs no network.",
+    help="Also write one HTML page with tables and plots; it needs no network.",
 )
 @click.option(
     "--since",
     metavar="TIME",
     callback=read_time,
-    help="Count only messages stored since then: -1h, a time, or @ and ms since the epoch.",
+    help="Count only messages stored at this time or later: -1h, a time, or @ and ms since the "
+    "epoch.",
 )
 @click.option(
-    "--until", metavar="TIME", callback=read_time, help="Count only messages stored until then."
+    "--until",
+    metavar="TIME",
+    callback=read_time,
+    help="Count only messages stored at this time or earlier.",
 )
 @jobs_option("the number of processors")
 @json_option("one document")
@@ -65,12 +69,13 @@ def report(
     jobs: int | None,
     as_json: bool,
 ) -> None:
-    r"""Report what the store at PATH holds, and what in it waits, hangs or is damaged.
+    r"""Report what the store at PATH holds, and which parts of it wait, hang or are damaged.
 
-    Messages and bytes by topic, queue and hour; sizes and ages; lag of consumer groups; delayed
-    messages; open transactions; retries and dead letters; progress of plugins; damage of the
-    log. Reads the whole log once, on all cores, with every checksum; needs no plugin and
-    changes nothing, also while another process writes. Ends with code 1 if the log is damaged.
+    The report contains messages and bytes by topic, queue and hour, sizes and ages, lag of consumer
+    groups, delayed messages, open transactions, retries and dead letters, progress of plugins, and
+    damage of the log. The command reads the whole log once, on all cores, and verifies every
+    checksum. It needs no plugin and changes nothing, and another process may write the store
+    meanwhile. The exit code is 1 if the log is damaged.
     """
     from reput_doctor.reporting.making import make_report
 

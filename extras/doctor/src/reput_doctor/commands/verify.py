@@ -37,14 +37,14 @@ Examples:
 @click.option(
     "--deep",
     is_flag=True,
-    help="Look at bytes that no checksum covers, too, and unpack compressed bodies.",
+    help="Also check bytes that no checksum covers, and decompress bodies.",
 )
 @click.option(
     "--html",
     "page",
     metavar="FILE",
     type=CheckedPath(dir_okay=False, writable=True),
-    help="Write the findings as one HTML page, too.",
+    help="Also write the findings as one HTML page.",
 )
 @jobs_option("chosen by the size of the log")
 @click.option(
@@ -52,20 +52,21 @@ Examples:
     type=click.IntRange(min=0),
     default=50,
     show_default=True,
-    help="Findings that are printed; --json and --html have more of them.",
+    help="The number of findings to print; --json and --html have more.",
 )
 @click.option(
     "--scratch",
     metavar="DIR",
     type=CheckedPath(file_okay=False, exists=True),
-    help="Where derived files are built to be compared; the system's directory by default.",
+    help="Where to build derived files for the comparison. Default: the system's directory for "
+    "temporary files.",
 )
 @click.option(
     "--set",
     "given",
     multiple=True,
     metavar="PLUGIN.OPTION=VALUE",
-    help="An option of a plugin, for a store that does not remember it; may be repeated.",
+    help="An option of a plugin, for a store that has not recorded it; may be repeated.",
 )
 @json_option("one document at the end")
 @with_debug
@@ -81,9 +82,9 @@ def verify(
 ) -> None:
     """Check the store at PATH: every record, every derived file, config, and small files.
 
-    Lists all damage: file and position, values found and expected, affected messages, and the
-    next step. Nothing in the store changes. If a process is writing the store, the command
-    checks the log up to its end, but not the derived files.
+    The command lists all damage with file and position, the values found and expected, the affected
+    messages, and the next step. It changes nothing in the store. If a process is writing the store,
+    the command checks the log up to its end, but not the derived files.
 
     Exit code 0: healthy; 7: something needs attention; 1: damage that can be repaired from the
     log; 8: messages are lost.

@@ -46,10 +46,15 @@ def _names(
     type=click.Choice(["parquet", "jsonl", "csv"]),
     default="parquet",
     show_default=True,
-    help="What the files are.",
+    help="The format of the files.",
 )
 @click.option(
-    "-t", "--topic", "topics", multiple=True, metavar="NAME", help="Only this topic; repeatable."
+    "-t",
+    "--topic",
+    "topics",
+    multiple=True,
+    metavar="NAME",
+    help="Only this topic; may be repeated.",
 )
 @click.option(
     "-q",
@@ -58,7 +63,7 @@ def _names(
     multiple=True,
     metavar="ID",
     type=click.IntRange(min=0),
-    help="Only this queue; repeatable.",
+    help="Only this queue; may be repeated.",
 )
 @click.option(
     "--since",
@@ -73,7 +78,7 @@ def _names(
     "-w", "--where", metavar="SQL", help="Only messages whose properties meet this condition."
 )
 @click.option(
-    "--columns", metavar="NAMES", callback=_names, help="Only these columns, commas between them."
+    "--columns", metavar="NAMES", callback=_names, help="Only these columns, separated by commas."
 )
 @click.option(
     "--partition-by",
@@ -81,28 +86,31 @@ def _names(
     callback=_names,
     default="topic,day",
     show_default=True,
-    help="Directories by these, outer ones first: topic, queue, day, hour; or none.",
+    help="Create directories by topic, queue, day or hour, outer ones first; or none.",
 )
 @click.option(
     "--compression",
     type=click.Choice(_COMPRESSIONS),
-    help="Of the files; when left out, zstd for Parquet and none for text.",
+    help="The compression of the files. Default: zstd for Parquet, none for text.",
 )
-@click.option("--raw", is_flag=True, help="Leave bodies that producers compressed as stored.")
+@click.option("--raw", is_flag=True, help="Do not decompress bodies that producers compressed.")
 @click.option(
-    "--incremental", is_flag=True, help="Add what is new since the last time, each message once."
+    "--incremental",
+    is_flag=True,
+    help="Add the messages that are new since the last such export, each message once.",
 )
 @click.option(
     "--allow-loss",
     is_flag=True,
-    help="With --incremental: go on where log files were removed meanwhile.",
+    help="With --incremental: continue even if log files were removed before they were exported.",
 )
 @click.option(
     "--corrupt",
     type=click.Choice(["fail", "skip"]),
     default="fail",
     show_default=True,
-    help="What to do at damage; with skip, exit code 1 says that something was left out.",
+    help="Whether damage ends the command, or is skipped. With skip the exit code is 1 if "
+    "messages are missing.",
 )
 @jobs_option("the number of processors")
 @json_option("one document at the end")
@@ -128,9 +136,8 @@ def export(
 ) -> None:
     """Write the messages of the stores at PATH to the directory OUT.
 
-    OUT appears in one step when all files are written. With --incremental each run adds a
-    directory with the new messages to it, also in one step. Another process may write the store
-    meanwhile.
+    OUT appears in one step when all files are written. With --incremental each run adds a directory
+    with the new messages to OUT, also in one step. Another process may write the store meanwhile.
     """
     from reput_cli.kit import ProgressBar, print_json
 

@@ -14,10 +14,12 @@ __all__ = ["import_"]
 @click.argument("store", metavar="PATH", type=CheckedPath(readable=False))
 @follow_links_option
 @click.option(
-    "--file-size", metavar="BYTES", type=click.IntRange(min=128), help="Bytes of a log file."
+    "--file-size", metavar="BYTES", type=click.IntRange(min=128), help="The size of a log file."
 )
 @click.option(
-    "--no-dispatch", is_flag=True, help="Leave queues and indexes to the next opening of the store."
+    "--no-dispatch",
+    is_flag=True,
+    help="Do not build queues and indexes; the next opening of the store does.",
 )
 @json_option("one document at the end")
 @with_debug
@@ -26,9 +28,9 @@ def import_(
 ) -> None:
     """Build the new store PATH from the messages in OUT, each queue in its order.
 
-    OUT is a directory that `reput export` wrote, also in increments: Parquet, JSON lines or
-    CSV; or other files with columns of messages. Hosts, times, keys, tags and properties are
-    kept.
+    OUT is a directory of Parquet, JSON lines or CSV files that `reput export` wrote, also with
+    --incremental. Other files with columns of messages work, too. The new store keeps hosts, times,
+    keys, tags and properties.
     """
     import attrs
 

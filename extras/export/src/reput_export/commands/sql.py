@@ -44,7 +44,12 @@ Examples:
 @click.argument("path", metavar="PATH", type=CheckedPath(file_okay=False, readable=False))
 @click.argument("query", required=False)
 @click.option(
-    "-t", "--topic", "topics", multiple=True, metavar="NAME", help="Only this topic; repeatable."
+    "-t",
+    "--topic",
+    "topics",
+    multiple=True,
+    metavar="NAME",
+    help="Only this topic; may be repeated.",
 )
 @click.option(
     "--since",
@@ -60,7 +65,8 @@ Examples:
     type=click.Choice(["fail", "skip"]),
     default="fail",
     show_default=True,
-    help="What to do at damage; with skip, exit code 1 says that something was left out.",
+    help="Whether damage ends the command, or is skipped. With skip the exit code is 1 if "
+    "messages are missing.",
 )
 @click.option(
     "--memory",
@@ -69,7 +75,7 @@ Examples:
     default="1GiB",
     show_default=True,
     callback=read_size,
-    help="Memory for sorting and grouping; what needs more uses a temporary directory.",
+    help="Memory for sorting and grouping. A query that needs more uses a temporary directory.",
 )
 @rows_options
 @with_debug
@@ -83,12 +89,11 @@ def sql(
     memory_size: int,
     form: str | None,
 ) -> None:
-    r"""Answer a QUERY over the table messages: every message of the store at PATH.
+    r"""Run QUERY on the table messages, which has a row for each message of the store at PATH.
 
-    The SQL is that of DuckDB. `DESCRIBE messages` lists the columns; a body is text, properties
-    are a map, and times are UTC. The log is read once for each query, as far as it reaches then,
-    and only the columns that the query uses. With -t, --since and --until the rest of the log is
-    not read.
+    The SQL is that of DuckDB. `DESCRIBE messages` lists the columns. A body is text, properties are
+    a map, and times are UTC. Each query reads the log once, up to its current end, and decodes only
+    the columns that it uses. -t, --since and --until limit what it reads.
 
     Without QUERY, queries come from standard input, separated by semicolons; on a terminal the
     command asks for them. Another process may write the store meanwhile.

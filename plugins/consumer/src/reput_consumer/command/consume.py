@@ -24,9 +24,7 @@ Examples:
 @path_argument
 @click.argument("group")
 @click.argument("topic")
-@click.option(
-    "--tag", "tags", metavar="TAGS", help="Only messages of these tags, with || between them."
-)
+@click.option("--tag", "tags", metavar="TAGS", help="Only messages with one of these tags: A || B.")
 @click.option("--where", metavar="CONDITION", help="Only messages that this SQL condition selects.")
 @click.option(
     "--from",
@@ -56,11 +54,11 @@ def consume(
     max_count: int | None,
     as_json: bool,
 ) -> None:
-    r"""Print the messages of TOPIC that GROUP has not consumed, and record them as consumed.
+    r"""Print the messages of TOPIC that GROUP has not consumed, and mark them as consumed.
 
-    Ends after the messages that exist now. A message is consumed when it is printed, so the
-    next call continues after it. No other process may write the store at PATH meanwhile; `reput
-    cat` reads beside a writer, and changes nothing.
+    The command ends after the messages that exist now. A message counts as consumed when it is
+    printed, so the next call continues after it. No other process may write the store at PATH
+    meanwhile; `reput cat` reads beside a writer, and changes nothing.
     """
     from reput_cli.kit import check_store, escape_text
     from reput_consumer.command.opening import changing_groups, require_topic

@@ -35,15 +35,15 @@ Examples:
     "seconds",
     metavar="SECONDS",
     type=click.FloatRange(min=0.1, max=3_600),
-    help="Look twice, SECONDS apart, and show how many messages a second were consumed.",
+    help="Read twice, SECONDS apart, and show the number of messages consumed in a second.",
 )
 @json_option("one document")
 @with_debug
 def groups(path: str, group: str | None, seconds: float | None, as_json: bool) -> None:
     r"""Show how far consumer groups have read in the store at PATH; with GROUP, by queue.
 
-    Another process may write the store and consume from it: the command shows the offsets that
-    it has saved, which are about five seconds old, and its current members.
+    Another process may write the store and consume from it. The command then shows the offsets that
+    this process has saved, which are about five seconds old, and its current members.
     """
     from reput_cli.kit import print_json
     from reput_consumer.command.opening import reading_groups

@@ -22,7 +22,9 @@ Examples:
 
 
 @click.command(
-    "reset-offset", short_help="Set the offset at which a group reads on.", epilog=_EXAMPLES
+    "reset-offset",
+    short_help="Set the offset from which a group continues to read.",
+    epilog=_EXAMPLES,
 )
 @path_argument
 @click.argument("group")
@@ -40,11 +42,11 @@ Examples:
 def reset_offset(
     path: str, group: str, topic: str, where: str, is_sure: bool, as_json: bool
 ) -> None:
-    r"""Set the offset at which GROUP reads on in TOPIC of the store at PATH.
+    r"""Set the offset from which GROUP continues to read TOPIC of the store at PATH.
 
-    A time means the first message stored at or after it; a queue offset that a queue does not have
-    becomes the nearest one that it has. No other process may write the store meanwhile: a program
-    with running consumers calls reset_offsets of its plugin.
+    A time means the first message stored at or after it. If a queue does not have the given queue
+    offset, the command takes the nearest one. No other process may write the store meanwhile. A
+    program with running consumers calls reset_offsets of its plugin instead.
     """
     from reput_cli.kit import check_store, confirm, escape_text, print_json
     from reput_consumer.command.opening import changing_groups, require_topic

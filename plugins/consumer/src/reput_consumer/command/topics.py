@@ -17,7 +17,11 @@ Examples:
   reput topics delete STORE orders
 """
 _PERMS = {"rw": 6, "r": 4, "w": 2}
-_PERM = click.option("--perm", type=click.Choice(list(_PERMS)), help="Who may: read, write, both.")
+_PERM = click.option(
+    "--perm",
+    type=click.Choice(list(_PERMS)),
+    help="Whether clients may read (r), write (w) or both (rw).",
+)
 _QUEUES = click.option(
     "--queues", metavar="COUNT", type=click.IntRange(1, 65_536), help="Number of queues."
 )
@@ -27,8 +31,8 @@ _QUEUES = click.option(
 def topics() -> None:
     """Create, alter and delete topics, in config/topics.json.
 
-    A store of reput needs no topic to be created: it has one as soon as a message is put. Brokers
-    read the file, and consumers read the queues that it names before their first message.
+    You need not create a topic before the first put, because reput creates it then. Brokers read
+    the file. Consumers read the queues that the file names, even before their first message.
     """
 
 
@@ -40,9 +44,9 @@ def topics() -> None:
 @json_option("one document")
 @with_debug
 def create(path: str, topic: str, queues: int | None, perm: str | None, as_json: bool) -> None:
-    r"""Add TOPIC to the store at PATH: four queues, to read and to write, unless told otherwise.
+    r"""Add TOPIC to the store at PATH. Default: four queues, for reading and writing.
 
-    Nobody may write the store meanwhile.
+    No other process may write the store meanwhile.
     """
     _change(path, topic, queues, perm, as_json, is_new=True)
 
@@ -55,10 +59,10 @@ def create(path: str, topic: str, queues: int | None, perm: str | None, as_json:
 @json_option("one document")
 @with_debug
 def alter(path: str, topic: str, queues: int | None, perm: str | None, as_json: bool) -> None:
-    r"""Change TOPIC in the store at PATH; only the named settings change.
+    r"""Change the given settings of TOPIC in the store at PATH.
 
-    Messages of queues beyond a smaller number stay, and are not read by groups. Nobody may write
-    the store meanwhile.
+    If you reduce the number of queues, messages of the removed queues stay in the log, but groups
+    do not read them. No other process may write the store meanwhile.
     """
     if queues is None and perm is None:
         raise click.UsageError("nothing to change: name --queues or --perm")
@@ -72,7 +76,7 @@ def alter(path: str, topic: str, queues: int | None, perm: str | None, as_json: 
 @json_option("one document")
 @with_debug
 def delete(path: str, topic: str, is_sure: bool, as_json: bool) -> None:
-    r"""Delete TOPIC in the store at PATH, with what groups have read of it.
+    r"""Delete TOPIC in the store at PATH, and the offsets of groups in it.
 
     Groups and brokers no longer see its messages, also after `reput rebuild`; messages that are
     put later create the topic again. The log keeps the old messages until retention removes

@@ -38,15 +38,17 @@ Examples:
 """
 
 
-@click.command(short_help="Show which delayed messages wait, and until when.", epilog=_EXAMPLES)
+@click.command(
+    short_help="Show which delayed messages wait, and when they are due.", epilog=_EXAMPLES
+)
 @path_argument
 @json_option("one document")
 @with_debug
 def schedule(path: str, as_json: bool) -> None:
     """Show the messages in the store at PATH that wait for delivery, by level and time.
 
-    Nothing in the store changes; another process may be writing it. Its deliveries of the last
-    second may be missing.
+    The command changes nothing in the store, and another process may write it meanwhile. The output
+    may lack that process's deliveries of the last second.
     """
     from reput.files import system_clock
     from reput_schedule.command.histogram import histogram

@@ -67,7 +67,7 @@ Examples:
     "--directory",
     metavar="DIR",
     type=STORE_PATH,
-    help="Work in this new or empty directory; a temporary one is made when left out.",
+    help="Work in this new or empty directory. Default: a new temporary directory.",
 )
 @click.option(
     "-n",
@@ -83,10 +83,10 @@ Examples:
 def demo(directory: str | None, count: int, as_json: bool) -> None:
     r"""Try everything on a copy of a store that Apache RocketMQ wrote.
 
-    Unpacks the store, shows its content, appends messages, dispatches them to the consume
-    queues, reads everything back through the queues, compares it with Java's answers and with
-    the appended messages, and prints the rates. Keeps the directory. Ends with code 1 if a
-    comparison fails.
+    The command unpacks the store, shows its content, appends messages, dispatches them to the
+    consume queues and reads everything back through the queues. It compares the result with Java's
+    answers and with the appended messages, and prints the rates. The directory stays. The exit code
+    is 1 if a comparison fails.
     """
     from reput_cli.commands.demo.readback import check
     from reput_cli.kit import demostore
