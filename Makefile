@@ -118,7 +118,7 @@ onewheel: wheels ## join them in dist/reput_all-*.whl: everything but Spark in o
 install: onewheel ## install everything but Spark in an environment of its own: make install PREFIX=/opt/reput
 	@if [ -z "$(PREFIX)" ]; then echo 'name a directory: make install PREFIX=/opt/reput' >&2; exit 2; fi
 	@[ -x "$(PREFIX)/bin/python" ] || $(BIN)/python -m venv "$(PREFIX)"
-	@$(UV) pip install --quiet --python "$(PREFIX)/bin/python" --constraints constraints.txt \
+	@$(UV) pip install --quiet --python "$(PREFIX)/bin/python" --constraints constraints.txt --compile-bytecode \
 	  --reinstall-package reput-all "$$(echo dist/reput_all-*.whl)[sql,compression,grpc,testing]"
 	@echo 'ready: $(PREFIX)/bin/reput demo'
 

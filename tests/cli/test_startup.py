@@ -104,3 +104,16 @@ def test_the_module_runs_without_its_script() -> None:
 
     assert done.returncode == 0
     assert done.stdout.startswith("reput ")
+
+
+@pytest.mark.parametrize(("given", "expected"), [(None, "1"), ("3", "3")])
+def test_numpy_starts_no_threads_unless_the_user_asks_for_them(given, expected) -> None:
+    before = "import os; os.environ.pop('OPENBLAS_NUM_THREADS', None)\n"
+    if given is not None:
+        before += f"os.environ['OPENBLAS_NUM_THREADS'] = {given!r}\n"
+    code = RUN.format(before=before, arguments=["--version"], heavy=HEAVY)
+    code += "    print(os.environ['OPENBLAS_NUM_THREADS'])\n"
+
+    done = in_a_fresh_interpreter(code)
+
+    assert done.stdout.splitlines()[-1] == expected

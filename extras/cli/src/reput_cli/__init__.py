@@ -13,6 +13,7 @@ __all__ = ["main"]
 def main() -> None:
     """Run ``reput``; the entry point of the distribution."""
     import gc
+    import os
     import sys
     from importlib.util import find_spec
 
@@ -22,6 +23,9 @@ def main() -> None:
 
     # Modules stay: to search what importing makes for garbage takes a tenth of a short command.
     gc.set_threshold(50_000)
+    # numpy starts a thread of OpenBLAS for each further processor when it is imported, which takes
+    # a tenth of a short command. No command does linear algebra. A value of the user's stays.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     # rich is looked for, not imported: importing it takes longer than all that --help needs.
     if any(find_spec(name) is None for name in ("click", "rich")):
         from reput_cli.kit.exitcodes import ExitCode

@@ -113,7 +113,7 @@ def _rounds(scrubber: Scrubber, every: int | None, *, as_json: bool) -> bool:
     if not scrubber.has_sums:
         warn(
             "the store has no sums of whole records, so only bodies are checked; "
-            f"reput backfill {scrubber.root} integrity makes some"
+            f"reput backfill {scrubber.root} integrity creates them"
         )
     while True:
         is_damaged = _round(scrubber, end - begin, as_json=as_json)

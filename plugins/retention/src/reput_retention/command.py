@@ -109,8 +109,8 @@ def _config(store: Store, changes: dict[str, Any], *, may_keep_all: bool) -> Ret
     config: RetentionConfig = attrs.evolve(kept, **changes)
     if not (config.reserved_ms or config.max_bytes or config.disk_warn_ratio or may_keep_all):
         raise click.UsageError(
-            "nothing says what may go: give --reserved or --max-bytes, or configure the store "
-            "(section retention)"
+            "no option says which files to remove: give --reserved or --max-bytes, or configure "
+            "the store (section retention)"
         )
     return config
 
