@@ -15,6 +15,7 @@ from benchmarks.cases import (
     follow,
     frames,
     groups,
+    grpc,
     index,
     isolation,
     killing,
@@ -75,6 +76,7 @@ ALL: tuple[Case, ...] = tuple(
             timer,
             transaction,
             serve,
+            grpc,
             follow,
             peers,
         )

@@ -1,4 +1,4 @@
-"""The stock client's load: one JVM for the whole case, which `java/` is the program of."""
+"""The stock clients' load: one JVM for the whole case, with the program in `java/` or `java5/`."""
 
 from __future__ import annotations
 
@@ -11,27 +11,41 @@ import psutil
 
 from benchmarks.served.servers import VERSION, support
 
-__all__ = ["JavaLoad"]
+__all__ = ["VERSION_5", "JavaLoad", "java5_load"]
 
-_PROJECT = Path(__file__).resolve().parent / "java"
+_HERE = Path(__file__).resolve().parent
+VERSION_5 = "5.2.0"
+"""Of the client for release 5, which speaks gRPC."""
 
 
 class JavaLoad:
     """Does the given tasks one after the other; a context manager."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        project: str = "java",
+        version: str = VERSION,
+        main: str = "reput.load.Load",
+    ) -> None:
         """Build and start the program.
+
+        Args:
+            directory: for its output.
+            project: the folder of the program.
+            version: of the client.
+            main: the class that is started.
 
         Raises:
             mavenparts.JavaUnavailableError: there is no Java, no Maven, or no artifacts.
         """
         maven = support("mavenparts")
-        class_path = maven.build(_PROJECT, VERSION)
+        class_path = maven.build(_HERE / project, version)
         command = [maven.executable("java"), "-Xmx512m", *maven.OPENED]
         command += [f"-Duser.home={directory}", "-Drocketmq.client.logUseSlf4j=true"]
         with (directory / "load.log").open("w") as errors:
             self._process = subprocess.Popen(
-                [*command, "-cp", class_path, "reput.load.Load"],
+                [*command, "-cp", class_path, main],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
@@ -67,3 +81,8 @@ class JavaLoad:
                     raise RuntimeError(f"{words[0]}: {row['error']}")
                 return row | {"client": self._cpu_seconds() - before}
         raise RuntimeError(f"{words[0]}: the client has ended with {self._process.wait()}")
+
+
+def java5_load(directory: Path) -> JavaLoad:
+    """Start the load of the client for release 5; as `JavaLoad`."""
+    return JavaLoad(directory, "java5", VERSION_5, "reput.load5.Load")

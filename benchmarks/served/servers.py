@@ -19,13 +19,22 @@ from typing import Any
 import attrs
 import psutil
 
-__all__ = ["Contender", "reput_server", "rocketmq_broker", "support"]
+__all__ = [
+    "JVM",
+    "VERSION",
+    "Contender",
+    "broker_options",
+    "reput_server",
+    "rocketmq_broker",
+    "served",
+    "support",
+]
 
 VERSION = "5.3.3"
 _ROOT = Path(__file__).resolve().parents[2]
 _FILE_SIZE = 1 << 30
 _STOP_SECONDS = 60
-_JVM = ("-Xms1g", "-Xmx1g", "-Xmn512m", "-XX:+UseG1GC")
+JVM = ("-Xms1g", "-Xmx1g", "-Xmn512m", "-XX:+UseG1GC")
 """Of the real broker: a gigabyte is more than it fills here; its script asks for eight."""
 
 
@@ -95,17 +104,21 @@ def rocketmq_broker(directory: Path, flush: str) -> Iterator[Contender]:
         mavenparts.JavaUnavailableError: there is no Java, no Maven, or no artifacts.
     """
     # With a JVM for work, not the small one of tests.
-    released = dataclasses.replace(support("realbroker").fetch(VERSION), jvm=_JVM)
-    options = {
+    released = dataclasses.replace(support("realbroker").fetch(VERSION), jvm=JVM)
+    with (
+        released.name_server(directory / "names") as names,
+        released.broker(directory / "broker", names.address, **broker_options(flush)) as broker,
+    ):
+        process = psutil.Process(broker.process.process.pid)
+        yield Contender(f"RocketMQ {VERSION}", names.address, broker.address, process)
+
+
+def broker_options(flush: str) -> dict[str, Any]:
+    """Return the configuration of a real broker: files of the sizes that it has in production."""
+    return {
         "flushDiskType": "SYNC_FLUSH" if flush == "sync" else "ASYNC_FLUSH",
         "mappedFileSizeCommitLog": _FILE_SIZE,
         "mappedFileSizeConsumeQueue": 300_000 * 20,
         "maxHashSlotNum": 5_000_000,
         "maxIndexNum": 20_000_000,
     }
-    with (
-        released.name_server(directory / "names") as names,
-        released.broker(directory / "broker", names.address, **options) as broker,
-    ):
-        process = psutil.Process(broker.process.process.pid)
-        yield Contender(f"RocketMQ {VERSION}", names.address, broker.address, process)

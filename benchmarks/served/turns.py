@@ -71,7 +71,7 @@ def _measurement(
         measured.facts["client"] = f"{each * 1e6:.1f} µs"
     if middle("max"):
         measured.latencies = Latencies(
-            call="send",
+            call=rows[0].get("call", "send"),
             count=count,
             p50=middle("p50"),
             p99=middle("p99"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -22,6 +22,7 @@ def proxy(
     *,
     cluster: str = "DefaultCluster",
     port: int | None = None,
+    jvm: Sequence[str] = mavenparts.SMALL_JVM,
     **options: object,
 ) -> Iterator[str]:
     """Start a proxy of a cluster; ``host:port`` of its gRPC.
@@ -31,6 +32,7 @@ def proxy(
         name_server: ``host:port``.
         cluster: its brokers' name.
         port: on which it listens; a free one unless named.
+        jvm: options of its JVM.
         options: others of its configuration file.
 
     Raises:
@@ -53,7 +55,7 @@ def proxy(
     (home / "conf" / "rmq.proxy.logback.xml").write_text("<configuration/>", encoding="ascii")
     command = [
         mavenparts.executable("java"),
-        *mavenparts.SMALL_JVM,
+        *jvm,
         *mavenparts.OPENED,
         f"-Duser.home={home}",
         f"-Djava.io.tmpdir={home}",
