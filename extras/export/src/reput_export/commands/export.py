@@ -137,7 +137,8 @@ def export(
     """Write the messages of the stores at PATH to the directory OUT.
 
     OUT appears in one step when all files are written. With --incremental each run adds a directory
-    with the new messages to OUT, also in one step. Another process may write the store meanwhile.
+    with the new messages to OUT, also in one step. The command does not compare bodies with their
+    checksums; `reput verify` does. Another process may write the store meanwhile.
     """
     from reput_cli.kit import ProgressBar, print_json
 
