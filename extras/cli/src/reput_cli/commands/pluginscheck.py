@@ -79,7 +79,10 @@ def _rules() -> Any:
     try:
         from reput_cli.plugins.checking import check_plugin
     except ModuleNotFoundError as error:
-        text = f"the rules need {error.name}: {install_command('testing')}"
+        text = (
+            f"the rules need {error.name}: {install_command('testing')}; if reput is the wheel "
+            "reput_all, install it with the extra testing instead"
+        )
         raise Failure(text, ExitCode.UNAVAILABLE) from error
     return check_plugin
 
