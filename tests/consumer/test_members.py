@@ -338,7 +338,9 @@ def test_a_thousand_queues_are_given_to_a_new_member_quickly(at):
             seconds = time.process_time() - start
             assert (len(owned(a)), len(owned(b))) == (500, 500)
 
-    assert seconds < 0.2  # both members, and where each of 500 queues begins
+    # Both members, and where each of 500 queues begins: 0.1 s, or 0.5 s on a busy machine. A look
+    # at all queues for each queue would take many times as long.
+    assert seconds < 2
 
 
 def test_a_port_that_cannot_tell_now_is_asked_again_and_ends_nothing(at, monkeypatch, caplog):

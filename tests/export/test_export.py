@@ -90,7 +90,7 @@ def test_a_relative_place_is_one_of_the_callers(made, tmp_path, monkeypatch):
 def test_what_is_there_already_stays_as_it_is(made, tmp_path):
     (tmp_path / "out").mkdir()
 
-    with pytest.raises(CodedError, match="something already"):
+    with pytest.raises(CodedError, match="exists already"):
         export(str(made), str(tmp_path / "out"), LocalEngine(1))
 
     assert list((tmp_path / "out").iterdir()) == []
