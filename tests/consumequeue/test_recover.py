@@ -384,7 +384,7 @@ def test_what_the_error_advises_brings_every_message_back(tmp_path):
         with pytest.raises(PluginError, match="could not be opened"):
             store.queues()
         assert store.put(reput.Message("T", b"30", 0)).queue_offset == 15
-        advised = state.last_error.split("remove ")[1].split(" to have")[0]
+        advised = state.last_error.split("remove ")[1].split(", and")[0]
 
         shutil.rmtree(advised)
 
