@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import random
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -48,6 +49,7 @@ _MESSAGES_MAX: Final = 1_024
 _WRITE: Final = 2
 _TRACED: Final = {"MSG_REGION": "DefaultRegion", "TRACE_ON": "true"}
 _MASK: Final = (1 << 64) - 1
+_CONTROL: Final = re.compile("[\x00-\x1f\x7f-\x9f]")
 
 
 def consistent_hash(number: int, bucket_count: int) -> int:
@@ -253,7 +255,7 @@ def _checked_properties(given: Any) -> dict[str, str]:
 
 def _is_plain(text: str) -> bool:
     """Whether a text has no control characters, by Java's ``isISOControl``."""
-    return not any(character < " " or "\x7f" <= character <= "\x9f" for character in text)
+    return _CONTROL.search(text) is None
 
 
 def _without_ends(text: str) -> str:
