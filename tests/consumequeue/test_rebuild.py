@@ -135,6 +135,25 @@ def test_extend_files_keep_the_size_that_they_have(tmp_path, monkeypatch):
     assert {len(data) for data in extended.values()} == {4_096}
 
 
+def test_extend_files_that_were_cut_do_not_say_how_large_files_are(tmp_path, monkeypatch):
+    config = {**CONFIG, "consumequeue": {"units_per_file": 500, "extend": True}}
+    with monkeypatch.context() as patch:
+        patch.setattr(ConsumeQueuePlugin, "extend_file_size", 8_192)
+        with reput.open(tmp_path, plugins=["consumequeue"], config=config) as store:
+            fill(store, 400)
+    extended = tree(tmp_path, "consumequeue_ext")
+    for path in extended:
+        os.truncate(tmp_path / path, 5_000)
+
+    rebuild(tmp_path, split_size=SPLIT)
+
+    assert extended
+    for path, data in extended.items():
+        with open(tmp_path / path, "rb") as file:
+            assert file.read(8_192) == data
+        assert os.path.getsize(tmp_path / path) == ConsumeQueuePlugin.extend_file_size
+
+
 def test_light_queues_are_built_where_the_log_has_them(tmp_path):
     config = {**CONFIG, "commitlog": {**LOG, "max_light_queues": 9}}
     with reput.open(tmp_path, plugins=["consumequeue"], config=config) as store:

@@ -115,6 +115,25 @@ def test_damage_is_refused_and_leaves_nothing_or_is_left_out(tmp_path):
     assert (done.message_count, done.damage_count) == (len(places) - 1, 1)
 
 
+def test_a_body_that_does_not_match_its_checksum_is_damage_if_it_is_exported(tmp_path):
+    root = tmp_path / "store"
+    fill(root)
+    wrong = messages_of(root)[3]
+    path, body = root / "commitlog" / f"{0:020d}", bytes(wrong.body)
+    data = bytearray(path.read_bytes())
+    data[data.index(body, wrong.physical_offset)] ^= 1
+    path.write_bytes(data)
+    whole = [each.queue_offset for each in messages_of(root)]
+
+    with pytest.raises(CodedError, match="checksum"):
+        export(str(root), str(tmp_path / "out"), LocalEngine(1), split_size=SPLIT)
+    done = export(str(root), str(tmp_path / "left"), LocalEngine(1), corrupt="skip")
+    without = export(str(root), str(tmp_path / "numbers"), LocalEngine(1), columns=["queue_id"])
+
+    assert (done.message_count, done.damage_count) == (len(whole) - 1, 1)
+    assert (without.message_count, without.damage_count) == (len(whole), 0)
+
+
 @pytest.mark.parametrize("form", [(), ("--json",)])
 def test_the_command_says_that_something_was_left_out(tmp_path, form):
     fill(tmp_path / "store")

@@ -183,7 +183,7 @@ def hosts_of(batch: pa.RecordBatch, name: str) -> tuple[list[bytes], npt.NDArray
 
 def _topics(column: pa.Array) -> str | list[str]:
     _refuse_null("topic", column)
-    if not (kinds.is_string(column.type) or kinds.is_dictionary(column.type)):
+    if not kinds.is_string(column.type):
         column = column.cast(pa.string())
     encoded = column.dictionary_encode()
     try:

@@ -12,7 +12,7 @@ __all__ = [
     "DLQ_PREFIX",
     "LIGHT_PREFIX",
     "RETRY_PREFIX",
-    "SYSTEM_GROUPS",
+    "SYSTEM_GROUP_PREFIX",
     "checked_group",
     "checked_topic",
     "dead_letter_topic",
@@ -24,7 +24,7 @@ __all__ = [
 RETRY_PREFIX: Final = "%RETRY%"
 DLQ_PREFIX: Final = "%DLQ%"
 LIGHT_PREFIX: Final = "%LMQ%"
-SYSTEM_GROUPS: Final = "CID_RMQ_SYS_"
+SYSTEM_GROUP_PREFIX: Final = "CID_RMQ_SYS_"
 """How the names of RocketMQ's own groups begin; other plugins keep their offsets."""
 _NAME: Final = re.compile(r"[%|a-zA-Z0-9_-]+")
 _TOPIC_MAX: Final = 127

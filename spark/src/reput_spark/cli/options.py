@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from reput_cli.kit import CheckedPath, ExitCode, format_count, warn
+from reput_export.commands.options import corrupt_option
 
 __all__ = [
     "corrupt_option",
@@ -21,14 +22,6 @@ __all__ = [
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 paths_argument = click.argument(
     "paths", nargs=-1, required=True, metavar="PATH...", type=CheckedPath(readable=False)
-)
-corrupt_option = click.option(
-    "--corrupt",
-    type=click.Choice(["fail", "skip"]),
-    default="fail",
-    show_default=True,
-    help="Whether damage ends the command, or is skipped. With skip the exit code is 1 if "
-    "messages are missing.",
 )
 
 

@@ -9,7 +9,7 @@ import attrs
 __all__ = ["CAUGHT_UP", "LONGEST_PAUSE", "Pace"]
 
 CAUGHT_UP: Final = 64 << 10
-"""Bytes of the log; a plugin that is no further behind has caught up."""
+"""Bytes of the log; a plugin that lacks at most this many has caught up."""
 LONGEST_PAUSE: Final = 0.25
 """Seconds; messages wait little longer for a plugin that keeps up."""
 _LONGEST_REST: Final = 19.0  # times the processor time of the round: a twentieth of a processor

@@ -62,7 +62,7 @@ def plan_selection(selection: Selection, parallelism: int) -> list[Task]:
 def batches_of(
     task: Task,
     report: Callable[[int], None],
-    corrupt: str = "fail",
+    selection: Selection,
     tell: Callable[[Corruption], None] = lambda finding: None,
 ) -> Iterator[DispatchBatch]:
     """Read the batches of one split that have rows; each is valid until the next one is taken.
@@ -70,7 +70,8 @@ def batches_of(
     Args:
         task: what to read.
         report: told the bytes that are read.
-        corrupt: ``"fail"``, or ``"skip"`` to leave out what is damaged.
+        selection: says whether damage fails or is skipped, and whether bodies are compared with
+            their checksums; its other fields are not looked at.
         tell: called with what is left out.
 
     Raises:
@@ -78,9 +79,10 @@ def batches_of(
     """
     split = task.split
     with open_log(task.place, task.log_end) as log:
-        scan = read_split(log, split)
-        if corrupt == "skip":
-            scan = log.scan(split.start_offset, split.end_offset)
+        if selection.corrupt == "skip":
+            scan = log.scan(split.start_offset, split.end_offset, check_crc=selection.check_crc)
+        else:
+            scan = read_split(log, split, check_crc=selection.check_crc)
         try:
             for batch in scan:
                 if len(batch):

@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from reput_cli.kit import CheckedPath, jobs_option, json_option, read_time, with_debug
+from reput_cli.kit import CheckedPath, jobs_option, json_option, with_debug
+from reput_export.commands.options import (
+    corrupt_option,
+    since_option,
+    topics_option,
+    until_option,
+)
 
 if TYPE_CHECKING:
     from reput_export.exporting.order import Exported
@@ -48,14 +54,7 @@ def _names(
     show_default=True,
     help="The format of the files.",
 )
-@click.option(
-    "-t",
-    "--topic",
-    "topics",
-    multiple=True,
-    metavar="NAME",
-    help="Only this topic; may be repeated.",
-)
+@topics_option
 @click.option(
     "-q",
     "--queue",
@@ -65,15 +64,8 @@ def _names(
     type=click.IntRange(min=0),
     help="Only this queue; may be repeated.",
 )
-@click.option(
-    "--since",
-    metavar="TIME",
-    callback=read_time,
-    help="Only messages stored at this time or later.",
-)
-@click.option(
-    "--until", metavar="TIME", callback=read_time, help="Only messages stored before this time."
-)
+@since_option
+@until_option
 @click.option(
     "-w", "--where", metavar="SQL", help="Only messages whose properties meet this condition."
 )
@@ -104,14 +96,7 @@ def _names(
     is_flag=True,
     help="With --incremental: continue even if log files were removed before they were exported.",
 )
-@click.option(
-    "--corrupt",
-    type=click.Choice(["fail", "skip"]),
-    default="fail",
-    show_default=True,
-    help="Whether damage ends the command, or is skipped. With skip the exit code is 1 if "
-    "messages are missing.",
-)
+@corrupt_option
 @jobs_option("the number of processors")
 @json_option("one document at the end")
 @with_debug
@@ -137,8 +122,8 @@ def export(
     """Write the messages of the stores at PATH to the directory OUT.
 
     OUT appears in one step when all files are written. With --incremental each run adds a directory
-    with the new messages to OUT, also in one step. The command does not compare bodies with their
-    checksums; `reput verify` does. Another process may write the store meanwhile.
+    with the new messages to OUT, also in one step. A body that does not match its checksum counts
+    as damage. Another process may write the store meanwhile.
     """
     from reput_cli.kit import ProgressBar, print_json
 

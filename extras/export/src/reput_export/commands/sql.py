@@ -16,11 +16,16 @@ from reput_cli.kit import (
     Failure,
     print_rows,
     read_size,
-    read_time,
     rows_options,
     with_debug,
 )
 from reput_export.commands.failing import end_with_damage, warn_of_damage
+from reput_export.commands.options import (
+    corrupt_option,
+    since_option,
+    topics_option,
+    until_option,
+)
 
 if TYPE_CHECKING:
     from reput_export.querying.database import Database
@@ -43,31 +48,10 @@ Examples:
 @click.command(short_help="Query the messages of a store in SQL.", epilog=_EXAMPLES)
 @click.argument("path", metavar="PATH", type=CheckedPath(file_okay=False, readable=False))
 @click.argument("query", required=False)
-@click.option(
-    "-t",
-    "--topic",
-    "topics",
-    multiple=True,
-    metavar="NAME",
-    help="Only this topic; may be repeated.",
-)
-@click.option(
-    "--since",
-    metavar="TIME",
-    callback=read_time,
-    help="Only messages stored at this time or later.",
-)
-@click.option(
-    "--until", metavar="TIME", callback=read_time, help="Only messages stored before this time."
-)
-@click.option(
-    "--corrupt",
-    type=click.Choice(["fail", "skip"]),
-    default="fail",
-    show_default=True,
-    help="Whether damage ends the command, or is skipped. With skip the exit code is 1 if "
-    "messages are missing.",
-)
+@topics_option
+@since_option
+@until_option
+@corrupt_option
 @click.option(
     "--memory",
     "memory_size",

@@ -77,8 +77,7 @@ def write_task(order: Order, task: Task, report: Callable[[int], None]) -> Writt
     damages: list[Corruption] = []
     try:
         with reading_with_code():
-            corrupt = order.selection.corrupt
-            for batch in batches_of(task, report, corrupt, damages.append):
+            for batch in batches_of(task, report, order.selection, damages.append):
                 files.add(batch)
         return Written(files.message_count, files.finish(), len(damages))
     finally:

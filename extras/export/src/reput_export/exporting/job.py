@@ -80,7 +80,8 @@ def export(
         columns: of `reput_arrow.COLUMNS`; all when left out. Columns that directories are made by
             are in names of directories.
         split_size: bytes of the log in a task, about.
-        corrupt: ``"fail"``, or ``"skip"`` to leave out what is damaged.
+        corrupt: ``"fail"``, or ``"skip"`` to leave out what is damaged. A body that does not match
+            its checksum is damaged, if bodies are exported.
         compression: ``"zstd"``, ``"none"`` and others of `COMPRESSIONS`; zstd for Parquet and none
             for text when left out.
         progress: called with bytes done and bytes in all.
@@ -103,6 +104,7 @@ def export(
     """
     target = os.fspath(target)
     target = target if "://" in target else os.path.abspath(target)  # tasks may run elsewhere
+    names = tuple(each.name for each in COLUMNS) if columns is None else tuple(columns)
     with reading_with_code():
         selection = Selection(
             paths=paths_of(paths),
@@ -112,10 +114,10 @@ def export(
             end_timestamp=milliseconds("until", until),
             filter=compiled(where),
             corrupt=corrupt,
+            check_crc="body" in names,
             split_size=split_size,
             raw=raw,
         )
-    names = tuple(each.name for each in COLUMNS) if columns is None else tuple(columns)
     staging = f"_{os.path.basename(target.rstrip('/'))}-{uuid.uuid4().hex}.staging"
     order = Order(
         target,

@@ -27,6 +27,7 @@ from reput_consumequeue.extend.extendlayout import (
     positions_of,
 )
 from reput_consumequeue.layout import DIRECTORY, PRE_BLANK_SIZE, UNIT_DTYPE, UNIT_SIZE
+from reput_consumequeue.offline._explain import MESSAGES_MAX, message_of
 from reput_offline import Compared, Comparison, Difference, TouchedMessage
 
 if TYPE_CHECKING:
@@ -46,7 +47,6 @@ _BYTES: Final = "bytes differ from the bytes that the log gives"
 _EXTEND: Final = "it does not lead to an extend unit with the content that the log gives"
 _NO_EXTEND: Final = "it has no extend units where units of the queue lead to"
 _LOST_MAX: Final = 10_000  # messages that the log has lost, and that are named
-_MESSAGES_MAX: Final = 20  # named in a difference
 _TOO_MUCH: Final = "nothing in the log leads to this unit"
 
 
@@ -237,10 +237,10 @@ class _Queue:
             number: queue offset of the first.
         """
         files = self._files(self.comparison.root, EXTEND_DIRECTORY)
+        queue = self.topic, self.queue_id
         positions = positions_of(units["tags_code"].astype(np.int64))
         bases = np.array(sorted(files) or [0], np.int64)
-        of_file = np.searchsorted(bases, positions, "right") - 1
-        of_file = np.maximum(of_file, 0)
+        of_file = np.maximum(np.searchsorted(bases, positions, "right") - 1, 0)
         for each in np.unique(of_file).tolist():
             rows = np.flatnonzero(of_file == each)
             base, first, last = int(bases[each]), int(positions[rows[0]]), int(positions[rows[-1]])
@@ -260,17 +260,12 @@ class _Queue:
                 expected=f"{len(rows)} extend units, to which unit {number + int(rows[0])} of the "
                 "queue and others lead",
                 messages=tuple(
-                    self._message(units[row], number + row) for row in rows[:_MESSAGES_MAX].tolist()
+                    message_of(self.comparison, queue, units[row], number + row)
+                    for row in rows[:MESSAGES_MAX].tolist()
                 ),
                 message_count=len(rows),
                 is_absent=True,
             )
-
-    def _message(self, unit: np.void, number: int) -> TouchedMessage:
-        message = self.comparison.touched(int(unit["physical_offset"]))
-        return attrs.evolve(
-            message, topic=self.topic, queue_id=int(self.queue_id), queue_offset=number
-        )
 
     def _note_lost(self, own: Units, rows: npt.NDArray[np.intp], number: int) -> None:
         self.skipped["lost"] += len(rows)

@@ -18,16 +18,17 @@ from reput_consumequeue.extend.extendlayout import (
     positions_of,
 )
 from reput_consumequeue.layout import DIRECTORY, PRE_BLANK_SIZE, UNIT_DTYPE, UNIT_SIZE
-from reput_offline import Comparison, Difference
+from reput_offline import Comparison, Difference, TouchedMessage
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     Units = npt.NDArray[np.void]
 
-__all__ = ["explain"]
+__all__ = ["MESSAGES_MAX", "explain", "message_of"]
 
-_MESSAGES_MAX: Final = 20  # named in a difference
+MESSAGES_MAX: Final = 20
+"""Messages that a difference names."""
 _UNITS_MAX: Final = 1 << 20  # of a difference that are looked at
 
 
@@ -47,14 +48,10 @@ def explain(comparison: Comparison, difference: Difference) -> Difference:
     number = base // UNIT_SIZE + first
     rows = np.flatnonzero(_is_message(wanted) | _is_message(own))
     messages = []
-    for row in rows[:_MESSAGES_MAX].tolist():
+    for row in rows[:MESSAGES_MAX].tolist():
         # The log's word counts where it has the message.
         unit = wanted[row] if _is_message(wanted[row : row + 1])[0] else own[row]
-        message = comparison.touched(int(unit["physical_offset"]))
-        queue = int(queue_id) if queue_id.isascii() and queue_id.isdigit() else None
-        messages.append(
-            attrs.evolve(message, topic=topic, queue_id=queue, queue_offset=number + row)
-        )
+        messages.append(message_of(comparison, (topic, queue_id), unit, number + row))
     return attrs.evolve(
         difference,
         found=(
@@ -70,6 +67,23 @@ def explain(comparison: Comparison, difference: Difference) -> Difference:
         messages=tuple(messages),
         message_count=len(rows),
     )
+
+
+def message_of(
+    comparison: Comparison, queue: tuple[str, str], unit: np.void, queue_offset: int
+) -> TouchedMessage:
+    """Return the message to which a unit leads, as its queue has it.
+
+    Args:
+        comparison: knows the log.
+        queue: topic and queue id, as directories are named.
+        unit: of `UNIT_DTYPE`.
+        queue_offset: of the unit.
+    """
+    topic, name = queue
+    queue_id = int(name) if name.isascii() and name.isdigit() else None
+    message = comparison.touched(int(unit["physical_offset"]))
+    return attrs.evolve(message, topic=topic, queue_id=queue_id, queue_offset=queue_offset)
 
 
 def _is_message(units: Units) -> npt.NDArray[np.bool_]:

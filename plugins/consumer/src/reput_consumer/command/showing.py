@@ -17,7 +17,7 @@ from reput_cli.kit import (
     print_facts,
     print_table,
 )
-from reput_consumer.names import SYSTEM_GROUPS, is_retry_topic
+from reput_consumer.names import SYSTEM_GROUP_PREFIX, is_retry_topic
 
 if TYPE_CHECKING:
     from reput_consumer.progress import GroupProgress, QueueProgress
@@ -76,7 +76,7 @@ def print_groups(
     if (text := _writer(roster)) is not None:
         click.echo(text)
     # RocketMQ's own groups are of no interest to most readers.
-    shown = max(found, key=lambda each: (not each.group.startswith(SYSTEM_GROUPS), each.lag))
+    shown = max(found, key=lambda each: (not each.group.startswith(SYSTEM_GROUP_PREFIX), each.lag))
     name = escape_text(shown.group)
     click.echo(f"{format_count(len(found), 'group')}; reput groups {path} {name} shows its queues")
 

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
-from reput_consumer.names import LIGHT_PREFIX, SYSTEM_GROUPS
+from reput_consumer.names import LIGHT_PREFIX, SYSTEM_GROUP_PREFIX
 
 if TYPE_CHECKING:
     from reput_consumer.metadata.offsets import ConsumerOffsets
@@ -39,7 +39,7 @@ def lower_offsets_beyond(
         OSError: the file cannot be written.
     """
     for group, by_queue in offsets.by_group().items():
-        if group.startswith(SYSTEM_GROUPS):
+        if group.startswith(SYSTEM_GROUP_PREFIX):
             continue
         for (topic, queue_id), offset in by_queue.items():
             end = queue_offsets.get((topic, queue_id), 0)
