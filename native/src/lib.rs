@@ -27,6 +27,9 @@ mod _kernels {
     use pyo3::prelude::*;
 
     #[pymodule_export]
+    use reput_http2::Http2Connection;
+
+    #[pymodule_export]
     use crate::{
         arrow::texts::joined_texts,
         derive::hash::java_string_hash_column,

@@ -52,7 +52,7 @@ def wheels(tmp_path):
     )
     make_wheel(tmp_path, "reput_testing", files={"reput_testing/__init__.py": ""}, needs=["pytest"])
     serves = {"reput_grpc/__init__.py": ""}
-    make_wheel(tmp_path, "reput_grpc", files=serves, needs=["grpcio>=1", "numpy>=1.26", "reput>=1"])
+    make_wheel(tmp_path, "reput_grpc", files=serves, needs=["h2>=4", "numpy>=1.26", "reput>=1"])
     make_wheel(tmp_path, "reput_spark", files={"reput_spark/__init__.py": ""}, needs=["pyspark"])
     return tmp_path
 
@@ -82,7 +82,7 @@ def test_the_one_wheel_has_all_files_and_what_they_need(wheels):
     ]
     assert "reput_all-1.0.dist-info/licenses/LICENSE" in names
     assert about.get_all("Requires-Dist") == [
-        "grpcio>=1; extra == 'grpc'",
+        "h2>=4; extra == 'grpc'",
         "lz4>=4; extra == 'compression'",
         "numpy>=1.26",
         "pytest; extra == 'testing'",

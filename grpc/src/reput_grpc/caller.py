@@ -6,12 +6,14 @@ import hashlib
 import hmac
 import re
 from collections.abc import Mapping
-from typing import Any, Final
-from urllib.parse import unquote
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
 from reput_grpc.types import Code, Refused
+
+if TYPE_CHECKING:
+    from reput_grpc.transport.methods import CallHead
 
 __all__ = ["Caller", "caller_of"]
 
@@ -32,28 +34,24 @@ class Caller:
     """Seconds that the client waits for the answer; None for ever."""
 
 
-def caller_of(context: Any, keys: Mapping[str, str]) -> Caller:
+def caller_of(head: CallHead, keys: Mapping[str, str]) -> Caller:
     """Return who calls.
 
     Args:
-        context: of the call.
+        head: what the call begins with.
         keys: secret keys by access key; without any, everybody may call.
 
     Raises:
         Refused: the client has no id, or its signature is not that of a key.
     """
-    found = {
-        name: value if isinstance(value, str) else value.decode("utf-8", "replace")
-        for name, value in context.invocation_metadata() or ()
-    }
-    client_id = found.get("x-mq-client-id", "")
+    client_id = head.headers.get("x-mq-client-id", "")
     if not client_id.strip():
         raise Refused(Code.CLIENT_ID_REQUIRED, "the metadata x-mq-client-id is missing")
     if len(client_id) > _ID_MAX:
         raise Refused(Code.BAD_REQUEST, f"a client id of {len(client_id)} characters")
     if keys:
-        _check(found, keys)
-    return Caller(client_id, _address_of(context.peer()), context.time_remaining())
+        _check(head.headers, keys)
+    return Caller(client_id, head.address, head.seconds)
 
 
 def _check(found: Mapping[str, str], keys: Mapping[str, str]) -> None:
@@ -67,9 +65,3 @@ def _check(found: Mapping[str, str], keys: Mapping[str, str]) -> None:
     expected = hmac.new(secret.encode(), moment.encode(), hashlib.sha1).hexdigest()
     if not hmac.compare_digest(expected, signature.lower()):
         raise Refused(Code.UNAUTHORIZED, f"the signature of {access_key[:100]!r} is not valid")
-
-
-def _address_of(peer: str) -> str:
-    """Return host and port of a peer as gRPC writes it; empty for one that has none."""
-    kind, _, address = unquote(peer).partition(":")
-    return address if kind in ("ipv4", "ipv6") else ""

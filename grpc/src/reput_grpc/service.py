@@ -5,11 +5,9 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
-import grpc
 
 from reput.errors import ReputError
 from reput_grpc.caller import Caller, caller_of
@@ -20,11 +18,15 @@ from reput_grpc.calls.sending import SendCalls
 from reput_grpc.calls.telemetry import ClientCalls
 from reput_grpc.calls.transactions import TransactionCalls
 from reput_grpc.clients import Clients
-from reput_grpc.front import Front
+from reput_grpc.transport.framing import CallError, RpcStatus
+from reput_grpc.transport.listener import Listener
+from reput_grpc.transport.methods import CallHead, Method
 from reput_grpc.types import Broken, Code, Refused, m, status
 from reput_server.beside import CallFault, CallFigures
 from reput_server.errors import Refusal
+from reput_server.config import is_everywhere
 from reput_server.wire.certificates import context_of
+from reput_server.wire.encryption import Encryption
 
 if TYPE_CHECKING:
     from reput_remoting import Address
@@ -35,18 +37,9 @@ logger = logging.getLogger(__name__)
 
 __all__ = ["GrpcService"]
 
-_SERVICE: Final = "apache.rocketmq.v2.MessagingService"
-_EVERYWHERE: Final = ("0.0.0.0", "::")
-"""Hosts that stand for all addresses of the machine, which no client can dial."""
-_REQUEST_BYTES: Final = 16 << 20
-_ANSWER_BYTES: Final = 8 << 20
-"""Of one message of an answer; a message of the store has 4 MiB at most, and its properties."""
-_STREAMS: Final = 1_000
-"""Of one connection."""
+_SERVICE: Final = "/apache.rocketmq.v2.MessagingService/"
 _GRACE_SECONDS: Final = 1.0
 _BROKEN: Final = "a test asked for a connection that breaks"
-_CALLS: Final = 20_000
-"""At once; further ones are refused."""
 
 Call = Callable[[Caller, Any], Awaitable[Any]]
 Stream = Callable[[Caller, Any], AsyncIterator[Any]]
@@ -66,9 +59,7 @@ class GrpcService:
     """Asked before each call by its name; what goes wrong with it, if anything."""
     _answered: Counter[tuple[str, str]] = attrs.field(init=False, factory=Counter)
     """Answers by the call's name and the code."""
-    _server: Any = attrs.field(init=False, default=None)
-    _front: Front | None = attrs.field(init=False, default=None)
-    """Where plain and encrypted connections come on one port."""
+    _listener: Listener | None = attrs.field(init=False, default=None)
     _transactions: TransactionCalls = attrs.field(init=False)
 
     async def start(self) -> None:
@@ -77,47 +68,17 @@ class GrpcService:
         Raises:
             OSError: the address cannot be listened on.
         """
-        host, port = self.listen
-        shown = f"[{host}]" if ":" in host else host
-        self._server = grpc.aio.server(
-            options=[
-                ("grpc.so_reuseport", 0),
-                ("grpc.max_receive_message_length", _REQUEST_BYTES),
-                ("grpc.max_send_message_length", _ANSWER_BYTES),
-                ("grpc.max_concurrent_streams", _STREAMS),
-                ("grpc.keepalive_permit_without_calls", 1),
-                ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
-                ("grpc.http2.max_ping_strikes", 0),
-            ],
-            maximum_concurrent_rpcs=_CALLS,
+        context, (host, port) = self.broker.context, self.listen
+        own = context.address[0] if is_everywhere(host) else host
+        methods: dict[str, Method] = {}
+        listener = Listener(
+            context.loop, methods, context.config.limits, _encryption_of(context.config.tls)
         )
-        try:
-            bound = await self._bind(f"{shown}:{port}")
-        except RuntimeError as error:
-            raise OSError(f"{shown}:{port} cannot be listened on: {error}") from None
-        if not bound:
-            raise OSError(f"{shown}:{port} cannot be listened on: another program listens there")
-        self.address = host, bound
-        context = self.broker.context
-        own = context.address[0] if host in _EVERYWHERE else host
-        dialled = context.config.advertise or own, bound
-        self._server.add_generic_rpc_handlers((self._handlers(dialled),))
-        await self._server.start()
+        bound = await listener.start(self.listen)
+        self._listener, self.address = listener, (host, bound)
+        methods.update(self._methods((context.config.advertise or own, bound)))
 
-    async def _bind(self, address: str) -> int:
-        """Take the address, encrypted or not, or the two of them behind one; return the port."""
-        config, server = self.broker.context.config, self._server
-        if config.tls is None or config.tls.mode == "disabled":
-            return int(server.add_insecure_port(address))
-        credentials = _credentials_of(config.tls)
-        if config.tls.mode == "enforcing":
-            return int(server.add_secure_port(address, credentials))
-        front = self._front = Front(config.limits.connections)
-        server.add_insecure_port(f"unix:{front.plain}")
-        server.add_secure_port(f"unix:{front.encrypted}", credentials)
-        return await front.start(self.listen)
-
-    def _handlers(self, dialled: Address) -> Any:
+    def _methods(self, dialled: Address) -> dict[str, Method]:
         context = self.broker.context
         clients = self.clients = Clients(context)
         routes = RouteCalls(context, dialled)
@@ -162,34 +123,27 @@ class GrpcService:
             ("UpdateOffset", "GetOffset", "QueryOffset", "SyncLiteSubscription"),
             (_unsupported, m.NothingRequest, m.StatusResponse),
         )
-        handlers = {
-            name: grpc.unary_unary_rpc_method_handler(
-                self._unary(name, call, answer), request.FromString, answer.SerializeToString
-            )
+        found = {
+            _SERVICE + name: Method(request.FromString, self._unary(name, call, answer))
             for name, (call, request, answer) in unary.items()
         }
-        handlers["ReceiveMessage"] = grpc.unary_stream_rpc_method_handler(
-            self._streamed("ReceiveMessage", receives.receive, m.ReceiveMessageResponse),
-            m.ReceiveMessageRequest.FromString,
-            m.ReceiveMessageResponse.SerializeToString,
-        )
-        handlers["PullMessage"] = grpc.unary_stream_rpc_method_handler(
-            self._streamed("PullMessage", _unsupported_stream, m.StatusResponse),
-            m.NothingRequest.FromString,
-            m.StatusResponse.SerializeToString,
-        )
-        handlers["Telemetry"] = grpc.stream_stream_rpc_method_handler(
-            self._streamed("Telemetry", members.telemetry, m.TelemetryCommand),
-            m.TelemetryCommand.FromString,
-            m.TelemetryCommand.SerializeToString,
-        )
-        return grpc.method_handlers_generic_handler(_SERVICE, handlers)
+        for name, stream, request, answer in (
+            ("ReceiveMessage", receives.receive, m.ReceiveMessageRequest, m.ReceiveMessageResponse),
+            ("PullMessage", _unsupported_stream, m.NothingRequest, m.StatusResponse),
+            ("Telemetry", members.telemetry, m.TelemetryCommand, m.TelemetryCommand),
+        ):
+            found[_SERVICE + name] = Method(
+                request.FromString,
+                stream=self._streamed(name, stream, answer),
+                takes_many=name == "Telemetry",
+            )
+        return found
 
     # ------------------------------------------------------------------ what every call passes
 
-    def _caller(self, context: Any) -> Caller:
+    def _caller(self, head: CallHead) -> Caller:
         self.call_count += 1
-        return caller_of(context, self.broker.context.config.access_keys)
+        return caller_of(head, self.broker.context.config.access_keys)
 
     def _fault_at(self, name: str) -> CallFault | None:
         """Return how a call goes wrong once it is carried out, if it does.
@@ -205,33 +159,37 @@ class GrpcService:
             raise Broken
         raise Refused(Code(fault.code), "a fault that a test asked for")
 
-    def _unary(self, name: str, call: Call, answer: Any) -> Any:
-        async def handle(request: Any, context: Any) -> Any:
+    def _unary(
+        self, name: str, call: Call, answer: Any
+    ) -> Callable[[CallHead, Any], Awaitable[bytes]]:
+        async def handle(head: CallHead, request: Any) -> bytes:
             is_broken, found = False, None
             try:
-                caller, fault = self._caller(context), self._fault_at(name)
+                caller, fault = self._caller(head), self._fault_at(name)
                 found = await call(caller, request)
                 is_broken = fault is not None
             except Broken:
                 is_broken = True
             except Exception as error:
                 found = answer(status=_status_of(name, error))
-            if is_broken:
-                await context.abort(grpc.StatusCode.UNAVAILABLE, _BROKEN)
+            if is_broken or found is None:
+                raise CallError(RpcStatus.UNAVAILABLE, _BROKEN)
             self._count(name, found)
-            return found
+            return bytes(found.SerializeToString())
 
         return handle
 
-    def _streamed(self, name: str, call: Stream, answer: Any) -> Any:
-        async def handle(request: Any, context: Any) -> AsyncIterator[Any]:
+    def _streamed(
+        self, name: str, call: Stream, answer: Any
+    ) -> Callable[[CallHead, Any], AsyncIterator[bytes]]:
+        async def handle(head: CallHead, request: Any) -> AsyncIterator[bytes]:
             is_broken, refused = False, None
             try:
-                caller, fault = self._caller(context), self._fault_at(name)
+                caller, fault = self._caller(head), self._fault_at(name)
                 async for each in call(caller, request):
                     if fault is None:
                         self._count(name, each)
-                        yield each
+                        yield each.SerializeToString()
                 is_broken = fault is not None
             except Broken:
                 is_broken = True
@@ -241,13 +199,13 @@ class GrpcService:
                 if answer is m.TelemetryCommand:
                     refused = failed.status
                 else:
-                    yield failed
+                    yield failed.SerializeToString()
             if refused is not None:  # clients know by gRPC's status that settings are not taken
                 is_theirs = refused.code < Code.INTERNAL_SERVER_ERROR
-                code = grpc.StatusCode.INVALID_ARGUMENT if is_theirs else grpc.StatusCode.INTERNAL
-                await context.abort(code, refused.message)
+                code = RpcStatus.INVALID_ARGUMENT if is_theirs else RpcStatus.INTERNAL
+                raise CallError(code, refused.message)
             if is_broken:
-                await context.abort(grpc.StatusCode.UNAVAILABLE, _BROKEN)
+                raise CallError(RpcStatus.UNAVAILABLE, _BROKEN)
 
         return handle
 
@@ -272,24 +230,25 @@ class GrpcService:
 
     async def stop(self) -> None:
         """End all calls, and close all connections."""
-        server, self._server = self._server, None
-        front, self._front = self._front, None
-        if front is not None:
-            await front.stop()
-        if server is not None:
-            await server.stop(_GRACE_SECONDS)
+        listener, self._listener = self._listener, None
+        if listener is not None:
+            await listener.stop(_GRACE_SECONDS)
             self._transactions.close()
             for client_id in list(self.clients.by_id):
                 self.clients.drop(client_id)
 
 
-def _credentials_of(tls: TlsConfig) -> Any:
-    context_of(tls)  # names a file that cannot be used
-    authority = None if tls.client_ca is None else Path(tls.client_ca).read_bytes()
-    pair = Path(tls.key).read_bytes(), Path(tls.certificate).read_bytes()
-    return grpc.ssl_server_credentials(
-        [pair], root_certificates=authority, require_client_auth=authority is not None
-    )
+def _encryption_of(tls: TlsConfig | None) -> Encryption | None:
+    """Return how connections may be encrypted.
+
+    Raises:
+        CertificateError: a file cannot be used.
+    """
+    context = context_of(tls)
+    if tls is None or context is None:
+        return None
+    context.set_alpn_protocols(["h2"])  # clients of gRPC insist on it
+    return Encryption(context, is_required=tls.mode == "enforcing")
 
 
 def _status_of(name: str, error: Exception) -> Any:

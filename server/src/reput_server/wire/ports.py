@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from reput_remoting import Address
     from reput_server.config import ServerConfig
 
-__all__ = ["FAST_BELOW", "Ports", "bound_to"]
+__all__ = ["FAST_BELOW", "Ports", "bound_to", "take_address"]
 
 FAST_BELOW: Final = 2
 """Java clients up to 4.5.0 send there, and Java slaves ask there (``listenPort - 2``)."""
@@ -56,8 +56,8 @@ class Ports:
         """
         with contextlib.ExitStack() as taken:
             broker, fast, fast_error = _pair(config, taken)
-            names = _bound(config.name_server, taken)
-            replicas = _bound(config.replicas, taken)
+            names = take_address(config.name_server, taken)
+            replicas = take_address(config.replicas, taken)
             address = numbered = ("", 0)
             if config.listen is not None:
                 address = config.advertise or config.listen[0], broker[0].getsockname()[1]
@@ -104,17 +104,17 @@ def _pair(
     Of ports that the system chooses, those are taken below which the other is free.
     """
     if config.listen is None or not config.fast_port:
-        return _bound(config.listen, taken), (), ""
+        return take_address(config.listen, taken), (), ""
     # Kept until the end, so that the system chooses another one each time.
     with contextlib.ExitStack() as passed_over:
         for _ in range(0 if config.listen[1] else _PAIRS_TRIED):
             kept = passed_over.enter_context(contextlib.ExitStack())
-            broker = _bound(config.listen, kept)
+            broker = take_address(config.listen, kept)
             fast, error = _beside(config.listen[0], broker, kept)
             if fast:
                 taken.push(kept.pop_all())
                 return broker, fast, error
-    broker = _bound(config.listen, taken)
+    broker = take_address(config.listen, taken)
     return broker, *_beside(config.listen[0], broker, taken)
 
 
@@ -127,14 +127,14 @@ def _beside(
         return (), f"{host}:{port} is not a port"
     with contextlib.ExitStack() as tried:
         try:
-            fast = _bound((host, port), tried)
+            fast = take_address((host, port), tried)
         except OSError as error:
             return (), str(error.strerror or error)
         taken.push(tried.pop_all())
         return fast, ""
 
 
-def _bound(address: Address | None, taken: contextlib.ExitStack) -> tuple[socket.socket, ...]:
+def take_address(address: Address | None, taken: contextlib.ExitStack) -> tuple[socket.socket, ...]:
     """Bind all addresses of a name, such as those of both kinds that ``localhost`` has."""
     if address is None:
         return ()

@@ -1,0 +1,296 @@
+"""`Connection`: one connection of a client; its calls run as tasks of the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from reput_grpc.transport.call import Call
+from reput_grpc.transport.framing import (
+    HEADERS,
+    CallError,
+    Messages,
+    RpcStatus,
+    framed,
+    seconds_of,
+    trailers,
+)
+from reput_grpc.transport.http2 import DRAINED, ENDED, RESET, Http2Connection
+from reput_grpc.transport.methods import CallHead
+from reput_remoting import address_text
+
+if TYPE_CHECKING:
+    from reput_grpc.transport.http2 import Found, Happened
+    from reput_grpc.transport.listener import Listener
+
+logger = logging.getLogger(__name__)
+
+__all__ = ["Connection"]
+
+_STREAMS: Final = 1_000
+"""Calls at once."""
+_HEADER_SIZE: Final = 32 << 10
+_STREAM_WINDOW: Final = 1 << 20
+_CONNECTION_WINDOW: Final = 4 << 20
+_UNSENT_MAX: Final = 256 << 10
+"""Bytes of an answer that wait for a client before the service that makes them waits, too."""
+_WRITE_HIGH: Final = 1 << 20
+_TYPE: Final = "application/grpc"
+_UNKNOWN: Final = ("", 0)
+_UNSUPPORTED_MEDIA_TYPE: Final = 415
+_OK: Final = trailers()
+
+
+class Connection(asyncio.Protocol):
+    """One connection. All of it runs on the event loop."""
+
+    def __init__(self, listener: Listener) -> None:
+        self.listener = listener
+        self.address: tuple[str, int] = _UNKNOWN
+        self.is_open = False
+        self.last_moved: float = listener.loop.time()
+        """When bytes last came or went, by the loop's clock, s."""
+        self._transport: asyncio.Transport | None = None
+        self._http2 = Http2Connection(_STREAMS, _HEADER_SIZE, _STREAM_WINDOW, _CONNECTION_WINDOW)
+        self._calls: dict[int, Call] = {}
+        self._address_text = ""
+        self._is_flush_due = False
+        self._may_write = asyncio.Event()
+        self._may_write.set()
+
+    # ------------------------------------------------------------------ the connection
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin to serve, unless there are too many connections."""
+        self._transport = cast("asyncio.Transport", transport)
+        self._transport.set_write_buffer_limits(high=_WRITE_HIGH)
+        name = transport.get_extra_info("peername")
+        if isinstance(name, tuple) and len(name) >= 2:
+            self.address = str(name[0]), int(name[1])
+            self._address_text = address_text(self.address)
+        self.is_open = True
+        if not self.listener.admit(self, transport.get_extra_info("socket")):
+            self.cut("there are too many connections")
+
+    def go_over(self, transport: asyncio.Transport) -> None:
+        """Write by another transport from now on, which decrypts what is read, too."""
+        self._transport = transport
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End all calls."""
+        self.is_open = False
+        self._may_write.set()
+        self._take(self._http2.receive(b""))
+        for each in list(self._calls.values()):
+            each.cancel()
+        self.listener.forget(self)
+
+    def cut(self, reason: str) -> None:
+        """Close the connection at once."""
+        if self._transport is not None and self.is_open:
+            logger.info("connection cut peer=%s reason=%s", self._address_text, reason)
+            self._transport.abort()
+
+    def end(self) -> None:
+        """Close the connection when what was written is sent."""
+        if self._transport is not None:
+            self._transport.close()
+
+    def shut(self) -> None:
+        """Take no more calls, and close the connection when those that were begun have ended."""
+        self._http2.shut()
+        self._flush()
+
+    def cancel_all(self) -> None:
+        """End all calls: the server stops."""
+        for each in list(self._calls.values()):
+            if each.task is not None:
+                each.task.cancel()
+
+    def pause_writing(self) -> None:
+        """Send no more of answers, and read nothing, while the client does not read."""
+        self._may_write.clear()
+        if self._transport is not None and self.is_open:
+            self._transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        """Go on: the client has read."""
+        self.last_moved = self.listener.loop.time()
+        self._may_write.set()
+        if self._transport is not None and self.is_open:
+            self._transport.resume_reading()
+
+    # ------------------------------------------------------------------ what comes
+
+    def data_received(self, data: bytes) -> None:
+        """Take bytes of the client."""
+        self.last_moved = self.listener.loop.time()
+        self._take(self._http2.receive(data))
+
+    def eof_received(self) -> bool:
+        """Close the connection: nobody reads the answers of a client that has closed its side."""
+        return False
+
+    def _take(self, found: Found) -> None:
+        happened, written = found
+        if written:
+            self._write(written)
+        for each in happened:
+            self._react(each)
+        if self._http2.is_over:
+            self.end()
+
+    def _react(self, happened: Happened) -> None:
+        number, head, data, flags = happened
+        call = self._calls.get(number) if head is None else self._begin(number, head)
+        if call is None:
+            return
+        if flags & RESET:
+            self._calls.pop(number, None)
+            call.cancel()
+            if call.task is None:
+                self._forget(call)
+            return
+        if flags & DRAINED and call.drained is not None:
+            call.drained.set()
+        if not data and not flags & ENDED and head is None:
+            return
+        try:
+            may_begin = call.feed(data, is_ended=bool(flags & ENDED))
+            if self.listener.is_full:
+                text = "requests take too much memory; try again later"
+                raise CallError(RpcStatus.RESOURCE_EXHAUSTED, text)
+        except CallError as error:
+            if call.task is None:
+                self._fail(call, error)
+                self._forget(call)
+            else:
+                self._fail(call, error)
+                call.task.cancel()
+            return
+        if may_begin and call.task is None:
+            work = self._answer if call.method.stream is None else self._stream
+            call.task = self.listener.loop.create_task(work(call))
+
+    def _begin(self, number: int, head: dict[str, str]) -> Call | None:
+        """Return the call that begins with these headers; None if it is refused."""
+        kind = head.get("content-type", "")
+        if head.get(":method") != "POST" or not kind.startswith(_TYPE):
+            self._http2.refuse(number, _UNSUPPORTED_MEDIA_TYPE, [])
+            self.flush_soon()
+            return None
+        method = self.listener.methods.get(head[":path"])
+        error = None
+        if method is None:
+            error = CallError(RpcStatus.UNIMPLEMENTED, f"no method {head[':path'][:200]}")
+        elif not self.listener.begin():
+            error = CallError(RpcStatus.RESOURCE_EXHAUSTED, "too many calls; try again later")
+        if method is None or error is not None:
+            assert error is not None
+            self._http2.refuse(number, 200, [*HEADERS, *trailers(error.status, str(error))])
+            self.flush_soon()
+            return None
+        encoding = head.get("grpc-encoding", "identity")
+        seconds = seconds_of(head.get("grpc-timeout"))
+        call = Call(
+            number,
+            method,
+            CallHead(head, self._address_text, seconds),
+            Messages(encoding),
+            self.listener.count_held,
+        )
+        self._calls[number] = call
+        return call
+
+    # ------------------------------------------------------------------ calls
+
+    async def _answer(self, call: Call) -> None:
+        answer = call.method.answer
+        assert answer is not None
+        try:
+            found = await answer(call.head, call.request())
+            self._http2.respond(call.number, HEADERS, framed(found), _OK)
+        except asyncio.CancelledError:
+            self._fail(call, CallError(RpcStatus.UNAVAILABLE, "the server stops"))
+            raise
+        except Exception as error:
+            self._fail(call, error)
+        finally:
+            self._forget(call)
+            self.flush_soon()
+
+    async def _stream(self, call: Call) -> None:
+        stream = call.method.stream
+        assert stream is not None
+        try:
+            async with aclosing(cast("Any", stream(call.head, call.request()))) as answers:
+                async for each in answers:
+                    await self._send(call, framed(each))
+            if call.is_begun:
+                self._http2.finish(call.number, _OK)
+            else:
+                self._http2.respond(call.number, HEADERS, b"", _OK)
+        except asyncio.CancelledError:
+            self._fail(call, CallError(RpcStatus.UNAVAILABLE, "the server stops"))
+            raise
+        except Exception as error:
+            self._fail(call, error)
+        finally:
+            self._forget(call)
+            self.flush_soon()
+
+    async def _send(self, call: Call, data: bytes) -> None:
+        """Send a part of an answer; wait if the client has no room for it."""
+        if call.is_begun:
+            unsent = self._http2.send(call.number, data)
+        else:
+            call.is_begun = True
+            self._http2.respond(call.number, HEADERS, b"", None)
+            unsent = self._http2.send(call.number, data)
+        self.flush_soon()
+        if unsent > _UNSENT_MAX:
+            await call.until_drained()
+        if not self._may_write.is_set():
+            await self._may_write.wait()
+
+    def _fail(self, call: Call, error: Exception) -> None:
+        """End a call with a status."""
+        if not isinstance(error, CallError):
+            logger.error("call failed call=%s", call.head.headers[":path"], exc_info=error)
+            error = CallError(RpcStatus.INTERNAL, f"{type(error).__name__}: {error}")
+        ending = trailers(error.status, str(error))
+        if call.is_begun:
+            self._http2.finish(call.number, ending)
+        else:
+            self._http2.refuse(call.number, 200, [*HEADERS, *ending])
+        self.flush_soon()
+
+    def _forget(self, call: Call) -> None:
+        self._calls.pop(call.number, None)
+        call.end()
+        self.listener.end()
+
+    # ------------------------------------------------------------------ what goes
+
+    def flush_soon(self) -> None:
+        """Write, in one piece, what this turn of the loop answers."""
+        if not self._is_flush_due:
+            self._is_flush_due = True
+            self.listener.loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._is_flush_due = False
+        self._take(self._http2.flush())
+
+    def _write(self, data: bytes) -> None:
+        transport = self._transport
+        if transport is None or not self.is_open or transport.is_closing():
+            return
+        if self._may_write.is_set():
+            self.last_moved = self.listener.loop.time()
+        elif transport.get_write_buffer_size() > self.listener.limits.unread_bytes:
+            self.cut("it leaves its answers unread")
+            return
+        transport.write(data)

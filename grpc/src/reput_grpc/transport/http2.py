@@ -1,0 +1,268 @@
+"""`Http2Connection`: the server's side of one HTTP/2 connection, without a socket.
+
+Bytes of the client go in; events of streams and bytes for the client come out. The protocol is a
+library's: that of the package ``h2`` here, and that of the crate ``h2`` in ``reput-native``.
+
+Source: RFC 9113.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import attrs
+from h2.config import H2Configuration
+from h2.connection import H2Connection
+from h2.errors import ErrorCodes
+from h2.events import (
+    DataReceived,
+    Event,
+    RemoteSettingsChanged,
+    RequestReceived,
+    StreamEnded,
+    StreamReset,
+    WindowUpdated,
+)
+from h2.exceptions import ProtocolError
+from h2.settings import SettingCodes, Settings
+from hyperframe.frame import GoAwayFrame
+
+from reput.engine import compiled
+
+__all__ = ["DRAINED", "ENDED", "RESET", "Fields", "Found", "Happened", "Http2Connection"]
+
+ENDED: Final = 1
+"""The request has no more bytes."""
+RESET: Final = 2
+"""The client has given the stream up, or the connection has ended."""
+DRAINED: Final = 4
+"""All bytes of the answer have been taken that the client had no room for."""
+
+Fields = Sequence[tuple[str, str]]
+"""Names, in lower case, and values of headers or trailers."""
+Happened = tuple[int, dict[str, str] | None, bytes, int]
+"""A stream's number; the headers of its request, ``:method`` and ``:path`` among them, if it begins
+here; bytes of the request; and a sum of `ENDED`, `RESET` and `DRAINED`."""
+Found = tuple[list[Happened], bytes]
+"""What has happened, and what is to be written to the client."""
+_FIRST_WINDOW: Final = 65_535
+"""Bytes that every connection may send before anything is said about it."""
+
+
+@attrs.define(eq=False)
+class _Stream:
+    """One request and its answer."""
+
+    is_open: bool = True
+    """Whether the request has more bytes."""
+    is_begun: bool = False
+    """Whether the answer has begun."""
+    unsent: bytearray = attrs.field(factory=bytearray)
+    trailers: Fields | None = None
+
+
+@compiled
+class Http2Connection:
+    """One connection. Not for several threads at once.
+
+    Args:
+        streams: how many requests may be open at once.
+        header_size: bytes of a request's headers, at most, as HTTP/2 counts them.
+        stream_window: bytes of a request that a client may send before they are taken.
+        connection_window: the same of all requests of the connection.
+    """
+
+    def __init__(
+        self, streams: int, header_size: int, stream_window: int, connection_window: int
+    ) -> None:
+        config = H2Configuration(
+            client_side=False, header_encoding=None, validate_outbound_headers=False
+        )
+        self._served = H2Connection(config)
+        self._served.local_settings = Settings(
+            client=False,
+            initial_values={
+                SettingCodes.MAX_CONCURRENT_STREAMS: streams,
+                SettingCodes.MAX_HEADER_LIST_SIZE: header_size,
+                SettingCodes.INITIAL_WINDOW_SIZE: stream_window,
+                SettingCodes.ENABLE_PUSH: 0,
+            },
+        )
+        self._served.decoder.max_header_list_size = header_size
+        self._served.initiate_connection()
+        self._served.increment_flow_control_window(connection_window - _FIRST_WINDOW)
+        self._streams: dict[int, _Stream] = {}
+        self._happened: dict[int, Happened] = {}
+        self._is_over = False
+        self._is_shut = False
+        self._goodbye = b""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has ended, for whatever reason."""
+        return self._is_over
+
+    # ------------------------------------------------------------------ what comes
+
+    def receive(self, data: bytes) -> Found:
+        """Take bytes of the client; no bytes say that it sends no more."""
+        if not data:
+            self._end()
+        elif not self._is_over:
+            try:
+                for event in self._served.receive_data(data):
+                    self._take(event)
+            except ProtocolError:  # the library has said so to the client
+                self._end()
+        return self.flush()
+
+    def flush(self) -> Found:
+        """Return what has happened since the last call, and what is to be written."""
+        if self._is_shut and not self._streams:
+            self._end()
+        happened, self._happened = self._happened, {}
+        goodbye, self._goodbye = self._goodbye, b""
+        return list(happened.values()), self._served.data_to_send() + goodbye
+
+    def _take(self, event: Event) -> None:
+        match event:
+            case RequestReceived():
+                self._begin(event)
+            case DataReceived():
+                self._receive_data(event)
+            case StreamEnded():
+                stream = self._streams.get(event.stream_id)
+                if stream is not None:
+                    stream.is_open = False
+                    self._note(event.stream_id, flag=ENDED)
+            case StreamReset():
+                if self._streams.pop(event.stream_id, None) is not None:
+                    self._note(event.stream_id, flag=RESET)
+            case WindowUpdated() | RemoteSettingsChanged():
+                number = event.stream_id if isinstance(event, WindowUpdated) else 0
+                for each in [number] if number else list(self._streams):
+                    self._pump(each)
+
+    def _begin(self, event: RequestReceived) -> None:
+        if self._is_shut:
+            self._served.reset_stream(event.stream_id, ErrorCodes.REFUSED_STREAM)
+            return
+        fields = {
+            _text(name): _text(value)
+            for name, value in event.headers
+            if not name.startswith(b":") or name in (b":method", b":path")
+        }
+        fields[":path"] = fields.get(":path", "").partition("?")[0]
+        self._streams[event.stream_id] = _Stream()
+        self._happened[event.stream_id] = event.stream_id, fields, b"", 0
+
+    def _receive_data(self, event: DataReceived) -> None:
+        number, size = event.stream_id, event.flow_controlled_length
+        # Whoever gets them sees to it that they are not too many.
+        self._served.acknowledge_received_data(size, number)
+        if number in self._streams:
+            self._note(number, event.data)
+
+    def _note(self, number: int, data: bytes = b"", flag: int = 0) -> None:
+        _, head, before, flags = self._happened.get(number, (number, None, b"", 0))
+        self._happened[number] = number, head, before + data, flags | flag
+
+    def _end(self) -> None:
+        self._is_over = True
+        streams, self._streams = self._streams, {}
+        for each in streams:
+            self._note(each, flag=RESET)
+
+    # ------------------------------------------------------------------ answers
+
+    def respond(self, stream: int, headers: Fields, data: bytes, trailers: Fields | None) -> bool:
+        """Begin to answer a request; with trailers this is the whole answer.
+
+        Returns:
+            Whether the client still waits for it.
+        """
+        found = self._streams.get(stream)
+        if found is None or found.is_begun:
+            return False
+        found.is_begun = True
+        self._served.send_headers(stream, [(":status", "200"), *headers])
+        found.unsent += data
+        found.trailers = trailers
+        self._pump(stream)
+        return True
+
+    def refuse(self, stream: int, status: int, headers: Fields) -> bool:
+        """Answer a request with headers alone.
+
+        Returns:
+            Whether the client still waits for it.
+        """
+        found = self._streams.get(stream)
+        if found is None or found.is_begun:
+            return False
+        fields = [(":status", str(status)), *headers]
+        self._served.send_headers(stream, fields, end_stream=True)
+        self._close(stream)
+        return True
+
+    def send(self, stream: int, data: bytes) -> int:
+        """Send more of an answer.
+
+        Returns:
+            Bytes of the answer that the client has no room for; `DRAINED` says when it has.
+        """
+        found = self._streams.get(stream)
+        if found is None or not found.is_begun:
+            return 0
+        found.unsent += data
+        self._pump(stream)
+        return len(found.unsent)
+
+    def finish(self, stream: int, trailers: Fields) -> None:
+        """End an answer that was begun."""
+        found = self._streams.get(stream)
+        if found is not None and found.is_begun:
+            found.trailers = trailers
+            self._pump(stream)
+
+    def reset(self, stream: int, code: int) -> None:
+        """Give a stream up, for a reason by its number."""
+        if self._streams.pop(stream, None) is not None:
+            self._served.reset_stream(stream, code)
+
+    def shut(self) -> None:
+        """Take no more requests, and end when those that were begun have ended."""
+        if not self._is_over and not self._is_shut:
+            self._is_shut = True
+            # The library's own call would refuse to send answers afterwards.
+            last = self._served.highest_inbound_stream_id
+            self._goodbye = GoAwayFrame(0, last_stream_id=last).serialize()
+
+    def _pump(self, number: int) -> None:
+        """Send what the client takes now."""
+        stream = self._streams.get(number)
+        if stream is None or not stream.is_begun:
+            return
+        had_unsent = bool(stream.unsent)
+        while stream.unsent:
+            room = self._served.local_flow_control_window(number)
+            count = min(room, self._served.max_outbound_frame_size, len(stream.unsent))
+            if count <= 0:
+                return
+            self._served.send_data(number, bytes(stream.unsent[:count]))
+            del stream.unsent[:count]
+        if stream.trailers is not None:
+            self._served.send_headers(number, stream.trailers, end_stream=True)
+            self._close(number)
+        elif had_unsent:
+            self._note(number, flag=DRAINED)
+
+    def _close(self, number: int) -> None:
+        stream = self._streams.pop(number)
+        if stream.is_open:
+            self._served.reset_stream(number, ErrorCodes.NO_ERROR)
+
+
+def _text(value: bytes) -> str:
+    return value.decode("utf-8", "replace")

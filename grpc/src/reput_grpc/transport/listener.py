@@ -1,0 +1,156 @@
+"""`Listener`: one address, its connections, and what these may take together."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from reput_grpc.transport.connection import Connection
+from reput_server.wire import descriptors
+from reput_server.wire.encryption import Door
+from reput_server.wire.ports import bound_to, take_address
+
+if TYPE_CHECKING:
+    from reput_grpc.transport.methods import Method
+    from reput_remoting import Address
+    from reput_server.config import Limits
+    from reput_server.wire.encryption import Encryption
+
+logger = logging.getLogger(__name__)
+
+__all__ = ["Listener"]
+
+_CALLS: Final = 20_000
+"""At once; further ones are refused."""
+_SWEEP_SECONDS: Final = 10.0
+_CLOSE_SECONDS: Final = 2.0
+"""How long clients may take to read their answers once the server stops."""
+
+
+@attrs.define(eq=False)
+class Listener:
+    """Listens on one address. All of it runs on the event loop."""
+
+    loop: asyncio.AbstractEventLoop
+    methods: Mapping[str, Method]
+    """By path."""
+    limits: Limits
+    encryption: Encryption | None = None
+    """How connections may be encrypted; None if they may not."""
+    _connections: set[Connection] = attrs.field(init=False, factory=set)
+    _servers: list[asyncio.Server] = attrs.field(init=False, factory=list)
+    _sweep: asyncio.TimerHandle | None = attrs.field(init=False, default=None)
+    _held_size: int = attrs.field(init=False, default=0)
+    _call_count: int = attrs.field(init=False, default=0)
+    _is_refusing: bool = attrs.field(init=False, default=False)
+    """Whether the last connection was refused."""
+    _changed: asyncio.Event = attrs.field(init=False, factory=asyncio.Event)
+    """Set when a call or a connection has ended."""
+
+    async def start(self, listen: Address) -> int:
+        """Listen, and return the port.
+
+        Raises:
+            OSError: the address cannot be listened on.
+        """
+        with contextlib.ExitStack() as taken:
+            sockets = take_address(listen, taken)
+            for each in sockets:
+                server = await self.loop.create_server(
+                    self._door, sock=each, backlog=descriptors.ACCEPTED_AT_ONCE
+                )
+                self._servers.append(server)
+                descriptors.listen_long(server)
+            taken.pop_all()
+        self._sweep = self.loop.call_later(_SWEEP_SECONDS, self._sweep_idle)
+        return bound_to(sockets)[1]
+
+    def _door(self) -> asyncio.Protocol:
+        connection = Connection(self)
+        return connection if self.encryption is None else Door(connection, self.encryption)
+
+    async def stop(self, grace: float) -> None:
+        """Take no more calls, give those that were begun some seconds, and close all connections."""
+        for server in self._servers:
+            server.close()
+        if self._sweep is not None:
+            self._sweep.cancel()
+        for each in list(self._connections):
+            each.shut()
+        await self._until(lambda: not self._call_count, grace)
+        for each in list(self._connections):
+            each.cancel_all()
+        await self._until(lambda: not self._call_count, _CLOSE_SECONDS)
+        for each in list(self._connections):
+            each.end()
+        await self._until(lambda: not self._connections, _CLOSE_SECONDS)
+        for each in list(self._connections):
+            each.cut("it leaves its answers unread, and the server stops")
+        await self._until(lambda: not self._connections, _CLOSE_SECONDS)
+
+    async def _until(self, is_so: Callable[[], bool], seconds: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while not is_so():
+                    self._changed.clear()
+                    await self._changed.wait()
+
+    # ------------------------------------------------------------------ for connections
+
+    def admit(self, connection: Connection, transport_socket: socket.socket) -> bool:
+        """Note a new connection; False if there are too many."""
+        self._connections.add(connection)
+        limits, count = self.limits, len(self._connections)
+        if count > limits.connections:
+            reason = f"{limits.connections} is the limit"
+        elif not descriptors.are_left(transport_socket.fileno(), limits.spare_descriptors):
+            reason = "the store needs the descriptors that are left; ulimit -n allows more"
+        else:
+            self._is_refusing = False
+            # A client whose machine is gone sends no end; a stream that only waits would stay.
+            transport_socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            return True
+        if not self._is_refusing:  # once, and not for each of a thousand
+            self._is_refusing = True
+            logger.warning("refusing connections open=%d reason=%s", count - 1, reason)
+        return False
+
+    def forget(self, connection: Connection) -> None:
+        """Drop a connection that is gone."""
+        self._connections.discard(connection)
+        self._changed.set()
+
+    def begin(self) -> bool:
+        """Count a call; False if there are too many."""
+        if self._call_count >= _CALLS:
+            return False
+        self._call_count += 1
+        return True
+
+    def end(self) -> None:
+        """Count a call no more."""
+        self._call_count -= 1
+        self._changed.set()
+
+    def count_held(self, size: int) -> None:
+        """Note by how many bytes what requests hold in memory has grown."""
+        self._held_size += size
+
+    @property
+    def is_full(self) -> bool:
+        """Whether requests take all the memory that they may."""
+        return self._held_size > self.limits.bytes_of_all
+
+    def _sweep_idle(self) -> None:
+        """Close connections on which nothing has moved for long."""
+        self._sweep = self.loop.call_later(_SWEEP_SECONDS, self._sweep_idle)
+        now = self.loop.time()
+        for each in list(self._connections):
+            if now - each.last_moved > self.limits.idle_seconds:
+                each.cut("idle")

@@ -1,0 +1,36 @@
+"""`Method`: what a service does with the calls of one name; `CallHead`: what a call begins with."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any
+
+import attrs
+
+__all__ = ["CallHead", "Method"]
+
+
+@attrs.frozen
+class CallHead:
+    """What is known of a call before its first message."""
+
+    headers: Mapping[str, str]
+    """Values by name, in lower case."""
+    address: str
+    """Where the client calls from, host and port."""
+    seconds: float | None
+    """How long the client waits for the answer; None for ever."""
+
+
+@attrs.frozen
+class Method:
+    """One of these two functions; both may raise `CallError`."""
+
+    parse: Callable[[bytes], Any]
+    """Returns a message of a request from its bytes. Raises `DecodeError` of protobuf."""
+    answer: Callable[[CallHead, Any], Awaitable[bytes]] | None = None
+    """Answers the only message of a request with one message."""
+    stream: Callable[[CallHead, Any], AsyncIterator[bytes]] | None = None
+    """Answers with any number of messages."""
+    takes_many: bool = False
+    """Whether ``stream`` gets an iterator over the request's messages, and not the only one."""
