@@ -31,11 +31,11 @@ def main() -> int:
     if shutil.which("cargo") is None:
         sys.stderr.write("native: not linted, as there is no cargo\n")
         return 0
-    clippy = ("cargo", "clippy", "--all-targets", "--locked", "--quiet", *MANIFEST)
+    clippy = ("cargo", "clippy", "--workspace", "--all-targets", "--locked", "--quiet", *MANIFEST)
     commands = (
-        ("cargo", "fmt", "--check", *MANIFEST),
+        ("cargo", "fmt", "--all", "--check", *MANIFEST),
         (*clippy, "--", "-D", "warnings"),
-        ("cargo", "test", "--locked", "--quiet", *MANIFEST),
+        ("cargo", "test", "--workspace", "--locked", "--quiet", *MANIFEST),
     )
     environment = os.environ | {"PYO3_PYTHON": sys.executable}
     codes = [
@@ -49,7 +49,8 @@ def main() -> int:
     packages = json.loads(found)["packages"]
     oldest = toolchain_of(next(each["rust_version"] for each in packages if not each["source"]))
     if oldest is not None:
-        check = ("cargo", f"+{oldest}", "check", "--all-targets", "--locked", "--quiet", *MANIFEST)
+        check = ("cargo", f"+{oldest}", "check", "--workspace", "--all-targets", "--locked", "--quiet")
+        check += MANIFEST
         codes.append(subprocess.run(check, check=False, env=environment).returncode)
     complaints = list(about_crates(packages))
     sys.stderr.writelines(f"native: {complaint}\n" for complaint in complaints)

@@ -10,10 +10,12 @@ from reput.engine import REFERENCES
 from reput.log.writing.appender import Appender
 from reput.log.writing.turns import FlushTurns
 from reput.record import Encoder, MessageView, checksum, layout
+from reput_grpc.transport.http2 import Http2Connection
 
 LENT = {
     Appender: set(),
     FlushTurns: set(),
+    Http2Connection: set(),
     MessageView: {
         "__eq__",
         "__hash__",

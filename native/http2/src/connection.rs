@@ -97,8 +97,15 @@ impl Connection {
         if self.is_over() {
             for (stream, each) in self.streams.drain() {
                 if !each.is_over() {
-                    let news = News { is_reset: true, ..News::default() };
-                    self.events.push(Event { stream, head: None, news });
+                    let news = News {
+                        is_reset: true,
+                        ..News::default()
+                    };
+                    self.events.push(Event {
+                        stream,
+                        head: None,
+                        news,
+                    });
                 }
             }
         }
@@ -128,14 +135,20 @@ impl Connection {
     }
 
     fn poll_stream(&mut self, number: u32, head: Option<Parts>) {
-        let Some(stream) = self.streams.get_mut(&number) else { return };
+        let Some(stream) = self.streams.get_mut(&number) else {
+            return;
+        };
         let waker = self.ready.waker_of(number);
         let news = stream.poll(&mut Context::from_waker(&waker));
         if stream.is_over() {
             self.streams.remove(&number);
         }
         if head.is_some() || news != News::default() {
-            self.events.push(Event { stream: number, head, news });
+            self.events.push(Event {
+                stream: number,
+                head,
+                news,
+            });
         }
     }
 
@@ -158,7 +171,7 @@ impl Connection {
     /// Send more of an answer; the bytes of it that the peer has no room for.
     pub fn send(&mut self, number: u32, data: &[u8]) -> usize {
         self.change(number, |each| each.send(data));
-        self.streams.get(&number).map_or(0, Stream::unsent_size)
+        self.streams.get_mut(&number).map_or(0, Stream::tell_unsent)
     }
 
     /// End an answer that was begun.
@@ -178,7 +191,9 @@ impl Connection {
     }
 
     fn change(&mut self, number: u32, change: impl FnOnce(&mut Stream) -> bool) -> bool {
-        let Some(stream) = self.streams.get_mut(&number) else { return false };
+        let Some(stream) = self.streams.get_mut(&number) else {
+            return false;
+        };
         let is_done = change(stream);
         self.poll_stream(number, None);
         is_done

@@ -26,7 +26,12 @@ pub struct Http2Connection(Mutex<Connection>);
 impl Http2Connection {
     #[new]
     fn new(streams: u32, header_size: u32, stream_window: u32, connection_window: u32) -> Self {
-        let sizes = Sizes { streams, header_size, stream_window, connection_window };
+        let sizes = Sizes {
+            streams,
+            header_size,
+            stream_window,
+            connection_window,
+        };
         Http2Connection(Mutex::new(Connection::new(&sizes)))
     }
 
@@ -61,20 +66,18 @@ impl Http2Connection {
     ) -> PyResult<bool> {
         let headers = header_map(&headers)?;
         let trailers = trailers.as_ref().map(header_map).transpose()?;
-        self.guarded(py, |connection| Ok(connection.respond(stream, headers, data, trailers)))
+        self.guarded(py, |connection| {
+            Ok(connection.respond(stream, headers, data, trailers))
+        })
     }
 
-    fn refuse(
-        &self,
-        py: Python<'_>,
-        stream: u32,
-        status: u16,
-        headers: Fields,
-    ) -> PyResult<bool> {
+    fn refuse(&self, py: Python<'_>, stream: u32, status: u16, headers: Fields) -> PyResult<bool> {
         let headers = header_map(&headers)?;
-        let status =
-            StatusCode::from_u16(status).map_err(|error| PyValueError::new_err(error.to_string()))?;
-        self.guarded(py, |connection| Ok(connection.refuse(stream, status, headers)))
+        let status = StatusCode::from_u16(status)
+            .map_err(|error| PyValueError::new_err(error.to_string()))?;
+        self.guarded(py, |connection| {
+            Ok(connection.refuse(stream, status, headers))
+        })
     }
 
     fn send(&self, py: Python<'_>, stream: u32, data: &[u8]) -> PyResult<usize> {
@@ -123,11 +126,17 @@ fn kernel_error(py: Python<'_>) -> PyErr {
         .import("reput.errors")
         .and_then(|errors| errors.getattr("KernelError"))
         .and_then(|class| class.call1(("Http2Connection", "a panic")));
-    made.map_or_else(|_| PyRuntimeError::new_err("Http2Connection: a panic"), PyErr::from_value)
+    made.map_or_else(
+        |_| PyRuntimeError::new_err("Http2Connection: a panic"),
+        PyErr::from_value,
+    )
 }
 
 fn shown(py: Python<'_>, (events, written): (Vec<Event>, Vec<u8>)) -> PyResult<Found> {
-    let events = events.into_iter().map(|each| shown_event(py, each)).collect::<PyResult<_>>()?;
+    let events = events
+        .into_iter()
+        .map(|each| shown_event(py, each))
+        .collect::<PyResult<_>>()?;
     Ok((events, PyBytes::new(py, &written).unbind()))
 }
 
@@ -148,7 +157,12 @@ fn shown_event(py: Python<'_>, event: Event) -> PyResult<Shown> {
     let flags = (u8::from(news.is_ended) * ENDED)
         | (u8::from(news.is_reset) * RESET)
         | (u8::from(news.is_drained) * DRAINED);
-    Ok((event.stream, head, PyBytes::new(py, &news.data).unbind(), flags))
+    Ok((
+        event.stream,
+        head,
+        PyBytes::new(py, &news.data).unbind(),
+        flags,
+    ))
 }
 
 fn header_map(fields: &Fields) -> PyResult<HeaderMap> {

@@ -17,7 +17,7 @@ pub struct News {
     pub is_ended: bool,
     /// Whether the peer has given the stream up.
     pub is_reset: bool,
-    /// Whether all that was to be sent has gone to `h2`.
+    /// Whether bytes that the peer had no room for have gone to `h2`.
     pub is_drained: bool,
 }
 
@@ -32,6 +32,8 @@ pub struct Stream {
     way: Way,
     unsent: VecDeque<Bytes>,
     unsent_size: usize,
+    /// Whether somebody was told that the peer has no room.
+    is_full: bool,
     trailers: Option<HeaderMap>,
 }
 
@@ -42,6 +44,7 @@ impl Stream {
             way: Way::Waiting(response),
             unsent: VecDeque::new(),
             unsent_size: 0,
+            is_full: false,
             trailers: None,
         }
     }
@@ -55,11 +58,13 @@ impl Stream {
     pub fn poll(&mut self, context: &mut Context<'_>) -> News {
         let mut news = News::default();
         self.poll_body(context, &mut news);
-        let had_unsent = !self.unsent.is_empty();
         if !news.is_reset && !self.send_unsent(context) {
             news.is_reset = true;
         }
-        news.is_drained = had_unsent && self.unsent.is_empty();
+        if self.is_full && self.unsent.is_empty() && !self.is_over() {
+            self.is_full = false;
+            news.is_drained = true;
+        }
         let reset = match &mut self.way {
             Way::Waiting(response) => response.poll_reset(context),
             Way::Open(send) => send.poll_reset(context),
@@ -101,10 +106,14 @@ impl Stream {
         data: &[u8],
         trailers: Option<HeaderMap>,
     ) -> bool {
-        let Way::Waiting(response) = &mut self.way else { return false };
+        let Way::Waiting(response) = &mut self.way else {
+            return false;
+        };
         let mut head = Response::new(());
         *head.headers_mut() = headers;
-        let Ok(send) = response.send_response(head, false) else { return false };
+        let Ok(send) = response.send_response(head, false) else {
+            return false;
+        };
         self.way = Way::Open(send);
         self.trailers = trailers;
         self.send(data)
@@ -112,7 +121,9 @@ impl Stream {
 
     /// Answer with a head alone.
     pub fn refuse(&mut self, status: StatusCode, headers: HeaderMap) -> bool {
-        let Way::Waiting(response) = &mut self.way else { return false };
+        let Way::Waiting(response) = &mut self.way else {
+            return false;
+        };
         let mut head = Response::new(());
         *head.status_mut() = status;
         *head.headers_mut() = headers;
@@ -123,7 +134,9 @@ impl Stream {
 
     /// Send more of an answer, as soon as the peer takes it.
     pub fn send(&mut self, data: &[u8]) -> bool {
-        let Way::Open(send) = &mut self.way else { return false };
+        let Way::Open(send) = &mut self.way else {
+            return false;
+        };
         if !data.is_empty() {
             self.unsent_size += data.len();
             self.unsent.push_back(Bytes::copy_from_slice(data));
@@ -147,14 +160,17 @@ impl Stream {
         self.end();
     }
 
-    /// Bytes that the peer has no room for.
-    pub fn unsent_size(&self) -> usize {
+    /// Bytes that the peer has no room for; a poll says when it has.
+    pub fn tell_unsent(&mut self) -> usize {
+        self.is_full = self.unsent_size > 0;
         self.unsent_size
     }
 
     /// Send what the peer takes now; false if it takes nothing any more.
     fn send_unsent(&mut self, context: &mut Context<'_>) -> bool {
-        let Way::Open(send) = &mut self.way else { return true };
+        let Way::Open(send) = &mut self.way else {
+            return true;
+        };
         while let Some(first) = self.unsent.front_mut() {
             let room = match send.capacity() {
                 0 => match send.poll_capacity(context) {

@@ -16,7 +16,11 @@ impl Ready {
 
     /// What notes a stream here when it is woken.
     pub fn waker_of(&self, stream: u32) -> Waker {
-        let wakes = StreamWake { stream, ready: self.clone(), is_noted: AtomicBool::new(false) };
+        let wakes = StreamWake {
+            stream,
+            ready: self.clone(),
+            is_noted: AtomicBool::new(false),
+        };
         Waker::from(Arc::new(wakes))
     }
 }

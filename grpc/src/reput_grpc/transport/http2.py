@@ -37,7 +37,7 @@ ENDED: Final = 1
 RESET: Final = 2
 """The client has given the stream up, or the connection has ended."""
 DRAINED: Final = 4
-"""All bytes of the answer have been taken that the client had no room for."""
+"""The client has taken all bytes of the answer for which it had no room."""
 
 Fields = Sequence[tuple[str, str]]
 """Names, in lower case, and values of headers or trailers."""
@@ -59,6 +59,8 @@ class _Stream:
     is_begun: bool = False
     """Whether the answer has begun."""
     unsent: bytearray = attrs.field(factory=bytearray)
+    is_full: bool = False
+    """Whether somebody was told that the client has no room."""
     trailers: Fields | None = None
 
 
@@ -217,6 +219,7 @@ class Http2Connection:
             return 0
         found.unsent += data
         self._pump(stream)
+        found.is_full = bool(found.unsent)
         return len(found.unsent)
 
     def finish(self, stream: int, trailers: Fields) -> None:
@@ -244,7 +247,6 @@ class Http2Connection:
         stream = self._streams.get(number)
         if stream is None or not stream.is_begun:
             return
-        had_unsent = bool(stream.unsent)
         while stream.unsent:
             room = self._served.local_flow_control_window(number)
             count = min(room, self._served.max_outbound_frame_size, len(stream.unsent))
@@ -255,7 +257,8 @@ class Http2Connection:
         if stream.trailers is not None:
             self._served.send_headers(number, stream.trailers, end_stream=True)
             self._close(number)
-        elif had_unsent:
+        elif stream.is_full:
+            stream.is_full = False
             self._note(number, flag=DRAINED)
 
     def _close(self, number: int) -> None:

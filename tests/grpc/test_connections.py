@@ -1,0 +1,204 @@
+"""Connections of clients that are slow, wrong, many or gone."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import grpc
+import pytest
+from grpcclient import SERVICE, WAIT, GrpcClient
+from h2.config import H2Configuration
+from h2.connection import H2Connection
+from h2.events import DataReceived, ResponseReceived, StreamEnded, StreamReset, TrailersReceived
+
+from reput_grpc.transport.framing import framed
+from reput_grpc.types import m
+from reput_server.testing.broker import LocalBroker
+
+ROUTE = m.QueryRouteRequest(topic=m.Resource(name="orders"))
+
+
+class Raw:
+    """A client that sends what it is told to."""
+
+    def __init__(self, endpoints: str) -> None:
+        host, port = endpoints.rsplit(":", 1)
+        self.socket = socket.create_connection((host, int(port)), WAIT)
+        self.me = H2Connection(H2Configuration(client_side=True, header_encoding="utf-8"))
+        self.me.initiate_connection()
+        self.send()
+
+    def send(self) -> None:
+        self.socket.sendall(self.me.data_to_send())
+
+    def begin(self, name: str, *more: tuple[str, str], **changes: str) -> int:
+        stream = self.me.get_next_available_stream_id()
+        fields = {
+            ":method": "POST",
+            ":scheme": "http",
+            ":path": SERVICE + name,
+            ":authority": "a",
+            "content-type": "application/grpc",
+            **{f":{name}": value for name, value in changes.items()},
+        }
+        fields |= dict(more)
+        self.me.send_headers(stream, list(fields.items()))
+        return stream
+
+    def ended(self, stream: int) -> dict[str, str]:
+        """Return the headers and trailers of an answer; ``reset`` if it was broken off."""
+        self.send()
+        found: dict[str, str] = {}
+        while True:
+            data = self.socket.recv(1 << 16)
+            if not data:
+                return {"closed": "yes"}
+            for event in self.me.receive_data(data):
+                if getattr(event, "stream_id", 0) != stream:
+                    continue
+                match event:
+                    case ResponseReceived() | TrailersReceived():
+                        found |= dict(event.headers)
+                    case DataReceived():
+                        size = event.flow_controlled_length
+                        self.me.acknowledge_received_data(size, stream)
+                    case StreamEnded():
+                        return found
+                    case StreamReset():
+                        return {"reset": str(int(event.error_code))}
+            self.send()
+
+
+@pytest.fixture
+def raw(broker: LocalBroker) -> Iterator[Raw]:
+    found = Raw(broker.endpoints)
+    yield found
+    found.socket.close()
+
+
+def test_a_method_that_nobody_has_is_not_implemented(raw):
+    stream = raw.begin("Nothing")
+    raw.me.send_data(stream, framed(b""), end_stream=True)
+    ended = raw.ended(stream)
+    assert ended[":status"] == "200"
+    assert ended["grpc-status"] == "12"
+    assert "Nothing" in ended["grpc-message"]
+
+
+def test_what_is_not_grpc_is_told_so_in_http(raw):
+    for more, changes in (
+        ([("content-type", "application/json")], {}),
+        ([], {"method": "GET"}),
+    ):
+        stream = raw.begin("QueryRoute", *more, **changes)
+        raw.me.send_data(stream, b"{}", end_stream=True)
+        assert raw.ended(stream)[":status"] == "415"
+
+
+@pytest.mark.parametrize(
+    ("data", "status"),
+    [
+        (b"", "12"),  # no message
+        (framed(b"") * 2, "12"),  # more than one
+        (framed(b"\x0a\x05a"), "13"),  # not one of protobuf
+        (framed(b"abc")[:-1], "13"),  # cut short
+        (b"\1" + framed(b"abc")[1:], "12"),  # compressed in no way
+        (b"\0\xff\xff\xff\xff", "8"),  # too large
+    ],
+)
+def test_a_request_that_cannot_be_read_has_a_status_and_the_connection_goes_on(raw, data, status):
+    stream = raw.begin("QueryRoute")
+    raw.me.send_data(stream, data, end_stream=True)
+    assert raw.ended(stream)["grpc-status"] == status
+
+    stream = raw.begin("QueryRoute")
+    raw.me.send_data(stream, framed(ROUTE.SerializeToString()), end_stream=True)
+    assert raw.ended(stream)["grpc-status"] == "0"
+
+
+def test_a_request_that_is_too_large_ends_while_it_comes(raw):
+    stream = raw.begin("SendMessage")
+    raw.me.send_data(stream, b"\0\x7f\xff\xff\xff" + bytes(1_000))
+    assert raw.ended(stream)["grpc-status"] == "8"
+
+
+@pytest.mark.parametrize("data", [b"GET / HTTP/1.1\r\n\r\n" * 9, bytes(100), b"\xff" * 5_000])
+def test_what_is_not_http2_closes_its_connection_and_no_other(broker, client, data):
+    broker.create_topic("orders")
+    host, port = broker.endpoints.rsplit(":", 1)
+    with socket.create_connection((host, int(port)), WAIT) as wrong:
+        wrong.sendall(data)
+        while wrong.recv(1 << 16):
+            pass
+
+    assert client().call("QueryRoute", ROUTE).status.code == 20000
+
+
+def test_a_client_that_reads_slowly_gets_large_messages_whole(broker):
+    broker.create_topic("large")
+    sizes = [("grpc.http2.lookahead_bytes", 4_096), ("grpc.max_receive_message_length", -1)]
+    with GrpcClient(broker.endpoints) as me:
+        me.channel = grpc.insecure_channel(broker.endpoints, options=sizes)
+        me.produce("large")
+        bodies = {chr(97 + number) * 3_000_000 for number in range(6)}
+        for each in bodies:
+            assert me.send("large", each).status.code == 20000
+        me.consume("g", "large")
+        found: list[Any] = []
+        while len(found) < len(bodies):
+            for each in me.stream(me.request("g", "large", long_polling_timeout=m.Duration(seconds=5))):
+                time.sleep(0.01)  # as long as it takes
+                if each.WhichOneof("content") == "message":
+                    found.append(each.message.body.decode())
+    assert set(found) == bodies
+    assert len(found) == len(bodies)
+
+
+def test_messages_for_a_client_that_reads_nothing_come_again(broker, client):
+    broker.create_topic("unread")
+    me = client("me")
+    me.produce("unread")
+    for number in range(8):
+        me.send("unread", str(number) * 2_000_000)
+    me.consume("g", "unread")
+    raw = Raw(broker.endpoints)
+    stream = raw.begin("ReceiveMessage", ("x-mq-client-id", "other"))
+    request = me.request("g", "unread", long_polling_timeout=m.Duration(seconds=5))
+    raw.me.send_data(stream, framed(request.SerializeToString()), end_stream=True)
+    raw.send()
+    assert raw.socket.recv(1)  # the answer begins
+    raw.socket.close()
+
+    found: set[str] = set()
+    deadline = time.monotonic() + WAIT
+    while len(found) < 7 and time.monotonic() < deadline:
+        _, messages = me.receive("g", "unread", long_polling_timeout=m.Duration(seconds=5))
+        found |= {each.body.decode()[:1] for each in messages}
+    # All but those that were on their way: these come again when their time is over.
+    assert len(found) >= 7
+
+
+def test_calls_that_wait_end_with_the_server():
+    broker = LocalBroker(grpc=True)
+    with broker, GrpcClient(broker.endpoints) as me, ThreadPoolExecutor(1) as pool:
+        broker.create_topic("orders")
+        me.consume("g", "orders")
+        waits = m.Duration(seconds=25)
+        poll = pool.submit(me.receive, "g", "orders", long_polling_timeout=waits)
+        service, pause = broker._running.grpc, threading.Event()  # noqa: SLF001
+        while not service.figures().waiting_count:
+            pause.wait(0.01)
+
+        began = time.monotonic()
+        broker.__exit__(None, None, None)
+
+        with pytest.raises(grpc.RpcError) as failed:
+            poll.result(WAIT)
+        assert failed.value.code() == grpc.StatusCode.UNAVAILABLE
+        assert time.monotonic() - began < 15
+        broker.__enter__()  # for the end of the block
