@@ -49,7 +49,15 @@ def main() -> int:
     packages = json.loads(found)["packages"]
     oldest = toolchain_of(next(each["rust_version"] for each in packages if not each["source"]))
     if oldest is not None:
-        check = ("cargo", f"+{oldest}", "check", "--workspace", "--all-targets", "--locked", "--quiet")
+        check = (
+            "cargo",
+            f"+{oldest}",
+            "check",
+            "--workspace",
+            "--all-targets",
+            "--locked",
+            "--quiet",
+        )
         check += MANIFEST
         codes.append(subprocess.run(check, check=False, env=environment).returncode)
     complaints = list(about_crates(packages))
@@ -84,7 +92,7 @@ def about_crates(packages: list[dict[str, Any]]) -> Iterator[str]:
 
 def is_allowed(licence: str) -> bool:
     """Whether all parts of a licence are allowed, or one of those to choose from."""
-    for part in re.split(r" AND ", re.sub(r"[()]", "", licence.replace("/", " OR "))):
+    for part in re.split(r" AND ", re.sub(r"[()]", "", re.sub(r"\s*/\s*", " OR ", licence))):
         choices = [choice.split(" WITH ") for choice in part.split(" OR ")]
         if not any(LICENCES.issuperset(choice) for choice in choices):
             return False

@@ -151,7 +151,9 @@ def test_a_client_that_reads_slowly_gets_large_messages_whole(broker):
         me.consume("g", "large")
         found: list[Any] = []
         while len(found) < len(bodies):
-            for each in me.stream(me.request("g", "large", long_polling_timeout=m.Duration(seconds=5))):
+            for each in me.stream(
+                me.request("g", "large", long_polling_timeout=m.Duration(seconds=5))
+            ):
                 time.sleep(0.01)  # as long as it takes
                 if each.WhichOneof("content") == "message":
                     found.append(each.message.body.decode())
@@ -190,7 +192,7 @@ def test_calls_that_wait_end_with_the_server():
         me.consume("g", "orders")
         waits = m.Duration(seconds=25)
         poll = pool.submit(me.receive, "g", "orders", long_polling_timeout=waits)
-        service, pause = broker._running.grpc, threading.Event()  # noqa: SLF001
+        service, pause = broker._running.grpc, threading.Event()
         while not service.figures().waiting_count:
             pause.wait(0.01)
 

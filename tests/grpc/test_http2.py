@@ -1,4 +1,4 @@
-"""The server's side of HTTP/2 connections, by the engine that runs, with the package h2 as client."""
+"""The server's side of HTTP/2 connections; the package h2 is the client."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Client:
     def exchange(self) -> list:
         """Let both sides say all that they have to say; return what happens at the server."""
         found, happened = [], None
-        while happened != [] or self.me._data_to_send:  # noqa: SLF001
+        while happened != [] or self.me._data_to_send:
             said = self.me.data_to_send()
             happened, written = self.served.receive(said) if said else self.served.flush()
             found += happened

@@ -48,7 +48,12 @@ def test_a_crate_that_does_not_fit_is_named(lint, other, complaint):
 
 @pytest.mark.parametrize(
     "licence",
-    ["MIT/Apache-2.0", "(MIT OR Apache-2.0) AND Unicode-3.0", "Apache-2.0 WITH LLVM-exception"],
+    [
+        "MIT/Apache-2.0",
+        "Apache-2.0 / MIT",
+        "(MIT OR Apache-2.0) AND Unicode-3.0",
+        "Apache-2.0 WITH LLVM-exception",
+    ],
 )
 def test_a_crate_that_fits_is_not(lint, licence):
     packages = [OURS, crate(license=licence), crate(name="b", rust_version=None)]

@@ -23,8 +23,8 @@ from reput_grpc.transport.listener import Listener
 from reput_grpc.transport.methods import CallHead, Method
 from reput_grpc.types import Broken, Code, Refused, m, status
 from reput_server.beside import CallFault, CallFigures
-from reput_server.errors import Refusal
 from reput_server.config import is_everywhere
+from reput_server.errors import Refusal
 from reput_server.wire.certificates import context_of
 from reput_server.wire.encryption import Encryption
 
@@ -68,7 +68,7 @@ class GrpcService:
         Raises:
             OSError: the address cannot be listened on.
         """
-        context, (host, port) = self.broker.context, self.listen
+        context, host = self.broker.context, self.listen[0]
         own = context.address[0] if is_everywhere(host) else host
         methods: dict[str, Method] = {}
         listener = Listener(

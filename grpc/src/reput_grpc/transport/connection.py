@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from reput_grpc.transport.call import Call
 from reput_grpc.transport.framing import (
@@ -22,12 +22,16 @@ from reput_grpc.transport.methods import CallHead
 from reput_remoting import address_text
 
 if TYPE_CHECKING:
+    import socket
+    from collections.abc import Mapping
+
     from reput_grpc.transport.http2 import Found, Happened
-    from reput_grpc.transport.listener import Listener
+    from reput_grpc.transport.methods import Method
+    from reput_server.config import Limits
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["Connection"]
+__all__ = ["Connection", "Host"]
 
 _STREAMS: Final = 1_000
 """Calls at once."""
@@ -43,10 +47,43 @@ _UNSUPPORTED_MEDIA_TYPE: Final = 415
 _OK: Final = trailers()
 
 
+class Host(Protocol):
+    """The listener that a connection belongs to."""
+
+    loop: asyncio.AbstractEventLoop
+    methods: Mapping[str, Method]
+    limits: Limits
+
+    @property
+    def is_full(self) -> bool:
+        """Whether requests take all the memory that they may."""
+        ...
+
+    def admit(self, connection: Connection, transport_socket: socket.socket) -> bool:
+        """Note a new connection; False if there are too many."""
+        ...
+
+    def forget(self, connection: Connection) -> None:
+        """Drop a connection that is gone."""
+        ...
+
+    def begin(self) -> bool:
+        """Count a call; False if there are too many."""
+        ...
+
+    def end(self) -> None:
+        """Count a call no more."""
+        ...
+
+    def count_held(self, size: int) -> None:
+        """Note by how many bytes what requests hold in memory has grown."""
+        ...
+
+
 class Connection(asyncio.Protocol):
     """One connection. All of it runs on the event loop."""
 
-    def __init__(self, listener: Listener) -> None:
+    def __init__(self, listener: Host) -> None:
         self.listener = listener
         self.address: tuple[str, int] = _UNKNOWN
         self.is_open = False
@@ -99,7 +136,7 @@ class Connection(asyncio.Protocol):
             self._transport.close()
 
     def shut(self) -> None:
-        """Take no more calls, and close the connection when those that were begun have ended."""
+        """Take no more calls, and close the connection when the open ones have ended."""
         self._http2.shut()
         self._flush()
 

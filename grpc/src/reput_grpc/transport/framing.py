@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 MESSAGE_MAX: Final = 16 << 20
-"""Bytes of one message of a request; a message of the store has 4 MiB at most, and its properties."""
+"""Bytes of one message of a request. A body has 4 MiB at most, and one call may have several."""
 _PREFIX_SIZE: Final = 5
 _GZIP: Final = 16 + zlib.MAX_WBITS
 _DEFLATE: Final = zlib.MAX_WBITS

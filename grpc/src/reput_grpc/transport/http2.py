@@ -161,7 +161,7 @@ class Http2Connection:
 
     def _receive_data(self, event: DataReceived) -> None:
         number, size = event.stream_id, event.flow_controlled_length
-        # Whoever gets them sees to it that they are not too many.
+        # At once: the caller bounds what requests hold in memory.
         self._served.acknowledge_received_data(size, number)
         if number in self._streams:
             self._note(number, event.data)
@@ -235,7 +235,7 @@ class Http2Connection:
             self._served.reset_stream(stream, code)
 
     def shut(self) -> None:
-        """Take no more requests, and end when those that were begun have ended."""
+        """Take no more requests, and end when the open ones have ended."""
         if not self._is_over and not self._is_shut:
             self._is_shut = True
             # The library's own call would refuse to send answers afterwards.

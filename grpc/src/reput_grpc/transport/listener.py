@@ -76,7 +76,7 @@ class Listener:
         return connection if self.encryption is None else Door(connection, self.encryption)
 
     async def stop(self, grace: float) -> None:
-        """Take no more calls, give those that were begun some seconds, and close all connections."""
+        """Take no more calls, give open calls some seconds, and close all connections."""
         for server in self._servers:
             server.close()
         if self._sweep is not None:

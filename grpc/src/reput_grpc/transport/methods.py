@@ -12,7 +12,7 @@ __all__ = ["CallHead", "Method"]
 
 @attrs.frozen
 class CallHead:
-    """What is known of a call before its first message."""
+    """The facts of a call that precede its first message."""
 
     headers: Mapping[str, str]
     """Values by name, in lower case."""
