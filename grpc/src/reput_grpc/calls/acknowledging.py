@@ -6,6 +6,7 @@ Source: RocketMQ ``AckMessageActivity``, ``ChangeInvisibleDurationActivity``,
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -27,12 +28,29 @@ _ENTRIES_MAX: Final = 4_096
 _VOID: Final = "the receipt handle is void: the message was handed out again, or is done"
 
 
+@attrs.frozen(eq=False)
+class _Acks:
+    """The acknowledgements of one call."""
+
+    group: str
+    topic: str
+    handles: list[Handle | None]
+    """None where a client sent what is not a handle."""
+    done: asyncio.Future[list[bool]]
+
+
 @attrs.define(eq=False)
 class AckCalls:
-    """The calls about one message."""
+    """The calls about one message.
+
+    To take an acknowledgement costs less than to wake a thread for it. So one thread takes all that
+    have come, and those that come meanwhile wait until it has.
+    """
 
     context: BrokerContext
     clients: Clients
+    _waiting: list[_Acks] = attrs.field(init=False, factory=list)
+    _is_busy: bool = attrs.field(init=False, default=False)
 
     @property
     def _popper(self) -> Popper:
@@ -47,7 +65,7 @@ class AckCalls:
                 Code.BAD_REQUEST, f"{len(request.entries)} entries; {_ENTRIES_MAX} at most"
             )
         handles = [Handle.parse(each.receipt_handle) for each in request.entries]
-        done = await self.context.run(self._ack, group, topic, handles)
+        done = await self._taken(group, topic, handles)
         response = m.AckMessageResponse()
         for each, is_done in zip(request.entries, done, strict=True):
             found = status() if is_done else status(Code.INVALID_RECEIPT_HANDLE, _VOID)
@@ -63,9 +81,48 @@ class AckCalls:
             response.status.CopyFrom(status(Code.BAD_REQUEST, "no entries"))
         return response
 
-    def _ack(self, group: str, topic: str, handles: list[Handle | None]) -> list[bool]:
-        popper = self._popper
-        return [each is not None and popper.ack(group, topic, each) for each in handles]
+    async def _taken(self, group: str, topic: str, handles: list[Handle | None]) -> list[bool]:
+        loop = self.context.loop
+        acks = _Acks(group, topic, handles, loop.create_future())
+        self._waiting.append(acks)
+        if not self._is_busy:
+            self._is_busy = True
+            loop.call_soon(self._begin)  # with what else comes in this turn of the loop
+        return await acks.done
+
+    def _begin(self) -> None:
+        """Have a thread take all acknowledgements that wait."""
+        taken, self._waiting = self._waiting, []
+        self._is_busy = bool(taken)
+        if not taken:
+            return
+        try:
+            work = self.context.loop.run_in_executor(self.context.pool, self._take, taken)
+        except RuntimeError as error:  # no thread can be started, or the server stops
+            self._end(taken, error)
+        else:
+            work.add_done_callback(lambda found: self._end(taken, _result_of(found)))
+
+    def _take(self, taken: list[_Acks]) -> list[list[bool] | Exception]:
+        return [self._ack(each) for each in taken]
+
+    def _ack(self, acks: _Acks) -> list[bool] | Exception:
+        popper, (group, topic) = self._popper, (acks.group, acks.topic)
+        try:
+            return [each is not None and popper.ack(group, topic, each) for each in acks.handles]
+        except Exception as error:  # of this call, and of no other
+            return error
+
+    def _end(self, taken: list[_Acks], found: list[list[bool] | Exception] | BaseException) -> None:
+        results = [found] * len(taken) if isinstance(found, BaseException) else found
+        for acks, result in zip(taken, results, strict=True):
+            if acks.done.done():
+                continue  # the client has gone
+            if isinstance(result, BaseException):
+                acks.done.set_exception(result)
+            else:
+                acks.done.set_result(result)
+        self._begin()
 
     async def change(self, caller: Caller, request: Any) -> Any:
         """Move a message's deadline; the handle is another one then."""
@@ -91,3 +148,11 @@ class AckCalls:
         if not is_done:
             raise Refused(Code.INVALID_RECEIPT_HANDLE, _VOID)
         return m.ForwardMessageToDeadLetterQueueResponse(status=status())
+
+
+def _result_of(done: asyncio.Future[Any]) -> Any:
+    """Return the result of work on a thread, or its exception."""
+    if done.cancelled():
+        return ConnectionResetError("the server stops")
+    error = done.exception()
+    return done.result() if error is None else error
