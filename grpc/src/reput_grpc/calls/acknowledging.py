@@ -44,7 +44,7 @@ class AckCalls:
     """The calls about one message.
 
     To take an acknowledgement costs less than to wake a thread for it. So one thread takes all that
-    have come, and those that come meanwhile wait until it has.
+    have come, and later ones wait until it has.
     """
 
     context: BrokerContext
