@@ -218,6 +218,21 @@ def test_a_connection_is_shut_and_what_was_begun_is_answered():
     assert client.served.is_over
 
 
+def test_a_client_that_says_goodbye_may_get_its_answer_and_nothing_is_raised():
+    client = Client()
+    stream = client.ask()
+    client.exchange()
+    client.me.close_connection()
+
+    client.served.receive(client.me.data_to_send())
+    is_taken = client.served.respond(stream, HEADERS, b"answer", TRAILERS)
+    _, said = client.served.flush()
+
+    assert (b"answer" in said) == is_taken
+    client.served.receive(b"")
+    assert client.served.is_over
+
+
 @pytest.mark.parametrize("count", [3, 10])
 def test_a_client_may_have_so_many_requests_at_once(count):
     client = Client(streams=count)

@@ -22,7 +22,6 @@ from reput_grpc.transport.methods import CallHead
 from reput_remoting import address_text
 
 if TYPE_CHECKING:
-    import socket
     from collections.abc import Mapping
 
     from reput_grpc.transport.http2 import Found, Happened
@@ -59,7 +58,7 @@ class Host(Protocol):
         """Whether requests take all the memory that they may."""
         ...
 
-    def admit(self, connection: Connection, transport_socket: socket.socket) -> bool:
+    def admit(self, connection: Connection, descriptor: int) -> bool:
         """Note a new connection; False if there are too many."""
         ...
 
@@ -108,7 +107,7 @@ class Connection(asyncio.Protocol):
             self.address = str(name[0]), int(name[1])
             self._address_text = address_text(self.address)
         self.is_open = True
-        if not self.listener.admit(self, transport.get_extra_info("socket")):
+        if not self.listener.admit(self, transport.get_extra_info("socket").fileno()):
             self.cut("there are too many connections")
 
     def go_over(self, transport: asyncio.Transport) -> None:

@@ -16,6 +16,7 @@ from h2.config import H2Configuration
 from h2.connection import H2Connection
 from h2.errors import ErrorCodes
 from h2.events import (
+    ConnectionTerminated,
     DataReceived,
     Event,
     RemoteSettingsChanged,
@@ -114,7 +115,8 @@ class Http2Connection:
         elif not self._is_over:
             try:
                 for event in self._served.receive_data(data):
-                    self._take(event)
+                    if not self._is_over:
+                        self._take(event)
             except ProtocolError:  # the library has said so to the client
                 self._end()
         return self.flush()
@@ -141,6 +143,8 @@ class Http2Connection:
             case StreamReset():
                 if self._streams.pop(event.stream_id, None) is not None:
                     self._note(event.stream_id, flag=RESET)
+            case ConnectionTerminated():  # the library takes no answers any more
+                self._end()
             case WindowUpdated() | RemoteSettingsChanged():
                 number = event.stream_id if isinstance(event, WindowUpdated) else 0
                 for each in [number] if number else list(self._streams):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import socket
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
@@ -103,18 +102,16 @@ class Listener:
 
     # ------------------------------------------------------------------ for connections
 
-    def admit(self, connection: Connection, transport_socket: socket.socket) -> bool:
+    def admit(self, connection: Connection, descriptor: int) -> bool:
         """Note a new connection; False if there are too many."""
         self._connections.add(connection)
         limits, count = self.limits, len(self._connections)
         if count > limits.connections:
             reason = f"{limits.connections} is the limit"
-        elif not descriptors.are_left(transport_socket.fileno(), limits.spare_descriptors):
+        elif not descriptors.are_left(descriptor, limits.spare_descriptors):
             reason = "the store needs the descriptors that are left; ulimit -n allows more"
         else:
             self._is_refusing = False
-            # A client whose machine is gone sends no end; a stream that only waits would stay.
-            transport_socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             return True
         if not self._is_refusing:  # once, and not for each of a thousand
             self._is_refusing = True
