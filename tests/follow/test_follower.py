@@ -51,6 +51,18 @@ def paused_follower(store, master, config, paused=lambda _: None, **options):
             follower.stop()
 
 
+def test_a_follower_that_has_ended_stays_ended_for_its_other_threads():
+    shared = Shared("a master", lambda: 0.0)
+    shared.end(FollowEndedError(State.FELL_BEHIND, "it removed its log", "begin anew"))
+
+    with shared.changed:  # a frame of before comes, or the connection is gone
+        shared.become(State.FOLLOWING, "")
+        shared.become(State.MASTER_GONE, "no connection")
+
+    assert shared.state is State.FELL_BEHIND
+    assert shared.text == "it removed its log; begin anew"
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_a_follower_has_the_masters_bytes_wherever_frames_are_cut(tmp_path, log, quick, seed):
     with (

@@ -54,7 +54,7 @@ class Filled:
 @pytest.fixture(autouse=True)
 def no_read_is_slow(monkeypatch, request):
     """A busy machine may hold a thread up within a read, which would spare the loop for a while."""
-    if "served" in request.fixturenames:
+    if {"served", "filled"} & set(request.fixturenames):
         monkeypatch.setattr("reput_server.broker.pulling.here._SLOW_SECONDS", 1e9)
         monkeypatch.setattr("reput_server.broker.pulling.here._TURN_SECONDS", 1e9)
 
@@ -93,9 +93,11 @@ def filled(tmp_path_factory):
         fill(store)
         config = ServerConfig(listen=("127.0.0.1", 0), name_server=None)
         served = Filled(stack.enter_context(serving(store, config)), stack)
-        for topic in COUNTS:
-            for queue_id in range(2):
-                assert ask(served.peer(), {"topic": topic, "queueId": str(queue_id)})
+        with pytest.MonkeyPatch.context() as patch:  # this fixture comes before `no_read_is_slow`
+            patch.setattr("reput_server.broker.pulling.here._SLOW_SECONDS", 1e9)
+            for topic in COUNTS:
+                for queue_id in range(2):
+                    assert ask(served.peer(), {"topic": topic, "queueId": str(queue_id)})
         yield served
 
 

@@ -60,7 +60,11 @@ class Shared:
         return self.is_stopping or self.ended is not None
 
     def become(self, state: State, text: str) -> None:
-        """Change the state; called under the condition."""
+        """Change the state, unless the follower has ended by itself; called under the condition."""
+        if self.ended is None:
+            self._show(state, text)
+
+    def _show(self, state: State, text: str) -> None:
         if (state, text) != (self.state, self.text):
             logger.info("follower state=%s source=%s %s", state.value, self.source, text)
         self.state, self.text = state, text
@@ -71,7 +75,7 @@ class Shared:
         with self.changed:
             if self.ended is None and not self.is_stopping:
                 self.ended = error
-                self.become(error.state, f"{error.reason}; {error.advice}")
+                self._show(error.state, f"{error.reason}; {error.advice}")
             connection = self.connection
         if connection is not None:
             connection.abort()
