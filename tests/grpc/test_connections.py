@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import gzip
+import os
 import socket
+import ssl
+import struct
 import threading
 import time
 from collections.abc import Iterator
@@ -11,6 +16,7 @@ from typing import Any
 
 import grpc
 import pytest
+from certificates import make_certificates
 from grpcclient import SERVICE, WAIT, GrpcClient
 from h2.config import H2Configuration
 from h2.connection import H2Connection
@@ -183,6 +189,73 @@ def test_messages_for_a_client_that_reads_nothing_come_again(broker, client):
         found |= {each.body.decode()[:1] for each in messages}
     # All but those that were on their way: these come again when their time is over.
     assert len(found) >= 7
+
+
+def settled(listener: Any) -> tuple[int, int]:
+    """Return calls and held bytes of a listener, once no call is left or time is over."""
+    pause, deadline = threading.Event(), time.monotonic() + WAIT
+    while listener._call_count and time.monotonic() < deadline:
+        pause.wait(0.02)
+    return listener._call_count, listener._held_size
+
+
+def test_calls_of_clients_that_are_killed_are_forgotten():
+    with LocalBroker(grpc=True) as broker:
+        listener = broker._running.grpc._listener
+        for _ in range(10):
+            raw = Raw(broker.endpoints)
+            for _ in range(60):
+                stream = raw.begin("QueryRoute", ("x-mq-client-id", "me"))
+                raw.me.send_data(stream, framed(ROUTE.SerializeToString()), end_stream=True)
+            raw.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            raw.send()
+            raw.socket.close()  # at once, and by a reset
+        with GrpcClient(broker.endpoints) as me:  # after all of these
+            assert me.call("QueryRoute", ROUTE).status.code == 40402
+
+        assert settled(listener) == (0, 0)
+
+
+def test_compressed_requests_count_as_they_are_in_memory():
+    bomb = gzip.compress(bytes(15 << 20))
+    with LocalBroker(grpc=True) as broker:
+        listener, raw = broker._running.grpc._listener, Raw(broker.endpoints)
+        raw.me.outbound_flow_control_window = 1 << 20  # the server gives more, which is not read
+        for number in range(20):
+            stream = raw.begin("SendMessage", ("grpc-encoding", "gzip"))
+            raw.me.send_data(stream, b"\1" + framed(bomb)[1:])  # and no end
+            raw.send()
+            if number == 2:
+                last = stream
+        assert raw.ended(stream)["grpc-status"] == "8"
+        assert 0 < listener._held_size <= listener.limits.bytes_of_all
+        raw.me.reset_stream(last)
+        raw.send()
+        raw.socket.close()
+
+        assert settled(listener) == (0, 0)
+
+
+def test_a_record_of_tls_that_is_not_valid_ends_its_connection_once(tmp_path, caplog):
+    files = make_certificates(tmp_path)
+    context = ssl.create_default_context(cafile=str(files.ca))
+    context.check_hostname = False
+    context.set_alpn_protocols(["h2"])
+    with LocalBroker(grpc=True, tls=files.tls()) as broker:
+        host, port = broker.endpoints.rsplit(":", 1)
+        with socket.create_connection((host, int(port)), WAIT) as plain:
+            bare = socket.socket(fileno=os.dup(plain.fileno()))
+            with bare, context.wrap_socket(plain) as encrypted:
+                assert encrypted.selected_alpn_protocol() == "h2"
+                bare.sendall(b"\x17\x03\x03\x00\x40" + b"z" * 64)
+                with contextlib.suppress(OSError):
+                    while encrypted.recv(1 << 16):
+                        pass
+        with GrpcClient(broker.endpoints) as me:
+            assert me.call("QueryRoute", ROUTE).status.code == 40402
+
+    assert len([each for each in caplog.messages if "encryption failed" in each]) <= 2
+    assert not [each for each in caplog.records if each.levelname == "ERROR"]
 
 
 def test_calls_that_wait_end_with_the_server():

@@ -166,6 +166,39 @@ def test_a_client_gives_up_and_the_connection_goes_on():
     assert client.data(second) == b"answer"
 
 
+def test_a_client_makes_room_and_gives_up_in_one_piece():
+    client = Client()
+    slow, other = client.ask(), client.ask()
+    client.exchange()
+    client.served.respond(slow, HEADERS, b"", None)
+    client.served.send(slow, b"a" * 70_000)  # more than there is room for
+    client.exchange()
+
+    client.me.increment_flow_control_window(10_000)
+    client.me.increment_flow_control_window(10_000, slow)
+    client.me.reset_stream(slow, ErrorCodes.CANCEL)
+
+    assert [(number, flags & RESET) for number, _, _, flags in client.exchange()] == [(slow, RESET)]
+    assert client.served.respond(other, HEADERS, b"answer", TRAILERS)
+    client.exchange()
+    assert client.data(other) == b"answer"
+
+
+def test_many_requests_begun_and_given_up_in_one_piece_end_nothing_else():
+    client = Client(streams=100)
+    first = client.ask()
+    client.exchange()
+
+    for _ in range(40):
+        client.me.reset_stream(client.ask(ends=False), ErrorCodes.CANCEL)
+    client.exchange()
+
+    assert not client.served.is_over
+    assert client.served.respond(first, HEADERS, b"answer", TRAILERS)
+    client.exchange()
+    assert client.data(first) == b"answer"
+
+
 def test_the_server_gives_up():
     client = Client()
     stream = client.ask()

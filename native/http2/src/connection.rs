@@ -52,6 +52,8 @@ impl Connection {
         let pipe = Pipe::default();
         let handshake = Builder::new()
             .max_concurrent_streams(sizes.streams)
+            // Those that were given up within one piece of bytes: the loop may have been busy.
+            .max_pending_accept_reset_streams(sizes.streams as usize)
             .max_header_list_size(sizes.header_size)
             .initial_window_size(sizes.stream_window)
             .initial_connection_window_size(sizes.connection_window)

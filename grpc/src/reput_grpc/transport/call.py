@@ -36,6 +36,10 @@ class Call:
     drained: asyncio.Event | None = attrs.field(init=False, default=None)
     """Set when the client has room for more of the answer; None until that is waited for."""
     _held_size: int = attrs.field(init=False, default=0)
+    """What was counted as held."""
+    _whole_size: int = attrs.field(init=False, default=0)
+    """Bytes of messages that are whole, without compression, and not read yet."""
+    _is_over: bool = attrs.field(init=False, default=False)
     _only: list[bytes] = attrs.field(init=False, factory=list)
     _many: asyncio.Queue[bytes | None] | None = attrs.field(init=False, default=None)
 
@@ -49,8 +53,9 @@ class Call:
         Raises:
             CallError: they are not what the method takes.
         """
-        self._hold(len(data))
         found = self.messages.feed(data) if data else []
+        self._whole_size += sum(len(each) for each in found)
+        self._count()
         if is_ended and self.messages.is_cut_short:
             raise CallError(RpcStatus.INTERNAL, "the request ends within a message")
         if self._many is not None:
@@ -78,7 +83,8 @@ class Call:
 
     async def _read(self, messages: asyncio.Queue[bytes | None]) -> AsyncIterator[Any]:
         while (message := await messages.get()) is not _END:
-            self._hold(-len(message))
+            self._whole_size -= len(message)
+            self._count()
             yield self._parsed(message)
 
     def _parsed(self, message: bytes) -> Any:
@@ -87,13 +93,16 @@ class Call:
         except Exception:  # of protobuf, whose classes are not imported here
             raise CallError(RpcStatus.INTERNAL, "a message that is not valid") from None
 
-    def _hold(self, size: int) -> None:
-        self._held_size += size
-        self.count_held(size)
+    def _count(self) -> None:
+        """Have what it holds counted, as it is in memory and not as it came."""
+        held = 0 if self._is_over else self.messages.held_size + self._whole_size
+        self.count_held(held - self._held_size)
+        self._held_size = held
 
     def end(self) -> None:
-        """Release what it holds."""
-        self._hold(-self._held_size)
+        """Release what it holds; what is read of it later counts nothing."""
+        self._is_over = True
+        self._count()
 
     async def until_drained(self) -> None:
         """Wait until the client has room for more of the answer."""

@@ -22,7 +22,7 @@ from reput_grpc.transport.methods import CallHead
 from reput_remoting import address_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from reput_grpc.transport.http2 import Found, Happened
     from reput_grpc.transport.methods import Method
@@ -93,6 +93,9 @@ class Connection(asyncio.Protocol):
         self._calls: dict[int, Call] = {}
         self._address_text = ""
         self._is_flush_due = False
+        self._is_ending = False
+        self._is_shut = False
+        self._held_size = 0
         self._may_write = asyncio.Event()
         self._may_write.set()
 
@@ -118,9 +121,10 @@ class Connection(asyncio.Protocol):
         """End all calls."""
         self.is_open = False
         self._may_write.set()
-        self._take(self._http2.receive(b""))
         for each in list(self._calls.values()):
             each.cancel()
+            if each.task is None:
+                self._forget(each)
         self.listener.forget(self)
 
     def cut(self, reason: str) -> None:
@@ -131,13 +135,22 @@ class Connection(asyncio.Protocol):
 
     def end(self) -> None:
         """Close the connection when what was written is sent."""
-        if self._transport is not None:
+        if self._transport is not None and not self._is_ending:
+            self._is_ending = True
             self._transport.close()
 
     def shut(self) -> None:
         """Take no more calls, and close the connection when the open ones have ended."""
+        self._is_shut = True
         self._http2.shut()
-        self._flush()
+        self.flush()
+
+    def close_idle(self) -> None:
+        """Close the connection: nothing has moved on it for long."""
+        if self._calls or self._is_shut:
+            self.cut("idle")
+        else:
+            self.shut()
 
     def cancel_all(self) -> None:
         """End all calls: the server stops."""
@@ -163,14 +176,21 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Take bytes of the client."""
         self.last_moved = self.listener.loop.time()
-        self._take(self._http2.receive(data))
+        self._do(lambda: self._http2.receive(data))
 
     def eof_received(self) -> bool:
         """Close the connection: nobody reads the answers of a client that has closed its side."""
         return False
 
-    def _take(self, found: Found) -> None:
-        happened, written = found
+    def _do(self, work: Callable[[], Found]) -> None:
+        """Have HTTP/2 work; if that fails in itself, this connection ends, and no other."""
+        try:
+            self._take(*work())
+        except Exception:
+            logger.exception("connection failed peer=%s", self._address_text)
+            self.cut("HTTP/2 has failed in itself")
+
+    def _take(self, happened: list[Happened], written: bytes) -> None:
         if written:
             self._write(written)
         for each in happened:
@@ -195,7 +215,9 @@ class Connection(asyncio.Protocol):
             return
         try:
             may_begin = call.feed(data, is_ended=bool(flags & ENDED))
-            if self.listener.is_full:
+            # One connection may not take what all others need.
+            is_full = self._held_size > self.listener.limits.bytes_of_all // 2
+            if is_full or self.listener.is_full:
                 text = "requests take too much memory; try again later"
                 raise CallError(RpcStatus.RESOURCE_EXHAUSTED, text)
         except CallError as error:
@@ -209,9 +231,13 @@ class Connection(asyncio.Protocol):
         if may_begin and call.task is None:
             work = self._answer if call.method.stream is None else self._stream
             call.task = self.listener.loop.create_task(work(call))
+            # Not within the work: a task that is cancelled before its first step does none.
+            call.task.add_done_callback(lambda done: self._end_of(call, done))
 
     def _begin(self, number: int, head: dict[str, str]) -> Call | None:
         """Return the call that begins with these headers; None if it is refused."""
+        if not self.is_open or self._transport is None or self._transport.is_closing():
+            return None
         kind = head.get("content-type", "")
         if head.get(":method") != "POST" or not kind.startswith(_TYPE):
             self._http2.refuse(number, _UNSUPPORTED_MEDIA_TYPE, [])
@@ -235,7 +261,7 @@ class Connection(asyncio.Protocol):
             method,
             CallHead(head, self._address_text, seconds),
             Messages(encoding),
-            self.listener.count_held,
+            self._count_held,
         )
         self._calls[number] = call
         return call
@@ -248,14 +274,9 @@ class Connection(asyncio.Protocol):
         try:
             found = await answer(call.head, call.request())
             self._http2.respond(call.number, HEADERS, framed(found), _OK)
-        except asyncio.CancelledError:
-            self._fail(call, CallError(RpcStatus.UNAVAILABLE, "the server stops"))
-            raise
         except Exception as error:
             self._fail(call, error)
-        finally:
-            self._forget(call)
-            self.flush_soon()
+        self.flush_soon()
 
     async def _stream(self, call: Call) -> None:
         stream = call.method.stream
@@ -268,14 +289,9 @@ class Connection(asyncio.Protocol):
                 self._http2.finish(call.number, _OK)
             else:
                 self._http2.respond(call.number, HEADERS, b"", _OK)
-        except asyncio.CancelledError:
-            self._fail(call, CallError(RpcStatus.UNAVAILABLE, "the server stops"))
-            raise
         except Exception as error:
             self._fail(call, error)
-        finally:
-            self._forget(call)
-            self.flush_soon()
+        self.flush_soon()
 
     async def _send(self, call: Call, data: bytes) -> None:
         """Send a part of an answer; wait if the client has no room for it."""
@@ -303,6 +319,18 @@ class Connection(asyncio.Protocol):
             self._http2.refuse(call.number, 200, [*HEADERS, *ending])
         self.flush_soon()
 
+    def _end_of(self, call: Call, done: asyncio.Task[None]) -> None:
+        """Note that the work of a call has ended, by itself or because it was cancelled."""
+        if done.cancelled():  # a client that has given up does not see it
+            self._fail(call, CallError(RpcStatus.UNAVAILABLE, "the server stops"))
+        elif (error := done.exception()) is not None:
+            logger.error("call failed call=%s", call.head.headers[":path"], exc_info=error)
+        self._forget(call)
+
+    def _count_held(self, size: int) -> None:
+        self._held_size += size
+        self.listener.count_held(size)
+
     def _forget(self, call: Call) -> None:
         self._calls.pop(call.number, None)
         call.end()
@@ -314,11 +342,12 @@ class Connection(asyncio.Protocol):
         """Write, in one piece, what this turn of the loop answers."""
         if not self._is_flush_due:
             self._is_flush_due = True
-            self.listener.loop.call_soon(self._flush)
+            self.listener.loop.call_soon(self.flush)
 
-    def _flush(self) -> None:
+    def flush(self) -> None:
+        """Write what was answered."""
         self._is_flush_due = False
-        self._take(self._http2.flush())
+        self._do(self._http2.flush)
 
     def _write(self, data: bytes) -> None:
         transport = self._transport

@@ -28,6 +28,8 @@ __all__ = [
 
 MESSAGE_MAX: Final = 16 << 20
 """Bytes of one message of a request. A body has 4 MiB at most, and one call may have several."""
+_AT_ONCE_MAX: Final = 2 * MESSAGE_MAX
+"""Bytes of the messages that end in one piece of a request; compressed ones came small."""
 _PREFIX_SIZE: Final = 5
 _GZIP: Final = 16 + zlib.MAX_WBITS
 _DEFLATE: Final = zlib.MAX_WBITS
@@ -36,7 +38,9 @@ _TIMEOUT: Final = re.compile(r"(\d{1,8})([HMSmun])", re.ASCII)
 _UNITS: Final = {"H": 3_600.0, "M": 60.0, "S": 1.0, "m": 1e-3, "u": 1e-6, "n": 1e-9}
 _PLAIN: Final = " !\"#$&'()*+,/:;<=>?@[\\]^`{|}"
 """What stands in a status's text as it is, beside letters, digits and ``_.-~``."""
-_TEXT_MAX: Final = 1_000
+_TEXT_MAX: Final = 400
+"""Characters of a status's text. Written as headers take it, one may be 12 bytes, and clients take
+8 KiB of headers."""
 
 
 class RpcStatus(enum.IntEnum):
@@ -97,6 +101,11 @@ class Messages:
         """Whether the last bytes are not a whole message."""
         return bool(self._held)
 
+    @property
+    def held_size(self) -> int:
+        """Bytes of a message that is not whole."""
+        return len(self._held)
+
     def feed(self, data: bytes) -> list[bytes]:
         """Take bytes, and return the messages that are whole now.
 
@@ -108,7 +117,7 @@ class Messages:
             if size == len(data) - _PREFIX_SIZE and size <= MESSAGE_MAX:
                 return [self._plain(data[0], data[_PREFIX_SIZE:])]
         self._held += data
-        found, begin = [], 0
+        found, begin, total = [], 0, 0
         while len(self._held) - begin >= _PREFIX_SIZE:
             body = begin + _PREFIX_SIZE
             size = int.from_bytes(self._held[begin + 1 : body], "big")
@@ -119,6 +128,10 @@ class Messages:
                 break
             found.append(self._plain(self._held[begin], bytes(self._held[body : body + size])))
             begin = body + size
+            total += len(found[-1])
+            if total > _AT_ONCE_MAX:
+                text = f"messages of more than {_AT_ONCE_MAX} bytes at once"
+                raise CallError(RpcStatus.RESOURCE_EXHAUSTED, text)
         del self._held[:begin]
         return found
 

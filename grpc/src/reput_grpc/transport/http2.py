@@ -8,6 +8,7 @@ Source: RFC 9113.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import Final
 
@@ -69,6 +70,9 @@ class _Stream:
 class Http2Connection:
     """One connection. Not for several threads at once.
 
+    The engines differ where their libraries do: this one ends the connection, with all its calls,
+    when its client says goodbye, or sends headers that are too large.
+
     Args:
         streams: how many requests may be open at once.
         header_size: bytes of a request's headers, at most, as HTTP/2 counts them.
@@ -114,11 +118,17 @@ class Http2Connection:
             self._end()
         elif not self._is_over:
             try:
-                for event in self._served.receive_data(data):
-                    if not self._is_over:
-                        self._take(event)
+                events = self._served.receive_data(data)
             except ProtocolError:  # the library has said so to the client
                 self._end()
+                return self.flush()
+            to_pump: dict[int, None] = {}
+            for event in events:
+                if not self._is_over:
+                    self._take(event, to_pump)
+            # At the end, and once: what came later may have ended a stream that has room now.
+            for number in list(self._streams) if 0 in to_pump else to_pump:
+                self._pump(number)
         return self.flush()
 
     def flush(self) -> Found:
@@ -129,7 +139,8 @@ class Http2Connection:
         goodbye, self._goodbye = self._goodbye, b""
         return list(happened.values()), self._served.data_to_send() + goodbye
 
-    def _take(self, event: Event) -> None:
+    def _take(self, event: Event, to_pump: dict[int, None]) -> None:
+        """Take an event; note which streams may send more, 0 for all of them."""
         match event:
             case RequestReceived():
                 self._begin(event)
@@ -147,12 +158,12 @@ class Http2Connection:
                 self._end()
             case WindowUpdated() | RemoteSettingsChanged():
                 number = event.stream_id if isinstance(event, WindowUpdated) else 0
-                for each in [number] if number else list(self._streams):
-                    self._pump(each)
+                to_pump[number or 0] = None
 
     def _begin(self, event: RequestReceived) -> None:
         if self._is_shut:
-            self._served.reset_stream(event.stream_id, ErrorCodes.REFUSED_STREAM)
+            with contextlib.suppress(ProtocolError):  # it may have been given up meanwhile
+                self._served.reset_stream(event.stream_id, ErrorCodes.REFUSED_STREAM)
             return
         fields = {
             _text(name): _text(value)

@@ -87,6 +87,7 @@ class Listener:
             each.cancel_all()
         await self._until(lambda: not self._call_count, _CLOSE_SECONDS)
         for each in list(self._connections):
+            each.flush()  # the last answers
             each.end()
         await self._until(lambda: not self._connections, _CLOSE_SECONDS)
         for each in list(self._connections):
@@ -150,4 +151,4 @@ class Listener:
         now = self.loop.time()
         for each in list(self._connections):
             if now - each.last_moved > self.limits.idle_seconds:
-                each.cut("idle")
+                each.close_idle()
