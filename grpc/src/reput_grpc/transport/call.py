@@ -100,7 +100,7 @@ class Call:
         self._held_size = held
 
     def end(self) -> None:
-        """Release what it holds; what is read of it later counts nothing."""
+        """Release all that it holds. Later reads count nothing."""
         self._is_over = True
         self._count()
 

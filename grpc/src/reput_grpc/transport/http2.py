@@ -126,7 +126,7 @@ class Http2Connection:
             for event in events:
                 if not self._is_over:
                     self._take(event, to_pump)
-            # At the end, and once: what came later may have ended a stream that has room now.
+            # At the end, and once: a later event may have ended a stream that may send more now.
             for number in list(self._streams) if 0 in to_pump else to_pump:
                 self._pump(number)
         return self.flush()
