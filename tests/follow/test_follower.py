@@ -53,14 +53,14 @@ def paused_follower(store, master, config, paused=lambda _: None, **options):
 
 def test_a_follower_that_has_ended_stays_ended_for_its_other_threads():
     shared = Shared("a master", lambda: 0.0)
-    shared.end(FollowEndedError(State.FELL_BEHIND, "it removed its log", "begin anew"))
+    shared.end(FollowEndedError(State.FELL_BEHIND, "it removed its log", "use a new directory"))
 
     with shared.changed:  # a frame of before comes, or the connection is gone
         shared.become(State.FOLLOWING, "")
         shared.become(State.MASTER_GONE, "no connection")
 
     assert shared.state is State.FELL_BEHIND
-    assert shared.text == "it removed its log; begin anew"
+    assert shared.text == "it removed its log; use a new directory"
 
 
 @pytest.mark.parametrize("seed", range(4))

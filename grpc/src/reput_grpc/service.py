@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -27,6 +28,7 @@ from reput_server.config import is_everywhere
 from reput_server.errors import Refusal
 from reput_server.wire.certificates import context_of
 from reput_server.wire.encryption import Encryption
+from reput_server.wire.ports import bound_to, take_address
 
 if TYPE_CHECKING:
     from reput_remoting import Address
@@ -69,14 +71,18 @@ class GrpcService:
             OSError: the address cannot be listened on.
         """
         context, host = self.broker.context, self.listen[0]
+        config = context.config
+        encryption = _encryption_of(config.tls)
         own = context.address[0] if is_everywhere(host) else host
-        methods: dict[str, Method] = {}
-        listener = Listener(
-            context.loop, methods, context.config.limits, _encryption_of(context.config.tls)
-        )
-        bound = await listener.start(self.listen)
-        self._listener, self.address = listener, (host, bound)
-        methods.update(self._methods((context.config.advertise or own, bound)))
+        with contextlib.ExitStack() as taken:
+            sockets = take_address(self.listen, taken)
+            port = bound_to(sockets)[1]
+            # All methods first: a client may call as soon as the port is listened on.
+            methods = self._methods((config.advertise or own, port))
+            listener = Listener(context.loop, methods, config.limits, encryption)
+            await listener.start(sockets)
+            taken.pop_all()
+        self._listener, self.address = listener, (host, port)
 
     def _methods(self, dialled: Address) -> dict[str, Method]:
         context = self.broker.context

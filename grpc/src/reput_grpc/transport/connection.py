@@ -142,8 +142,11 @@ class Connection(asyncio.Protocol):
     def shut(self) -> None:
         """Take no more calls, and close the connection when the open ones have ended."""
         self._is_shut = True
+        self._do(self._shut)
+
+    def _shut(self) -> Found:
         self._http2.shut()
-        self.flush()
+        return self._http2.flush()
 
     def close_idle(self) -> None:
         """Close the connection: nothing has moved on it for long."""
@@ -221,11 +224,10 @@ class Connection(asyncio.Protocol):
                 text = "requests take too much memory; try again later"
                 raise CallError(RpcStatus.RESOURCE_EXHAUSTED, text)
         except CallError as error:
+            self._fail(call, error)
             if call.task is None:
-                self._fail(call, error)
                 self._forget(call)
             else:
-                self._fail(call, error)
                 call.task.cancel()
             return
         if may_begin and call.task is None:
@@ -244,15 +246,12 @@ class Connection(asyncio.Protocol):
             self.flush_soon()
             return None
         method = self.listener.methods.get(head[":path"])
-        error = None
         if method is None:
-            error = CallError(RpcStatus.UNIMPLEMENTED, f"no method {head[':path'][:200]}")
-        elif not self.listener.begin():
-            error = CallError(RpcStatus.RESOURCE_EXHAUSTED, "too many calls; try again later")
-        if method is None or error is not None:
-            assert error is not None
-            self._http2.refuse(number, 200, [*HEADERS, *trailers(error.status, str(error))])
-            self.flush_soon()
+            self._refuse(number, RpcStatus.UNIMPLEMENTED, f"no method {head[':path'][:200]}")
+            return None
+        if not self.listener.begin():
+            text = "too many calls; try again later"
+            self._refuse(number, RpcStatus.RESOURCE_EXHAUSTED, text)
             return None
         encoding = head.get("grpc-encoding", "identity")
         seconds = seconds_of(head.get("grpc-timeout"))
@@ -295,12 +294,10 @@ class Connection(asyncio.Protocol):
 
     async def _send(self, call: Call, data: bytes) -> None:
         """Send a part of an answer; wait if the client has no room for it."""
-        if call.is_begun:
-            unsent = self._http2.send(call.number, data)
-        else:
+        if not call.is_begun:
             call.is_begun = True
             self._http2.respond(call.number, HEADERS, b"", None)
-            unsent = self._http2.send(call.number, data)
+        unsent = self._http2.send(call.number, data)
         self.flush_soon()
         if unsent > _UNSENT_MAX:
             await call.until_drained()
@@ -312,20 +309,26 @@ class Connection(asyncio.Protocol):
         if not isinstance(error, CallError):
             logger.error("call failed call=%s", call.head.headers[":path"], exc_info=error)
             error = CallError(RpcStatus.INTERNAL, f"{type(error).__name__}: {error}")
-        ending = trailers(error.status, str(error))
         if call.is_begun:
-            self._http2.finish(call.number, ending)
+            self._http2.finish(call.number, trailers(error.status, str(error)))
+            self.flush_soon()
         else:
-            self._http2.refuse(call.number, 200, [*HEADERS, *ending])
+            self._refuse(call.number, error.status, str(error))
+
+    def _refuse(self, number: int, status: RpcStatus, text: str) -> None:
+        """End a call that has no answer yet."""
+        self._http2.refuse(number, 200, [*HEADERS, *trailers(status, text)])
         self.flush_soon()
 
     def _end_of(self, call: Call, done: asyncio.Task[None]) -> None:
         """Note that the work of a call has ended, by itself or because it was cancelled."""
-        if done.cancelled():  # a client that has given up does not see it
-            self._fail(call, CallError(RpcStatus.UNAVAILABLE, "the server stops"))
-        elif (error := done.exception()) is not None:
-            logger.error("call failed call=%s", call.head.headers[":path"], exc_info=error)
-        self._forget(call)
+        try:
+            if done.cancelled():  # a client that has given up does not see it
+                self._fail(call, CallError(RpcStatus.UNAVAILABLE, "the server stops"))
+            elif (error := done.exception()) is not None:
+                logger.error("call failed call=%s", call.head.headers[":path"], exc_info=error)
+        finally:  # also if HTTP/2 has failed in itself: the call is counted
+            self._forget(call)
 
     def _count_held(self, size: int) -> None:
         self._held_size += size

@@ -49,7 +49,7 @@ here; bytes of the request; and a sum of `ENDED`, `RESET` and `DRAINED`."""
 Found = tuple[list[Happened], bytes]
 """What has happened, and what is to be written to the client."""
 _FIRST_WINDOW: Final = 65_535
-"""Bytes that every connection may send before anything is said about it."""
+"""Bytes that a client may send before it knows the server's settings."""
 
 
 @attrs.define(eq=False)

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import attrs
 
 from reput_grpc.transport.connection import Connection
 from reput_server.wire import descriptors
+from reput_server.wire.admission import Admission
 from reput_server.wire.encryption import Door
-from reput_server.wire.ports import bound_to, take_address
 
 if TYPE_CHECKING:
+    import socket
+
     from reput_grpc.transport.methods import Method
-    from reput_remoting import Address
     from reput_server.config import Limits
     from reput_server.wire.encryption import Encryption
-
-logger = logging.getLogger(__name__)
 
 __all__ = ["Listener"]
 
@@ -47,28 +45,26 @@ class Listener:
     _sweep: asyncio.TimerHandle | None = attrs.field(init=False, default=None)
     _held_size: int = attrs.field(init=False, default=0)
     _call_count: int = attrs.field(init=False, default=0)
-    _is_refusing: bool = attrs.field(init=False, default=False)
-    """Whether the last connection was refused."""
+    _admission: Admission = attrs.field(init=False)
     _changed: asyncio.Event = attrs.field(init=False, factory=asyncio.Event)
     """Set when a call or a connection has ended."""
 
-    async def start(self, listen: Address) -> int:
-        """Listen, and return the port.
+    def __attrs_post_init__(self) -> None:
+        self._admission = Admission(self.limits)
+
+    async def start(self, sockets: Sequence[socket.socket]) -> None:
+        """Listen on sockets that are bound.
 
         Raises:
-            OSError: the address cannot be listened on.
+            OSError: one of them cannot be listened on.
         """
-        with contextlib.ExitStack() as taken:
-            sockets = take_address(listen, taken)
-            for each in sockets:
-                server = await self.loop.create_server(
-                    self._door, sock=each, backlog=descriptors.ACCEPTED_AT_ONCE
-                )
-                self._servers.append(server)
-                descriptors.listen_long(server)
-            taken.pop_all()
+        for each in sockets:
+            server = await self.loop.create_server(
+                self._door, sock=each, backlog=descriptors.ACCEPTED_AT_ONCE
+            )
+            self._servers.append(server)
+            descriptors.listen_long(server)
         self._sweep = self.loop.call_later(_SWEEP_SECONDS, self._sweep_idle)
-        return bound_to(sockets)[1]
 
     def _door(self) -> asyncio.Protocol:
         connection = Connection(self)
@@ -106,18 +102,7 @@ class Listener:
     def admit(self, connection: Connection, descriptor: int) -> bool:
         """Note a new connection; False if there are too many."""
         self._connections.add(connection)
-        limits, count = self.limits, len(self._connections)
-        if count > limits.connections:
-            reason = f"{limits.connections} is the limit"
-        elif not descriptors.are_left(descriptor, limits.spare_descriptors):
-            reason = "the store needs the descriptors that are left; ulimit -n allows more"
-        else:
-            self._is_refusing = False
-            return True
-        if not self._is_refusing:  # once, and not for each of a thousand
-            self._is_refusing = True
-            logger.warning("refusing connections open=%d reason=%s", count - 1, reason)
-        return False
+        return self._admission.allows(len(self._connections), descriptor)
 
     def forget(self, connection: Connection) -> None:
         """Drop a connection that is gone."""

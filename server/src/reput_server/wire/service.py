@@ -14,6 +14,7 @@ import attrs
 from reput_remoting import Address
 from reput_server.config import Limits
 from reput_server.wire import descriptors
+from reput_server.wire.admission import Admission
 from reput_server.wire.answering import NOTHING, Handlers
 from reput_server.wire.encryption import Door, Encryption
 from reput_server.wire.peer import Peer
@@ -59,8 +60,7 @@ class Service:
     address: Address = attrs.field(init=False, default=("", 0))
     """Where it listens, with the port that was found free."""
     _handlers: Handlers = attrs.field(init=False, factory=lambda: Handlers({}))
-    _is_refusing: bool = attrs.field(init=False, default=False)
-    """Whether the last connection was refused."""
+    _admission: Admission = attrs.field(init=False)
     _taken_count: int = attrs.field(init=False, default=0)
     """Requests that were taken at once and have not ended."""
     _all_ended: asyncio.Event | None = attrs.field(init=False, default=None)
@@ -69,6 +69,9 @@ class Service:
     _all_left: asyncio.Future[None] | None = attrs.field(init=False, default=None)
     _tasks: set[asyncio.Task[None]] = attrs.field(init=False, factory=set)
     _sweep: asyncio.TimerHandle | None = attrs.field(init=False, default=None)
+
+    def __attrs_post_init__(self) -> None:
+        self._admission = Admission(self.limits)
 
     async def start(self, sockets: Sequence[socket.socket], handlers: Handlers) -> None:
         """Listen on sockets that are bound, and answer requests by ``handlers``.
@@ -140,18 +143,7 @@ class Service:
     def admit(self, peer: Peer, descriptor: int) -> bool:
         """Note a new connection; False if there are too many."""
         self.peers.add(peer)
-        limits, count = self.limits, len(self.peers)
-        if count > limits.connections:
-            reason = f"{limits.connections} is the limit"
-        elif not descriptors.are_left(descriptor, limits.spare_descriptors):
-            reason = "the store needs the descriptors that are left; ulimit -n allows more"
-        else:
-            self._is_refusing = False
-            return True
-        if not self._is_refusing:  # once, and not for each of a thousand
-            self._is_refusing = True
-            logger.warning("refusing connections open=%d reason=%s", count - 1, reason)
-        return False
+        return self._admission.allows(len(self.peers), descriptor)
 
     def forget(self, peer: Peer) -> None:
         """Drop a connection that is gone."""
