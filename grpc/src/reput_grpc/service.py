@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -23,7 +23,7 @@ from reput_grpc.transport.framing import CallError, RpcStatus
 from reput_grpc.transport.listener import Listener
 from reput_grpc.transport.methods import CallHead, Method
 from reput_grpc.types import Broken, Code, Refused, m, status
-from reput_server.beside import CallFault, CallFigures
+from reput_server.beside import CallFault, CallFaultSource, CallFigures
 from reput_server.config import is_everywhere
 from reput_server.errors import Refusal
 from reput_server.wire.certificates import context_of
@@ -57,9 +57,9 @@ class GrpcService:
     """Where it listens."""
     clients: Clients = attrs.field(init=False)
     call_count: int = attrs.field(init=False, default=0)
-    faults: Callable[[str], CallFault | None] = attrs.field(init=False, default=lambda name: None)
-    """Asked before each call by its name; what goes wrong with it, if anything."""
-    _answered: Counter[tuple[str, str]] = attrs.field(init=False, factory=Counter)
+    faults: CallFaultSource | None = attrs.field(init=False, default=None)
+    """Asked before each call; None if no test asks for faults."""
+    _answered: Counter[tuple[str, int]] = attrs.field(init=False, factory=Counter)
     """Answers by the call's name and the code."""
     _listener: Listener | None = attrs.field(init=False, default=None)
     _transactions: TransactionCalls = attrs.field(init=False)
@@ -129,8 +129,13 @@ class GrpcService:
             ("UpdateOffset", "GetOffset", "QueryOffset", "SyncLiteSubscription"),
             (_unsupported, m.NothingRequest, m.StatusResponse),
         )
+        at_once = {"SendMessage": sends.send_at_once}
         found = {
-            _SERVICE + name: Method(request.FromString, self._unary(name, call, answer))
+            _SERVICE + name: Method(
+                request.FromString,
+                self._unary(name, call, answer),
+                self._at_once(name, at_once[name], answer) if name in at_once else None,
+            )
             for name, (call, request, answer) in unary.items()
         }
         for name, stream, request, answer in (
@@ -147,9 +152,13 @@ class GrpcService:
 
     # ------------------------------------------------------------------ what every call passes
 
+    @property
+    def _access_keys(self) -> Mapping[str, str]:
+        return self.broker.context.config.access_keys
+
     def _caller(self, head: CallHead) -> Caller:
         self.call_count += 1
-        return caller_of(head, self.broker.context.config.access_keys)
+        return caller_of(head, self._access_keys)
 
     def _fault_at(self, name: str) -> CallFault | None:
         """Return how a call goes wrong once it is carried out, if it does.
@@ -158,7 +167,7 @@ class GrpcService:
             Refused: it goes wrong before, with a code.
             Broken: it goes wrong before, without an answer.
         """
-        fault = self.faults(name)
+        fault = None if self.faults is None else self.faults.take(name)
         if fault is None or fault.carries_out:
             return fault
         if fault.code is None:
@@ -180,6 +189,24 @@ class GrpcService:
                 found = answer(status=_status_of(name, error))
             if is_broken or found is None:
                 raise CallError(RpcStatus.UNAVAILABLE, _BROKEN)
+            self._count(name, found)
+            return bytes(found.SerializeToString())
+
+        return handle
+
+    def _at_once(
+        self, name: str, call: Callable[[Caller, Any], Any], answer: Any
+    ) -> Callable[[CallHead, Any], bytes | None]:
+        def handle(head: CallHead, request: Any) -> bytes | None:
+            if self.faults is not None and self.faults.is_due(name):
+                return None
+            try:
+                found = call(caller_of(head, self._access_keys), request)
+            except Exception as error:
+                found = answer(status=_status_of(name, error))
+            if found is None:
+                return None
+            self.call_count += 1
             self._count(name, found)
             return bytes(found.SerializeToString())
 
@@ -222,7 +249,7 @@ class GrpcService:
 
     def _count(self, name: str, answer: Any) -> None:
         if answer.HasField("status"):
-            self._answered[name, str(answer.status.code)] += 1
+            self._answered[name, answer.status.code] += 1
 
     def figures(self) -> CallFigures:
         """Return what it does; called on the event loop."""
@@ -231,7 +258,7 @@ class GrpcService:
             len(clients),
             sum(len(each.streams) for each in clients),
             self.broker.polls.count,
-            dict(self._answered),
+            {(name, str(code)): count for (name, code), count in self._answered.items()},
         )
 
     async def stop(self) -> None:

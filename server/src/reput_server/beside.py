@@ -6,7 +6,7 @@ the broker and the address to listen on. It is imported only when it is asked fo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -18,7 +18,7 @@ from reput_server.errors import ServerError
 if TYPE_CHECKING:
     from reput_remoting import Address
 
-__all__ = ["BesideService", "CallFault", "CallFigures", "service_class"]
+__all__ = ["BesideService", "CallFault", "CallFaultSource", "CallFigures", "service_class"]
 
 _GROUP: Final = "reput.services"
 
@@ -47,6 +47,18 @@ class CallFault:
     """Whether it is carried out before that."""
 
 
+class CallFaultSource(Protocol):
+    """Knows the faults that a test asked for."""
+
+    def is_due(self, call: str) -> bool:
+        """Whether the next call of a name has a fault."""
+        ...
+
+    def take(self, call: str) -> CallFault | None:
+        """Return the fault of a call that begins, by its name; None if it has none."""
+        ...
+
+
 class BesideService(Protocol):
     """Serves a broker's store on the broker's event loop."""
 
@@ -55,8 +67,8 @@ class BesideService(Protocol):
         """Where it listens; None before it does."""
         ...
 
-    faults: Callable[[str], CallFault | None]
-    """Asked before each call by its name; what goes wrong with it, if anything."""
+    faults: CallFaultSource | None
+    """Asked before each call; None if no test asks for faults."""
 
     @property
     def call_count(self) -> int:

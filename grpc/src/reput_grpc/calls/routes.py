@@ -6,6 +6,7 @@ Source: RocketMQ ``RouteActivity``.
 from __future__ import annotations
 
 import ipaddress
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -30,7 +31,12 @@ _HOST_MAX: Final = 255  # characters, of a name in DNS
 
 def types_of(topic: TopicSettings) -> tuple[MessageType, ...]:
     """Return the types of messages that a topic takes."""
-    name = topic.attributes.get(_ATTRIBUTE, "NORMAL").upper()
+    return _types_named(topic.attributes.get(_ATTRIBUTE, "NORMAL"))
+
+
+@lru_cache(maxsize=64)  # each send asks
+def _types_named(name: str) -> tuple[MessageType, ...]:
+    name = name.upper()
     if name in ("MIXED", "UNSPECIFIED"):
         return _MIXED
     return (MessageType.__members__.get(name, MessageType.NORMAL),)

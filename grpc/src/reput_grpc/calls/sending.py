@@ -8,14 +8,14 @@ from __future__ import annotations
 import base64
 import random
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
 from reput import Message
 from reput.errors import PutError, ReputError
-from reput.record import encode_properties, java_string_hash
+from reput.record import java_string_hash
 from reput_consumer import DLQ_PREFIX, RETRY_PREFIX
 from reput_grpc.calls.routes import types_of
 from reput_grpc.naming import topic_of
@@ -49,6 +49,9 @@ _MESSAGES_MAX: Final = 1_024
 _WRITE: Final = 2
 _TRACED: Final = {"MSG_REGION": "DefaultRegion", "TRACE_ON": "true"}
 _MASK: Final = (1 << 64) - 1
+_OK: Final = status()
+_Made = tuple[Message, dict[str, str]]
+"""A message, and its properties by name."""
 _CONTROL: Final = re.compile("[\x00-\x1f\x7f-\x9f]")
 
 
@@ -72,54 +75,88 @@ class SendCalls:
 
     async def send(self, caller: Caller, request: Any) -> Any:
         """Store messages of one topic; each has a status of its own."""
-        context, given = self.broker.context, request.messages
-        if not given or len(given) > _MESSAGES_MAX:
+        topic = await self.routes.topic(self._topic_name(request))
+        messages = self._messages(caller, topic, request)
+        response = m.SendMessageResponse()
+        for message, properties in messages:
+            await self._put(message, properties, response.entries.add())
+        return self._answered(topic, messages, response)
+
+    def send_at_once(self, caller: Caller, request: Any) -> Any | None:
+        """Do the same without waiting; return None, and do nothing, if something must wait."""
+        sends, name = self.broker.sends, self._topic_name(request)
+        topic = self.broker.context.topics.known(name)
+        if topic is None or not sends.may_put_here(sends.clock()):
+            return None
+        messages = self._messages(caller, topic, request)
+        response = m.SendMessageResponse()
+        for message, properties in messages:
+            self._put_here(message, properties, response.entries.add())
+        return self._answered(topic, messages, response)
+
+    def _topic_name(self, request: Any) -> str:
+        """Return the topic of all messages of a request."""
+        given = request.messages
+        if not 0 < len(given) <= _MESSAGES_MAX:
             raise Refused(Code.MESSAGE_CORRUPTED, f"{len(given)} messages; 1 to {_MESSAGES_MAX}")
-        if any(each.topic != given[0].topic for each in given):
+        first = given[0].topic
+        if len(given) > 1 and any(each.topic != first for each in given):
             raise Refused(Code.MESSAGE_CORRUPTED, "the messages of one call have one topic")
-        name = topic_of(given[0].topic)
-        if not context.is_writable:
+        name = topic_of(first)
+        if not self.broker.context.is_writable:
             raise Refused(Code.FORBIDDEN, "the store is read-only")
-        topic = await self.routes.topic(name)
-        messages = [self._message(caller, topic, each) for each in given]
+        return name
+
+    def _messages(self, caller: Caller, topic: TopicSettings, request: Any) -> list[_Made]:
+        """Return the messages of a request, all of which the topic takes."""
+        messages = [self._message(caller, topic, each) for each in request.messages]
         for _, properties in messages:
             _check_type(topic, properties)
-        if not topic.permissions & context.options.permissions & _WRITE or topic.write_queues < 1:
-            raise Refused(Code.FORBIDDEN, f"topic {name!r} may not be written")
-        entries = [await self._put(topic, *each) for each in messages]
-        codes = {entry.status.code for entry in entries}
-        response = m.SendMessageResponse(entries=entries)
-        if len(codes) == 1:
-            response.status.CopyFrom(entries[0].status)
+        allowed = topic.permissions & self.broker.context.options.permissions
+        if not allowed & _WRITE or topic.write_queues < 1:
+            raise Refused(Code.FORBIDDEN, f"topic {topic.topic!r} may not be written")
+        return messages
+
+    async def _put(self, message: Message, properties: Mapping[str, str], entry: Any) -> None:
+        """Store a message, and set its result."""
+        try:
+            stored = await self.broker.sends.put([message])
+        except (PutError, Refusal) as error:
+            _set_failed(entry, error)
+        else:
+            late = stored.late
+            code = Code.OK if late is None else Code.MASTER_PERSISTENCE_TIMEOUT
+            _set_stored(entry, stored.places[0][0], properties["UNIQ_KEY"])
+            entry.status.code, entry.status.message = code, "OK" if late is None else late.text
+
+    def _put_here(self, message: Message, properties: Mapping[str, str], entry: Any) -> None:
+        """Do the same on the event loop."""
+        try:
+            receipt = self.broker.sends.put_one_here(message)
+        except PutError as error:
+            _set_failed(entry, error)
+        else:
+            _set_stored(entry, receipt.queue_offset, properties["UNIQ_KEY"])
+            entry.status.CopyFrom(_OK)
+
+    def _answered(self, topic: TopicSettings, messages: Sequence[_Made], response: Any) -> Any:
+        """Add what the results of all messages give."""
+        context, first = self.broker.context, response.entries[0].status
+        for entry, (_, properties) in zip(response.entries, messages, strict=True):
+            entry.message_id = properties["UNIQ_KEY"]
+            at = properties.get(TIMED)
+            if at is not None and entry.transaction_id and int(at) > context.clock():
+                parts = ("v1", topic.topic, context.name, at, entry.message_id)
+                entry.recall_handle = base64.urlsafe_b64encode(" ".join(parts).encode()).decode()
+        if len(messages) == 1 or len({each.status.code for each in response.entries}) == 1:
+            response.status.CopyFrom(first)
         else:
             response.status.CopyFrom(status(Code.MULTIPLE_RESULTS, "the entries have other codes"))
         return response
 
-    async def _put(self, topic: TopicSettings, message: Message, properties: dict[str, str]) -> Any:
-        context, key = self.broker.context, properties["UNIQ_KEY"]
-        try:
-            stored = await self.broker.sends.put([message])
-        except (PutError, Refusal) as error:
-            code = Code.TOO_MANY_REQUESTS if isinstance(error, Refusal) else _code_of(error)
-            return m.SendResultEntry(status=status(code, str(error)), message_id=key)
-        late = stored.late
-        code = Code.OK if late is None else Code.MASTER_PERSISTENCE_TIMEOUT
-        entry = m.SendResultEntry(
-            status=status(code, "OK" if late is None else late.text),
-            message_id=key,
-            transaction_id=key,
-            offset=stored.places[0][0],
-        )
-        if TIMED in properties and int(properties[TIMED]) > context.clock():
-            parts = ("v1", topic.topic, context.name, properties[TIMED], key)
-            entry.recall_handle = base64.urlsafe_b64encode(" ".join(parts).encode()).decode()
-        return entry
-
     # ------------------------------------------------------------------ what may be stored
 
-    def _message(
-        self, caller: Caller, topic: TopicSettings, given: Any
-    ) -> tuple[Message, dict[str, str]]:
+    def _message(self, caller: Caller, topic: TopicSettings, given: Any) -> _Made:
         """Return a message, and its properties by name."""
         system, context = given.system_properties, self.broker.context
         if not given.body:
@@ -132,14 +169,12 @@ class SendCalls:
         if not key.strip() or len(key) > 255 or not _is_plain(key):
             raise Refused(Code.ILLEGAL_MESSAGE_ID, f"message id {key[:100]!r} is not valid")
         born_timestamp = milliseconds_of(system.born_timestamp)
-        properties |= {
-            "UNIQ_KEY": key,
-            "CLUSTER": context.config.cluster,
-            "PGROUP": topic.topic,
-            "RECONSUME_TIME": str(system.delivery_attempt),
-            BORN_TIMESTAMP: str(born_timestamp),
-            **_TRACED,
-        }
+        properties["UNIQ_KEY"] = key
+        properties["CLUSTER"] = context.config.cluster
+        properties["PGROUP"] = topic.topic
+        properties["RECONSUME_TIME"] = str(system.delivery_attempt)
+        properties[BORN_TIMESTAMP] = str(born_timestamp)
+        properties.update(_TRACED)
         if system.born_host.strip() or caller.address:
             properties[BORN_HOST] = _without_ends(system.born_host.strip() or caller.address)
         if system.tag:
@@ -153,7 +188,7 @@ class SendCalls:
             topic.topic,
             bytes(given.body),
             queue_id,
-            properties=encode_properties(properties).encode(),
+            properties=properties,
             born_timestamp=born_timestamp or context.clock(),
         )
         return message, properties
@@ -208,6 +243,15 @@ class SendCalls:
         return m.RecallMessageResponse(status=status(), message_id=parts[4])
 
 
+def _set_stored(entry: Any, queue_offset: int, key: str) -> None:
+    entry.offset, entry.transaction_id = queue_offset, key
+
+
+def _set_failed(entry: Any, error: PutError | Refusal) -> None:
+    code = _code_of(error) if isinstance(error, PutError) else Code.TOO_MANY_REQUESTS
+    entry.status.code, entry.status.message = code, str(error)
+
+
 def _check_type(topic: TopicSettings, properties: Mapping[str, str]) -> None:
     """Check that a topic takes a message with these properties.
 
@@ -233,24 +277,36 @@ def _check_type(topic: TopicSettings, properties: Mapping[str, str]) -> None:
 def _checked_properties(given: Any) -> dict[str, str]:
     """Return a message's own properties, after a look at tag and keys."""
     found, system = dict(given.user_properties), given.system_properties
+    tag, keys = system.tag, list(system.keys)
     if len(found) > _PROPERTY_COUNT_MAX:
         text = f"{len(found)} properties; {_PROPERTY_COUNT_MAX} at most"
         raise Refused(Code.MESSAGE_PROPERTIES_TOO_LARGE, text)
-    for name, value in found.items():
-        if not name or name in RESERVED or not _is_plain(name) or not _is_plain(value):
-            text = f"property {name[:100]!r} is reserved, or has control characters"
-            raise Refused(Code.ILLEGAL_MESSAGE_PROPERTY_KEY, text)
-    tag = system.tag
-    if tag and (not tag.strip() or "|" in tag or not _is_plain(tag)):
-        raise Refused(Code.ILLEGAL_MESSAGE_TAG, f"tag {tag[:100]!r} is not valid")
-    if not all(_is_plain(key) and (not key or key.strip()) for key in system.keys):
-        raise Refused(Code.ILLEGAL_MESSAGE_KEY, "a key is blank or has control characters")
-    texts = [*found, *found.values(), tag, *system.keys]
-    size = sum(len(each.encode()) for each in texts)
+    whole = "".join([*found, *found.values(), tag, *keys])
+    # All texts at once; one by one only where this finds something.
+    is_usual = _is_plain(whole) and "" not in found and RESERVED.isdisjoint(found)
+    if not is_usual or "|" in tag or not all(map(str.strip, (tag, *keys))):
+        _check_each(found, tag, keys)
+    size = len(whole) if whole.isascii() else len(whole.encode())
     if size > _PROPERTIES_MAX:
         text = f"properties of {size} bytes; {_PROPERTIES_MAX} at most"
         raise Refused(Code.MESSAGE_PROPERTIES_TOO_LARGE, text)
     return found
+
+
+def _check_each(properties: Mapping[str, str], tag: str, keys: Sequence[str]) -> None:
+    """Check the texts of a message one by one.
+
+    Raises:
+        Refused: one of them is not valid.
+    """
+    for name, value in properties.items():
+        if not name or name in RESERVED or not _is_plain(name) or not _is_plain(value):
+            text = f"property {name[:100]!r} is reserved, or has control characters"
+            raise Refused(Code.ILLEGAL_MESSAGE_PROPERTY_KEY, text)
+    if tag and (not tag.strip() or "|" in tag or not _is_plain(tag)):
+        raise Refused(Code.ILLEGAL_MESSAGE_TAG, f"tag {tag[:100]!r} is not valid")
+    if not all(_is_plain(key) and (not key or key.strip()) for key in keys):
+        raise Refused(Code.ILLEGAL_MESSAGE_KEY, "a key is blank or has control characters")
 
 
 def _is_plain(text: str) -> bool:

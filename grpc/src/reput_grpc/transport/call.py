@@ -79,19 +79,15 @@ class Call:
         Raises:
             CallError: the message is not valid.
         """
-        return self._parsed(self._only.pop()) if self._many is None else self._read(self._many)
+        return (
+            self.method.parsed(self._only.pop()) if self._many is None else self._read(self._many)
+        )
 
     async def _read(self, messages: asyncio.Queue[bytes | None]) -> AsyncIterator[Any]:
         while (message := await messages.get()) is not _END:
             self._whole_size -= len(message)
             self._count()
-            yield self._parsed(message)
-
-    def _parsed(self, message: bytes) -> Any:
-        try:
-            return self.method.parse(message)
-        except Exception:  # of protobuf, whose classes are not imported here
-            raise CallError(RpcStatus.INTERNAL, "a message that is not valid") from None
+            yield self.method.parsed(message)
 
     def _count(self) -> None:
         """Have what it holds counted, as it is in memory and not as it came."""

@@ -14,6 +14,7 @@ from reput_grpc.transport.framing import (
     Messages,
     RpcStatus,
     framed,
+    only_message,
     seconds_of,
     trailers,
 )
@@ -93,6 +94,8 @@ class Connection(asyncio.Protocol):
         self._calls: dict[int, Call] = {}
         self._address_text = ""
         self._is_flush_due = False
+        self._is_taking = False
+        self._has_answered = False
         self._is_ending = False
         self._is_shut = False
         self._held_size = 0
@@ -194,15 +197,28 @@ class Connection(asyncio.Protocol):
             self.cut("HTTP/2 has failed in itself")
 
     def _take(self, happened: list[Happened], written: bytes) -> None:
+        """React to what has happened; write, in one piece, what is answered at once."""
+        self._is_taking = True
+        try:
+            while happened:
+                self._has_answered = False
+                for each in happened:
+                    self._react(each)
+                happened = []
+                if self._has_answered:
+                    happened, more = self._http2.flush()
+                    written += more
+        finally:
+            self._is_taking = False
         if written:
             self._write(written)
-        for each in happened:
-            self._react(each)
         if self._http2.is_over:
             self.end()
 
     def _react(self, happened: Happened) -> None:
         number, head, data, flags = happened
+        if head is not None and flags == ENDED and self._answer_at_once(number, head, data):
+            return
         call = self._calls.get(number) if head is None else self._begin(number, head)
         if call is None:
             return
@@ -236,6 +252,32 @@ class Connection(asyncio.Protocol):
             # Not within the work: a task that is cancelled before its first step does none.
             call.task.add_done_callback(lambda done: self._end_of(call, done))
 
+    def _answer_at_once(self, number: int, head: dict[str, str], data: bytes) -> bool:
+        """Answer a request that is whole, if its method needs no task for it."""
+        method = self.listener.methods.get(head[":path"])
+        message = only_message(data)
+        if method is None or method.at_once is None or message is None or not self._may_begin(head):
+            return False
+        try:
+            found = method.at_once(self._head_of(head), method.parsed(message))
+        except Exception as error:
+            self._refuse_for(number, head, error)
+            return True
+        if found is not None:
+            self._http2.respond(number, HEADERS, framed(found), _OK)
+            self.flush_soon()
+        return found is not None
+
+    def _may_begin(self, head: dict[str, str]) -> bool:
+        """Whether the connection takes calls, and these headers are those of one."""
+        transport = self._transport
+        if not self.is_open or transport is None or transport.is_closing():
+            return False
+        return head.get(":method") == "POST" and head.get("content-type", "").startswith(_TYPE)
+
+    def _head_of(self, head: dict[str, str]) -> CallHead:
+        return CallHead(head, self._address_text, seconds_of(head.get("grpc-timeout")))
+
     def _begin(self, number: int, head: dict[str, str]) -> Call | None:
         """Return the call that begins with these headers; None if it is refused."""
         if not self.is_open or self._transport is None or self._transport.is_closing():
@@ -254,11 +296,10 @@ class Connection(asyncio.Protocol):
             self._refuse(number, RpcStatus.RESOURCE_EXHAUSTED, text)
             return None
         encoding = head.get("grpc-encoding", "identity")
-        seconds = seconds_of(head.get("grpc-timeout"))
         call = Call(
             number,
             method,
-            CallHead(head, self._address_text, seconds),
+            self._head_of(head),
             Messages(encoding),
             self._count_held,
         )
@@ -306,14 +347,17 @@ class Connection(asyncio.Protocol):
 
     def _fail(self, call: Call, error: Exception) -> None:
         """End a call with a status."""
-        if not isinstance(error, CallError):
-            logger.error("call failed call=%s", call.head.headers[":path"], exc_info=error)
-            error = CallError(RpcStatus.INTERNAL, f"{type(error).__name__}: {error}")
-        if call.is_begun:
-            self._http2.finish(call.number, trailers(error.status, str(error)))
-            self.flush_soon()
-        else:
-            self._refuse(call.number, error.status, str(error))
+        if not call.is_begun:
+            self._refuse_for(call.number, call.head.headers, error)
+            return
+        known = _known(error, call.head.headers)
+        self._http2.finish(call.number, trailers(known.status, str(known)))
+        self.flush_soon()
+
+    def _refuse_for(self, number: int, head: Mapping[str, str], error: Exception) -> None:
+        """End a call that has no answer yet, because of an error."""
+        known = _known(error, head)
+        self._refuse(number, known.status, str(known))
 
     def _refuse(self, number: int, status: RpcStatus, text: str) -> None:
         """End a call that has no answer yet."""
@@ -343,7 +387,9 @@ class Connection(asyncio.Protocol):
 
     def flush_soon(self) -> None:
         """Write, in one piece, what this turn of the loop answers."""
-        if not self._is_flush_due:
+        if self._is_taking:
+            self._has_answered = True
+        elif not self._is_flush_due:
             self._is_flush_due = True
             self.listener.loop.call_soon(self.flush)
 
@@ -362,3 +408,11 @@ class Connection(asyncio.Protocol):
             self.cut("it leaves its answers unread")
             return
         transport.write(data)
+
+
+def _known(error: Exception, head: Mapping[str, str]) -> CallError:
+    """Return an error as a client gets it."""
+    if isinstance(error, CallError):
+        return error
+    logger.error("call failed call=%s", head[":path"], exc_info=error)
+    return CallError(RpcStatus.INTERNAL, f"{type(error).__name__}: {error}")

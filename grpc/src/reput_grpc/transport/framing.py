@@ -22,6 +22,7 @@ __all__ = [
     "Messages",
     "RpcStatus",
     "framed",
+    "only_message",
     "seconds_of",
     "trailers",
 ]
@@ -75,6 +76,13 @@ def trailers(status: RpcStatus = RpcStatus.OK, text: str = "") -> Fields:
     if text:
         found.append(("grpc-message", quote(text[:_TEXT_MAX].encode("utf-8", "replace"), _PLAIN)))
     return found
+
+
+def only_message(data: bytes) -> bytes | None:
+    """Return the message of a request that is one message without compression; None of others."""
+    if data[:1] != b"\0" or int.from_bytes(data[1:_PREFIX_SIZE], "big") != len(data) - _PREFIX_SIZE:
+        return None
+    return data[_PREFIX_SIZE:]
 
 
 def framed(message: bytes) -> bytes:

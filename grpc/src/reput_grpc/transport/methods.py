@@ -7,6 +7,8 @@ from typing import Any
 
 import attrs
 
+from reput_grpc.transport.framing import CallError, RpcStatus
+
 __all__ = ["CallHead", "Method"]
 
 
@@ -24,13 +26,26 @@ class CallHead:
 
 @attrs.frozen
 class Method:
-    """One of these two functions; both may raise `CallError`."""
+    """One of ``answer`` and ``stream``; all functions may raise `CallError`."""
 
     parse: Callable[[bytes], Any]
     """Returns a message of a request from its bytes. Raises `DecodeError` of protobuf."""
     answer: Callable[[CallHead, Any], Awaitable[bytes]] | None = None
     """Answers the only message of a request with one message."""
+    at_once: Callable[[CallHead, Any], bytes | None] | None = None
+    """Does the same without waiting; returns None, with nothing done, if something must wait."""
     stream: Callable[[CallHead, Any], AsyncIterator[bytes]] | None = None
     """Answers with any number of messages."""
     takes_many: bool = False
     """Whether ``stream`` gets an iterator over the request's messages, and not the only one."""
+
+    def parsed(self, message: bytes) -> Any:
+        """Return a message of a request.
+
+        Raises:
+            CallError: the message is not valid.
+        """
+        try:
+            return self.parse(message)
+        except Exception:  # of protobuf, whose classes are not imported here
+            raise CallError(RpcStatus.INTERNAL, "a message that is not valid") from None

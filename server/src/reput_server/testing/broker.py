@@ -284,7 +284,7 @@ class LocalBroker:
             self._faults = Faults(self._server.service)
             self._call_faults = CallFaults(self._server.grpc, self._server.service.loop)
             if self._server.grpc is not None:
-                self._server.grpc.faults = self._call_faults.take
+                self._server.grpc.faults = self._call_faults
             self._open = opening.pop_all()
 
     def _end(self) -> None:

@@ -68,6 +68,11 @@ class CallFaults:
         with self._lock:
             self._faults.setdefault(call, deque()).extend([fault] * times)
 
+    def is_due(self, call: str) -> bool:
+        """Whether something goes wrong with the next call of a name."""
+        with self._lock:
+            return bool(self._faults.get(call))
+
     def take(self, call: str) -> CallFault | None:
         """Return what goes wrong with a call; None if nothing does."""
         with self._lock:

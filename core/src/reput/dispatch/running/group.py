@@ -46,6 +46,8 @@ __all__ = ["LONGEST_REST", "ReadGroup"]
 LONGEST_REST: Final = 1.0  # seconds; then a thread checks again
 _SMALL_ROUND: Final = 64 << 10  # bytes
 _PAUSE: Final = 0.002  # seconds
+_SMALL_TIMES: Final = 9  # times the processor time of a small round: a tenth of a processor
+_LONGEST_SMALL: Final = 0.01  # seconds
 _SHORT_WINDOW: Final = 32 << 10  # bytes, at least
 _SHORT_SECONDS: Final = 0.001
 
@@ -305,8 +307,9 @@ class ReadGroup:
             pause = self._pace.pause(used, behind)
         elif self._was_small:
             # A round of one message takes as much time from producers as one of hundreds. A single
-            # message is dispatched at once, and then rounds are not more frequent than this.
-            pause = _PAUSE
+            # message is dispatched at once, and then rounds are not more frequent than this, and
+            # less frequent where the processor is slow or there are many plugins.
+            pause = min(max(_PAUSE, _SMALL_TIMES * used), _LONGEST_SMALL)
         else:
             return
         self._rest(pause, lambda: self.feed.is_busy(self.runners))

@@ -206,6 +206,22 @@ class SendsTogether:
             and len(self._waiting) < self.options.limits.waiting_sends
         )
 
+    def put_one_here(self, message: Message) -> Receipt:
+        """Store a message on the loop, which `may_put_here` has allowed, and return where it is.
+
+        Raises:
+            PutError: it cannot be stored.
+            PluginError: a plugin failed.
+        """
+        began = self.clock()
+        try:
+            receipt = self.put_one(message)
+        except Exception:
+            self.times.answered([began], self.clock(), 1)
+            raise
+        self.put_here(1, began)
+        return receipt
+
     def put_here(self, count: int, began: float) -> None:
         """Note that so many sends were put on the loop since ``began``, by `clock`, s."""
         self.put_count += 1

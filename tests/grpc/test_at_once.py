@@ -1,0 +1,178 @@
+"""Sends that are answered at once: as those that have a task, and only where nothing must wait."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import reput
+from reput_grpc.service import GrpcService
+from reput_grpc.transport.methods import CallHead, Method
+from reput_grpc.types import m
+from reput_server.config import ServerConfig
+from reput_server.server import serving
+
+PLUGINS = {"consumequeue", "consumer", "schedule"}
+HEAD = CallHead({"x-mq-client-id": "test"}, "127.0.0.1:1000", 3.0)
+
+
+def message(topic="orders", body=b"body", properties=None, **system: Any) -> Any:
+    system = {"message_id": "id", **system}
+    return m.Message(
+        topic=m.Resource(name=topic),
+        body=body,
+        user_properties=properties or {},
+        system_properties=m.SystemProperties(**system),
+    )
+
+
+REQUESTS = {
+    "one": [message()],
+    "several": [message(message_id="a"), message(message_id="b", tag="t")],
+    "none": [],
+    "two topics": [message(), message("others")],
+    "properties": [message(properties={"color": "red", "größe": "3"}, tag="t", keys=["a", "b"])],
+    "no body": [message(body=b"")],
+    "no id": [message(message_id=" ")],
+    "a reserved property": [message(properties={"KEYS": "a"})],
+    "a property without a name": [message(properties={"": "a"})],
+    "control characters": [message(properties={"a": "\x02"})],
+    "too many properties": [message(properties={str(each): "" for each in range(129)})],
+    "large properties": [message(properties={"a": "ß" * 9_000})],
+    "a blank tag": [message(tag=" ")],
+    "a tag of two": [message(tag="a|b")],
+    "a tag with a control character": [message(tag="a\x07")],
+    "a blank key": [message(keys=["a", "  "])],
+    "an empty key": [message(keys=["a", ""])],
+    "a key with a control character": [message(keys=["a\x7f"])],
+    "another type": [message(message_group="g")],
+    "a system topic": [message("SCHEDULE_TOPIC_XXXX")],
+}
+
+
+class Served:
+    """The service of a store, asked without a connection."""
+
+    def __init__(self, service: GrpcService, store: reput.Store) -> None:
+        assert service.broker is not None
+        self.service, self.store = service, store
+        path = "/apache.rocketmq.v2.MessagingService/SendMessage"
+        self.method: Method = service._methods(("127.0.0.1", 1))[path]
+
+    def run(self, work: Callable[[], Any]) -> Any:
+        """Return what a function returns on the broker's event loop; it may return a coroutine."""
+
+        async def here() -> Any:
+            found = work()
+            return await found if asyncio.iscoroutine(found) else found
+
+        loop = self.service.broker.context.loop
+        return asyncio.run_coroutine_threadsafe(here(), loop).result(20)
+
+    def stored(self) -> list[reput.MessageView]:
+        """Return all messages."""
+        batches = self.store.scan()
+        return [batch.message(row) for batch in batches for row in range(len(batch))]
+
+    def at_once(self, request: Any) -> Any:
+        assert self.method.at_once is not None
+        answer = self.run(lambda: self.method.at_once(HEAD, request))
+        return None if answer is None else m.SendMessageResponse.FromString(answer)
+
+    def later(self, request: Any) -> Any:
+        answer = self.run(lambda: self.method.answer(HEAD, request))
+        return m.SendMessageResponse.FromString(answer)
+
+
+@pytest.fixture
+def serve(tmp_path) -> Iterator[Callable[..., Served]]:
+    """``serve(flush)``: serve a new store with a topic of one queue."""
+    opened: list[Any] = []
+
+    def start(flush: str = "async") -> Served:
+        config = {"commitlog": {"flush": flush}}
+        store = reput.open(tmp_path / flush, plugins=PLUGINS, config=config)
+        opened.append(store)
+        store.put(reput.Message("orders", b"first"))
+        store.wait_dispatched()
+        addresses = {"listen": ("127.0.0.1", 0), "grpc": ("127.0.0.1", 0)}
+        block = serving(store, ServerConfig(name_server=None, **addresses))
+        server = block.__enter__()
+        opened.append(block)
+        assert isinstance(server.grpc, GrpcService)
+        return Served(server.grpc, store)
+
+    yield start
+    for each in reversed(opened):
+        each.__exit__(None, None, None)
+
+
+@pytest.mark.parametrize("given", REQUESTS.values(), ids=REQUESTS)
+def test_an_answer_at_once_is_that_of_the_longer_way(serve, given):
+    served, request = serve(), m.SendMessageRequest(messages=given)
+
+    first, second = served.at_once(request), served.later(request)
+
+    for number, entry in enumerate(first.entries):  # each send has stored messages of its own
+        if entry.transaction_id:
+            assert second.entries[number].offset == entry.offset + len(given)
+            entry.offset = second.entries[number].offset
+    assert first == second
+    stored = [(bytes(each.body), each.properties) for each in served.stored()][1:]
+    assert len(stored) == 2 * len([each for each in first.entries if each.transaction_id])
+    half = len(stored) // 2
+    assert stored[:half] == stored[half:]
+
+
+def test_requests_of_this_test_are_stored_and_refused(serve):
+    served = serve()
+
+    codes = {
+        name: served.at_once(m.SendMessageRequest(messages=given)).status.code
+        for name, given in REQUESTS.items()
+    }
+
+    assert {name for name, code in codes.items() if code == 20000} == {
+        "one",
+        "several",
+        "properties",
+        "an empty key",
+    }
+    assert len(set(codes.values())) > 8
+
+
+def test_nothing_is_done_at_once_where_a_send_must_wait(serve):
+    served, request = serve("sync"), m.SendMessageRequest(messages=[message()])
+    unknown = m.SendMessageRequest(messages=[message("others")])
+
+    assert served.at_once(request) is None
+    assert serve("async").at_once(unknown) is None
+    assert len(served.stored()) == 1
+    assert served.later(request).entries[0].offset == 1
+
+
+def test_a_send_that_comes_after_one_that_waits_is_stored_after_it(serve):
+    served = serve()
+
+    def both() -> list[Any]:
+        waiting = asyncio.ensure_future(
+            served.method.answer(HEAD, m.SendMessageRequest(messages=[message(message_id="a")]))
+        )
+        found: list[Any] = [waiting]
+
+        async def then() -> list[Any]:
+            await asyncio.sleep(0)  # the first send waits for its round
+            request = m.SendMessageRequest(messages=[message(message_id="b")])
+            found.append(served.method.at_once(HEAD, request))
+            await waiting
+            return found
+
+        return then()
+
+    found = served.run(both)
+
+    assert found[1] is None
+    assert found[0].done()
