@@ -9,6 +9,7 @@ import contextlib
 import dataclasses
 import importlib
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -83,8 +84,12 @@ def served(store: Path, *options: str) -> Iterator[tuple[dict[str, Any], subproc
     command = [sys.executable, "-m", "reput", "serve", str(store), "--json", *options]
     command += ["--listen", "127.0.0.1:0", "--namesrv", "127.0.0.1:0"]
     path = store.with_name("errors.txt")
+    # With bytecode, which an installation has: compiling all modules takes longer than a start.
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     with path.open("w") as errors:
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=errors, text=True, env=env
+        )
     try:
         assert process.stdout is not None
         line = process.stdout.readline()
