@@ -285,6 +285,40 @@ def ordered_request(attempt="", **options):
     return PopRequest(group="g", topic="orders", attempt=attempt, **options)
 
 
+def test_acknowledgements_at_once_count_as_others_do(at):
+    at.put("1", "2", "3")
+    popper = at.plugin.popper
+    first, second, third = popper.pop(ordered_request("a", max_count=3, is_ordered=False))
+
+    assert popper.ack_at_once("g", "orders", [second.handle, None, third.handle]) == [
+        True,
+        False,
+        True,
+    ]
+    assert at.offset() == 0
+    assert popper.ack_at_once("g", "orders", [second.handle, first.handle]) == [False, True]
+    assert at.offset() == 3
+    assert popper.ack_at_once("nobody", "orders", [first.handle]) == [False]
+    assert popper.out("nobody") == popper.out("g") == []
+
+
+def test_acknowledgements_at_once_do_nothing_while_another_thread_works_on_the_group(at):
+    at.put("1")
+    popper = at.plugin.popper
+    (popped,) = popper.pop(ordered_request("a", is_ordered=False))
+    found = []
+    with popper._groups["g"].lock:
+        other = threading.Thread(
+            target=lambda: found.append(popper.ack_at_once("g", "orders", [popped.handle]))
+        )
+        other.start()
+        other.join()
+
+    assert found == [None]
+    assert [each.count for each in popper.out("g")] == [1]
+    assert popper.ack_at_once("g", "orders", [popped.handle]) == [True]
+
+
 def test_a_queue_of_an_ordered_group_is_blocked_while_a_batch_is_out(at):
     at.put(*"1234")
     at.put("5", queue=1)

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 import reput
+from reput_consumer import PopRequest
+from reput_consumer.group.settings import Start
 from reput_grpc.service import GrpcService
 from reput_grpc.transport.methods import CallHead, Method
 from reput_grpc.types import m
@@ -16,6 +18,7 @@ from reput_server.config import ServerConfig
 from reput_server.server import serving
 
 PLUGINS = {"consumequeue", "consumer", "schedule"}
+PATH = "/apache.rocketmq.v2.MessagingService/"
 HEAD = CallHead({"x-mq-client-id": "test"}, "127.0.0.1:1000", 3.0)
 
 
@@ -59,8 +62,7 @@ class Served:
     def __init__(self, service: GrpcService, store: reput.Store) -> None:
         assert service.broker is not None
         self.service, self.store = service, store
-        path = "/apache.rocketmq.v2.MessagingService/SendMessage"
-        self.method: Method = service._methods(("127.0.0.1", 1))[path]
+        self.method: Method = service._methods(("127.0.0.1", 1))[PATH + "SendMessage"]
 
     def run(self, work: Callable[[], Any]) -> Any:
         """Return what a function returns on the broker's event loop; it may return a coroutine."""
@@ -176,3 +178,46 @@ def test_a_send_that_comes_after_one_that_waits_is_stored_after_it(serve):
 
     assert found[1] is None
     assert found[0].done()
+
+
+# ------------------------------------------------------------------ acknowledgements
+
+
+def test_an_acknowledgement_at_once_is_answered_as_on_the_longer_way(serve):
+    served = serve()
+    popper = served.service.broker.context.plugin.popper
+    for _ in range(3):
+        served.at_once(m.SendMessageRequest(messages=[message()]))
+    served.store.wait_dispatched()
+    start = Start("earliest")
+    popped = popper.pop(
+        PopRequest(group="g", topic="orders", max_count=4, invisible_ms=60_000, start=start)
+    )
+    handles = [str(each.handle) for each in popped]
+    ack = served.service._methods(("127.0.0.1", 1))[PATH + "AckMessage"]
+
+    def request(*handles: str) -> Any:
+        entries = [m.AckMessageEntry(message_id="id", receipt_handle=each) for each in handles]
+        return m.AckMessageRequest(
+            group=m.Resource(name="g"), topic=m.Resource(name="orders"), entries=entries
+        )
+
+    def at_once(*handles: str) -> Any:
+        return m.AckMessageResponse.FromString(
+            served.run(lambda: ack.at_once(HEAD, request(*handles)))
+        )
+
+    def later(*handles: str) -> Any:
+        return m.AckMessageResponse.FromString(
+            served.run(lambda: ack.answer(HEAD, request(*handles)))
+        )
+
+    one, other, *rest = handles
+    answers = [at_once(one), at_once(one), at_once(rest[0], "void"), at_once()]
+    assert [each.status.code for each in answers] == [20000, 40013, 30000, 40000]
+    expected = [later(other), later(other), later(rest[1], "void"), later()]
+    for found, by_thread in zip(answers, expected, strict=True):
+        for each in (*found.entries, *by_thread.entries):
+            each.receipt_handle = ""
+        assert found == by_thread
+    assert popper.out("g") == []

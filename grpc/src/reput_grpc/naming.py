@@ -6,6 +6,7 @@ topics as others are: programs read them.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from reput_consumer import checked_group, checked_topic
@@ -21,11 +22,15 @@ def topic_of(resource: Any) -> str:
     Raises:
         Refused: it is not one that clients may use.
     """
-    name = resource.name
+    return _topic(resource.resource_namespace, resource.name)
+
+
+@lru_cache(maxsize=4_096)  # each call names one; what is refused is not kept
+def _topic(space: str, name: str) -> str:
     if is_system_topic(name):
         raise Refused(Code.ILLEGAL_TOPIC, f"topic {name[:100]!r} is a topic of the system")
     try:
-        return checked_topic(_with_namespace(resource))
+        return checked_topic(_with_namespace(space, name))
     except ValueError as error:
         raise Refused(Code.ILLEGAL_TOPIC, str(error)) from None
 
@@ -36,15 +41,19 @@ def group_of(resource: Any) -> str:
     Raises:
         Refused: it is not one that clients may use.
     """
-    if is_system_group(resource.name):
-        text = f"group {resource.name[:100]!r} is a group of the system"
+    return _group(resource.resource_namespace, resource.name)
+
+
+@lru_cache(maxsize=4_096)
+def _group(space: str, name: str) -> str:
+    if is_system_group(name):
+        text = f"group {name[:100]!r} is a group of the system"
         raise Refused(Code.ILLEGAL_CONSUMER_GROUP, text)
     try:
-        return checked_group(_with_namespace(resource))
+        return checked_group(_with_namespace(space, name))
     except ValueError as error:
         raise Refused(Code.ILLEGAL_CONSUMER_GROUP, str(error)) from None
 
 
-def _with_namespace(resource: Any) -> str:
-    space = resource.resource_namespace
-    return f"{space}%{resource.name}" if space else resource.name
+def _with_namespace(space: str, name: str) -> str:
+    return f"{space}%{name}" if space else name

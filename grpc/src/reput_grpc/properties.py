@@ -89,19 +89,20 @@ def shown_half(view: MessageView, topic: Any) -> Any:
 def _of(view: MessageView, topic: Any) -> Any:
     body = unpack_body(view.body, view.sys_flag) if view.sys_flag & 1 else view.body
     properties = view.properties
-    message = m.Message(topic=topic, body=bytes(body))
-    for name, value in properties.items():
-        if name not in _HIDDEN:
-            message.user_properties[name] = value
+    body = bytes(body)
+    message = m.Message(topic=topic, body=body)
+    shown = {name: value for name, value in properties.items() if name not in _HIDDEN}
+    if shown:
+        message.user_properties.update(shown)
     system = message.system_properties
     if view.tags is not None:
         system.tag = view.tags
     system.keys.extend(view.keys)
     system.message_id = view.unique_key or view.msg_id
     # Clients in all languages write this one in the same way; of a CRC-32 they do not.
-    system.body_digest.type = _MD5
-    digest = hashlib.md5(message.body, usedforsecurity=False).hexdigest()
-    system.body_digest.checksum = digest.upper()
+    digest = system.body_digest
+    digest.type = _MD5
+    digest.checksum = hashlib.md5(body, usedforsecurity=False).hexdigest().upper()
     system.body_encoding = _IDENTITY
     system.message_type = _type_of(view)
     set_milliseconds(system.born_timestamp, view.born_timestamp)

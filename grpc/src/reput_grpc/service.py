@@ -129,7 +129,7 @@ class GrpcService:
             ("UpdateOffset", "GetOffset", "QueryOffset", "SyncLiteSubscription"),
             (_unsupported, m.NothingRequest, m.StatusResponse),
         )
-        at_once = {"SendMessage": sends.send_at_once}
+        at_once = {"SendMessage": sends.send_at_once, "AckMessage": acks.ack_at_once}
         found = {
             _SERVICE + name: Method(
                 request.FromString,

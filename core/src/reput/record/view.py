@@ -31,6 +31,7 @@ __all__ = ["MessageView", "host_of", "message_at"]
 
 _from_bytes = int.from_bytes
 _new = object.__new__
+_HOST_V4_SIZE = 8
 _MAGIC_V1_END = MAGIC_V1 & 0xFF  # the byte in which the two magic numbers differ
 
 
@@ -41,7 +42,10 @@ def _head_of(record: bytes) -> tuple[Any, ...]:
 
 def host_of(packed: bytes) -> Host:
     """Return address and port of a host field (8 bytes IPv4, 20 bytes IPv6)."""
-    return str(ipaddress.ip_address(packed[:-4])), _from_bytes(packed[-4:], "big", signed=True)
+    port = _from_bytes(packed[-4:], "big", signed=True)
+    if len(packed) == _HOST_V4_SIZE:  # in a tenth of the time
+        return "%d.%d.%d.%d" % tuple(packed[:4]), port  # noqa: UP031
+    return str(ipaddress.ip_address(packed[:-4])), port
 
 
 def _number(place: int, doc: str) -> int:

@@ -7,6 +7,7 @@ Source: RocketMQ ``AckMessageActivity``, ``ChangeInvisibleDurationActivity``,
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -26,6 +27,8 @@ __all__ = ["AckCalls"]
 
 _ENTRIES_MAX: Final = 4_096
 _VOID: Final = "the receipt handle is void: the message was handed out again, or is done"
+_DONE: Final = status()
+_NOT_VALID: Final = status(Code.INVALID_RECEIPT_HANDLE, _VOID)
 
 
 @attrs.frozen(eq=False)
@@ -43,7 +46,8 @@ class _Acks:
 class AckCalls:
     """The calls about one message.
 
-    To take an acknowledgement costs less than to wake a thread for it. So one thread takes all that
+    To take an acknowledgement costs less than to wake a thread for it, and waits for no disk, so it
+    is taken on the event loop. While another thread works on the group, one thread takes all that
     have come, and later ones wait until it has.
     """
 
@@ -58,28 +62,24 @@ class AckCalls:
 
     async def ack(self, caller: Caller, request: Any) -> Any:
         """Count messages as consumed; each has a status of its own."""
+        return _answer(request, await self._taken(*self._read(caller, request)))
+
+    def ack_at_once(self, caller: Caller, request: Any) -> Any | None:
+        """Do the same without waiting; return None, and do nothing, if it would have to wait."""
+        if self._is_busy:  # earlier ones first
+            return None
+        done = self._popper.ack_at_once(*self._read(caller, request))
+        return None if done is None else _answer(request, done)
+
+    def _read(self, caller: Caller, request: Any) -> tuple[str, str, list[Handle | None]]:
+        """Return group, topic and handles; None for what is not a handle."""
         self.clients.find(caller.client_id)
         group, topic = group_of(request.group), topic_of(request.topic)
         if len(request.entries) > _ENTRIES_MAX:
             raise Refused(
                 Code.BAD_REQUEST, f"{len(request.entries)} entries; {_ENTRIES_MAX} at most"
             )
-        handles = [Handle.parse(each.receipt_handle) for each in request.entries]
-        done = await self._taken(group, topic, handles)
-        response = m.AckMessageResponse()
-        for each, is_done in zip(request.entries, done, strict=True):
-            found = status() if is_done else status(Code.INVALID_RECEIPT_HANDLE, _VOID)
-            response.entries.add(
-                message_id=each.message_id, receipt_handle=each.receipt_handle, status=found
-            )
-        codes = {each.status.code for each in response.entries}
-        if len(codes) > 1:
-            response.status.CopyFrom(status(Code.MULTIPLE_RESULTS, "the entries have other codes"))
-        elif codes:
-            response.status.CopyFrom(response.entries[0].status)
-        else:
-            response.status.CopyFrom(status(Code.BAD_REQUEST, "no entries"))
-        return response
+        return group, topic, [Handle.parse(each.receipt_handle) for each in request.entries]
 
     async def _taken(self, group: str, topic: str, handles: list[Handle | None]) -> list[bool]:
         loop = self.context.loop
@@ -148,6 +148,21 @@ class AckCalls:
         if not is_done:
             raise Refused(Code.INVALID_RECEIPT_HANDLE, _VOID)
         return m.ForwardMessageToDeadLetterQueueResponse(status=status())
+
+
+def _answer(request: Any, done: Sequence[bool]) -> Any:
+    """Return the answer to acknowledgements, from whether each handle was valid."""
+    response = m.AckMessageResponse()
+    for each, is_done in zip(request.entries, done, strict=True):
+        entry = response.entries.add(message_id=each.message_id, receipt_handle=each.receipt_handle)
+        entry.status.CopyFrom(_DONE if is_done else _NOT_VALID)
+    if len(set(done)) > 1:
+        response.status.CopyFrom(status(Code.MULTIPLE_RESULTS, "the entries have other codes"))
+    elif done:
+        response.status.CopyFrom(response.entries[0].status)
+    else:
+        response.status.CopyFrom(status(Code.BAD_REQUEST, "no entries"))
+    return response
 
 
 def _result_of(done: asyncio.Future[Any]) -> Any:

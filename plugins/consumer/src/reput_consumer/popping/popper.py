@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -215,13 +215,46 @@ class Popper:
         if group not in self._groups:
             return False
         with self._held(group) as held:
-            found = self._find(held, topic, handle)
-            if found is None:
-                return False
-            key, leases, lease = found
-            self._finish(held, key, leases, lease)
-        self.changed()
-        return True
+            is_done = self._ack(held, topic, handle)
+        if is_done:
+            self.changed()
+        return is_done
+
+    def ack_at_once(
+        self, group: str, topic: str, handles: Sequence[Handle | None]
+    ) -> list[bool] | None:
+        """Count messages as consumed, unless another thread works on the group.
+
+        Nothing here waits for a disk.
+
+        Args:
+            group: the group.
+            topic: the topic that was asked for.
+            handles: of the messages; None for what is not a handle.
+
+        Returns:
+            Whether each handle was valid; None, with nothing done, if it would have to wait.
+        """
+        held = self._groups.get(group)
+        if held is None:
+            return [False] * len(handles)
+        if not held.lock.acquire(blocking=False):
+            return None
+        try:
+            if held.is_forgotten:
+                return None
+            done = [each is not None and self._ack(held, topic, each) for each in handles]
+        finally:
+            held.lock.release()
+        if any(done):
+            self.changed()
+        return done
+
+    def _ack(self, held: PopGroup, topic: str, handle: Handle) -> bool:
+        found = self._find(held, topic, handle)
+        if found is not None:
+            self._finish(held, *found)
+        return found is not None
 
     def renew(
         self, group: str, topic: str, handle: Handle, invisible_ms: int, *, keep: bool = False
