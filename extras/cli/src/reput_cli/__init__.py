@@ -37,4 +37,9 @@ def main() -> None:
         sys.exit(ExitCode.UNAVAILABLE)
     from reput_cli.root import reput
 
-    reput(prog_name="reput")
+    try:
+        reput(prog_name="reput")
+    finally:
+        # The interpreter would search all modules for garbage once more, for another twentieth of a
+        # short command. A command has closed what it opened.
+        gc.disable()
