@@ -20,7 +20,14 @@ from certificates import make_certificates
 from grpcclient import SERVICE, WAIT, GrpcClient
 from h2.config import H2Configuration
 from h2.connection import H2Connection
-from h2.events import DataReceived, ResponseReceived, StreamEnded, StreamReset, TrailersReceived
+from h2.events import (
+    DataReceived,
+    PingAckReceived,
+    ResponseReceived,
+    StreamEnded,
+    StreamReset,
+    TrailersReceived,
+)
 
 from reput_grpc.transport.framing import Messages, framed
 from reput_grpc.types import m
@@ -284,3 +291,61 @@ def test_calls_that_wait_end_with_the_server():
         assert failed.value.code() == grpc.StatusCode.UNAVAILABLE
         assert time.monotonic() - began < 15
         broker.__enter__()  # for the end of the block
+
+
+def sends(raw, *bodies, compressed=()):
+    """Have a client say that it sends each body; the caller sends the bytes."""
+    streams = []
+    for body in bodies:
+        request = m.SendMessageRequest()
+        request.messages.add(
+            topic=m.Resource(name="one-queue"),
+            body=body.encode(),
+            system_properties=m.SystemProperties(message_id=body, message_type=1),
+        )
+        data = request.SerializeToString()
+        if body in compressed:
+            packed = gzip.compress(data)
+            framed_data = b"\1" + len(packed).to_bytes(4, "big") + packed
+        else:
+            framed_data = framed(data)
+        stream = raw.begin("SendMessage", ("x-mq-client-id", "raw"), ("grpc-encoding", "gzip"))
+        streams.append((stream, framed_data))
+    return streams
+
+
+def test_sends_of_one_read_are_stored_in_their_order(broker, raw):
+    broker.create_topic("one-queue", queues=1)
+    words = [f"a{number}" for number in range(12)]
+    streams = sends(raw, *words, compressed=("a1", "a6"))
+    for stream, data in streams:
+        raw.me.send_data(stream, data, end_stream=True)
+
+    assert raw.ended(streams[-1][0])["grpc-status"] == "0"
+
+    broker.store.wait_dispatched()
+    assert [bytes(each.body).decode() for each in broker.messages("one-queue")] == words
+
+
+def test_a_send_that_comes_in_two_reads_is_stored_before_those_behind_it(broker, raw):
+    broker.create_topic("one-queue", queues=1)
+    words = ["b0", "b1", "b2"]
+    streams = sends(raw, *words)
+    first, data = streams[0]
+    raw.me.send_data(first, data[:20])
+    raw.me.ping(b"received")
+    raw.send()
+    while not any(
+        isinstance(event, PingAckReceived)
+        for event in raw.me.receive_data(raw.socket.recv(1 << 16))
+    ):
+        pass
+    raw.me.send_data(first, data[20:], end_stream=True)
+    for stream, data in streams[1:]:
+        raw.me.send_data(stream, data, end_stream=True)
+
+    assert raw.ended(streams[-1][0])["grpc-status"] == "0"
+
+    broker.store.wait_dispatched()
+    found = [bytes(each.body).decode() for each in broker.messages("one-queue")]
+    assert [each for each in found if each.startswith("b")] == words

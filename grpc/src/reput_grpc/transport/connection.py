@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import aclosing
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from reput_grpc.transport.call import Call
@@ -96,6 +97,8 @@ class Connection(asyncio.Protocol):
         self._is_flush_due = False
         self._is_taking = False
         self._has_answered = False
+        self._later_count = 0
+        """Calls whose method may answer at once and which have a task: later ones follow them."""
         self._is_ending = False
         self._is_shut = False
         self._held_size = 0
@@ -202,7 +205,8 @@ class Connection(asyncio.Protocol):
         try:
             while happened:
                 self._has_answered = False
-                for each in happened:
+                # In the order in which they began, so that a producer's sends keep theirs.
+                for each in sorted(happened, key=itemgetter(0)):
                     self._react(each)
                 happened = []
                 if self._has_answered:
@@ -249,6 +253,7 @@ class Connection(asyncio.Protocol):
         if may_begin and call.task is None:
             work = self._answer if call.method.stream is None else self._stream
             call.task = self.listener.loop.create_task(work(call))
+            self._later_count += call.method.at_once is not None
             # Not within the work: a task that is cancelled before its first step does none.
             call.task.add_done_callback(lambda done: self._end_of(call, done))
 
@@ -256,7 +261,9 @@ class Connection(asyncio.Protocol):
         """Answer a request that is whole, if its method needs no task for it."""
         method = self.listener.methods.get(head[":path"])
         message = only_message(data)
-        if method is None or method.at_once is None or message is None or not self._may_begin(head):
+        if method is None or method.at_once is None or message is None:
+            return False
+        if self._later_count or not self._may_begin(head):
             return False
         try:
             found = method.at_once(self._head_of(head), method.parsed(message))
@@ -372,6 +379,7 @@ class Connection(asyncio.Protocol):
             elif (error := done.exception()) is not None:
                 logger.error("call failed call=%s", call.head.headers[":path"], exc_info=error)
         finally:  # also if HTTP/2 has failed in itself: the call is counted
+            self._later_count -= call.method.at_once is not None
             self._forget(call)
 
     def _count_held(self, size: int) -> None:

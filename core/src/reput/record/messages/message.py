@@ -171,6 +171,7 @@ def _joined(keys: object) -> str:
 
 _checked_names: set[str] = set()
 _NAMES_KEPT = 65_536
+_NAME_KEPT = 64  # characters of a name that is kept: peers choose them
 
 
 def _checked_name(name: object) -> str:
@@ -183,7 +184,8 @@ def _checked_name(name: object) -> str:
     if len(_checked_names) >= _NAMES_KEPT:
         _checked_names.clear()
     name = plain_text("properties", name)
-    _checked_names.add(name)
+    if len(name) <= _NAME_KEPT:
+        _checked_names.add(name)
     return name
 
 

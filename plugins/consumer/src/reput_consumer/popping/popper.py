@@ -225,7 +225,7 @@ class Popper:
     ) -> list[bool] | None:
         """Count messages as consumed, unless another thread works on the group.
 
-        Nothing here waits for a disk.
+        Nothing here waits for a disk, unless the topic was deleted and is back.
 
         Args:
             group: the group.
@@ -240,14 +240,15 @@ class Popper:
             return [False] * len(handles)
         if not held.lock.acquire(blocking=False):
             return None
+        done: list[bool] = []
         try:
             if held.is_forgotten:
                 return None
-            done = [each is not None and self._ack(held, topic, each) for each in handles]
+            done.extend(each is not None and self._ack(held, topic, each) for each in handles)
         finally:
             held.lock.release()
-        if any(done):
-            self.changed()
+            if any(done):
+                self.changed()
         return done
 
     def _ack(self, held: PopGroup, topic: str, handle: Handle) -> bool:

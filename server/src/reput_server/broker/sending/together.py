@@ -217,7 +217,9 @@ class SendsTogether:
         try:
             receipt = self.put_one(message)
         except Exception:
-            self.times.answered([began], self.clock(), 1)
+            ended = self.clock()
+            self._spare_if_slow(began, ended)
+            self.times.answered([began], ended, 1)
             raise
         self.put_here(1, began)
         return receipt
