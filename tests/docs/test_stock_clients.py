@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import json
 import re
 from typing import Any
@@ -12,7 +13,7 @@ from pages import ROOT, text_of
 CLIENTS = ROOT / "tests" / "interop" / "clients"
 PAGE = "docs/stock-clients.md"
 COLUMNS = ("java-4.9.8", "java-5.3.3", "go", "node")
-FIVES = ("java5", "python5", "node5", "go5")
+FIVES = ("java5", "python5", "node5", "go5", "rust5")
 
 
 def functions() -> list[ast.FunctionDef]:
@@ -40,8 +41,16 @@ def scenarios(marker_name: str, columns: tuple[str, ...]) -> dict[str, set[str]]
 
 
 def _value(node: ast.expr) -> Any:
-    """The value of an argument; ``ALL`` is all clients for release 5."""
-    return " ".join(FIVES) if isinstance(node, ast.Name) else ast.literal_eval(node)
+    """The value of an argument, which may be the name of a constant of test_fives.py."""
+    return ast.literal_eval(_constants()[node.id] if isinstance(node, ast.Name) else node)
+
+
+@functools.cache
+def _constants() -> dict[str, ast.expr]:
+    module = ast.parse((CLIENTS / "test_fives.py").read_text(encoding="utf-8"))
+    return {
+        ast.unparse(it.targets[0]): it.value for it in module.body if isinstance(it, ast.Assign)
+    }
 
 
 def rows(first: str) -> list[list[str]]:
@@ -128,11 +137,14 @@ def test_the_columns_name_the_releases_that_are_tried() -> None:
     five = json.loads((CLIENTS / "fives/node/package.json").read_text(encoding="utf-8"))
     module = (CLIENTS / "fives/go/go.mod").read_text(encoding="utf-8")
     go5 = re.search(r"rocketmq-clients/golang/v5 v(\S+)", module)
+    crates = (CLIENTS / "fives/rust/Cargo.toml").read_text(encoding="utf-8")
+    rust5 = re.search(r'rocketmq = "=(.+)"', crates)
     assert go5 is not None
+    assert rust5 is not None
     (release,) = re.findall(r'_JAVA = "([\d.]+)"', fives)
     assert (
         f"| Java {release} | Python 5.1.2 | Node {next(iter(five['dependencies'].values()))} | "
-        f"Go {go5[1]} | " in text_of(PAGE)
+        f"Go {go5[1]} | Rust {rust5[1]} | " in text_of(PAGE)
     )
 
 

@@ -129,6 +129,11 @@ def _go(directory: Path) -> Sequence[str]:
     return [str(built("fives/go", ["go", "build", "-o", "target/program", "."]) / "program")]
 
 
+def _rust(directory: Path) -> Sequence[str]:
+    build = ["cargo", "build", "--locked", "--quiet", "--target-dir", "target"]
+    return [str(built("fives/rust", build) / "debug" / "program")]
+
+
 def _python(directory: Path) -> Sequence[str]:
     if not (PYTHON5 / "rocketmq").is_dir():
         raise UnavailableError("needs rocketmq-python-client below REPUT_PYTHON5")
@@ -148,6 +153,12 @@ FIVES = (
         "go5",
         "Go " + released("fives/go/go.mod", r"rocketmq-clients/golang/v5 v(\S+)"),
         _go,
+        FiveProgram,
+    ),
+    Kind(
+        "rust5",
+        "Rust " + released("fives/rust/Cargo.toml", r'rocketmq = "=(.+)"'),
+        _rust,
         FiveProgram,
     ),
 )

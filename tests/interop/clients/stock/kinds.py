@@ -110,7 +110,8 @@ def built(language: str, command: Sequence[str], copied: Sequence[str] = ()) -> 
     tool = executable(command[0])
     if command[0] == "npm":
         executable("node")
-    sources = sorted(path for path in project.iterdir() if path.is_file())
+    found = [*project.iterdir(), *project.glob("src/*")]
+    sources = sorted(path for path in found if path.is_file())
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
     target.mkdir(exist_ok=True)
     with _locked(target / "lock"):
@@ -133,7 +134,9 @@ def _run(command: Sequence[str], directory: Path) -> None:
         check=False,
     )
     if done.returncode:
-        assert "# reput.clients" not in done.stderr, done.stderr  # it does not compile
+        # It does not compile.
+        assert "# reput.clients" not in done.stderr, done.stderr
+        assert "could not compile `program`" not in done.stderr, done.stderr
         said = (done.stderr or done.stdout).strip().splitlines() or ["it does not say why"]
         tool = Path(command[0]).name
         raise UnavailableError(f"{tool} cannot build the program here: {said[-1][:300]}")
