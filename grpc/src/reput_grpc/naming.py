@@ -25,7 +25,7 @@ def topic_of(resource: Any) -> str:
     return _topic(resource.resource_namespace, resource.name)
 
 
-@lru_cache(maxsize=4_096)  # each call names one; what is refused is not kept
+@lru_cache(maxsize=4_096)  # each call names one; refused names are not kept
 def _topic(space: str, name: str) -> str:
     if is_system_topic(name):
         raise Refused(Code.ILLEGAL_TOPIC, f"topic {name[:100]!r} is a topic of the system")
