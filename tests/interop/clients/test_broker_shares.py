@@ -56,7 +56,7 @@ def test_a_refused_message_comes_again_by_pop(client: Program, broker: LocalBrok
     broker.wait_for("pops", seconds=60)
 
 
-@pytest.mark.scenario("The broker shares queues out", "java-5.3.3")
+@pytest.mark.scenario("The broker assigns queues to consumers", "java-5.3.3")
 def test_members_that_pull_are_told_their_queues(client: Program, broker: LocalBroker):
     bodies = [str(number) for number in range(40)]
     put(broker, *bodies)

@@ -42,7 +42,7 @@ def assert_where_it_says(broker: LocalBroker, messages: list[Row], sent: list[Ro
         assert it.properties["KEYS"].split() == message["keys"].split()
 
 
-@pytest.mark.scenario("The first send makes its topic", "java go")
+@pytest.mark.scenario("The first send creates its topic", "java go")
 def test_a_topic_is_made_by_the_first_send(client: Program, broker: LocalBroker):
     client.producer()
 
@@ -64,7 +64,7 @@ def test_a_send_is_stored_where_its_answer_says(client: Program, broker: LocalBr
     assert len({answer["msg_id"] for answer in sent}) == 20
 
 
-@pytest.mark.scenario("Send, and be told by a callback or a promise", "java go node")
+@pytest.mark.scenario("Send with a callback or a promise", "java go node")
 def test_sends_at_once_are_answered_each(client: Program, broker: LocalBroker):
     client.producer()
     messages = orders(200)

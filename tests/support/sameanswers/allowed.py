@@ -88,7 +88,7 @@ STRICTER = (
         ),
     ),
     Allowed(
-        "names of groups that no client accepts are refused, and their offsets are not kept",
+        "a group whose name no client accepts is refused, and its offsets are not kept",
         names=(
             "group badly named",
             "group without a name",
@@ -111,7 +111,7 @@ STRICTER = (
         ),
     ),
     Allowed(
-        "topics without queues, and with permissions without a meaning, are refused",
+        "topics without queues are refused, and topics whose permissions have no meaning",
         names=("topic without queues", "topic with odd permissions"),
     ),
     Allowed(
@@ -124,7 +124,8 @@ STRICTER = (
         ),
     ),
     Allowed(
-        "a topic without write permission accepts no message; RocketMQ leaves that to its clients",
+        "a topic without write permission accepts no message; RocketMQ leaves this check to its "
+        "clients",
         names=("refused: may only be read", "refused: may do nothing"),
     ),
     Allowed(
@@ -167,7 +168,7 @@ RICHER = (
     ),
     Allowed("delays of more than three days are accepted", names=("send in too long",)),
     Allowed(
-        "messages that follow one of the messages above are stored at other offsets",
+        "messages after one that is listed above are stored at other offsets",
         names=("send without*", "send with odd properties", "without producerGroup"),
         parts=("field:msgId", "field:queueOffset"),
         is_told_by_both=True,

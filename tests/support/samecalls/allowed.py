@@ -52,7 +52,7 @@ CODES = (
     ),
     Allowed(
         "a transaction that is not known, or has an end, is refused with code 40008, and not "
-        "50001; an end that neither commits nor rolls back is not checked",
+        "50001; an EndTransaction that neither commits nor rolls back is not checked",
         names=("EndTransaction: *", "end of *", "end in another topic", "end without an id"),
         parts=("*status/*",),
     ),
@@ -85,9 +85,9 @@ CODES = (
 
 STRICTER = (
     Allowed(
-        "a receipt handle is void after an acknowledgement, a dead letter or a change, and for "
-        "another group or topic, and is refused with code 40013; there it is accepted until its "
-        "time is over",
+        "a receipt handle is refused with code 40013 once its message is acknowledged, changed "
+        "or dead, and for another group or topic; there it is accepted until its time is "
+        "over",
         names=("acknowledge *", "change *", "dead letter: *"),
         parts=("status/*", "entries/*/status/*", "receipt_handle"),
     ),
@@ -102,8 +102,8 @@ STRICTER = (
         names=("*: group of 255",),
     ),
     Allowed(
-        "a consumer's topics have to have names that can exist, and a consumer has to say that it "
-        "is one; the stream ends with `INVALID_ARGUMENT`",
+        "a consumer's topics need valid names, and its settings need the type of a consumer; "
+        "otherwise the stream ends with `INVALID_ARGUMENT`",
         names=("consumer: topic with a slash", "consumer of type *"),
         parts=("gRPC", "status/", "status/*", "settings/", "settings/*"),
     ),
@@ -116,8 +116,8 @@ RICHER = (
         names=("route in the namespace *", "send into a namespace"),
     ),
     Allowed(
-        "several messages in one call have an entry each in the answer; there they have one, with "
-        "all ids in one text",
+        "each message of a call has its own entry in the answer; there all messages have one "
+        "entry, with all ids in one text",
         names=("send two*",),
         parts=("entries*",),
     ),

@@ -58,7 +58,7 @@ INPUT_COLUMNS: Final = tuple(
         ("keys", "words", "taken", "the property KEYS: a list of words, or one text of them"),
         ("uniq_key", "text", "taken", "the property UNIQ_KEY; null for none"),
         ("properties", "texts by name", "taken", "further properties; null values are left out"),
-        ("flag", "number", "taken", "32 bits of the application's; null is 0"),
+        ("flag", "number", "taken", "32 bits for the application; null is 0"),
         ("sys_flag", "number", "taken", "as read, but for kinds of hosts; null is 0"),
         ("born_timestamp", "time", "taken", "null is the store time"),
         ("reconsume_times", "number", "taken", "null is 0"),

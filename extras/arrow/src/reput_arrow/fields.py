@@ -29,22 +29,22 @@ COLUMNS: Final = tuple(
     for each in [
         ("topic", "string", False, "the topic"),
         ("queue_id", "int32", False, "the queue of the topic"),
-        ("queue_offset", "int64", False, "ordinal of the message in its queue"),
+        ("queue_offset", "int64", False, "number of the message in its queue"),
         ("physical_offset", "int64", False, "byte of the log at which the record begins"),
         ("size", "int32", False, "bytes of the record"),
         ("tags", "string", True, "the property TAGS"),
         ("tags_code", "int64", False, "Java string hash of the tags, 0 without tags"),
         ("keys", "list", False, "the words of the property KEYS"),
         ("uniq_key", "string", True, "the property UNIQ_KEY, the producer's id of the message"),
-        ("properties", "map", False, "all properties; of equal names the last one"),
+        ("properties", "map", False, "all properties; if a name occurs twice, the last value"),
         ("body", "binary", False, "the body, unpacked if its producer compressed it"),
         ("body_crc", "int32", False, "checksum that the record states for its body"),
-        ("flag", "int32", False, "32 bits of the application's"),
+        ("flag", "int32", False, "32 bits for the application"),
         (
             "sys_flag",
             "int32",
             False,
-            "bits for compression (of the body here), transactions and kinds of hosts",
+            "bits for compression, transactions and kinds of hosts",
         ),
         (
             "born_timestamp",
@@ -56,7 +56,12 @@ COLUMNS: Final = tuple(
         ("born_host", "string", False, "address and port of the producer"),
         ("store_host", "string", False, "address and port of the store"),
         ("reconsume_times", "int32", False, "how often consumers sent it back"),
-        ("prepared_transaction_offset", "int64", False, "of a commit: where its half message is"),
+        (
+            "prepared_transaction_offset",
+            "int64",
+            False,
+            "physical offset of the half message that this message commits",
+        ),
         ("msg_id", "string", False, "offset message id: store host and physical offset"),
     ]
 )

@@ -48,10 +48,10 @@ _LISTED: Final = (
     Metric(
         "reput_flush_wait_seconds",
         "histogram",
-        "How long callers waited until what they had put was on disk.",
+        "How long callers waited until their messages were on disk.",
     ),
-    Metric("reput_losses", "gauge", "Losses of the log that are noted."),
-    Metric("reput_lost_bytes", "gauge", "Bytes of the log in these losses."),
+    Metric("reput_losses", "gauge", "Ranges of the log that are known to be lost."),
+    Metric("reput_lost_bytes", "gauge", "Bytes of the log that are known to be lost."),
     # ------------------------------------------------------------------ queues and reads
     Metric("reput_reads_total", "counter", "Reads of queues by this process."),
     Metric("reput_read_messages_total", "counter", "Messages that these reads returned."),
@@ -66,7 +66,9 @@ _LISTED: Final = (
     Metric("reput_topic_stored_messages", "gauge", "Messages of a topic in the store.", ("topic",)),
     Metric("reput_topic_queues", "gauge", "Queues of a topic.", ("topic",)),
     # ------------------------------------------------------------------ plugins
-    Metric("reput_plugin_up", "gauge", "1 if a plugin gets messages, 0 if it stands.", _PLUGIN),
+    Metric(
+        "reput_plugin_up", "gauge", "1 if a plugin gets messages, 0 if it has stopped.", _PLUGIN
+    ),
     Metric("reput_plugin_state", "gauge", "1 for the plugin's state.", ("plugin", "state")),
     Metric("reput_plugin_lag_bytes", "gauge", "Bytes of the log that a plugin lacks.", _PLUGIN),
     Metric("reput_plugin_lag_messages", "gauge", "Messages that a plugin lacks.", _PLUGIN),
@@ -77,8 +79,15 @@ _LISTED: Final = (
         _PLUGIN,
     ),
     Metric("reput_plugin_batches_total", "counter", "Batches that a plugin was given.", _PLUGIN),
-    Metric("reput_plugin_messages_total", "counter", "Messages in these.", _PLUGIN),
-    Metric("reput_plugin_batch_seconds_total", "counter", "Time for these.", _PLUGIN),
+    Metric(
+        "reput_plugin_messages_total", "counter", "Messages in the batches of a plugin.", _PLUGIN
+    ),
+    Metric(
+        "reput_plugin_batch_seconds_total",
+        "counter",
+        "Time that a plugin took for its batches.",
+        _PLUGIN,
+    ),
     Metric("reput_plugin_batch_max_seconds", "gauge", "Longest time for a batch.", _PLUGIN),
     Metric("reput_plugin_failures_total", "counter", "Failed calls of a plugin.", _PLUGIN),
     Metric(

@@ -18,11 +18,11 @@ LATEST: Final = "latest"
 STREAM_OPTIONS: Final = {
     "starting": "where a new query begins: `earliest` (when left out), `latest`, a physical offset "
     "at or after which its first record begins, or a store time as ISO 8601",
-    "max_bytes_per_batch": "most bytes of the logs in one batch, or one record if that is "
+    "max_bytes_per_batch": "most bytes of the logs in one batch, or one record if the record is "
     "larger; no limit when left out",
     "max_records_per_batch": "most records of the logs in one batch, those filtered out included",
     "fail_on_data_loss": "`true` (when left out): fail if the log has lost the next records; "
-    "`false`: go on at the log's first byte; `failOnDataLoss` means the same",
+    "`false`: continue at the log's first byte; `failOnDataLoss` means the same",
 }
 """Every option that only a stream has, and what it means."""
 _SPARKS_SPELLING: Final = "failondataloss"
