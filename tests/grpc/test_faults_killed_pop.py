@@ -16,14 +16,12 @@ import time
 from collections import Counter
 
 import grpc
-import pytest
 from grpcclient import GrpcClient
 from serverlives import kill_count
 
 import reput
 from reput_consumer import ConsumerPlugin, GroupSettings, TopicSettings
 
-pytestmark = pytest.mark.proof
 PLUGINS = {"consumequeue", "consumer", "schedule"}
 CONFIG = {"consumer": {"save_interval_ms": 50}}
 OUT = 1_000
