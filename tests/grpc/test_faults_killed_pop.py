@@ -152,7 +152,7 @@ def until_saved(store):
     began, deadline = time.time(), time.monotonic() + 60
     while not file.exists() or file.stat().st_mtime < began:
         assert time.monotonic() < deadline, "no offsets are saved"
-        time.sleep(0.01)
+        time.sleep(0.01)  # the server is another process; only its file shows that it has saved
 
 
 def prepare(store):
