@@ -87,17 +87,14 @@ class PluginError(ReputError):
         return f"plugin {self.plugin!r}: {self.reason}"
 
 
-@attrs.define(eq=False, slots=False)
 class PluginNotFoundError(PluginError):
     """A plugin that a store names is not installed."""
 
 
-@attrs.define(eq=False, slots=False)
 class PluginOrderError(PluginError):
     """The declared order of plugins has a cycle, or a required plugin is not active."""
 
 
-@attrs.define(eq=False, slots=False)
 class PluginFlushError(PluginError):
     """A plugin's files could not be brought to disk in time; everything else is on disk."""
 
@@ -234,7 +231,6 @@ class FeedGapError(FeedError):
     fed_offset: int
 
 
-@attrs.define(eq=False, slots=False)
 class CorruptFeedError(FeedError):
     """No valid record begins where one should. The log ends there; the bytes may be fed again."""
 
@@ -303,7 +299,6 @@ class UnpackError(ReputError, ValueError):
         return f"a body compressed with {self.compression} cannot be unpacked: {self.reason}"
 
 
-@attrs.define(eq=False, slots=False)
 class CodecNotFoundError(UnpackError):
     """A library that unpacks such bodies is not installed."""
 
@@ -346,26 +341,22 @@ class PutError(ReputError):
         return type(self), self.args, {**self.__dict__, "stored": None}
 
 
-@attrs.define(eq=False, slots=False)
 class MessageIllegalError(PutError, ValueError):
     """A field of a message breaks the format or a rule of RocketMQ."""
 
     status = PutStatus.MESSAGE_ILLEGAL
 
 
-@attrs.define(eq=False, slots=False)
 class MessageTooLargeError(MessageIllegalError):
     """A body or a whole record exceeds its limit (append status ``MESSAGE_SIZE_EXCEEDED``)."""
 
 
-@attrs.define(eq=False, slots=False)
 class PropertiesSizeError(PutError, ValueError):
     """The encoded properties exceed 32,767 bytes, the most that their length field can hold."""
 
     status = PutStatus.PROPERTIES_SIZE_EXCEEDED
 
 
-@attrs.define(eq=False, slots=False)
 class ServiceNotAvailableError(PutError):
     """The store takes no puts now: it is closed, or writing failed before."""
 
@@ -380,12 +371,10 @@ class DiskFullError(ServiceNotAvailableError, OSError):
         self.errno = errno.ENOSPC  # code that waits while a disk is full treats this alike
 
 
-@attrs.define(eq=False, slots=False)
 class ReadOnlyStoreError(ServiceNotAvailableError):
     """The store was opened with ``mode="r"``."""
 
 
-@attrs.define(eq=False, slots=False)
 class ReplicaError(ServiceNotAvailableError):
     """The store is a replica: its messages come from its master, until it is promoted."""
 
@@ -420,21 +409,18 @@ class ForkedStoreError(StoreClosedError):
         )
 
 
-@attrs.define(eq=False, slots=False)
 class CreateMappedFileError(PutError, OSError):
     """The log could not get more space or its next file, mostly for want of space."""
 
     status = PutStatus.CREATE_MAPPED_FILE_FAILED
 
 
-@attrs.define(eq=False, slots=False)
 class FlushDiskTimeoutError(PutError, TimeoutError):
     """The message is stored, but was not on disk within the time allowed."""
 
     status = PutStatus.FLUSH_DISK_TIMEOUT
 
 
-@attrs.define(eq=False, slots=False)
 class LightQueueCountError(PutError):
     """A put would create more light queues (``%LMQ%…``) than the configuration allows."""
 

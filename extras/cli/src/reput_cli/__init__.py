@@ -40,6 +40,7 @@ def main() -> None:
     try:
         reput(prog_name="reput")
     finally:
-        # The interpreter would search all modules for garbage once more, for another twentieth of a
-        # short command. A command has closed what it opened.
+        # The interpreter would search all modules for garbage twice more, for an eighth of a short
+        # command. A command has closed what it opened.
         gc.disable()
+        gc.freeze()
