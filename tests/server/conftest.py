@@ -48,6 +48,15 @@ class Served:
             assert time.monotonic() < deadline
             pause.wait(0.001)
 
+    def wait_until(self, holds: Callable[[], object]) -> None:
+        """Wait until something holds on the server's loop, turn by turn of it."""
+        for _ in range(100_000):
+            found: list[object] = []
+            self.on_loop(lambda found=found: found.append(holds()))
+            if found[0]:
+                return
+        raise AssertionError("it never came to hold")
+
     def on_loop(self, call: Callable[[], object]) -> None:
         """Call something on the server's event loop, and wait for it."""
         import asyncio

@@ -245,7 +245,7 @@ def pull_of(topic, queue_offset):
         max_msg_nums=32,
         sys_flag=PullFlag.SUBSCRIPTION | PullFlag.SUSPEND,
         commit_offset=0,
-        suspend_timeout_millis=15_000,
+        suspend_timeout_millis=25_000,  # longer than the peer waits: its time does not end it
         subscription="*",
         sub_version=0,
     )

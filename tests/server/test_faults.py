@@ -36,16 +36,6 @@ def is_answered(peer):
     return peer.ask(RequestCode.GET_MIN_OFFSET, QUEUE).code == ResponseCode.SUCCESS
 
 
-def wait_until(served, holds):
-    """Wait until something holds on the server's loop, turn by turn of it."""
-    for _ in range(100_000):
-        found = []
-        served.on_loop(lambda found=found: found.append(holds()))
-        if found[0]:
-            return
-    raise AssertionError("it never came to hold")
-
-
 def nothing_is_left(served):
     """Whether the server has forgotten everything of its connections but one."""
     service, broker = served.server.service, served.server.broker
@@ -94,7 +84,7 @@ def test_a_connection_that_is_cut_anywhere_leaves_nothing_but_what_was_whole(ser
                 continue
             stored |= places_of(answers(peer, begun(script, frames, place)))
 
-    wait_until(served, lambda: nothing_is_left(served))
+    served.wait_until(lambda: nothing_is_left(served))
     assert is_answered(served.peer())
     assert stored
     assert not [each for each in caplog.records if each.exc_info]
@@ -158,13 +148,13 @@ def test_peers_that_fall_silent_are_closed_wherever_they_were(served, caplog):
     silent = [served.peer() for _ in range(3)]
     silent[1].socket.sendall(frame[: len(frame) // 2])
     silent[2].ask(RequestCode.HEART_BEAT, body=wirescript.heartbeat())
-    wait_until(served, lambda: service.held_bytes)
+    served.wait_until(lambda: service.held_bytes)
 
     served.on_loop(lambda: service.close_idle(service.loop.time() + 121))
 
     assert all(peer.is_closed() for peer in silent)
     assert loud.is_closed()  # nothing had moved there, either
-    wait_until(served, lambda: nothing_is_left(served))
+    served.wait_until(lambda: nothing_is_left(served))
     assert "reason=idle" in caplog.text
     assert list(served.store.queues()) == []
 
@@ -218,7 +208,7 @@ def test_the_largest_of_unfinished_frames_is_cut_and_not_who_comes_next(serve):
     served = serve(limits=Limits(bytes_of_all=1 << 20))
     greedy, small = served.peer(), served.peer()
     greedy.socket.sendall(struct.pack(">iI", 8 << 20, 2) + bytes(900_000))
-    wait_until(served, lambda: served.server.service.held_bytes > 900_000)
+    served.wait_until(lambda: served.server.service.held_bytes > 900_000)
 
     frame = encode_frame(Command.request(SEND, message("orders"), body=bytes(300_000)))
     small.socket.sendall(frame[:250_000])
@@ -257,7 +247,7 @@ def test_requests_are_counted_with_their_headers(serve):
     peer.ask(RequestCode.GET_MIN_OFFSET, QUEUE, more=fields)
 
     assert seen[0] > 100 * (40 + 200)
-    wait_until(served, lambda: served.server.service.request_bytes == 0)
+    served.wait_until(lambda: served.server.service.request_bytes == 0)
 
 
 def test_pulls_that_wait_keep_neither_bodies_nor_more_than_their_share(serve):
@@ -268,7 +258,7 @@ def test_pulls_that_wait_keep_neither_bodies_nor_more_than_their_share(serve):
     command = Command.request(RequestCode.PULL_MESSAGE, wanted, body=bytes(100_000))
     for _ in range(2):
         waiting.send(command)
-    wait_until(served, lambda: len(broker.held) == 2)  # reads of pulls overtake each other
+    served.wait_until(lambda: len(broker.held) == 2)  # reads of pulls overtake each other
     waiting.send(command)
 
     first = waiting.receive()
@@ -336,7 +326,7 @@ def test_a_connection_with_too_much_to_remember_is_closed_and_forgotten(serve):
             break
 
     assert number == 10
-    wait_until(served, lambda: nothing_is_left(served))
+    served.wait_until(lambda: nothing_is_left(served))
     assert is_answered(served.peer())
 
 

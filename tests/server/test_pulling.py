@@ -15,6 +15,7 @@ from reput_remoting import (
     Pull,
     PullAnswer,
     PullFlag,
+    QueueOf,
     RequestCode,
     ResponseCode,
     Subscription,
@@ -338,3 +339,25 @@ def test_a_store_for_reading_is_pulled_from(serve):
 
     assert bodies(answer) == [b"0"]
     assert served.store.plugin("consumer").subscription_groups.get("new") is None
+
+
+def test_a_pull_that_waits_is_answered_when_another_writer_has_put_a_message(serve, tmp_path):
+    plugins = frozenset({"consumequeue", "consumer"})
+    sizes = {"commitlog": {"file_size": 1 << 20}, "consumequeue": {"units_per_file": 1_000}}
+    with reput.open(tmp_path / "store", plugins=plugins, config=sizes) as writer:
+        writer.put(reput.Message("orders", b"before"))
+        writer.wait_dispatched()
+        served = serve(plugins, mode="r")
+        consumer = served.peer()
+        # It may wait for longer than the peer does.
+        asked = pull(1, sys_flag=WAITING, suspend_timeout_millis=25_000)
+        held = consumer.send(Command.request(PULL, asked))
+        served.wait_until(lambda: len(served.server.broker.held) == 1)
+        for _ in range(50):  # by then, all threads of the server have done what the pull needs
+            served.peer().ask(RequestCode.GET_MAX_OFFSET, QueueOf(topic="orders", queue_id=0))
+
+        writer.put(reput.Message("orders", b"meanwhile"))
+        answer = consumer.receive()
+
+    assert (answer.opaque, answer.code) == (held.opaque, ResponseCode.SUCCESS)
+    assert bodies(answer) == [b"meanwhile"]

@@ -1,6 +1,7 @@
 """`HeldPulls`: pulls that wait for a message of their queue.
 
 For a queue with such pulls the store is asked once to tell of its next message, however many wait.
+A store that was opened for reading cannot tell; see `LogGrowth`.
 
 Source: RocketMQ ``PullRequestHoldService``.
 """
@@ -15,6 +16,7 @@ import attrs
 
 from reput.errors import ReputError
 from reput_consumer import FetchRequest, Selector
+from reput_server.broker.pulling.growth import LogGrowth
 
 if TYPE_CHECKING:
     from reput_consumer import MessageQueue
@@ -56,6 +58,10 @@ class HeldPulls:
     size: int = attrs.field(init=False, default=0)
     """What of the pulls' headers is kept, bytes."""
     _count: int = attrs.field(init=False, default=0)
+    _growth: LogGrowth = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._growth = LogGrowth(self.context, self.begin, self._wake_all, lambda: len(self._held))
 
     def __len__(self) -> int:
         return self._count
@@ -67,6 +73,9 @@ class HeldPulls:
         self.size += pull.size
         pull.timer = self.context.loop.call_at(pull.until, self._release, pull)
         pull.peer.remember(pull, lambda: self._drop(pull))
+        if not self.context.is_writable:
+            self._growth.look()
+            return
         watched = self._watched.get(pull.queue)
         # Below what is watched: a message has come since the pull has looked, of which the store
         # tells at once; or the queue was recreated, and ends lower than it did.
@@ -93,6 +102,10 @@ class HeldPulls:
         except (ReputError, OSError):
             # The pulls find out for themselves, a while later.
             loop.call_later(_TRY_AGAIN_SECONDS, self._wake, queue)
+
+    def _wake_all(self) -> None:
+        for queue in list(self._held):
+            self._wake(queue)
 
     def _wake(self, queue: MessageQueue) -> None:
         self._watched.pop(queue, None)
