@@ -9,6 +9,10 @@
 //! Where the disk is a plain one, the thread whose turn it is flushes without the interpreter lock,
 //! too: between two flushes nobody waits for that lock.
 //!
+//! The thread whose turn it is waits a moment before it flushes here: those whose bytes the flush
+//! before has covered are about to append again, and one flush for all of them takes as long as one
+//! for half of them. It waits for no longer than a part of that flush.
+//!
 //! Signal handlers run on the main thread, and only after it has left the list of sleepers: a turn
 //! is never given to a thread that is in a handler, which may take long or wait for other threads.
 
@@ -31,12 +35,22 @@ use crate::shared::border::guarded;
 const HEARS_SIGNALS: Duration = Duration::from_millis(50);
 /// The longest sleep of any other thread; then it checks again.
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
+/// A flush waits for other threads this part of the flush before it,
+const GATHER_PART: u32 = 2;
+/// and no longer than this,
+const GATHER_LONGEST: Duration = Duration::from_millis(if cfg!(test) { 3_600_000 } else { 1 });
+/// and not after a flush faster than this: to wake threads takes as long then.
+const GATHER_ABOVE: Duration = Duration::from_micros(500);
+/// Most flushes that wait for nobody after flushes to which nobody came.
+const GATHER_REST: u32 = 64;
 
 #[pyclass(frozen, module = "reput_native")]
 pub struct FlushTurns {
     flushed: AtomicI64,
     /// Never held while a thread waits for the interpreter lock.
     waiting: Mutex<Waiting>,
+    /// Told when nobody is away any more.
+    gathered: Condvar,
 }
 
 #[derive(Default)]
@@ -50,6 +64,13 @@ struct Waiting {
     asleep: Sleepers,
     /// Asleep too, but their bytes are on disk.
     covered: Sleepers,
+    /// How many threads, whose bytes the last flush here has covered, have not appended again.
+    away: usize,
+    /// How long that flush took.
+    took: Duration,
+    /// How many flushes wait for nobody, and how many do so after the next one to which nobody came.
+    rest: u32,
+    next_rest: u32,
     /// The only file with bytes that are not on disk; `None` if Python has to flush.
     file: Option<Arc<Flushed>>,
 }
@@ -98,6 +119,7 @@ impl FlushTurns {
         Self {
             flushed: AtomicI64::new(flushed_offset),
             waiting: Mutex::default(),
+            gathered: Condvar::new(),
         }
     }
 
@@ -155,7 +177,11 @@ impl FlushTurns {
 
 impl FlushTurns {
     fn exchange(&self, file: Option<Arc<Flushed>>) {
-        let old = std::mem::replace(&mut self.lock().file, file);
+        let old = {
+            let mut waiting = self.lock();
+            waiting.away = 0;
+            std::mem::replace(&mut waiting.file, file)
+        };
         drop(old); // which may close a file, not under the lock
     }
 
@@ -208,10 +234,46 @@ impl FlushTurns {
                 Awake::ItsTurn(turn, _) => turn,
                 awake => return awake,
             };
+            self.gather();
             match self.flush_here(physical_offset) {
                 Ok(false) => return Awake::ItsTurn(turn, None),
                 Ok(true) => drop(turn),
                 Err(error) => return Awake::ItsTurn(turn, error.raw_os_error().or(Some(0))),
+            }
+        }
+    }
+
+    /// Wait a moment, on this thread's turn, for those who append again.
+    fn gather(&self) {
+        let mut waiting = self.lock();
+        if waiting.away == 0 || waiting.took < GATHER_ABOVE {
+            return;
+        }
+        if waiting.rest > 0 {
+            waiting.rest -= 1;
+            return;
+        }
+        let away = waiting.away;
+        let longest = (waiting.took / GATHER_PART).min(GATHER_LONGEST);
+        (waiting, _) = self
+            .gathered
+            .wait_timeout_while(waiting, longest, |waiting| waiting.away > 0)
+            .unwrap_or_else(PoisonError::into_inner);
+        let is_vain = waiting.away == away;
+        waiting.next_rest = if is_vain {
+            (2 * waiting.next_rest + 1).min(GATHER_REST)
+        } else {
+            0
+        };
+        waiting.rest = waiting.next_rest;
+    }
+
+    /// Note that a thread has appended, and waits.
+    fn come_back(&self, waiting: &mut Waiting) {
+        if waiting.away > 0 {
+            waiting.away -= 1;
+            if waiting.away == 0 {
+                self.gathered.notify_one();
             }
         }
     }
@@ -231,11 +293,15 @@ impl FlushTurns {
         if !(file.base_offset..=file.end_offset()).contains(&physical_offset) {
             return Ok(false);
         }
+        let began = Instant::now();
         file.file.sync_data()?;
         if !file.is_whole() {
             return Ok(false); // Python says what is wrong
         }
         self.reached(target.min(file.end_offset()));
+        let mut waiting = self.lock();
+        waiting.took = began.elapsed();
+        waiting.away = waiting.covered.len() + 1;
         Ok(true)
     }
 
@@ -269,6 +335,9 @@ impl FlushTurns {
         longest: Duration,
     ) -> Awake<'_> {
         let mut waiting = self.lock();
+        if self.flushed_offset() < physical_offset {
+            self.come_back(&mut waiting);
+        }
         if let Some(awake) = self.poll(&mut waiting, physical_offset) {
             return awake;
         }

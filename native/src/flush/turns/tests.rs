@@ -175,3 +175,60 @@ fn a_turn_ends_where_a_panic_leaves_it() {
     assert!(panic.is_err());
     assert!(turns.lock().turn.is_none());
 }
+
+#[test]
+fn a_flush_waits_for_those_whose_bytes_the_flush_before_has_covered() {
+    let turns = FlushTurns::new(0);
+    let turn = turn_at(&turns, 1);
+    {
+        let mut waiting = turns.lock();
+        (waiting.away, waiting.took) = (3, 2 * LONG);
+    }
+
+    thread::scope(|scope| {
+        for offset in 2..5 {
+            let turns = &turns;
+            scope.spawn(move || {
+                assert!(matches!(turns.sleep(offset, None, LONG), Awake::OnDisk));
+            });
+        }
+        turns.gather();
+        assert_eq!(turns.lock().asleep.len(), 3);
+        turns.reached(4);
+        drop(turn);
+    });
+
+    let waiting = turns.lock();
+    assert_eq!((waiting.away, waiting.rest), (0, 0));
+}
+
+#[test]
+fn flushes_to_which_nobody_comes_wait_less_and_less_often() {
+    let turns = FlushTurns::new(0);
+    let turn = turn_at(&turns, 1);
+    let mut waits = Vec::new();
+
+    for number in 0..40 {
+        let mut waiting = turns.lock();
+        (waiting.away, waiting.took) = (2, GATHER_ABOVE);
+        let is_resting = waiting.rest > 0;
+        drop(waiting);
+        turns.gather();
+        if !is_resting {
+            waits.push(number);
+        }
+    }
+
+    assert_eq!(waits, [0, 2, 6, 14, 30]);
+    drop(turn);
+}
+
+#[test]
+fn who_finds_its_bytes_on_disk_has_not_come_back() {
+    let turns = FlushTurns::new(5);
+    turns.lock().away = 1;
+
+    assert!(matches!(turns.sleep(5, None, LONG), Awake::OnDisk));
+
+    assert_eq!(turns.lock().away, 1);
+}
