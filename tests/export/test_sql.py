@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import click
 import pytest
@@ -273,3 +275,10 @@ def test_the_prompt_explains_itself(word, shown, capsys):
 
     assert asked == ["SELECT 1;"]
     assert shown in capsys.readouterr().err.partition("exit or Ctrl-D to end.")[2]
+
+
+def test_the_end_of_the_process_prints_nothing_more(made):
+    command = [sys.executable, "-m", "reput", "sql", str(made), "SELECT 1 AS one", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+
+    assert (done.stdout, done.stderr) == ('{"one":1}\n', "")
