@@ -1,11 +1,17 @@
-"""`LogGrowth`: pulls that wait look again while another process writes the log."""
+"""`LogGrowth`: pulls that wait get what another process writes."""
 
 from __future__ import annotations
 
 import heapq
 import itertools
 
+import pytest
+
+from reput_consumer import MessageQueue
 from reput_server.broker.pulling.growth import LogGrowth
+from reput_server.broker.pulling.held import HeldPull, HeldPulls
+
+QUEUE = MessageQueue("orders", "broker-a", 0)
 
 
 class Clock:
@@ -20,22 +26,45 @@ class Clock:
         return self.now
 
     def call_later(self, seconds, call):
-        heapq.heappush(self.due, (self.now + seconds, next(self._number), call))
+        return self.call_at(self.now + seconds, call)
 
-    def run_until(self, end):
+    def call_at(self, when, call, *arguments):
+        timer = Timer(lambda: call(*arguments))
+        heapq.heappush(self.due, (when, next(self._number), timer))
+        return timer
+
+    def run_for(self, seconds):
+        end = self.now + seconds
         while self.due and self.due[0][0] <= end:
-            self.now, _, call = heapq.heappop(self.due)
-            call()
-        self.now = end
+            when, _, timer = heapq.heappop(self.due)
+            self.now = max(self.now, when)
+            timer.call()
+        self.now = max(self.now, end)
 
 
-class Log:
-    """A log whose end is looked at; and the context and the store that have it."""
+class Timer:
+    def __init__(self, call):
+        self.call = call
 
-    def __init__(self, loop):
-        self.loop = loop
-        self.store = self.log = self
+    def cancel(self):
+        self.call = lambda: None
+
+
+class Broker:
+    """A context, its store, its log and its port in one."""
+
+    is_writable = False
+
+    def __init__(self):
+        self.loop = Clock()
+        self.store = self.log = self.port = self
         self.end, self.looks = 100, 0
+        self.ends = {}
+        self.again = []
+        """Queue and queue offset of pulls that looked again."""
+        self.asked = 0
+        self.seconds_each = 0.0
+        """How long it takes to look at a queue."""
 
     @property
     def max_physical_offset(self):
@@ -44,78 +73,146 @@ class Log:
             raise OSError("the disk has failed")
         return self.end
 
-    async def run(self, call):
-        return call()
+    def bounds(self, queue):
+        self.asked += 1
+        self.loop.now += self.seconds_each
+        return 0, self.ends.get(queue, 0)
+
+    async def run(self, call, *arguments):
+        return call(*arguments)
+
+
+class Peer:
+    def remember(self, pull, drop):
+        pass
+
+    def forget(self, pull):
+        pass
 
 
 def finish(work):
     """Run a coroutine that waits for nothing."""
-    try:
+    with pytest.raises(StopIteration):
         work.send(None)
-    except StopIteration:
-        return
-    raise AssertionError("it waits")
 
 
-class Looking:
-    """What looks, and when it told."""
-
-    def __init__(self, waiting=1):
-        self.loop = Clock()
-        self.log = Log(self.loop)
-        self.waiting = waiting
-        self.told = []
-        self.growth = LogGrowth(
-            self.log, finish, lambda: self.told.append(self.loop.now), lambda: self.waiting
-        )
-        self.growth.look()
-
-    def told_in(self, seconds):
-        begin = len(self.told)
-        self.loop.run_until(self.loop.now + seconds)
-        return len(self.told) - begin
+@pytest.fixture
+def broker():
+    return Broker()
 
 
-def test_it_tells_soon_and_until_queues_have_the_messages_and_then_no_more():
-    looking = Looking()
-    looking.told_in(60)
-    assert looking.told_in(60) == 0
-    looks = looking.log.looks
-
-    looking.log.end += 1
-    assert looking.told_in(0.25) >= 1
-    assert looking.told_in(4) >= 10
-    looking.told_in(2)
-    assert looking.told_in(60) == 0
-    assert looking.log.looks > looks + 500
+@pytest.fixture
+def pulls(broker):
+    """Held pulls of a store that another process writes."""
+    return HeldPulls(broker, finish)
 
 
-def test_a_log_that_cannot_be_looked_at_is_one_that_may_have_grown():
-    looking = Looking()
-    looking.told_in(60)
-    looking.log.end = None
-    assert looking.told_in(60) > 500
+def hold(pulls, queue=QUEUE, queue_offset=0, until=1e9):
+    async def again():
+        pulls.context.again.append((queue, queue_offset))
+
+    pulls.hold(HeldPull(Peer(), queue, queue_offset, until, again))
 
 
-def test_many_queues_are_looked_at_less_often():
-    few, many = Looking(), Looking(waiting=5_000)
-    for each in (few, many):
-        each.log.end += 1
-    assert few.told_in(5.0) > 10 * many.told_in(5.0)
-    many.log.end += 1
-    assert many.told_in(6.0) == 1
+def put(broker, queue=QUEUE):
+    broker.end += 100
+    broker.ends[queue] = broker.ends.get(queue, 0) + 1
 
 
-def test_it_looks_only_while_somebody_waits():
-    looking = Looking()
-    looking.waiting = 0
-    looking.told_in(60)
-    assert not looking.loop.due
-    looks = looking.log.looks
+def test_a_pull_looks_again_soon_after_its_queue_has_a_message(broker, pulls):
+    hold(pulls)
+    broker.loop.run_for(60)
+    assert broker.again == []
 
-    looking.waiting = 1
-    looking.growth.look()
-    looking.growth.look()
-    looking.log.end += 1
-    assert looking.told_in(1) >= 1
-    assert looks < looking.log.looks < looks + 12
+    put(broker)
+    broker.loop.run_for(0.15)
+    assert broker.again == [(QUEUE, 0)]
+    assert len(pulls) == 0
+
+
+def test_a_queue_may_get_the_message_later_than_the_log(broker, pulls):
+    for late in (2, 20):
+        hold(pulls, queue_offset=broker.ends.get(QUEUE, 0))
+        broker.end += 100
+        broker.loop.run_for(late)
+        assert broker.again == []
+        broker.ends[QUEUE] = broker.ends.get(QUEUE, 0) + 1
+        broker.loop.run_for(0.15 if late < 5 else 5.15)
+        assert len(broker.again) == 1
+        broker.again.clear()
+
+
+def test_only_pulls_whose_queue_has_a_message_look_again(broker, pulls):
+    other = MessageQueue("orders", "broker-a", 1)
+    hold(pulls, other)
+    hold(pulls, queue_offset=1)
+    hold(pulls, queue_offset=0)
+    put(broker)
+    broker.loop.run_for(10)
+
+    assert broker.again == [(QUEUE, 0)]
+    assert len(pulls) == 2
+
+
+def test_an_idle_log_costs_a_look_at_its_end(broker, pulls):
+    hold(pulls)
+    broker.loop.run_for(60)
+    looks, asked = broker.looks, broker.asked
+    broker.loop.run_for(60)
+
+    assert 500 < broker.looks - looks <= 600
+    assert broker.asked - asked <= 12
+
+
+@pytest.mark.parametrize("count", [10, 1_000, 10_000])
+def test_looks_take_a_tenth_of_the_time_however_many_queues_there_are(broker, pulls, count):
+    broker.seconds_each = 0.0001
+    for number in range(count):
+        hold(pulls, MessageQueue("orders", "broker-a", number))
+    began = broker.loop.now
+    while broker.loop.now < began + 500:
+        broker.end += 100
+        broker.loop.run_for(0.1)
+
+    assert 0 < broker.asked * broker.seconds_each <= 0.11 * (broker.loop.now - began) + 5
+
+
+def test_a_log_that_cannot_be_read_for_a_while_is_looked_at_again(broker, pulls):
+    hold(pulls)
+    broker.loop.run_for(60)
+    end, broker.end = broker.end, None
+    broker.loop.run_for(60)
+    broker.end = end
+    put(broker)
+    broker.loop.run_for(0.25)
+
+    assert broker.again == [(QUEUE, 0)]
+
+
+def test_an_error_that_nobody_expects_does_not_end_the_looks(broker):
+    def fail(queue, end):
+        raise RuntimeError("not expected")
+
+    def begin(work):
+        with pytest.raises((StopIteration, RuntimeError)):
+            work.send(None)
+
+    growth = LogGrowth(broker, begin, lambda: {QUEUE: 0}, fail)
+    growth.look()
+    put(broker)
+    broker.loop.run_for(1)
+
+    assert broker.looks > 5
+
+
+def test_nothing_is_looked_at_while_nobody_waits(broker, pulls):
+    hold(pulls, until=1_010.0)
+    broker.loop.run_for(60)
+    assert not broker.loop.due
+    looks = broker.looks
+
+    hold(pulls)
+    put(broker)
+    broker.loop.run_for(0.25)
+    assert len(broker.again) == 2
+    assert broker.looks == looks + 1

@@ -180,6 +180,7 @@ impl FlushTurns {
         let old = {
             let mut waiting = self.lock();
             waiting.away = 0;
+            self.gathered.notify_one();
             std::mem::replace(&mut waiting.file, file)
         };
         drop(old); // which may close a file, not under the lock
@@ -268,7 +269,8 @@ impl FlushTurns {
         waiting.rest = waiting.next_rest;
     }
 
-    /// Note that a thread has appended, and waits.
+    /// Note that a thread begins to wait. One that woke by itself and waits again counts, too: a flush
+    /// then waits a little less.
     fn come_back(&self, waiting: &mut Waiting) {
         if waiting.away > 0 {
             waiting.away -= 1;

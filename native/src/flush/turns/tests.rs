@@ -232,3 +232,64 @@ fn who_finds_its_bytes_on_disk_has_not_come_back() {
 
     assert_eq!(turns.lock().away, 1);
 }
+
+#[test]
+#[cfg_attr(miri, ignore = "flushes a file")]
+fn a_flush_notes_whom_it_has_covered_until_another_file_is_used() {
+    use std::os::fd::AsRawFd;
+
+    let path = std::env::temp_dir().join(format!("reput-turns-{}", std::process::id()));
+    let file = File::create(&path).unwrap();
+    file.set_len(100).unwrap();
+    let turns = FlushTurns::new(0);
+    turns.use_file(file.as_raw_fd(), 0, 100);
+    let turn = turn_at(&turns, 1);
+
+    thread::scope(|scope| {
+        for offset in 2..4 {
+            let turns = &turns;
+            scope.spawn(move || assert!(matches!(turns.sleep(offset, None, LONG), Awake::OnDisk)));
+        }
+        while turns.lock().asleep.len() < 2 {
+            thread::yield_now();
+        }
+        assert!(turns.flush_here(1).unwrap());
+        assert_eq!(turns.flushed_offset(), 3);
+        assert_eq!(turns.lock().away, 3);
+        assert!(turns.lock().took > Duration::ZERO);
+        drop(turn);
+    });
+
+    turns.use_calls();
+    assert_eq!(turns.lock().away, 0);
+    std::fs::remove_file(path).unwrap();
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "flushes a file")]
+fn a_thread_flushes_when_the_others_have_come_back() {
+    use std::os::fd::AsRawFd;
+
+    let path = std::env::temp_dir().join(format!("reput-gathers-{}", std::process::id()));
+    let file = File::create(&path).unwrap();
+    file.set_len(100).unwrap();
+    let turns = FlushTurns::new(0);
+    turns.use_file(file.as_raw_fd(), 0, 100);
+    {
+        let mut waiting = turns.lock();
+        (waiting.away, waiting.took) = (3, 2 * LONG);
+    }
+
+    // Each would flush by itself, if it did not wait for the two others.
+    thread::scope(|scope| {
+        for offset in 1..4 {
+            let turns = &turns;
+            scope.spawn(move || {
+                let awake = turns.flush_or_sleep(offset, None, LONG);
+                assert!(matches!(awake, Awake::OnDisk));
+                assert_eq!(turns.flushed_offset(), 3);
+            });
+        }
+    });
+    std::fs::remove_file(path).unwrap();
+}

@@ -1,7 +1,7 @@
 """`HeldPulls`: pulls that wait for a message of their queue.
 
 For a queue with such pulls the store is asked once to tell of its next message, however many wait.
-A store that was opened for reading cannot tell; see `LogGrowth`.
+A store that was opened for reading cannot do this; see `LogGrowth`.
 
 Source: RocketMQ ``PullRequestHoldService``.
 """
@@ -61,7 +61,7 @@ class HeldPulls:
     _growth: LogGrowth = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._growth = LogGrowth(self.context, self.begin, self._wake_all, lambda: len(self._held))
+        self._growth = LogGrowth(self.context, self.begin, self._offsets, self._release_below)
 
     def __len__(self) -> int:
         return self._count
@@ -103,9 +103,15 @@ class HeldPulls:
             # The pulls find out for themselves, a while later.
             loop.call_later(_TRY_AGAIN_SECONDS, self._wake, queue)
 
-    def _wake_all(self) -> None:
-        for queue in list(self._held):
-            self._wake(queue)
+    def _offsets(self) -> dict[MessageQueue, int]:
+        """Return the lowest queue offset at which a pull waits, by queue."""
+        held = self._held.items()
+        return {queue: min(pull.queue_offset for pull in pulls) for queue, pulls in held}
+
+    def _release_below(self, queue: MessageQueue, end: int) -> None:
+        for pull in list(self._held.get(queue, ())):
+            if pull.queue_offset < end:
+                self._release(pull)
 
     def _wake(self, queue: MessageQueue) -> None:
         self._watched.pop(queue, None)
