@@ -545,6 +545,10 @@ def test_a_log_that_was_cut_is_noticed(store):
 
     with pytest.raises(SparkReputError, match=r"^\[REPUT_DATA_LOSS\].*was cut"):
         stream.latest(end)
+    # How Spark 4.2 begins a query that ends by itself.
+    again = stream_of(store)
+    with pytest.raises(SparkReputError, match=r"^\[REPUT_DATA_LOSS\].*was cut"):
+        again.latest(end, target=again.now())
 
 
 @pytest.mark.parametrize("made_anew", [0, 10])
@@ -562,6 +566,8 @@ def test_a_log_whose_last_files_went_is_noticed(store, made_anew):
     for each in (stream, stream_of(store)):
         with pytest.raises(SparkReputError, match=r"^\[REPUT_DATA_LOSS\].*was cut"):
             each.latest(end)
+        with pytest.raises(SparkReputError, match=r"^\[REPUT_DATA_LOSS\].*was cut"):
+            each.latest(end, target=each.now())
 
 
 def made_again(store):

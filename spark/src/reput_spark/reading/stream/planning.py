@@ -77,12 +77,15 @@ class LogStream:
         ends = dict(begin)
         found = {}
         for key, place in self._places(begin).items():
-            if most is not None and most.get(key, 0) <= begin.get(key, 0):
-                continue  # also a log that came to be after the target was found
+            if most is not None and key not in most:
+                continue  # it came to be after the target was found
             with _opened(place) as log:
                 self._refuse_another(log, key, known)
                 first = max(begin.get(key, 0), log.min_physical_offset)
-                ends[key] = self._end(key, log, first) if most is None else max(most[key], first)
+                if most is not None and most[key] >= begin.get(key, 0):
+                    ends[key] = max(most[key], first)
+                else:  # also a log that had been cut when the target was found: this refuses it
+                    ends[key] = self._end(key, log, first)
             if ends[key] > first:
                 found[key] = place, first, ends[key]
         if max_bytes is not None or max_records is not None:
