@@ -219,7 +219,7 @@ def test_messages_of_a_group_come_in_order(program, broker, topic):
 
 
 @pytest.mark.scenario5(
-    "FIFO: a refused message holds those behind it", "java5 python5", theirs="java5 python5"
+    "FIFO: a refused message blocks the messages after it", "java5 python5", theirs="java5 python5"
 )
 def test_a_refused_message_of_a_group_holds_those_behind_it(program, broker, topic):
     name = topic("FIFO")

@@ -93,7 +93,7 @@ def test_what_is_in_order_comes_in_order(client: Program, broker: LocalBroker):
         assert of_queue == [f"{queue_id} {at}" for at in range(10)]
 
 
-@pytest.mark.scenario("In order: a refused message holds its queue", "java go")
+@pytest.mark.scenario("In order: a refused message blocks its queue", "java go")
 def test_a_refused_message_comes_again_before_the_next(client: Program, broker: LocalBroker):
     put(broker, "1", "once 2", "3")
 

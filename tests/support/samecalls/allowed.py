@@ -17,8 +17,8 @@ MEASURED = (
         is_told_by_both=True,
     ),
     Allowed(
-        "the time in a handle to recall a message, which a broker of RocketMQ rounds, and the "
-        "offset that is answered for a delayed message",
+        "the time in a handle to recall a message, which a RocketMQ broker rounds, and the offset "
+        "in the answer to the send of a delayed message",
         names=("send type 3 *", "send after *", "send at *", "send what is *"),
         parts=("entries/0/offset", "entries/0/recall_handle"),
     ),
@@ -51,8 +51,9 @@ CODES = (
         parts=_REFUSED,
     ),
     Allowed(
-        "a transaction that is not known, or has an end, is refused with code 40008, and not "
-        "50001; an EndTransaction that neither commits nor rolls back is not checked",
+        "a transaction that is not known, or has already ended, is refused with code 40008, and "
+        "not 50001; here an EndTransaction that neither commits nor rolls back succeeds for any "
+        "transaction id that is not empty",
         names=("EndTransaction: *", "end of *", "end in another topic", "end without an id"),
         parts=("*status/*",),
     ),
@@ -85,9 +86,9 @@ CODES = (
 
 STRICTER = (
     Allowed(
-        "a receipt handle is refused with code 40013 once its message is acknowledged, changed "
-        "or dead, and for another group or topic; there it is accepted until its time is "
-        "over",
+        "a receipt handle is refused with code 40013 if its message was acknowledged, got another "
+        "invisible time, or became a dead letter, and also for another group or topic; there it "
+        "is accepted until the invisible time of its receive ends",
         names=("acknowledge *", "change *", "dead letter: *"),
         parts=("status/*", "entries/*/status/*", "receipt_handle"),
     ),
@@ -98,7 +99,7 @@ STRICTER = (
         parts=("status/*", "entries*"),
     ),
     Allowed(
-        "the name of a group has at most 248 characters, of which RocketMQ accepts 255",
+        "the name of a group has at most 248 characters; RocketMQ accepts up to 255",
         names=("*: group of 255",),
     ),
     Allowed(
@@ -126,13 +127,14 @@ RICHER = (
         names=("heartbeat with no language", "heartbeat with an odd language"),
     ),
     Allowed(
-        "a client may receive before it has sent its settings, with any deadline, and with a batch "
-        "below zero, which is 1",
+        "a client may receive before it has sent its settings, with any deadline, and with a "
+        "batch size below zero, which counts as 1",
         names=("receive by a stranger", "receive in 3 s", "receive with batch -1"),
         parts=("0/status/*",),
     ),
     Allowed(
-        "a receive that finds nothing is answered before its deadline; there it may exceed it",
+        "a receive that finds nothing is answered before its deadline; there the answer may come "
+        "after the deadline",
         names=("receive in 6 s",),
     ),
     Allowed(
@@ -140,8 +142,8 @@ RICHER = (
         names=("select blank",),
     ),
     Allowed(
-        "the route has each queue with what it permits; there the queues that can be both read and "
-        "written come last, whatever their ids",
+        "the route lists the queues by id, each with its own permission; there the queues that "
+        "can be both read and written come last",
         names=("route of wide", "route of narrow"),
         parts=("message_queues/*/permission",),
     ),

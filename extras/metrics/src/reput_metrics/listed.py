@@ -34,7 +34,12 @@ _LISTED: Final = (
     Metric("reput_up", "gauge", "1 if the store could be read, 0 if not."),
     Metric("reput_build_info", "gauge", "Always 1.", ("version", "engine")),
     Metric("reput_writer_up", "gauge", "1 if a process has the store open for writing."),
-    Metric("reput_problems", "gauge", "Small files of the store that cannot be used."),
+    Metric(
+        "reput_problems",
+        "gauge",
+        "Problems found when the store was opened for reading: a damaged small file, a plugin that "
+        "is not installed, and others.",
+    ),
     # ------------------------------------------------------------------ the log
     Metric(
         "reput_log_appended_bytes_total",

@@ -45,7 +45,8 @@ class FilterConfig:
     max_error_rate: int = attrs.field(default=20, validator=whole_between(1, 99))
     """Unwanted messages that a bit map may let pass, of a hundred."""
     expected_consumers: int = attrs.field(default=32, validator=whole_between(1, 100_000))
-    """Number of consumers for which that rate holds; a bit map has 3.5 bits for each."""
+    """Number of consumers for which ``max_error_rate`` holds. With the default rate, a bit map has
+    3.5 bits for each."""
     retry_topics: bool = attrs.field(default=False, validator=instance_of(bool))
     """Filter the messages of a retry topic (``%RETRY%group``) by the group's registered filters of
     the topics from which the messages came, whatever condition the read gives."""

@@ -49,9 +49,10 @@ def transactions(
 ) -> None:
     r"""List the messages of the store at PATH whose transaction has not ended, oldest first.
 
-    --commit and --roll-back end the transaction of the message ID. Messages that were put in one
-    transaction end together. No other process may write the store meanwhile. The command does not
-    ask any application. Apart from this it writes only op markers that a crash has lost.
+    --commit and --roll-back end the transaction of the message ID, and write op markers that a
+    crash has lost. Messages that were put in one transaction end together. No other process may
+    have the store open for writing then. Without these two options the command changes nothing,
+    and another process may write the store. The command does not ask any application.
     """
     if commits or rollbacks:
         _end(path, commits, rollbacks, is_sure, as_json)

@@ -34,10 +34,15 @@ _LISTED: Final = (
     Metric(
         "reput_server_group_out_messages",
         "gauge",
-        "Messages that a group was handed by pop, and has not acknowledged.",
+        "Messages that a group has received by pop and has not acknowledged.",
         _GROUP,
     ),
-    Metric("reput_server_group_out_seconds", "gauge", "How long the first of them is out.", _GROUP),
+    Metric(
+        "reput_server_group_out_seconds",
+        "gauge",
+        "Time since the oldest of these messages was delivered.",
+        _GROUP,
+    ),
     # ------------------------------------------------------------------ what waits
     Metric("reput_server_held_pulls", "gauge", "Pulls that wait for a message."),
     Metric("reput_server_waiting_sends", "gauge", "Sends that wait for a put."),
@@ -46,26 +51,41 @@ _LISTED: Final = (
     Metric("reput_server_waiting_read_seconds", "gauge", "How long the first has waited."),
     # ------------------------------------------------------------------ times
     Metric("reput_server_send_seconds", "histogram", "From a send's arrival to its answer."),
-    Metric("reput_server_put_seconds", "histogram", "Time of a put of all sends that had come."),
+    Metric(
+        "reput_server_put_seconds",
+        "histogram",
+        "Time of a put, which stores all sends that have arrived.",
+    ),
     Metric("reput_server_read_seconds", "histogram", "Time of a read for a pull."),
     Metric("reput_server_failed_sends_total", "counter", "Sends that were not stored."),
     # ------------------------------------------------------------------ replicas
     Metric("reput_server_replicas", "gauge", "Replicas that get the log."),
-    Metric("reput_server_replicas_in_sync", "gauge", "Replicas that lack 256 MiB at most."),
+    Metric(
+        "reput_server_replicas_in_sync",
+        "gauge",
+        "Replicas that have acknowledged all but less than 256 MiB of the log.",
+    ),
     Metric("reput_server_sync_replicas", "gauge", "Replicas that a send waits for."),
     Metric(
         "reput_server_late_rounds_total",
         "counter",
-        "Rounds of sends that were stored, and that replicas did not have in time.",
+        "Puts that were stored, but that too few replicas acknowledged in time, or for which too "
+        "few replicas were in sync.",
     ),
     Metric(
         "reput_server_replica_lag_bytes",
         "gauge",
-        "Bytes of the log that a replica has not acknowledged; for an observer, all bytes.",
+        "Bytes of the log that a replica has not acknowledged; for an observer, the end offset of "
+        "the log.",
         _REPLICA,
     ),
     Metric("reput_server_replica_sent_bytes_total", "counter", "Bytes of the log sent.", _REPLICA),
-    Metric("reput_server_replica_unread_bytes", "gauge", "Bytes that it does not read.", _REPLICA),
+    Metric(
+        "reput_server_replica_unread_bytes",
+        "gauge",
+        "Bytes that wait until the replica reads them.",
+        _REPLICA,
+    ),
     # ------------------------------------------------------------------ messages
     Metric("reput_server_put_messages_total", "counter", "Messages that came.", _TOPIC),
     Metric("reput_server_put_bytes_total", "counter", "Bytes of their records.", _TOPIC),

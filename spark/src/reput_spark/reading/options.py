@@ -38,7 +38,8 @@ OPTIONS: Final = {
     "filter_kind": "`SQL92` (when left out) or `TAG`",
     "corrupt": "at damage: `fail` (when left out), `skip` it, or `collect` it as rows",
     "check_crc": "`true`: verify the checksum of every body",
-    "raw": "`true`: leave bodies that producers compressed as stored, and `sys_flag` likewise",
+    "raw": "`true`: bodies that producers compressed stay compressed, and `sys_flag` keeps its "
+    "stored value",
     "split_size": "bytes of a task, about (268435456), or `file`: whole files",
     "batch_rows": "the largest number of rows in an Arrow batch (8192)",
     "pruning": "`false`: scan the log also where queues or the index lead to the messages",

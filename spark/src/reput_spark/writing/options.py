@@ -18,15 +18,15 @@ from reput_spark.errors import SparkReputError
 __all__ = ["SINK_OPTIONS", "SinkOptions", "check_store", "is_key"]
 
 SINK_OPTIONS: Final = {
-    "path": "the directory of a store, or of a store to be made; no URI",
+    "path": "the directory of a store, or of a new store: a path, or a `file:` URI",
     "txn_app_id": "identity of the writer, instead of the query's id: the same from one checkpoint "
     "to the next",
     "lock_timeout": "seconds to wait for a process that has the store open (60)",
     "plugins": "names of a new store's plugins, separated by commas; the default plugins when left "
     "out",
     "file_size": "bytes of a log file, for a new store (1073741824)",
-    "stamp": "`true`: each message gets the property `reput_stamp`, by which a commit that did not "
-    "end knows what it has put",
+    "stamp": "`true`: each message gets the property `reput_stamp`; after an interrupted commit, "
+    "the next one finds its rows by this property",
     "follow_links": "`true`: follow symbolic links below the directory, as for `reput.open`",
 }
 """Every option of a stream into a store, and what it means."""

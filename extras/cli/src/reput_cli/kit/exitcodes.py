@@ -19,11 +19,11 @@ class ExitCode(enum.IntEnum):
     NOT_FOUND = 3
     """No store, topic, queue or message there, or no such plugin in the store."""
     LOCKED = 4
-    """Another process writes the store, and does not do what was asked of it."""
+    """Another process uses the store: the command needs it alone, or its request was not done."""
     UNAVAILABLE = 5
     """Something needed is missing or unusable: a plugin, an option, a permission, the output."""
     REFUSED = 6
-    """A message was refused or not written; the text says how many were stored before it."""
+    """A message was refused or not written, or a question was answered with no."""
     WARNED = 7
     """Done, and no damage was found, but something that somebody should look at."""
     LOST = 8

@@ -28,13 +28,13 @@ LOCK_TIMEOUT: Final = 60.0
 KEPT: Final = ("store_timestamp", "store_host")
 """Columns that a write can keep, where each record otherwise gets the store's own."""
 WRITE_OPTIONS: Final = {
-    "path": "the directory of a store, or of a store to be made; no URI",
+    "path": "the directory of a store, or of a new store: a path, or a `file:` URI",
     "file_size": "bytes of a log file, for a new store (1073741824)",
     "keep": "columns to keep that otherwise the store assigns: `store_timestamp`, `store_host`",
     "raw": "`true`: take also messages that a plugin of the store would act on, as they are",
     "write_id": "a name for this write: where one of that name is published, nothing is written",
-    "stamp": "`true`: each message gets the property `reput_stamp`, by which a write that did not "
-    "end knows what it has put",
+    "stamp": "`true`: each message gets the property `reput_stamp`; after an interrupted write, "
+    "the next one finds its rows by this property",
     "lock_timeout": "seconds to wait for a process that has the store open (60)",
     "dispatch": "`false`, with keep or raw: leave queues and indexes to who opens the store next",
     "follow_links": "`true`: follow symbolic links below the directory, as for `reput.open`",
