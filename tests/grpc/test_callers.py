@@ -97,7 +97,7 @@ def test_handles_of_before_a_restart_are_void():
             me.produce("orders")
             me.send("orders", "1")
             me.consume("g", "orders")
-            _, (message,) = me.receive("g", "orders")
+            _, (message,) = me.take("g", "orders")
         broker.clear()
         broker.create_topic("orders")
         with GrpcClient(broker.endpoints) as me:

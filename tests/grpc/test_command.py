@@ -26,7 +26,7 @@ def test_the_command_serves_clients_of_release_5(tmp_path):
         endpoints = json.loads(served.stdout.readline())["grpc"]
         with GrpcClient(endpoints) as me:
             me.consume("g", "orders")
-            _, (message,) = me.receive("g", "orders")
+            _, (message,) = me.take("g", "orders")
         served.send_signal(signal.SIGTERM)
 
     assert message.body == b"1"

@@ -41,7 +41,7 @@ def test_a_message_is_received_and_acknowledged_once(broker, client, names):
     other = client("consumer")
     other.consume(group, topic)
 
-    code, (message,) = other.receive(group, topic)
+    code, (message,) = other.take(group, topic)
 
     assert (code, message.body, message.topic.name) == (OK, b"1", topic)
     system = message.system_properties
@@ -64,7 +64,7 @@ def test_a_message_that_is_not_acknowledged_comes_again(broker, client, names):
     me.consume(group, topic)
     broker.put(*[broker_message(topic, "1")])
 
-    _, (first,) = me.receive(group, topic)
+    _, (first,) = me.take(group, topic)
     broker.forward(31)
     broker.store.wait_dispatched()
     _, (again,) = me.receive(group, topic, long_polling_timeout=m.Duration(seconds=10))
@@ -88,7 +88,7 @@ def test_what_a_4x_producer_puts_a_5x_consumer_receives(broker, client, names):
     me = client()
     me.consume(group, topic)
 
-    _, (message,) = me.receive(group, topic)
+    _, (message,) = me.take(group, topic)
 
     assert dict(message.user_properties) == {"own": "kept"}
     assert message.system_properties.tag == "t"
@@ -133,7 +133,7 @@ def test_a_handle_is_another_one_after_a_change(broker, client, names):
     broker.put(broker_message(topic, "1"))
     me = client()
     me.consume(group, topic)
-    _, (message,) = me.receive(group, topic)
+    _, (message,) = me.take(group, topic)
 
     changed = me.change(group, topic, message, 60)
 
@@ -220,7 +220,7 @@ def test_messages_of_a_push_consumer_are_kept_while_it_is_connected(broker, clie
     pusher, other = client("pusher"), client("other")
     pusher.consume(group, topic, kind=2)
     other.consume(group, topic)
-    _, (message,) = pusher.receive(group, topic, auto_renew=True)
+    _, (message,) = pusher.take(group, topic, auto_renew=True)
     assert not message.system_properties.HasField("invisible_duration")
 
     for _ in range(3):

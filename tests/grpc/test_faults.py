@@ -111,7 +111,7 @@ def test_faults_can_be_asked_for_line_by_line_and_forgotten(broker, me):
 def test_time_moves_back_offs(broker, me):
     broker.put(Message("orders", b"1"))
     me.consume("g", "orders")
-    _, (first,) = me.receive("g", "orders")
+    _, (first,) = me.take("g", "orders")
     me.change("g", "orders", first, 7_200)  # a back-off
     waits = m.Duration(seconds=10)
 

@@ -125,6 +125,11 @@ class GrpcClient:
                 found.append(each.message)
         return code, found
 
+    def take(self, group: str, topic: str, **fields: Any) -> tuple[int, list[Any]]:
+        """Receive what was sent a moment ago: wait until its queue has it."""
+        waits = m.Duration(seconds=20)
+        return self.receive(group, topic, long_polling_timeout=waits, **fields)
+
     def ack(self, group: str, topic: str, *messages: Any) -> Any:
         """Acknowledge messages."""
         request = m.AckMessageRequest(group=m.Resource(name=group), topic=m.Resource(name=topic))
