@@ -27,7 +27,7 @@ HAS_JAVA = "$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -XshowSettings:properties -vers
 
 # Where tests make their stores: in memory, if there is enough, as waiting for a disk takes up to half
 # of their time. The environment with the oldest versions uses the disk all the same (tox.ini).
-TEMPROOT ?= $(shell test -w /dev/shm && df -Pk /dev/shm | awk 'NR == 2 && $$4 > 4194304 {print "/dev/shm"}')
+TEMPROOT ?= $(shell test -w /dev/shm && df -Pk /dev/shm | awk 'NR == 2 && $$4 > 8388608 {print "/dev/shm"}')
 
 # Whether the compiled kernels can be built.
 HAS_CARGO = command -v cargo >/dev/null
