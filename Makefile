@@ -26,7 +26,7 @@ HAS_JAVA = "$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -XshowSettings:properties -vers
   | grep -Eq 'java\.specification\.version = (1[7-9]|2[0-9])'
 
 # Where tests make their stores: in memory, if there is enough, as waiting for a disk takes up to half
-# of their time. The environment with the oldest versions uses the disk all the same (tox.ini).
+# of their time. The environments with everything together use the disk all the same (tox.ini).
 TEMPROOT ?= $(shell test -w /dev/shm && df -Pk /dev/shm | awk 'NR == 2 && $$4 > 8388608 {print "/dev/shm"}')
 
 # Whether the compiled kernels can be built.

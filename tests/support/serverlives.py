@@ -106,7 +106,7 @@ class ServerLives:
                 process.kill()
                 said = process.communicate()[1].decode()
         assert "Traceback" not in said
-        assert "error" not in said.lower()
+        assert "error" not in said.lower(), said
 
     def hear(self, holds):
         """Listen to witnesses until something holds."""
