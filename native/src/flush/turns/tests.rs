@@ -233,16 +233,22 @@ fn who_finds_its_bytes_on_disk_has_not_come_back() {
     assert_eq!(turns.lock().away, 1);
 }
 
-#[test]
-#[cfg_attr(miri, ignore = "flushes a file")]
-fn a_flush_notes_whom_it_has_covered_until_another_file_is_used() {
+/// Turns that flush a file of 100 bytes, and the file, which the test removes.
+fn turns_with_file(name: &str) -> (FlushTurns, std::path::PathBuf) {
     use std::os::fd::AsRawFd;
 
-    let path = std::env::temp_dir().join(format!("reput-turns-{}", std::process::id()));
+    let path = std::env::temp_dir().join(format!("reput-{name}-{}", std::process::id()));
     let file = File::create(&path).unwrap();
     file.set_len(100).unwrap();
     let turns = FlushTurns::new(0);
-    turns.use_file(file.as_raw_fd(), 0, 100);
+    turns.use_file(file.as_raw_fd(), 0, 100); // which duplicates it
+    (turns, path)
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "flushes a file")]
+fn a_flush_notes_whom_it_has_covered_until_another_file_is_used() {
+    let (turns, path) = turns_with_file("turns");
     let turn = turn_at(&turns, 1);
 
     thread::scope(|scope| {
@@ -268,13 +274,7 @@ fn a_flush_notes_whom_it_has_covered_until_another_file_is_used() {
 #[test]
 #[cfg_attr(miri, ignore = "flushes a file")]
 fn a_thread_flushes_when_the_others_have_come_back() {
-    use std::os::fd::AsRawFd;
-
-    let path = std::env::temp_dir().join(format!("reput-gathers-{}", std::process::id()));
-    let file = File::create(&path).unwrap();
-    file.set_len(100).unwrap();
-    let turns = FlushTurns::new(0);
-    turns.use_file(file.as_raw_fd(), 0, 100);
+    let (turns, path) = turns_with_file("gathers");
     {
         let mut waiting = turns.lock();
         (waiting.away, waiting.took) = (3, 2 * LONG);
