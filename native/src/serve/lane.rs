@@ -12,6 +12,7 @@ use crate::put::putter::{Putter, now};
 use crate::put::shared::{SharedEnd, call_wake};
 use crate::serve::answer::Answers;
 use crate::serve::room::{Origin, Room, Sizes, Taken};
+use crate::serve::sockets::Socket;
 use crate::serve::unusual::Unusual;
 use crate::shared::border::{guarded, shielded};
 use crate::shared::decline::{Decline, Stop};
@@ -21,6 +22,8 @@ use crate::shared::layout::HOST_SIZE;
 #[pyclass(module = "reput_native", frozen)]
 pub struct SendLane {
     room: GilCell<Room>,
+    /// For the bytes of one connection at a time.
+    scratch: GilCell<Vec<u8>>,
     end: Arc<SharedEnd>,
     store_host: [u8; HOST_SIZE],
     /// Shows `end` to the collector.
@@ -28,6 +31,11 @@ pub struct SendLane {
 }
 
 type Answer = (Py<PyBytes>, usize, usize, Option<Py<PyString>>);
+/// Of the connection with this number: what was read and not taken, and what was not written.
+type Rest<T> = (usize, T, T);
+
+/// Bytes that are read of a connection in one turn.
+const READ_SIZE: usize = 256 << 10;
 
 #[pymethods]
 impl SendLane {
@@ -51,14 +59,11 @@ impl SendLane {
     ) -> PyResult<Answer> {
         let py = data.py();
         shielded(py, "SendLane.take", || {
-            let (taken, wake) = match self.taken(data, begin, address) {
+            let taken = match self.taken(data, begin, address) {
                 Ok(taken) => taken,
-                Err(_) => (Taken::nothing(begin), None),
+                Err(_) => Taken::nothing(begin),
             };
-            if let Some(Err(error)) = wake.map(|wake| call_wake(&self.end, py, wake)) {
-                // What is stored has to be answered; the next append calls it again.
-                error.write_unraisable(py, None);
-            }
+            self.wake_after(py, taken.count);
             let unknown = taken
                 .unknown
                 .map(|topic| PyString::from_bytes(py, &topic).map(Bound::unbind));
@@ -66,27 +71,99 @@ impl SendLane {
             Ok((answers, taken.end, taken.count, unknown.transpose()?))
         })
     }
+
+    fn take_sockets(
+        &self,
+        py: Python<'_>,
+        connections: Vec<(i32, Bound<'_, PyAny>)>,
+    ) -> PyResult<(usize, Vec<Rest<Py<PyBytes>>>)> {
+        shielded(py, "SendLane.take_sockets", || {
+            let (count, rests) = self.scratch.lend(py, READ_SIZE, |scratch| {
+                scratch.resize(READ_SIZE, 0);
+                self.taken_of_sockets(py, &connections, scratch)
+            });
+            self.wake_after(py, count);
+            let rests = rests.into_iter().map(|(number, data, answers)| {
+                let bytes = |part: Vec<u8>| PyBytes::new(py, &part).unbind();
+                (number, bytes(data), bytes(answers))
+            });
+            Ok((count, rests.collect()))
+        })
+    }
 }
 
 impl SendLane {
-    /// What is taken, and whom to wake then. No Python code runs here.
+    /// What is taken. No Python code runs here.
     fn taken(
         &self,
         data: &Bound<'_, PyAny>,
         begin: usize,
         address: &Bound<'_, PyAny>,
-    ) -> Result<(Taken, Option<Py<PyAny>>), Decline> {
-        let py = data.py();
+    ) -> Result<Taken, Decline> {
+        let born_host = packed_host(address.as_borrowed())?;
+        self.taken_of(data.py(), bytes_of(data)?, begin, born_host)
+    }
+
+    fn taken_of(
+        &self,
+        py: Python<'_>,
+        data: &[u8],
+        begin: usize,
+        born_host: [u8; HOST_SIZE],
+    ) -> Result<Taken, Decline> {
         let origin = Origin {
             store_timestamp: now().ok_or(Decline::ToPython)?,
             store_host: self.store_host,
-            born_host: packed_host(address.as_borrowed())?,
+            born_host,
         };
-        let bytes = bytes_of(data)?;
         let (mut room, mut end) = (self.room.borrow(py), self.end.borrow(py));
-        let taken = room.take(&mut end, bytes, begin, origin);
-        let wake = end.wake.take_if(|_| taken.count > 0);
-        Ok((taken, wake))
+        Ok(room.take(&mut end, data, begin, origin))
+    }
+
+    /// Each connection is read, served and answered before the next one: its client goes on
+    /// meanwhile. The interpreter lock is kept, as to take it again for each of them costs more.
+    fn taken_of_sockets(
+        &self,
+        py: Python<'_>,
+        connections: &[(i32, Bound<'_, PyAny>)],
+        scratch: &mut [u8],
+    ) -> (usize, Vec<Rest<Vec<u8>>>) {
+        let (mut count, mut rests) = (0, vec![]);
+        for (number, (descriptor, address)) in connections.iter().enumerate() {
+            // SAFETY: the caller owns the connections, and closes none of them meanwhile, as the
+            // interpreter lock is held.
+            let socket = unsafe { Socket::borrowed(*descriptor) };
+            let Some(mut socket) = socket else {
+                rests.push((number, vec![], vec![]));
+                continue;
+            };
+            let Some(size) = socket.read(scratch) else {
+                continue;
+            };
+            let data = &scratch[..size];
+            let taken = packed_host(address.as_borrowed())
+                .and_then(|born_host| self.taken_of(py, data, 0, born_host));
+            let taken = taken.unwrap_or_else(|_| Taken::nothing(0));
+            count += taken.count;
+            let written = socket.write(&taken.answers);
+            if size == 0 || taken.end < size || written < taken.answers.len() {
+                let unwritten = &taken.answers[written..];
+                rests.push((number, data[taken.end..].to_vec(), unwritten.to_vec()));
+            }
+        }
+        (count, rests)
+    }
+
+    /// Wake who waits for appends, if there were any.
+    fn wake_after(&self, py: Python<'_>, count: usize) {
+        if count == 0 {
+            return;
+        }
+        let wake = self.end.borrow(py).wake.take();
+        if let Some(Err(error)) = wake.map(|wake| call_wake(&self.end, py, wake)) {
+            // What is stored has to be answered; the next append calls it again.
+            error.write_unraisable(py, None);
+        }
     }
 }
 
@@ -135,6 +212,7 @@ pub fn send_lane<'py>(
         let room = Room::new(sizes, added.into_boxed_slice(), unusual, answers);
         let lane = SendLane {
             room: GilCell::new(room),
+            scratch: GilCell::default(),
             end: Arc::clone(&putter.end),
             store_host: putter.limits.store_host,
             owner: owner.clone().unbind(),

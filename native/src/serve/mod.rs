@@ -10,6 +10,7 @@ mod json;
 pub mod lane;
 mod room;
 mod send;
+mod sockets;
 #[cfg(test)]
 mod tests;
 mod unusual;

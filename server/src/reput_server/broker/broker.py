@@ -193,11 +193,13 @@ class Broker:
         topics = OpenTopics(context)
         filters = Filters(context, self.groups)
         pulls = PullHandlers(context, filters, self.held, ResetMarks(), context.config.limits)
+        sends = DirectSends(context, self.sends, topics)
         return Handlers(
             self._by_code(pulls),
             access_keys,
             SendsAtOnce(context, self.sends, topics).by_code(),
-            (DirectSends(context, self.sends, topics).take, DirectPulls(pulls).take),
+            (sends.take, DirectPulls(pulls).take),
+            sends.take_sockets,
             PULL_CODES,
         )
 

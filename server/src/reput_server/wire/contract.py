@@ -14,10 +14,17 @@ import attrs
 from reput_remoting import Command
 from reput_server.config import Limits
 
-__all__ = ["Connection", "FromBytes", "Host", "Request"]
+__all__ = ["Connection", "FromBytes", "FromSockets", "Host", "Request", "Rest", "Socket"]
 
 FromBytes = tuple[bytes, int, int]
 """What was taken from a connection's bytes: answers, size of the requests, and how many of them."""
+Socket = tuple[int, tuple[str, int]]
+"""A connection's descriptor, which does not block, and the peer's address."""
+Rest = tuple[int, bytes, bytes]
+"""Of a socket's place in a list: bytes that were read and not taken, and answers not written. Both
+are empty where nothing more can be read."""
+FromSockets = tuple[int, list[Rest]]
+"""How many requests were taken of several sockets, and what is left of them."""
 
 
 class Connection(Protocol):
@@ -110,6 +117,14 @@ class Host(Protocol):
 
     def take_bytes(self, peer: Any, data: bytes | bytearray) -> FromBytes:
         """Take requests with which a connection's bytes begin, and end them."""
+        ...
+
+    def share(self, peer: Any, descriptor: int) -> bool:
+        """Have a connection read together with others; False if that is not done here."""
+        ...
+
+    def unshare(self, descriptor: int) -> None:
+        """Have a connection read by its transport again."""
         ...
 
     def may_take(self, code: int) -> bool:

@@ -27,6 +27,10 @@ _WRITE_HIGH = 1 << 20
 _FIELD_SIZE = 200
 """Bytes that a field of a header takes in memory beside its texts, about."""
 _UNKNOWN = ("", 0)
+_SHARED_AFTER = 8
+"""Times in a row that all bytes of a connection were taken at once, after which it is shared."""
+_SHARED_AFTER_MOST = 512
+"""The same, for one that had other requests each time that it was shared."""
 _STOPS = "the server stops; try another broker, or this one later"
 
 
@@ -50,6 +54,10 @@ class Peer(asyncio.Protocol):
         self._is_writing_paused = False
         self._is_reading_paused = False
         self._is_ending = False
+        self._descriptor = -1  # of a socket whose bytes are not encrypted; -1 without one
+        self._is_shared = False  # whether the service reads the socket together with others
+        self._whole_count = 0  # times in a row that all bytes were taken at once
+        self._shared_after = _SHARED_AFTER
         self._numbers = itertools.count(1)
         self._asked: dict[int, asyncio.Future[Command]] = {}
 
@@ -63,12 +71,14 @@ class Peer(asyncio.Protocol):
         if isinstance(name, tuple) and len(name) >= 2:
             self.address = str(name[0]), int(name[1])
         self.is_open = True
-        if not self.service.admit(self, transport.get_extra_info("socket").fileno()):
+        self._descriptor = transport.get_extra_info("socket").fileno()
+        if not self.service.admit(self, self._descriptor):
             self.cut("there are too many connections")
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the connection."""
         self.is_open = self._is_ending = False
+        self.unshare()
         self._count_held(0)
         self.service.forget(self)
         asked, self._asked = self._asked, {}
@@ -82,6 +92,7 @@ class Peer(asyncio.Protocol):
     def go_over(self, transport: asyncio.Transport) -> None:
         """Write by another transport from now on, which decrypts what is read, too."""
         self._transport = transport
+        self._descriptor = -1
 
     def cut(self, reason: str) -> None:
         """Close the connection at once."""
@@ -100,6 +111,7 @@ class Peer(asyncio.Protocol):
 
     def _let_go(self) -> None:
         self.is_open = False
+        self.unshare()
         self._reader = self._new_reader()
         self._count_held(0)  # at once: others are not to be cut for what is no more
 
@@ -127,10 +139,48 @@ class Peer(asyncio.Protocol):
         if not self._reader.held_size:
             taken = self._take_bytes(data)
             if taken == len(data):
+                self._whole_count += 1
+                if self._whole_count >= self._shared_after:
+                    self._share()
                 return
             data = data[taken:] if taken else data
+        self._whole_count = 0
         self._reader.feed(data)
         self._pump()
+
+    def _share(self) -> None:
+        """Have the socket read together with others, while only ordinary sends come."""
+        transport = self._transport
+        if transport is None or self._is_shared or self._descriptor < 0 or self.unread_size:
+            return
+        if not self.is_open or transport.is_closing() or self._is_reading_paused:
+            return
+        if self.service.share(self, self._descriptor):
+            self._is_shared = True
+            transport.pause_reading()
+        self._whole_count = 0
+
+    def unshare(self) -> None:
+        """Have the transport read again."""
+        if not self._is_shared:
+            return
+        self._is_shared = False
+        self.service.unshare(self._descriptor)
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.resume_reading()
+
+    def shared_moved(self, now: float) -> None:
+        """Note that bytes came, by the loop's clock, s."""
+        self.last_moved = now
+
+    def shared_rest(self, data: bytes, answers: bytes) -> None:
+        """Go on by the transport, with what was read for this connection and is not done."""
+        self._shared_after = min(self._shared_after * 2, _SHARED_AFTER_MOST)
+        self.unshare()
+        if answers:
+            self._write(answers)
+        if data and self.is_open:
+            self.data_received(data)
 
     def _pump(self) -> None:
         """Begin the requests that were read, until the limit is reached."""
@@ -299,6 +349,8 @@ class Peer(asyncio.Protocol):
             self.service.cut_deafest()
         # A transport that was just cut takes no more.
         self._transport.write(frame)
+        if self._is_shared and self.unread_size:
+            self.unshare()  # as nothing may be written between the parts of this
 
     @property
     def unread_size(self) -> int:

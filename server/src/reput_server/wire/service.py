@@ -19,11 +19,12 @@ from reput_server.wire.answering import NOTHING, Handlers
 from reput_server.wire.encryption import Door, Encryption
 from reput_server.wire.peer import Peer
 from reput_server.wire.ports import bound_to
+from reput_server.wire.sharing import SharedReads
 
 if TYPE_CHECKING:
     from reput_remoting import Command
     from reput_server.wire.answering import Handler
-    from reput_server.wire.contract import FromBytes, Request
+    from reput_server.wire.contract import FromBytes, FromSockets, Request, Socket
 
 logger = logging.getLogger(__name__)
 
@@ -61,6 +62,8 @@ class Service:
     """Where it listens, with the port that was found free."""
     _handlers: Handlers = attrs.field(init=False, factory=lambda: Handlers({}))
     _admission: Admission = attrs.field(init=False)
+    _shared: SharedReads | None = attrs.field(init=False, default=None)
+    """Connections that only send; None where the system cannot wait for all of them at once."""
     _taken_count: int = attrs.field(init=False, default=0)
     """Requests that were taken at once and have not ended."""
     _all_ended: asyncio.Event | None = attrs.field(init=False, default=None)
@@ -83,6 +86,8 @@ class Service:
         for each in sockets:
             await self.listen(each)
         self.address = bound_to(sockets)
+        if handlers.may_take_sockets:
+            self._shared = SharedReads.on(self.loop, self._take_sockets)
         self._sweep = self.loop.call_later(_SWEEP_SECONDS, self._sweep_idle)
 
     async def listen(self, bound: socket.socket) -> None:
@@ -101,7 +106,12 @@ class Service:
         """Have each request answered by what ``change`` makes of its handler, from now on."""
         by_code = {code: change(each) for code, each in self._handlers.by_code.items()}
         self._handlers = attrs.evolve(
-            self._handlers, by_code=by_code, at_once={}, from_bytes=(), codes_from_bytes=()
+            self._handlers,
+            by_code=by_code,
+            at_once={},
+            from_bytes=(),
+            from_sockets=None,
+            codes_from_bytes=(),
         )
 
     def _door(self) -> asyncio.Protocol:
@@ -132,6 +142,8 @@ class Service:
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=_STOP_SECONDS)
+        if self._shared is not None:
+            self._shared.close()
 
     async def _until_all_left(self) -> None:
         if self.peers:
@@ -180,6 +192,27 @@ class Service:
             return NOTHING
         taken = self._handlers.take_bytes(peer, data)
         self.request_count += taken[2]
+        return taken
+
+    def share(self, peer: Peer, descriptor: int) -> bool:
+        """Have a connection read together with others; False if that is not done here."""
+        if self._shared is None or not self._handlers.may_take_sockets or self.is_stopping:
+            return False
+        self._shared.add(peer, descriptor)
+        return True
+
+    def unshare(self, descriptor: int) -> None:
+        """Have a connection read by its transport again."""
+        if self._shared is not None:
+            self._shared.remove(descriptor)
+
+    def _take_sockets(self, sockets: Sequence[Socket]) -> FromSockets | None:
+        """Take requests of connections that are read together; None if none of them was read."""
+        if self.is_stopping or self.request_bytes >= self.limits.bytes_of_all:
+            return None
+        taken = self._handlers.take_sockets(sockets)
+        if taken is not None:
+            self.request_count += taken[0]
         return taken
 
     def may_take(self, code: int) -> bool:

@@ -16,11 +16,13 @@ from reput_server.broker.sending.properties import TRACED, MessageProperties
 from reput_server.wire.answering import NOTHING
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from reput_server.broker.context import BrokerContext
     from reput_server.broker.sending.lane import Lane
     from reput_server.broker.sending.opentopics import OpenTopics
     from reput_server.broker.sending.together import SendsTogether
-    from reput_server.wire.contract import Connection, FromBytes
+    from reput_server.wire.contract import Connection, FromBytes, FromSockets, Socket
 
 __all__ = ["DirectSends", "answer_frames", "lane_facts"]
 
@@ -63,6 +65,18 @@ class DirectSends:
         if count:
             sends.put_here(count, now)
         return answers, end, count
+
+    def take_sockets(self, sockets: Sequence[Socket]) -> FromSockets | None:
+        """Read sockets, and take the ordinary sends of their bytes; None if not now."""
+        sends = self.sends
+        now = sends.clock()
+        lane = self._current() if sends.may_put_here(now) else None
+        if lane is None:
+            return None
+        taken = lane.take_sockets(sockets)
+        if taken[0]:
+            sends.put_here(taken[0], now)
+        return taken
 
     def _queue_count(self, topic: str) -> int:
         # Plugins see messages of some topics before they are stored.

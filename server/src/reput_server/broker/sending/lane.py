@@ -7,6 +7,7 @@ the answers. Nothing waits for anything, and whatever is not ordinary stays wher
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import socket
 from collections.abc import Sequence
@@ -22,6 +23,7 @@ from reput_server.broker.sending.properties import SIZE_MAX
 if TYPE_CHECKING:
     from reput_remoting import Command
     from reput_server.broker.sending.ordinary import Ordinary
+    from reput_server.wire.contract import FromSockets, Rest, Socket
 
 __all__ = ["BODY_MAX", "Lane", "LaneSizes", "SendLane", "Taken", "send_lane"]
 
@@ -32,6 +34,8 @@ _PLAIN_KEY: Final = re.compile(r"[ !#-\[\]-~]*")
 _HOSTS_V6: Final = 0x30
 """Bits of system flags that say how long the addresses in a record are."""
 _ONE_WAY: Final = 2
+_READ_SIZE: Final = 256 << 10
+"""Bytes that are read of a connection in one turn."""
 
 
 class LaneSizes(NamedTuple):
@@ -61,6 +65,14 @@ class Lane(Protocol):
             data: bytes of a connection.
             begin: where a frame begins.
             address: of the peer. Nothing is taken of one that has no IPv4 address.
+        """
+        ...
+
+    def take_sockets(self, sockets: Sequence[Socket], /) -> FromSockets:
+        """Read each socket once; store the ordinary sends with which its bytes begin; answer them.
+
+        Nothing waits. A socket that has no bytes, or all of whose bytes were taken and answered,
+        has no rest.
         """
         ...
 
@@ -114,6 +126,24 @@ class SendLane:
                 answers.append(answer)
             count, end = count + 1, following
         return b"".join(answers), end, count, unknown
+
+    def take_sockets(self, sockets: Sequence[Socket], /) -> FromSockets:
+        """See `Lane.take_sockets`."""
+        count = 0
+        rests: list[Rest] = []
+        for place, (descriptor, address) in enumerate(sockets):
+            try:
+                data = os.read(descriptor, _READ_SIZE)
+            except (BlockingIOError, InterruptedError):
+                continue
+            except OSError:  # nothing more comes, and its transport finds out why
+                data = b""
+            answers, end, taken, _ = self.take(data, 0, address)
+            count += taken
+            written = _written(descriptor, answers)
+            if not data or end < len(data) or written < len(answers):
+                rests.append((place, data[end:], answers[written:]))
+        return count, rests
 
     def _ordinary(self, command: Command) -> Ordinary | None:
         if command.flag & ~_ONE_WAY or len(command.body) > self._sizes.body_max:
@@ -185,6 +215,14 @@ def send_lane(
         sizes: how large what is taken may be.
     """
     return SendLane(puts, added, unusual, pieces, message_host, sizes)
+
+
+def _written(descriptor: int, answers: bytes) -> int:
+    """Write what the system takes now, and return how many bytes; an error comes again later."""
+    try:
+        return os.write(descriptor, answers) if answers else 0
+    except OSError:
+        return 0
 
 
 def _is_ipv4(host: str) -> bool:

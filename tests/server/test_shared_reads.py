@@ -1,0 +1,344 @@
+"""Connections that only send are read together: with the same answers in the same order."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import socket
+import threading
+
+import pytest
+import sendlanes
+from certificates import make_certificates
+from hypothesis import HealthCheck, given, settings
+from sendlanes import ADDRESS, USUAL, both_places, place_of
+from wirepeer import message
+
+from reput_remoting import Command, RequestCode, ResponseCode, encode_frame
+from reput_server.broker.sending.lane import SendLane, send_lane
+from reput_server.wire import peer as peer_module
+
+SEND = RequestCode.SEND_MESSAGE_V2
+LANES = pytest.mark.parametrize("make", [send_lane, SendLane])
+
+
+def ordinary(opaque=7, body=b"body", **changed):
+    return encode_frame(Command(SEND, {**USUAL, **changed}, body, opaque))
+
+
+# --------------------------------------------------------------------------- the lane
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory):
+    with both_places(tmp_path_factory.mktemp("lanes")) as found:
+        yield found
+
+
+@pytest.fixture
+def pair():
+    ours, other = socket.socketpair()
+    ours.setblocking(False)
+    with ours, other:
+        yield ours, other
+
+
+def received(other):
+    other.setblocking(False)
+    try:
+        return other.recv(1 << 22)
+    except BlockingIOError:
+        return b""
+
+
+def read_of(place, stream):
+    """What a lane takes of a socket with these bytes, what is left, and what it has answered."""
+    ours, other = socket.socketpair()
+    ours.setblocking(False)
+    with ours, other:
+        other.sendall(stream)
+        taken = place.lane.take_sockets([(ours.fileno(), ADDRESS)])
+        return taken, received(other)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(sendlanes.streams())
+def test_a_socket_gives_what_its_bytes_give(places, data):
+    data = bytes(data)[: 150 << 10] or b"\0"  # what a pair of sockets holds at once
+
+    one, other = (read_of(place, data) for place in places)
+
+    assert one == other
+    answers, end, count, *_ = [place.take(data) for place in places][1]
+    (taken, rests), written = one
+    assert (taken, written.count(b"msgId")) == (count, answers.count(b"msgId"))
+    assert rests == ([(0, data[end:], b"")] if end < len(data) else [])
+
+
+@LANES
+def test_sockets_are_served_in_turn_and_those_without_bytes_have_no_rest(tmp_path, make):
+    with place_of(make, tmp_path / "store") as place:
+        pairs = [socket.socketpair() for _ in range(5)]
+        try:
+            for ours, _ in pairs:
+                ours.setblocking(False)
+            pairs[0][1].sendall(ordinary(10) + ordinary(11))
+            pairs[2][1].sendall(ordinary(12)[:-1])
+            pairs[3][1].close()
+            pairs[4][1].sendall(ordinary(13))
+            sockets = [(ours.fileno(), ADDRESS) for ours, _ in pairs]
+
+            count, rests = place.lane.take_sockets(sockets)
+
+            assert count == 3
+            assert rests == [(2, ordinary(12)[:-1], b""), (3, b"", b"")]
+            assert b'"opaque":10' in (answers := received(pairs[0][1]))
+            assert b'"opaque":11' in answers
+            assert received(pairs[1][1]) == received(pairs[2][1]) == b""
+            assert b'"opaque":13' in received(pairs[4][1])
+            assert place.lane.take_sockets([]) == (0, [])
+        finally:
+            for each in pairs:
+                for end in each:
+                    end.close()
+
+
+@LANES
+def test_answers_that_the_system_does_not_take_are_the_rest(tmp_path, make, pair):
+    ours, other = pair
+    with place_of(make, tmp_path / "store") as place:
+        ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4_096)
+        while True:
+            try:
+                ours.send(b"." * 4_096)
+            except BlockingIOError:
+                break
+        other.sendall(ordinary(1) + ordinary(2) + b"rest")
+
+        count, ((number, data, answers),) = place.lane.take_sockets([(ours.fileno(), ADDRESS)])
+
+    assert (count, number, data) == (2, 0, b"rest")
+    assert answers.endswith(b'"version":%d}' % 0) or b'"opaque":2' in answers
+    assert answers.count(b'"opaque"') in (1, 2)
+
+
+@LANES
+def test_a_socket_that_fails_or_is_none_has_an_empty_rest(tmp_path, make):
+    listening = socket.create_server(("127.0.0.1", 0))
+    other = socket.create_connection(listening.getsockname())
+    ours, _ = listening.accept()
+    with listening, ours, place_of(make, tmp_path / "store") as place:
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+        other.close()  # a reset
+        ours.setblocking(False)
+
+        assert place.lane.take_sockets([(ours.fileno(), ADDRESS), (-1, ADDRESS)]) == (
+            0,
+            [(0, b"", b""), (1, b"", b"")],
+        )
+
+
+# --------------------------------------------------------------------------- in a server
+
+
+@pytest.fixture
+def quick(served):
+    """A server whose puts are never slow, with a topic."""
+    served.server.broker.sends.clock = lambda: 0.0
+    served.peer().ask(SEND, message("orders"), body=b"")
+    return served
+
+
+def shared(served):
+    """How many connections are read together."""
+    found = []
+    served.on_loop(lambda: found.append(len(served.server.service._shared._peers)))
+    return found[0]
+
+
+def send_singly(peer, count, first=1_000):
+    for at in range(first, first + count):
+        peer.socket.sendall(ordinary(at, b"%d" % at))
+        answer = peer.receive()
+        assert (answer.opaque, answer.code) == (at, ResponseCode.SUCCESS)
+
+
+def test_a_connection_that_only_sends_is_shared_until_it_asks_for_something_else(quick):
+    peer = quick.peer()
+    send_singly(peer, peer_module._SHARED_AFTER)
+    assert shared(quick) == 1
+    send_singly(peer, 20)
+    assert shared(quick) == 1
+
+    peer.socket.sendall(
+        ordinary(1) + encode_frame(Command(RequestCode.GET_BROKER_CONFIG, {}, b"", 2)) + ordinary(3)
+    )
+
+    answers = [peer.receive() for _ in range(3)]
+    assert {each.opaque for each in answers} == {1, 2, 3}
+    assert {each.code for each in answers} == {ResponseCode.SUCCESS}
+    assert shared(quick) == 0
+    # Sharing it again and again would cost more than it saves.
+    send_singly(peer, peer_module._SHARED_AFTER)
+    assert shared(quick) == 0
+    send_singly(peer, peer_module._SHARED_AFTER)
+    assert shared(quick) == 1
+
+
+def test_all_of_many_connections_are_answered_and_stored_once(quick):
+    peers, chance, bodies = [quick.peer() for _ in range(90)], random.Random(30), []
+    for peer in peers:
+        send_singly(peer, peer_module._SHARED_AFTER)
+        bodies += [b"%d" % at for at in range(1_000, 1_000 + peer_module._SHARED_AFTER)]
+    assert shared(quick) == len(peers)
+    for turn in range(30):
+        sent = {}
+        for number, peer in enumerate(peers):
+            frames = [ordinary(at, b"%d %d %d" % (turn, number, at)) for at in range(1, 4)]
+            bodies += [b"%d %d %d" % (turn, number, at) for at in range(1, 4)]
+            if chance.random() < 0.1:  # in two pieces, or with another request
+                whole = b"".join(frames)
+                cut = chance.randrange(1, len(whole))
+                peer.socket.sendall(whole[:cut])
+                sent[peer] = whole[cut:]
+            else:
+                peer.socket.sendall(b"".join(frames))
+        for peer, rest in sent.items():
+            peer.socket.sendall(rest)
+        for peer in peers:
+            assert [peer.receive().opaque for _ in range(3)] == [1, 2, 3]
+
+    assert quick.store.wait_dispatched(timeout=20)
+    found = []
+    while more := quick.store.read("orders", 0, len(found), 10_000):
+        found += [each.body for each in more]
+    assert sorted(found[1:]) == sorted(bodies)
+
+
+def test_a_shared_connection_that_closes_is_forgotten(quick):
+    peers = [quick.peer() for _ in range(3)]
+    for peer in peers:
+        send_singly(peer, peer_module._SHARED_AFTER)
+    before = len(quick.server.service.peers)
+
+    peers[0].socket.close()
+    peers[1].socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+    peers[1].socket.close()
+    peers[2].socket.sendall(b"\xff" * 8)  # no frame
+
+    assert peers[2].is_closed()
+    quick.wait_until(lambda: len(quick.server.service.peers) == before - 3)
+    assert shared(quick) == 0
+
+
+def test_a_client_that_reads_no_answers_gets_them_all_later(quick):
+    peer = quick.peer()
+    send_singly(peer, peer_module._SHARED_AFTER)
+    assert shared(quick) == 1
+    (found,) = (each for each in quick.server.service.peers if each._is_shared)
+    found._transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4_096)
+    count = 5_000
+
+    def send():
+        for at in range(count):
+            peer.socket.sendall(ordinary(at))
+
+    sender = threading.Thread(target=send)
+    sender.start()
+    quick.wait_until(lambda: not quick.server.service._shared._peers)
+    answers = [peer.receive().opaque for _ in range(count)]
+    sender.join()
+
+    assert answers == list(range(count))
+
+
+def test_a_request_of_the_server_is_not_cut_by_answers(quick):
+    peer = quick.peer()
+    send_singly(peer, peer_module._SHARED_AFTER)
+    assert shared(quick) == 1
+    (found,) = (each for each in quick.server.service.peers if each._is_shared)
+
+    quick.on_loop(lambda: found.tell(Command(40, {"name": "x" * 100}, b"y" * (12 << 20))))
+    assert shared(quick) == 0  # as not all of it is written
+    peer.socket.sendall(ordinary(1))
+
+    assert [peer.receive().code for _ in range(2)] == [40, ResponseCode.SUCCESS]
+    send_singly(peer, 3)
+
+
+def test_a_store_that_is_slow_or_a_handler_that_changes_ends_it(quick):
+    peer, sends = quick.peer(), quick.server.broker.sends
+    send_singly(peer, peer_module._SHARED_AFTER)
+    sends._slow_until = 1.0
+
+    send_singly(peer, 1)
+    assert shared(quick) == 0
+    sends._slow_until = 0.0
+    send_singly(peer, peer_module._SHARED_AFTER)
+    assert shared(quick) == 1
+    service = quick.server.service
+    quick.on_loop(lambda: service.answer_through(lambda handler: handler))
+    send_singly(peer, 2 * peer_module._SHARED_AFTER)
+
+    assert shared(quick) == 0
+
+
+def test_an_error_of_the_common_read_leaves_connections_to_their_transports(quick, monkeypatch):
+    peer, service = quick.peer(), quick.server.service
+    send_singly(peer, peer_module._SHARED_AFTER)
+    monkeypatch.setattr(service._shared, "_take", lambda sockets: 1 / 0)
+
+    send_singly(peer, 3)
+
+    assert shared(quick) == 0
+
+
+def test_moved_connections_are_not_idle_and_others_are_closed(quick):
+    peer, still = quick.peer(), quick.peer()
+    for each in (peer, still):
+        send_singly(each, peer_module._SHARED_AFTER)
+    service = quick.server.service
+    idle = service.limits.idle_seconds
+    moved = {each.address: each for each in service.peers if each._is_shared}
+    mine = moved[peer.socket.getsockname()]
+    begin = mine.last_moved
+    send_singly(peer, 1)
+
+    assert mine.last_moved >= begin
+    quick.on_loop(lambda: mine.shared_moved(begin + idle))
+    quick.on_loop(lambda: service.close_idle(begin + 1.5 * idle))
+
+    assert still.is_closed()
+    send_singly(peer, 1)
+
+
+def test_encrypted_connections_are_never_shared(serve, tmp_path):
+    files = make_certificates(tmp_path)
+    served = serve(tls=files.tls())
+    served.server.broker.sends.clock = lambda: 0.0
+    peer, encrypted = served.peer(), served.peer()
+    encrypted.socket = files.context().wrap_socket(encrypted.socket, server_hostname="127.0.0.1")
+    peer.ask(SEND, message("orders"), body=b"")
+
+    for each in (peer, encrypted):
+        send_singly(each, 3 * peer_module._SHARED_AFTER)
+
+    assert shared(served) == 1
+
+
+def test_signed_connections_are_never_shared(serve):
+    served = serve(access_keys={"a": "b"})
+
+    assert not served.server.service.share(None, 0)
+
+
+def test_a_server_that_stops_closes_shared_connections(quick):
+    peer = quick.peer()
+    send_singly(peer, peer_module._SHARED_AFTER)
+    service = quick.server.service
+
+    asyncio.run_coroutine_threadsafe(service.stop(), service.loop).result(20)
+
+    assert peer.is_closed()
+    assert not service.peers
+    assert service._shared._ready.closed
