@@ -147,7 +147,7 @@ CONSUME_IN_TURNS = Table(
     compares=False,
     note="rates are of processor time, of the best of five turns",
 )
-GROUPS = Table("What groups cost besides messages", compares=False)
+GROUPS = Table("Other measurements of consumer groups", compares=False)
 FILTER = Table("Evaluate a condition for every message of the log", compares=False)
 FILTERED_READ = Table(
     "Read all queues, one message in a hundred wanted",

@@ -1,4 +1,4 @@
-"""What consumer groups cost besides messages: rebalances, saved offsets, waiting, doing nothing."""
+"""Other measurements of consumer groups: rebalances, saved offsets, waiting, idle threads."""
 
 from __future__ import annotations
 

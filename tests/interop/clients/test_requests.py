@@ -8,12 +8,12 @@ from stock import Program, ProgramFailedError
 from reput_server import LocalBroker
 
 
-@pytest.mark.scenario("Request and reply, waited for", "java-4.9.8 go")
+@pytest.mark.scenario("Request and reply: the caller waits for the reply", "java-4.9.8 go")
 def test_who_asks_gets_the_reply(client: Program, broker: LocalBroker):
     assert_replied(client, broker, "sync")
 
 
-@pytest.mark.scenario("Request and reply, by a callback", "java go")
+@pytest.mark.scenario("Request and reply: a callback gets the reply", "java go")
 def test_who_asks_is_called_with_the_reply(client: Program, broker: LocalBroker):
     assert_replied(client, broker, "callback")
 

@@ -167,7 +167,9 @@ def test_what_is_too_large_is_refused_with_a_word(client: Program, broker: Local
     assert [len(it.body) for it in broker.messages("orders")] == [4_000_000]
 
 
-@pytest.mark.scenario("Namespaces of instances", "java go node")
+@pytest.mark.scenario(
+    "Namespaces: the client adds one to the names of topics and groups", "java go node"
+)
 def test_a_namespace_has_its_own_topics_and_groups(client: Program, broker: LocalBroker):
     have_topic(broker, "MQ_INST_1%orders")
     client.producer("inside", namespace="MQ_INST_1", instance="inside")

@@ -29,7 +29,7 @@ def spread(broker: LocalBroker, count: int, first: int = 0) -> list[str]:
     return sorted(str(at) for at in range(first, first + count))
 
 
-@pytest.mark.scenario("Push consumer, many at once", "java go node")
+@pytest.mark.scenario("Push consumer, messages handled concurrently", "java go node")
 def test_all_messages_come_once(client: Program, broker: LocalBroker):
     expected = spread(broker, 100)
 

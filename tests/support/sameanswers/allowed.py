@@ -74,8 +74,8 @@ MEASURED = (
 
 CODES = (
     Allowed(
-        "a body that is not a batch, and a delay that is not a number, are refused with code "
-        "13, and not 1",
+        "a batch send whose body is not a valid batch, and a send whose delay level is not a "
+        "number: here code 13, there code 1",
         names=("batch of nothing", "batch cut off", "send at an odd level"),
     ),
 )
@@ -210,8 +210,8 @@ RICHER = (
         parts=("body/offsetTable/*",),
     ),
     Allowed(
-        "the state of the broker has a value that 5.x renamed under both names, and the offsets "
-        "of all delay levels",
+        "the state of the broker has the rate that 4.x names `getTransferedTps` under this name "
+        "and under its name in 5.x, and it has the offsets of all delay levels",
         names=("runtime",),
         parts=("body/table/getTransferedTps", "body/table/scheduleMessageOffset_*"),
     ),
@@ -235,7 +235,7 @@ ABSENT = (
         parts=("*rmq_sys_REVIVE_LOG_*", "*rmq_sys_SYNC_BROKER_MEMBER_*", "*apping*"),
     ),
     Allowed(
-        "groups of RocketMQ's own tools, until they are used",
+        "groups of RocketMQ's own tools; here such a group exists only after its first use",
         names=("all groups*",),
         parts=(
             "body/subscriptionGroupTable/CID_*",

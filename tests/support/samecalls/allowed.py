@@ -37,7 +37,7 @@ MEASURED = (
 
 CODES = (
     Allowed(
-        "a receipt handle that is not valid is refused with code 40013, and not 50001",
+        "a receipt handle that is not valid: here code 40013, there 50001",
         names=(
             *_TOPIC_CALLS,
             "acknowledge *nonsense",
@@ -51,21 +51,22 @@ CODES = (
         parts=_REFUSED,
     ),
     Allowed(
-        "a transaction that is not known, or has already ended, is refused with code 40008, and "
-        "not 50001; here an EndTransaction that neither commits nor rolls back succeeds for any "
-        "transaction id that is not empty",
+        "a transaction that is not known, or has already ended: here code 40008, there 50001; "
+        "here an EndTransaction that neither commits nor rolls back succeeds for any transaction "
+        "id that is not empty",
         names=("EndTransaction: *", "end of *", "end in another topic", "end without an id"),
         parts=("*status/*",),
     ),
     Allowed(
-        "a topic that does not exist is refused with code 40402 by all calls; there sends and "
-        "recalls are refused with 40014",
+        "a topic that does not exist: here code 40402 for all calls, there 40014 for sends and "
+        "recalls",
         names=("SendMessage: topic *", "RecallMessage: topic *", "recall by an unknown topic"),
         parts=("status/code",),
     ),
     Allowed(
-        "a condition that cannot be compiled, a handle to recall that is not valid, a time that "
-        "is out of range and a call without entries have codes of their own, and not 50001",
+        "a filter expression that cannot be compiled (here code 40010), a time that is out of "
+        "range (40012), a recall handle that is not valid (40000), and a call without entries "
+        "(40000): there code 50001",
         names=(
             "select bad SQL",
             "select SQL of a number",
@@ -77,7 +78,7 @@ CODES = (
         parts=("*status/code",),
     ),
     Allowed(
-        "a group that may not read is refused with code 40300, and not 50001",
+        "a group that may not read: here code 40300, there 50001",
         names=("receive of a group that is disabled",),
         parts=("0/status/code",),
     ),
@@ -103,8 +104,8 @@ STRICTER = (
         names=("*: group of 255",),
     ),
     Allowed(
-        "a consumer's topics need valid names, and its settings need the type of a consumer; "
-        "otherwise the stream ends with `INVALID_ARGUMENT`",
+        "a consumer's topics must have valid names, and its client type must be `PUSH_CONSUMER` "
+        "or `SIMPLE_CONSUMER`; otherwise the stream ends with `INVALID_ARGUMENT`",
         names=("consumer: topic with a slash", "consumer of type *"),
         parts=("gRPC", "status/", "status/*", "settings/", "settings/*"),
     ),

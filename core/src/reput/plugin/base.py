@@ -45,9 +45,9 @@ class Plugin:
     requires: ClassVar[frozenset[str]] = frozenset()
     """Plugins without which this one cannot work; they also run before it."""
     is_policy: ClassVar[bool] = False
-    """Whether the plugin only acts on the store, and keeps nothing that falls behind without it. A
-    section of the configuration is enough for a store to use such a plugin, and the store may be
-    opened without it."""
+    """Whether the plugin only performs actions on the store, and has no files that become
+    incomplete while the store does not use it. A section of the configuration is enough for a store
+    to use such a plugin, and the store may be opened without it."""
     store_methods: ClassVar[frozenset[str]] = frozenset()
     """Methods of the plugin that users may call on the open store itself, ``store.consumer(…)``,
     unless `reput.Store` has that name; `reput.Store.plugin` gives all others."""

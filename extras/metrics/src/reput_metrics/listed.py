@@ -37,8 +37,8 @@ _LISTED: Final = (
     Metric(
         "reput_problems",
         "gauge",
-        "Problems found when the store was opened for reading: a damaged small file, a plugin that "
-        "is not installed, and others.",
+        "Problems found when the store was opened for reading: a damaged file of the directory "
+        "reput or config, a missing log file, a plugin that is not installed, and others.",
     ),
     # ------------------------------------------------------------------ the log
     Metric(

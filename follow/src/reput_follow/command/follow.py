@@ -105,9 +105,7 @@ Examples:
     callback=read_metrics_address,
     help="Serve metrics for Prometheus over HTTP at this address.",
 )
-@click.option(
-    "--once", is_flag=True, help="End when the store has all messages that the master has now."
-)
+@click.option("--once", is_flag=True, help="End when the store has the whole log of the master.")
 @json_option("an object for each change of state, and one a second")
 @with_debug
 def follow(

@@ -81,7 +81,8 @@ class CompactionConfig:
     offset_map_size: int = attrs.field(
         default=104_857_600, validator=whole_between(1 << 16, INT32_MAX)
     )
-    """Bytes of memory for the keys of a run; further keys go to disk temporarily."""
+    """Bytes of memory for the keys of a run. If a run has more keys, it writes the other keys to
+    disk temporarily. A run also needs two bytes of memory for each message."""
 
     removed_options: ClassVar[Mapping[str, str]] = {
         "log_file_size": "existing files keep their size, and new stores get RocketMQ's",

@@ -43,7 +43,8 @@ class FilterConfig:
     """Compute a bit map for each message: which registered filters select it. Bit maps are kept if
     the consume queues have extend files (their option ``extend``)."""
     max_error_rate: int = attrs.field(default=20, validator=whole_between(1, 99))
-    """Unwanted messages that a bit map may let pass, of a hundred."""
+    """A bit map can wrongly show that a filter selects its message. Maximum percentage of such
+    errors among the messages that the filter does not select."""
     expected_consumers: int = attrs.field(default=32, validator=whole_between(1, 100_000))
     """Number of consumers for which ``max_error_rate`` holds. With the default rate, a bit map has
     3.5 bits for each."""

@@ -50,9 +50,10 @@ def transactions(
     r"""List the messages of the store at PATH whose transaction has not ended, oldest first.
 
     --commit and --roll-back end the transaction of the message ID, and write op markers that a
-    crash has lost. Messages that were put in one transaction end together. No other process may
-    have the store open for writing then. Without these two options the command changes nothing,
-    and another process may write the store. The command does not ask any application.
+    crash has lost. If a transaction has several messages, they commit or roll back all of them. No
+    other process may have the store open for writing then. Without these two options the command
+    changes nothing, and another process may write the store. The command does not ask any
+    application.
     """
     if commits or rollbacks:
         _end(path, commits, rollbacks, is_sure, as_json)

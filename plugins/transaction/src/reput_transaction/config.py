@@ -25,8 +25,9 @@ class TransactionConfig:
     left half-done, and copies by check-back. If false, a store can be opened for writing and only
     callers end transactions; `TransactionPlugin.settle` then writes the op markers."""
     timeout_ms: int = attrs.field(default=6_000, validator=whole_between(0, AGE_MAX_MS))
-    """Age above which a check asks the application what became of a half message
-    (``transactionTimeOut``); a message may set its own in ``CHECK_IMMUNITY_TIME_IN_SECONDS``."""
+    """Age above which a check asks the application for the outcome of a half message
+    (``transactionTimeOut``). A message may have its own limit, in its property
+    ``CHECK_IMMUNITY_TIME_IN_SECONDS``."""
     check_interval_ms: int = attrs.field(default=30_000, validator=whole_between(1, INT32_MAX))
     """Time between two check-back runs (``transactionCheckInterval``)."""
     check_max: int = attrs.field(default=15, validator=whole_between(1, INT32_MAX))
@@ -35,8 +36,9 @@ class TransactionConfig:
     """Age at which a half message is given up, however often it was checked
     (``fileReservedTime``). An older half message no longer keeps the log from losing its head."""
     op_messages: str = attrs.field(default=BATCHED, validator=in_((BATCHED, SINGLE)))
-    """``"batched"``: one op message for many half messages, as RocketMQ 5 writes them.
-    ``"single"``: one for each, which RocketMQ 4.8 can read too. This plugin reads both."""
+    """``"batched"``: one message contains the op markers of many half messages, as in RocketMQ 5.
+    ``"single"``: each op marker has its own message, which RocketMQ 4.8 can also read. The plugin
+    reads both."""
     max_open: int = attrs.field(default=1_000_000, validator=whole_between(1, INT32_MAX))
     """Half messages that may be open; each takes some 550 bytes of memory. One more makes the
     plugin fail; it is retried and suspended as ``[dispatch]`` says."""

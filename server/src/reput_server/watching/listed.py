@@ -16,7 +16,7 @@ _REPLICA: Final = ("replica",)
 _BOTH: Final = ("topic", "group")
 _LISTED: Final = (
     Metric("reput_server_info", "gauge", "Always 1.", ("broker", "cluster", "address")),
-    Metric("reput_server_up", "gauge", "1 if messages come in and out, 0 if not."),
+    Metric("reput_server_up", "gauge", "0 if /health reports the status failing, otherwise 1."),
     Metric("reput_server_start_seconds", "gauge", "When it started, since the epoch."),
     # ------------------------------------------------------------------ connections
     Metric("reput_server_connections", "gauge", "Connections.", _PORT),
@@ -30,7 +30,12 @@ _LISTED: Final = (
     Metric("reput_server_call_clients", "gauge", "Clients of RocketMQ 5."),
     Metric("reput_server_call_streams", "gauge", "Streams of these clients that are open."),
     Metric("reput_server_waiting_receives", "gauge", "Receives that wait for a message."),
-    Metric("reput_server_calls_total", "counter", "Answers of calls.", ("call", "code")),
+    Metric(
+        "reput_server_calls_total",
+        "counter",
+        "Answers to the gRPC calls of clients of RocketMQ 5, by call and code.",
+        ("call", "code"),
+    ),
     Metric(
         "reput_server_group_out_messages",
         "gauge",
@@ -63,7 +68,7 @@ _LISTED: Final = (
     Metric(
         "reput_server_replicas_in_sync",
         "gauge",
-        "Replicas that have acknowledged all but less than 256 MiB of the log.",
+        "Replicas whose acknowledged offset is less than 256 MiB before the end of the log.",
     ),
     Metric("reput_server_sync_replicas", "gauge", "Replicas that a send waits for."),
     Metric(

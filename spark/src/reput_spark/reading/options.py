@@ -21,11 +21,12 @@ CORRUPT: Final = ("fail", "skip", "collect")
 OPTIONS: Final = {
     "path": "a store, a directory of log files, one such file, or a directory of stores",
     "paths": "a JSON list of such paths; `load([…])` makes it",
-    "columns": "of a frame without a schema: names, commas between them, or `*` for all",
+    "columns": "the columns to read, if you give no schema: names separated by commas, or `*` for "
+    "all columns",
     "topic": "only what is in the queues of these topics, separated by commas",
     "queue_id": "only these queues, separated by commas",
-    "min_offset": "physical offset at which the first record wanted may begin",
-    "max_offset": "physical offset after the last record wanted",
+    "min_offset": "only records that begin at this physical offset or after it",
+    "max_offset": "only records that begin before this physical offset",
     "min_queue_offset": "first queue offset wanted",
     "max_queue_offset": "queue offset after the last one wanted",
     "key": "only messages of `topic` with this key: UNIQ_KEY, or a word of KEYS",
@@ -40,9 +41,10 @@ OPTIONS: Final = {
     "check_crc": "`true`: verify the checksum of every body",
     "raw": "`true`: bodies that producers compressed stay compressed, and `sys_flag` keeps its "
     "stored value",
-    "split_size": "bytes of a task, about (268435456), or `file`: whole files",
+    "split_size": "the approximate number of bytes that a task reads (268435456), or `file`: each "
+    "task reads one file",
     "batch_rows": "the largest number of rows in an Arrow batch (8192)",
-    "pruning": "`false`: scan the log also where queues or the index lead to the messages",
+    "pruning": "`false`: always scan the log, even if the queues or the index list the messages",
 }
 """Every option of a read, and what it means."""
 _GONE: Final = {

@@ -19,8 +19,8 @@ __all__ = ["SINK_OPTIONS", "SinkOptions", "check_store", "is_key"]
 
 SINK_OPTIONS: Final = {
     "path": "the directory of a store, or of a new store: a path, or a `file:` URI",
-    "txn_app_id": "identity of the writer, instead of the query's id: the same from one checkpoint "
-    "to the next",
+    "txn_app_id": "identity of the writer, instead of the query's id; it does not change if you "
+    "start with a new checkpoint",
     "lock_timeout": "seconds to wait for a process that has the store open (60)",
     "plugins": "names of a new store's plugins, separated by commas; the default plugins when left "
     "out",

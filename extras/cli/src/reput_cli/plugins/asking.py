@@ -36,7 +36,7 @@ class Answer(NamedTuple):
     record: PluginRecord
     dispatched_to: int
     is_written: bool
-    """Whether another process has the store open, and did it."""
+    """Whether another process has the store open for writing, and carried out the request."""
     writer_pid: int | None
 
     def document(self) -> dict[str, Any]:

@@ -39,7 +39,7 @@ class CaughtUp(NamedTuple):
     plugin: str
     is_added: bool
     is_followed: bool
-    """Whether another process did it."""
+    """Whether another process has the store open, and the plugin catches up there."""
     is_interrupted: bool
     start_offset: int
     dispatched_to: int

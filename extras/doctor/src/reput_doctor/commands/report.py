@@ -69,13 +69,13 @@ def report(
     jobs: int | None,
     as_json: bool,
 ) -> None:
-    r"""Report what the store at PATH holds, and which parts of it wait, hang or are damaged.
+    r"""Report what the store at PATH holds, which messages wait, and which parts are damaged.
 
-    The report contains messages and bytes by topic, queue and hour, sizes and ages, lag of consumer
-    groups, delayed messages, open transactions, retries and dead letters, progress of plugins, and
-    damage of the log. The command reads the whole log once, on all cores, and verifies every
-    checksum. It needs no plugin and changes nothing, and another process may write the store
-    meanwhile. The exit code is 1 if the log is damaged.
+    The report contains the number and size of messages by topic, by queue and by hour, and their
+    ages. It also contains the lag of consumer groups, delayed messages, open transactions, retries,
+    dead letters, the progress of plugins, and damage of the log. The command reads the whole log
+    once, on all cores, and verifies every checksum. It needs no plugin and changes nothing, and
+    another process may write the store meanwhile. The exit code is 1 if the log is damaged.
     """
     from reput_doctor.reporting.making import make_report
 
