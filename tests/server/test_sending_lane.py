@@ -244,10 +244,8 @@ def test_what_is_stored_is_answered_without_memory_for_the_next_topic(served, fr
     assert sends.put_count == rounds + 2  # and both are counted
 
 
-@pytest.mark.parametrize("options", [{"access_keys": {"a": "b"}}, {}])
-def test_signed_and_durable_sends_take_another_way(serve, options):
-    sections = {} if options else {"commitlog": {"flush": "sync"}}
-    served = serve(sections=sections, **options)
+def test_signed_sends_take_another_way(serve):
+    served = serve(access_keys={"a": "b"})
     taken = []
     served.on_loop(lambda: taken.append(served.server.service.take_bytes(None, ordinary())))
 

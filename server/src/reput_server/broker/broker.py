@@ -41,6 +41,7 @@ from reput_server.broker.pulling.handlers import PullHandlers
 from reput_server.broker.pulling.held import HeldPulls
 from reput_server.broker.sending.atonce import SendsAtOnce
 from reput_server.broker.sending.direct import DirectSends
+from reput_server.broker.sending.durable import DurableAnswers
 from reput_server.broker.sending.handlers import SendHandlers
 from reput_server.broker.sending.opentopics import OpenTopics
 from reput_server.broker.sending.replies import ReplyHandlers
@@ -77,6 +78,8 @@ class Broker:
     held: HeldPulls
     polls: PopPolls
     transactions: TransactionHandlers
+    durable: DurableAnswers | None
+    """Keeps answers to sends until these are on disk, if the store's puts wait for the disk."""
     _executors: tuple[ThreadPoolExecutor, ...]
 
     @classmethod
@@ -151,12 +154,24 @@ class Broker:
             log_end=lambda: store.log.max_physical_offset,
             log_grew=None if replicas is None else replicas.log_grew,
         )
+        executors: list[ThreadPoolExecutor] = [pool, serial, writer]
+        durable = None
+        if sends.is_flushed:
+            executors.append(ThreadPoolExecutor(1, "reput-serve-disk"))
+            durable = DurableAnswers(
+                loop,
+                executors[-1],
+                lambda: store.log.max_physical_offset,
+                store.config.flush_timeout_ms,
+                statistics.sends,
+                lambda: sends.clock(),
+            )
         held = HeldPulls(context, begin)
         # Each asks the other, but not before there is a client.
         groups = Groups(context, lambda group: transactions.watch(group))
         transactions = TransactionHandlers(context, groups)
         polls = PopPolls(context)
-        return cls(context, sends, groups, held, polls, transactions, (pool, serial, writer))
+        return cls(context, sends, groups, held, polls, transactions, durable, tuple(executors))
 
     def _by_code(self, pulls: PullHandlers) -> Mapping[int, Handler]:
         """Return the handlers by request code."""
@@ -193,13 +208,13 @@ class Broker:
         topics = OpenTopics(context)
         filters = Filters(context, self.groups)
         pulls = PullHandlers(context, filters, self.held, ResetMarks(), context.config.limits)
-        sends = DirectSends(context, self.sends, topics)
+        sends = DirectSends(context, self.sends, topics, self.durable)
         return Handlers(
             self._by_code(pulls),
             access_keys,
             SendsAtOnce(context, self.sends, topics).by_code(),
             (sends.take, DirectPulls(pulls).take),
-            sends.take_sockets,
+            None if self.durable is not None else sends.take_sockets,
             PULL_CODES,
         )
 

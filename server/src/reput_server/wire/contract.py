@@ -37,6 +37,14 @@ class Connection(Protocol):
         """Send the answer to a request, unless nobody waits for one."""
         ...
 
+    def hold(self, count: int, size: int) -> None:
+        """Count requests that were taken from bytes and are not answered yet, until `release`."""
+        ...
+
+    def release(self, count: int, size: int, answers: bytes) -> None:
+        """Write the answers to such requests, which are whole frames, and end them."""
+        ...
+
     def finish(self, count: int, size: int, answers: Sequence[bytes | Command]) -> None:
         """End requests that were taken at once, as many as ``count``.
 
@@ -133,6 +141,10 @@ class Host(Protocol):
 
     def take(self, request: Request) -> bool:
         """Take a request at once, which `Connection.finish` ends; False if that cannot be."""
+        ...
+
+    def held(self, count: int) -> None:
+        """Note that requests were taken that are answered later; `finished` ends them."""
         ...
 
     def finished(self, count: int) -> None:

@@ -296,6 +296,20 @@ class Peer(asyncio.Protocol):
         self.go_on()
         self.service.go_on()
 
+    def hold(self, count: int, size: int) -> None:
+        """Count requests that were taken from bytes and are not answered yet, until `release`."""
+        self._request_count += count
+        self._request_bytes += size
+        self.service.request_bytes += size
+        self.service.held(count)
+
+    def release(self, count: int, size: int, answers: bytes) -> None:
+        """Write the answers to such requests, which are whole frames, and end them."""
+        if answers:
+            self._write(answers)
+        self.service.finished(count)
+        self._end(count, size)
+
     def finish(self, count: int, size: int, answers: Sequence[bytes | Command]) -> None:
         """End requests that were taken at once; their answers are written together."""
         if answers:

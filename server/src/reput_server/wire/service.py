@@ -228,6 +228,10 @@ class Service:
         self._taken_count -= 1
         return False
 
+    def held(self, count: int) -> None:
+        """Note that requests were taken that are answered later; `finished` ends them."""
+        self._taken_count += count
+
     def finished(self, count: int) -> None:
         """Note that requests have ended that were taken at once."""
         self._taken_count -= count

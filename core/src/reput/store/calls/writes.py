@@ -58,6 +58,8 @@ class DirectPuts:
     """Plugins must see messages of these topics before they are stored."""
     properties: frozenset[str]
     """Likewise messages with one of these properties."""
+    wait_flushed: Callable[[int, float | None], bool]
+    """Waits until the log is on disk below a physical offset; false after so many seconds."""
 
 
 @attrs.frozen(eq=False)
@@ -138,7 +140,8 @@ class Writes:
             names = _NOTHING.names() if hooks is None else hooks.names
             put_at_once = None if names is None else self._log.put_at_once(*names)
             self._put_at_once = put_at_once
-            self.direct = None if names is None else DirectPuts(self.put, put_at_once, *names)
+            wait = self._log.wait_flushed
+            self.direct = None if names is None else DirectPuts(self.put, put_at_once, *names, wait)
 
     # ------------------------------------------------------------------ putting
 
@@ -177,10 +180,25 @@ class Writes:
         Raises:
             PutError: as for `put`.
         """
+        return self._put_many(messages, self._hooks_without(plugin), whole=True)
+
+    def check_for(self, plugin: str, messages: Sequence[Message]) -> None:
+        """Refuse what `put_for` would refuse because of its content, and store nothing.
+
+        Raises:
+            PutError: as for `put`.
+        """
+        hooks = self._hooks_without(plugin)
+        if hooks is not None and hooks.cover(messages):
+            messages = hooks.changed(messages)
+        for message in messages:
+            self._prepare(message)
+
+    def _hooks_without(self, plugin: str) -> _Hooks | None:
         hooks = self._hooks
-        if hooks is not None:
-            hooks = _Hooks.of([hook for hook in hooks.all if hook.name != plugin])
-        return self._put_many(messages, hooks, whole=True)
+        if hooks is None:
+            return None
+        return _Hooks.of([hook for hook in hooks.all if hook.name != plugin])
 
     def _put_many(
         self,

@@ -1,8 +1,8 @@
 """Takes the ordinary send at once: no task, no header object, an answer made from a pattern.
 
-It has what `DirectSends` leaves: all sends where the store waits for its disk or is slow, and those
-for which a file has to be made. Whatever is not ordinary is left to `SendHandlers`, which does all
-of it; an ordinary send is stored and answered here exactly as there.
+It has what `DirectSends` leaves: all sends where the store is slow, or waits for its disk without
+compiled kernels, and those for which a file has to be made. Whatever is not ordinary is left to
+`SendHandlers`, which does all of it; an ordinary send is stored and answered here exactly as there.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`DirectSends`: has sends taken straight from connections' bytes, while nothing speaks against it.
 
-`SendsAtOnce` takes what is left, and does so for all where the store is slow or waits for its disk.
+`SendsAtOnce` takes what is left, and does so for all where the store is slow.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from reput_server.broker.context import BrokerContext
+    from reput_server.broker.sending.durable import DurableAnswers
     from reput_server.broker.sending.lane import Lane
     from reput_server.broker.sending.opentopics import OpenTopics
     from reput_server.broker.sending.together import SendsTogether
@@ -43,15 +44,17 @@ class DirectSends:
     context: BrokerContext
     sends: SendsTogether
     topics: OpenTopics
+    durable: DurableAnswers | None = None
+    """Keeps answers until messages are on disk; None if answers do not wait for that."""
     _lane: Lane | None = attrs.field(init=False, default=None)
     _made_of: tuple[Any, ...] = attrs.field(init=False, default=())
     """What the lane knows, each of which is another object once it has changed."""
 
     def take(self, peer: Connection, data: bytes | bytearray) -> FromBytes:
         """Take the ordinary sends with which bytes of a connection begin."""
-        sends = self.sends
+        sends, durable = self.sends, self.durable
         now = sends.clock()
-        lane = self._current() if sends.may_put_here(now) else None
+        lane = self._lane_at(now)
         if lane is None:
             return NOTHING
         answers, end, count, unknown = lane.take(data, 0, peer.address)
@@ -62,6 +65,10 @@ class DirectSends:
                 break
             more, end, more_count, unknown = lane.take(data, end, peer.address)
             answers, count = answers + more, count + more_count
+        if count and durable is not None:
+            sends.put_late(now)
+            durable.keep(peer, count, end, answers, now, self._made_of[0].wait_flushed)
+            return b"", end, count
         if count:
             sends.put_here(count, now)
         return answers, end, count
@@ -70,13 +77,25 @@ class DirectSends:
         """Read sockets, and take the ordinary sends of their bytes; None if not now."""
         sends = self.sends
         now = sends.clock()
-        lane = self._current() if sends.may_put_here(now) else None
-        if lane is None:
+        lane = self._lane_at(now)
+        if lane is None or self.durable is not None:
             return None
         taken = lane.take_sockets(sockets)
         if taken[0]:
             sends.put_here(taken[0], now)
         return taken
+
+    def _lane_at(self, now: float) -> Lane | None:
+        """Return what takes sends now; None if they have to go the longer way."""
+        sends, durable = self.sends, self.durable
+        if durable is None:
+            return self._current() if sends.may_put_here(now) else None
+        is_free = durable.count < self.context.config.limits.waiting_sends
+        if not is_free or not sends.may_put_late(now):
+            return None
+        lane = self._current()
+        # A put in steps waits for the disk itself.
+        return lane if self._made_of[0] is not None and self._made_of[0].put_at_once else None
 
     def _queue_count(self, topic: str) -> int:
         # Plugins see messages of some topics before they are stored.

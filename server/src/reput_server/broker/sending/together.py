@@ -206,6 +206,19 @@ class SendsTogether:
             and len(self._waiting) < self.options.limits.waiting_sends
         )
 
+    def may_put_late(self, now: float) -> bool:
+        """Whether sends that wait for the disk can be put on the loop, and answered later.
+
+        Args:
+            now: by `clock`, s.
+        """
+        return self.is_flushed and self.replication is None and now >= self._slow_until
+
+    def put_late(self, began: float) -> None:
+        """Note that sends were put on the loop since ``began``, by `clock`, s; not answered yet."""
+        self.put_count += 1
+        self._spare_if_slow(began, self.clock())
+
     def put_one_here(self, message: Message) -> Receipt:
         """Store a message on the loop, which `may_put_here` has allowed, and return where it is.
 
@@ -239,7 +252,7 @@ class SendsTogether:
 
     @property
     def waiting_count(self) -> int:
-        """Sends that wait for a put."""
+        """Sends that are not stored yet."""
         return len(self._waiting)
 
     @property

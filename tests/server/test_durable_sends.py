@@ -1,0 +1,335 @@
+"""Sends that wait for the disk: taken from bytes with compiled kernels, and answered together."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import attrs
+import pytest
+from sendlanes import USUAL
+from wirepeer import message
+
+from reput.engine import ENGINE
+from reput.errors import ServiceNotAvailableError
+from reput_remoting import Command, FrameReader, RequestCode, ResponseCode, encode_frame
+from reput_server.broker.sending.durable import DurableAnswers
+from reput_server.broker.statistics.times import PutTimes
+
+SEND = RequestCode.SEND_MESSAGE_V2
+COMPILED = pytest.mark.skipif(ENGINE.name == "python", reason="puts in steps wait for the disk")
+
+
+def ordinary(opaque=7, body=b"body", **changed):
+    return encode_frame(Command(SEND, {**USUAL, **changed}, body, opaque))
+
+
+@pytest.fixture
+def durable(serve):
+    """A server whose answers wait for the disk, with a topic."""
+    served = serve(sections={"commitlog": {"flush": "sync"}})
+    served.server.broker.sends.clock = lambda: 0.0  # no put is slow
+    assert served.peer().ask(SEND, message("orders"), body=b"").code == ResponseCode.SUCCESS
+    return served
+
+
+def counts(served):
+    """What the server counts of requests that have not ended."""
+    service, found = served.server.service, []
+    served.on_loop(
+        lambda: found.extend(
+            [service._taken_count, service.request_bytes, served.server.broker.durable.count]
+        )
+    )
+    return found
+
+
+def taken_from_bytes(served):
+    """How many sends were taken from bytes, in a list that grows."""
+    service, found = served.server.service, []
+    direct, pulls = service._handlers.from_bytes
+
+    def noted(peer, data):
+        taken = direct(peer, data)
+        if taken[2]:
+            found.append(taken[2])
+        return taken
+
+    service._handlers = attrs.evolve(service._handlers, from_bytes=(noted, pulls))
+    return found
+
+
+@pytest.fixture
+def disk(durable, monkeypatch):
+    """Waits for the disk, which a test may hold up or let fail."""
+    return Disk(durable)
+
+
+class Disk:
+    """Stands between the server and the store's waits."""
+
+    def __init__(self, served):
+        self.let_go, self.begun = threading.Event(), threading.Event()
+        self.let_go.set()
+        self.error = None
+        self.is_late = False
+        self.offsets = []
+        direct = served.server.service._handlers.from_bytes[0].__self__
+        direct.take(served_peer(served), b"")  # makes the lane
+        puts = direct._made_of[0]
+        real = puts.wait_flushed
+
+        def wait_flushed(end_offset, seconds):
+            self.begun.set()
+            assert self.let_go.wait(60)
+            self.offsets.append(end_offset)
+            if self.error is not None:
+                raise self.error
+            return not self.is_late and real(end_offset, seconds)
+
+        object.__setattr__(puts, "wait_flushed", wait_flushed)
+
+
+def served_peer(served):
+    return next(iter(served.server.service.peers))
+
+
+@COMPILED
+def test_answers_come_when_messages_are_on_disk(durable, disk):
+    taken, peer = taken_from_bytes(durable), durable.peer()
+    disk.let_go.clear()
+    peer.socket.sendall(b"".join(ordinary(at, b"%d" % at) for at in range(5)))
+    assert disk.begun.wait(20)
+    peer.socket.sendall(b"".join(ordinary(at, b"%d" % at) for at in range(5, 9)))
+    durable.wait_until(lambda: sum(taken) == 9)
+    assert counts(durable)[0] == counts(durable)[2] == 9
+    assert counts(durable)[1] > 0
+    # Nothing else waits.
+    assert durable.peer().ask(RequestCode.GET_BROKER_CONFIG).code == ResponseCode.SUCCESS
+
+    disk.let_go.set()
+    answers = [peer.receive() for _ in range(9)]
+
+    assert [each.opaque for each in answers] == list(range(9))
+    assert {each.code for each in answers} == {ResponseCode.SUCCESS}
+    last = int(answers[-1].fields["msgId"][-16:], 16)
+    assert disk.offsets[-1] > last
+    durable.wait_until(lambda: not durable.server.broker.durable.count)
+    assert counts(durable) == [0, 0, 0]
+    assert durable.store.wait_dispatched(timeout=20)
+    found = [each.body for each in durable.store.read("orders", 0, 1, 100)]
+    assert found == [b"%d" % at for at in range(9)]
+
+
+@COMPILED
+def test_a_disk_that_is_late_or_fails_is_answered_as_for_other_sends(durable, disk):
+    peer = durable.peer()
+    disk.is_late = True
+    peer.socket.sendall(ordinary(1))
+    late = peer.receive()
+    disk.error = ServiceNotAvailableError("log", "closed", None, "the log is not writable")
+    peer.socket.sendall(ordinary(2) + ordinary(3))
+    failed = [peer.receive() for _ in range(2)]
+
+    assert (late.opaque, late.code) == (1, ResponseCode.FLUSH_DISK_TIMEOUT)
+    assert "not on disk after" in late.remark
+    assert late.fields["queueOffset"] == "1"
+    assert [each.opaque for each in failed] == [2, 3]
+    assert {each.code for each in failed} == {ResponseCode.SERVICE_NOT_AVAILABLE}
+    assert "the log is not writable" in failed[0].remark
+    assert "msgId" not in failed[0].fields
+    assert durable.server.broker.sends.times.failed_count == 2
+    durable.wait_until(lambda: not durable.server.broker.durable.count)
+    assert counts(durable) == [0, 0, 0]
+
+
+@COMPILED
+def test_a_connection_that_closes_meanwhile_leaves_nothing(durable, disk):
+    peer = durable.peer()
+    disk.let_go.clear()
+    peer.socket.sendall(ordinary(1) + ordinary(2))
+    assert disk.begun.wait(20)
+    before = len(durable.server.service.peers)
+    peer.socket.close()
+    durable.wait_until(lambda: len(durable.server.service.peers) < before)
+
+    disk.let_go.set()
+
+    durable.wait_until(lambda: not durable.server.broker.durable.count)
+    assert counts(durable) == [0, 0, 0]
+
+
+@COMPILED
+def test_a_server_that_stops_answers_first(durable, disk):
+    peer, service = durable.peer(), durable.server.service
+    disk.let_go.clear()
+    peer.socket.sendall(ordinary(1))
+    assert disk.begun.wait(20)
+
+    stopped = asyncio.run_coroutine_threadsafe(service.stop(), service.loop)
+    durable.wait_until(lambda: service.is_stopping)
+    disk.let_go.set()
+
+    assert peer.receive().code == ResponseCode.SUCCESS
+    stopped.result(20)
+
+
+@COMPILED
+def test_too_many_that_wait_go_the_way_that_refuses_them(durable, disk):
+    taken, peer, config = taken_from_bytes(durable), durable.peer(), durable.server.config
+    disk.let_go.clear()
+    peer.socket.sendall(ordinary(1))
+    assert disk.begun.wait(20)
+    durable.server.broker.durable.count += config.limits.waiting_sends
+    peer.socket.sendall(ordinary(2))
+    durable.wait_until(lambda: durable.server.broker.sends.put_count > 2)
+    durable.server.broker.durable.count -= config.limits.waiting_sends
+
+    disk.let_go.set()
+    answers = {peer.receive().opaque for _ in range(2)}
+
+    assert answers == {1, 2}
+    assert taken == [1]
+
+
+# --------------------------------------------------------------------------- rounds
+
+
+class Peer:
+    """Counts what a connection is told."""
+
+    def __init__(self):
+        self.held = self.released = 0
+        self.answers = b""
+
+    def hold(self, count, size):
+        self.held += count
+
+    def release(self, count, size, answers):
+        self.released += count
+        self.answers += answers
+
+
+class Rounds:
+    """An executor that ends a flush when it is told so; on the loop's own thread."""
+
+    def __init__(self):
+        self.waiting = []
+
+    def submit(self, work, *arguments):
+        from concurrent.futures import Future
+
+        future = Future()
+        self.waiting.append((future, work, arguments))
+        return future
+
+    def end(self):
+        future, work, arguments = self.waiting.pop(0)
+        try:
+            future.set_result(work(*arguments))
+        except Exception as error:
+            future.set_exception(error)
+
+
+async def settle():
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+def made(loop, rounds):
+    answers = DurableAnswers(loop, rounds, lambda: 100, 5_000, PutTimes(), lambda: 0.0)
+    flushed = []
+
+    def wait_flushed(end_offset, seconds):
+        flushed.append((end_offset, seconds))
+        return True
+
+    return answers, flushed, wait_flushed
+
+
+def run(work):
+    with asyncio.Runner() as runner:
+        runner.run(work())
+
+
+def test_a_lone_send_is_flushed_at_once_and_what_comes_meanwhile_goes_together():
+    async def work():
+        rounds, peers = Rounds(), [Peer() for _ in range(4)]
+        answers, flushed, wait = made(asyncio.get_running_loop(), rounds)
+        answers.keep(peers[0], 1, 10, b"a", 0.0, wait)
+        await settle()
+        for peer in peers[1:]:
+            answers.keep(peer, 2, 10, b"bc", 0.0, wait)
+        await settle()
+        assert len(rounds.waiting) == 1
+
+        rounds.end()
+        await settle()
+
+        assert peers[0].answers == b"a"
+        assert len(rounds.waiting) == 1  # of all others
+        rounds.end()
+        await settle()
+        assert [each.answers for each in peers] == [b"a", b"bc", b"bc", b"bc"]
+        assert [each.released for each in peers] == [each.held for each in peers] == [1, 2, 2, 2]
+        assert flushed == [(100, 5.0)] * 2
+        assert not rounds.waiting
+
+    run(work)
+
+
+def test_a_flush_waits_for_as_many_sends_as_the_last_one_covered_but_not_long():
+    async def work():
+        loop, rounds, peers = asyncio.get_running_loop(), Rounds(), [Peer() for _ in range(3)]
+        answers, _, wait = made(loop, rounds)
+        for peer in peers:
+            answers.keep(peer, 1, 10, b"a", 0.0, wait)
+        await settle()
+        rounds.end()
+        await settle()
+        assert not rounds.waiting
+        for peer in peers[:2]:
+            answers.keep(peer, 1, 10, b"b", 0.0, wait)
+        await settle()
+        assert not rounds.waiting  # the third one may come
+
+        answers.keep(peers[2], 1, 10, b"b", 0.0, wait)
+        await settle()
+
+        assert len(rounds.waiting) == 1
+        rounds.end()
+        await settle()
+        answers.keep(peers[0], 1, 10, b"c", 0.0, wait)
+        while not rounds.waiting:  # the others do not come
+            await asyncio.sleep(0)
+        rounds.end()
+        await settle()
+        assert [each.answers for each in peers] == [b"abc", b"ab", b"ab"]
+        answers.keep(peers[0], 1, 10, b"d", 0.0, wait)
+        await settle()
+        assert len(rounds.waiting) == 1  # alone by now
+
+    run(work)
+
+
+def test_without_a_thread_sends_are_told_that_they_may_not_be_on_disk():
+    class Full:
+        def submit(self, work, *arguments):
+            raise RuntimeError("can't start new thread")
+
+    async def work():
+        peer = Peer()
+        answers, _, wait = made(asyncio.get_running_loop(), Full())
+        frame = encode_frame(Command(0, {"msgId": "A"}, b"", 7, 1))
+        answers.keep(peer, 1, 10, frame, 0.0, wait)
+        await settle()
+
+        reader = FrameReader()
+        reader.feed(peer.answers)
+        answer = reader.next_command()
+        assert (answer.opaque, answer.code) == (7, ResponseCode.FLUSH_DISK_TIMEOUT)
+        assert answer.fields["msgId"] == "A"
+        assert "no thread" in answer.remark
+        assert (peer.released, answers.count) == (1, 0)
+
+    run(work)
