@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 import socket
 import threading
@@ -76,31 +77,31 @@ def test_a_socket_gives_what_its_bytes_give(places, data):
 
 
 @LANES
-def test_sockets_are_served_in_turn_and_those_without_bytes_have_no_rest(tmp_path, make):
-    with place_of(make, tmp_path / "store") as place:
-        pairs = [socket.socketpair() for _ in range(5)]
-        try:
-            for ours, _ in pairs:
-                ours.setblocking(False)
-            pairs[0][1].sendall(ordinary(10) + ordinary(11))
-            pairs[2][1].sendall(ordinary(12)[:-1])
-            pairs[3][1].close()
-            pairs[4][1].sendall(ordinary(13))
-            sockets = [(ours.fileno(), ADDRESS) for ours, _ in pairs]
+def test_sockets_are_served_in_turn_up_to_one_that_has_bytes_left(tmp_path, make):
+    with place_of(make, tmp_path / "store") as place, contextlib.ExitStack() as open_sockets:
+        pairs = [socket.socketpair() for _ in range(6)]
+        for end in (end for each in pairs for end in each):
+            open_sockets.enter_context(end)
+        for ours, _ in pairs:
+            ours.setblocking(False)
+        pairs[0][1].sendall(ordinary(10) + ordinary(11))
+        pairs[2][1].close()
+        pairs[3][1].sendall(ordinary(12))
+        pairs[4][1].sendall(ordinary(13)[:-1])
+        pairs[5][1].sendall(ordinary(14))
+        sockets = [(ours.fileno(), ADDRESS) for ours, _ in pairs]
 
-            count, rests = place.lane.take_sockets(sockets)
+        count, rests = place.lane.take_sockets(sockets)
 
-            assert count == 3
-            assert rests == [(2, ordinary(12)[:-1], b""), (3, b"", b"")]
-            assert b'"opaque":10' in (answers := received(pairs[0][1]))
-            assert b'"opaque":11' in answers
-            assert received(pairs[1][1]) == received(pairs[2][1]) == b""
-            assert b'"opaque":13' in received(pairs[4][1])
-            assert place.lane.take_sockets([]) == (0, [])
-        finally:
-            for each in pairs:
-                for end in each:
-                    end.close()
+        assert count == 3
+        assert rests == [(2, b"", b""), (4, ordinary(13)[:-1], b"")]
+        assert b'"opaque":10' in (answers := received(pairs[0][1]))
+        assert b'"opaque":11' in answers
+        assert b'"opaque":12' in received(pairs[3][1])
+        assert [received(pairs[at][1]) for at in (1, 4, 5)] == [b"", b"", b""]
+        assert place.lane.take_sockets(sockets[4:]) == (1, [])
+        assert b'"opaque":14' in received(pairs[5][1])
+        assert place.lane.take_sockets([]) == (0, [])
 
 
 @LANES
@@ -260,6 +261,7 @@ def test_a_request_of_the_server_is_not_cut_by_answers(quick):
 
     quick.on_loop(lambda: found.tell(Command(40, {"name": "x" * 100}, b"y" * (12 << 20))))
     assert shared(quick) == 0  # as not all of it is written
+    assert not found._transport.is_reading()  # until the client has read
     peer.socket.sendall(ordinary(1))
 
     assert [peer.receive().code for _ in range(2)] == [40, ResponseCode.SUCCESS]
@@ -274,7 +276,7 @@ def test_a_store_that_is_slow_or_a_handler_that_changes_ends_it(quick):
     send_singly(peer, 1)
     assert shared(quick) == 0
     sends._slow_until = 0.0
-    send_singly(peer, peer_module._SHARED_AFTER)
+    send_singly(peer, 2 * peer_module._SHARED_AFTER)
     assert shared(quick) == 1
     service = quick.server.service
     quick.on_loop(lambda: service.answer_through(lambda handler: handler))
@@ -283,14 +285,79 @@ def test_a_store_that_is_slow_or_a_handler_that_changes_ends_it(quick):
     assert shared(quick) == 0
 
 
-def test_an_error_of_the_common_read_leaves_connections_to_their_transports(quick, monkeypatch):
-    peer, service = quick.peer(), quick.server.service
+def test_an_error_of_the_common_read_closes_connections_that_may_have_been_read(quick, monkeypatch):
+    peer, other, service = quick.peer(), quick.peer(), quick.server.service
     send_singly(peer, peer_module._SHARED_AFTER)
+    assert shared(quick) == 1
     monkeypatch.setattr(service._shared, "_take", lambda sockets: 1 / 0)
 
-    send_singly(peer, 3)
+    peer.socket.sendall(ordinary(1))
 
+    assert peer.is_closed()
     assert shared(quick) == 0
+    send_singly(other, 3)
+
+
+def test_a_request_that_fails_closes_its_connection_only(quick, monkeypatch):
+    peers = [quick.peer() for _ in range(4)]
+    for peer in peers:
+        send_singly(peer, peer_module._SHARED_AFTER)
+    assert shared(quick) == 4
+    failing = peers[1].socket.getsockname()
+    real = peer_module.Peer.data_received
+
+    def data_received(self, data):
+        if self.address == failing:
+            raise RuntimeError("not this one")
+        real(self, data)
+
+    monkeypatch.setattr(peer_module.Peer, "data_received", data_received)
+
+    def send():
+        for peer in peers:
+            peer.socket.sendall(ordinary(1)[:-1])
+
+    quick.on_loop(send)  # so that all of them are read in one turn
+
+    assert peers[1].is_closed()
+    for peer in (peers[0], *peers[2:]):
+        peer.socket.sendall(ordinary(1)[-1:])
+        assert peer.receive().code == ResponseCode.SUCCESS
+
+
+def test_sharing_goes_on_where_the_log_gets_more_space(quick):
+    peer = quick.peer()
+    send_singly(peer, peer_module._SHARED_AFTER)
+    looks = []
+    for _ in range(60):  # six files of a megabyte
+        for at in range(100):
+            peer.socket.sendall(ordinary(at, b"x" * 1_000))
+            assert peer.receive().opaque == at
+        looks.append(shared(quick))
+
+    assert sum(looks) > len(looks) / 2
+
+
+def test_what_is_shared_for_nothing_is_shared_less_and_less(quick):
+    peer, service = quick.peer(), quick.server.service
+    added, real = [], service._shared.add
+
+    class Noted:
+        def __getattr__(self, name):
+            return getattr(shared_reads, name)
+
+        def add(self, *arguments):
+            added.append(1)
+            return real(*arguments)
+
+    shared_reads = service._shared
+    service._shared = Noted()
+    for _ in range(100):
+        send_singly(peer, peer_module._SHARED_AFTER)
+        assert peer.ask(RequestCode.GET_BROKER_CONFIG).code == ResponseCode.SUCCESS
+    service._shared = shared_reads
+
+    assert 1 <= len(added) <= 8
 
 
 def test_moved_connections_are_not_idle_and_others_are_closed(quick):

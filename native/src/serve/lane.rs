@@ -34,7 +34,7 @@ type Answer = (Py<PyBytes>, usize, usize, Option<Py<PyString>>);
 /// Of the connection with this number: what was read and not taken, and what was not written.
 type Rest<T> = (usize, T, T);
 
-/// Bytes that are read of a connection in one turn.
+/// Bytes that are read of a connection in one turn, and after which a turn ends.
 const READ_SIZE: usize = 256 << 10;
 
 #[pymethods]
@@ -128,7 +128,7 @@ impl SendLane {
         connections: &[(i32, Bound<'_, PyAny>)],
         scratch: &mut [u8],
     ) -> (usize, Vec<Rest<Vec<u8>>>) {
-        let (mut count, mut rests) = (0, vec![]);
+        let (mut count, mut total, mut rests) = (0, 0, vec![]);
         for (number, (descriptor, address)) in connections.iter().enumerate() {
             // SAFETY: the caller owns the connections, and closes none of them meanwhile, as the
             // interpreter lock is held.
@@ -149,6 +149,10 @@ impl SendLane {
             if size == 0 || taken.end < size || written < taken.answers.len() {
                 let unwritten = &taken.answers[written..];
                 rests.push((number, data[taken.end..].to_vec(), unwritten.to_vec()));
+            }
+            total += size;
+            if taken.end < size || total >= READ_SIZE {
+                break;
             }
         }
         (count, rests)

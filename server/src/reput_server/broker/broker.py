@@ -214,7 +214,8 @@ class Broker:
             access_keys,
             SendsAtOnce(context, self.sends, topics).by_code(),
             (sends.take, DirectPulls(pulls).take),
-            None if self.durable is not None else sends.take_sockets,
+            # Answers that wait for the disk or for replicas are not written by who read.
+            sends.take_sockets if self.sends.answers_at_once else None,
             PULL_CODES,
         )
 

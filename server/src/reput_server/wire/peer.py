@@ -30,7 +30,9 @@ _UNKNOWN = ("", 0)
 _SHARED_AFTER = 8
 """Times in a row that all bytes of a connection were taken at once, after which it is shared."""
 _SHARED_AFTER_MOST = 512
-"""The same, for one that had other requests each time that it was shared."""
+"""The same, for one that had other requests soon each time that it was shared."""
+_SHARED_READS = 64
+"""Reads of a connection while it is shared that are worth the beginning and the end of that."""
 _STOPS = "the server stops; try another broker, or this one later"
 
 
@@ -58,6 +60,7 @@ class Peer(asyncio.Protocol):
         self._is_shared = False  # whether the service reads the socket together with others
         self._whole_count = 0  # times in a row that all bytes were taken at once
         self._shared_after = _SHARED_AFTER
+        self._shared_reads = 0  # since it is shared
         self._numbers = itertools.count(1)
         self._asked: dict[int, asyncio.Future[Command]] = {}
 
@@ -141,7 +144,9 @@ class Peer(asyncio.Protocol):
             if taken == len(data):
                 self._whole_count += 1
                 if self._whole_count >= self._shared_after:
-                    self._share()
+                    # Not before the answers are written, which uvloop does at the end of its turn.
+                    self._whole_count = 0
+                    self.service.loop.call_soon(self._share)
                 return
             data = data[taken:] if taken else data
         self._whole_count = 0
@@ -151,36 +156,45 @@ class Peer(asyncio.Protocol):
     def _share(self) -> None:
         """Have the socket read together with others, while only ordinary sends come."""
         transport = self._transport
-        if transport is None or self._is_shared or self._descriptor < 0 or self.unread_size:
+        if transport is None or not self.is_open or transport.is_closing():
             return
-        if not self.is_open or transport.is_closing() or self._is_reading_paused:
+        is_under_way = self._passed_count or self._taken_count or self._reader.held_size
+        if self._is_shared or self._descriptor < 0 or self.unread_size or is_under_way:
+            return
+        if self._is_full or self._is_reading_paused:
             return
         if self.service.share(self, self._descriptor):
             self._is_shared = True
+            self._shared_reads = 0
             transport.pause_reading()
-        self._whole_count = 0
 
     def unshare(self) -> None:
         """Have the transport read again."""
         if not self._is_shared:
             return
         self._is_shared = False
-        self.service.unshare(self._descriptor)
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.resume_reading()
+        is_worth_it = self._shared_reads >= _SHARED_READS
+        longer = min(self._shared_after * 2, _SHARED_AFTER_MOST)
+        self._shared_after = _SHARED_AFTER if is_worth_it else longer
+        transport = self._transport
+        try:
+            self.service.unshare(self._descriptor)
+        finally:
+            # Who paused it for another reason resumes it.
+            may_read = transport is not None and not self._is_reading_paused
+            if transport is not None and may_read and not transport.is_closing():
+                transport.resume_reading()
 
     def shared_moved(self, now: float) -> None:
         """Note that bytes came, by the loop's clock, s."""
         self.last_moved = now
+        self._shared_reads += 1
 
-    def shared_rest(self, data: bytes, answers: bytes) -> None:
-        """Go on by the transport, with what was read for this connection and is not done."""
-        self._shared_after = min(self._shared_after * 2, _SHARED_AFTER_MOST)
+    def end_shared(self, answers: bytes) -> None:
+        """Go on by the transport, which also writes answers that were not written."""
         self.unshare()
         if answers:
             self._write(answers)
-        if data and self.is_open:
-            self.data_received(data)
 
     def _pump(self) -> None:
         """Begin the requests that were read, until the limit is reached."""

@@ -198,8 +198,7 @@ class Service:
         """Have a connection read together with others; False if that is not done here."""
         if self._shared is None or not self._handlers.may_take_sockets or self.is_stopping:
             return False
-        self._shared.add(peer, descriptor)
-        return True
+        return self._shared.add(peer, descriptor)
 
     def unshare(self, descriptor: int) -> None:
         """Have a connection read by its transport again."""

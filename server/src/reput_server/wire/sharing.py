@@ -38,11 +38,16 @@ class SharedPeer(Protocol):
         """Note that bytes came, by the loop's clock, s."""
         ...
 
-    def shared_rest(self, data: bytes, answers: bytes) -> None:
-        """Write answers that were not written, and take bytes that were not taken.
+    def end_shared(self, answers: bytes) -> None:
+        """Be read by the transport again, which also writes answers that were not written."""
+        ...
 
-        Without either nothing more can be read.
-        """
+    def data_received(self, data: bytes) -> None:
+        """Take bytes of the peer."""
+        ...
+
+    def cut(self, reason: str) -> None:
+        """Close the connection at once."""
         ...
 
     def unshare(self) -> None:
@@ -67,7 +72,7 @@ class SharedReads:
         loop: asyncio.AbstractEventLoop,
         take: Callable[[Sequence[Socket]], FromSockets | None],
     ) -> Self | None:
-        """Return what reads connections together; None where the system has no epoll.
+        """Return what reads connections together; None if the system cannot wait for them at once.
 
         Args:
             loop: the event loop.
@@ -75,7 +80,11 @@ class SharedReads:
         """
         if not hasattr(select, "epoll"):
             return None
-        made = cls(loop, take, select.epoll())
+        try:
+            made = cls(loop, take, select.epoll())
+        except OSError as error:  # too many open files, for example
+            logger.warning("connections are read one by one error=%s", error)
+            return None
         loop.add_reader(made._ready.fileno(), made._read)
         return made
 
@@ -85,10 +94,19 @@ class SharedReads:
             self._loop.remove_reader(self._ready.fileno())
             self._ready.close()
 
-    def add(self, peer: SharedPeer, descriptor: int) -> None:
-        """Read a connection, which its transport reads no longer, until `remove`."""
+    def add(self, peer: SharedPeer, descriptor: int) -> bool:
+        """Read a connection until `remove`, once its transport reads it no longer.
+
+        Returns:
+            False if the system cannot wait for one more.
+        """
+        try:
+            self._ready.register(descriptor, select.EPOLLIN)
+        except OSError as error:
+            logger.warning("connection not read with others error=%s", error)
+            return False
         self._peers[descriptor] = (descriptor, peer.address), peer
-        self._ready.register(descriptor, select.EPOLLIN)
+        return True
 
     def remove(self, descriptor: int) -> None:
         """Leave a connection, which is still open, to its transport."""
@@ -105,14 +123,30 @@ class SharedReads:
     def _read_together(self, ready: Sequence[tuple[Socket, SharedPeer]]) -> None:
         try:
             taken = self._take([socket for socket, _ in ready])
-        except Exception:  # their transports go on, and say what is the matter
+        except Exception:
             logger.exception("connections not read together count=%d", len(ready))
-            taken = None
+            # Nothing tells which of them were read, and how far.
+            for _, peer in ready:
+                peer.cut("its requests could not be read")
+            return
+        if taken is None:
+            for _, peer in ready:
+                peer.unshare()
+            return
         now = self._loop.time()
         for _, peer in ready:
-            if taken is None:
-                peer.unshare()
-            else:
-                peer.shared_moved(now)
-        for place, data, answers in () if taken is None else taken[1]:
-            ready[place][1].shared_rest(data, answers)
+            peer.shared_moved(now)
+        _, rests = taken
+        # All answers first: nothing may be written between the parts of one.
+        for place, _, answers in rests:
+            ready[place][1].end_shared(answers)
+        for place, data, _ in rests:
+            if data:
+                self._go_on(ready[place][1], data)
+
+    def _go_on(self, peer: SharedPeer, data: bytes) -> None:
+        try:
+            peer.data_received(data)
+        except Exception:  # as an event loop does with a connection whose protocol fails
+            logger.exception("request failed peer=%s:%d", *peer.address)
+            peer.cut("its request failed")

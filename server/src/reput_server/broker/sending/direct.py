@@ -78,7 +78,7 @@ class DirectSends:
         sends = self.sends
         now = sends.clock()
         lane = self._lane_at(now)
-        if lane is None or self.durable is not None:
+        if lane is None or not sends.answers_at_once:
             return None
         taken = lane.take_sockets(sockets)
         if taken[0]:

@@ -35,7 +35,7 @@ _HOSTS_V6: Final = 0x30
 """Bits of system flags that say how long the addresses in a record are."""
 _ONE_WAY: Final = 2
 _READ_SIZE: Final = 256 << 10
-"""Bytes that are read of a connection in one turn."""
+"""Bytes that are read of a connection in one turn, and after which a turn ends."""
 
 
 class LaneSizes(NamedTuple):
@@ -72,7 +72,8 @@ class Lane(Protocol):
         """Read each socket once; store the ordinary sends with which its bytes begin; answer them.
 
         Nothing waits. A socket that has no bytes, or all of whose bytes were taken and answered,
-        has no rest.
+        has no rest. The call ends after one that has bytes left, as the store may have no space at
+        once, and after some hundred KiB; sockets that it has not come to have no rest.
         """
         ...
 
@@ -129,7 +130,7 @@ class SendLane:
 
     def take_sockets(self, sockets: Sequence[Socket], /) -> FromSockets:
         """See `Lane.take_sockets`."""
-        count = 0
+        count = size = 0
         rests: list[Rest] = []
         for place, (descriptor, address) in enumerate(sockets):
             try:
@@ -143,6 +144,9 @@ class SendLane:
             written = _written(descriptor, answers)
             if not data or end < len(data) or written < len(answers):
                 rests.append((place, data[end:], answers[written:]))
+            size += len(data)
+            if end < len(data) or size >= _READ_SIZE:
+                break
         return count, rests
 
     def _ordinary(self, command: Command) -> Ordinary | None:

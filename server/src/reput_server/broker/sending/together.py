@@ -192,6 +192,11 @@ class SendsTogether:
             # What else has come in this turn of the loop goes along.
             self.loop.call_soon(self._begin_round)
 
+    @property
+    def answers_at_once(self) -> bool:
+        """Whether answers wait neither for the disk nor for replicas."""
+        return not self.is_flushed and self.replication is None
+
     def may_put_here(self, now: float) -> bool:
         """Whether sends can be put on the loop, and answered when they are stored.
 
@@ -199,8 +204,7 @@ class SendsTogether:
             now: by `clock`, s.
         """
         return (
-            not self.is_flushed
-            and self.replication is None
+            self.answers_at_once
             and not self._is_busy  # the round may be on the executor, and has the log's lock
             and now >= self._slow_until
             and len(self._waiting) < self.options.limits.waiting_sends
@@ -343,10 +347,17 @@ class SendsTogether:
             ended = found.result()
         self.times.end(self.clock())
         end_offset = self._end_offset
+        if self.is_flushed or self.clock() < self._slow_until:
+            try:
+                self._begin_round()  # first: the disk works while these are answered
+            finally:
+                self._answer(taken, ended, end_offset)
+            return
+        # The next round is put and answered on the loop.
         try:
-            self._begin_round()  # first: the disk works while these are answered
-        finally:
             self._answer(taken, ended, end_offset)
+        finally:
+            self._begin_round()
 
     def _answer(self, taken: list[Send], results: Sequence[Result], end_offset: int) -> None:
         """Answer sends; stored ones once replicas have them, if the options ask for that.
