@@ -214,6 +214,32 @@ def test_the_loop_does_not_wait_for_a_put_of_another_thread(served, from_bytes, 
     assert [peer.receive().code for _ in range(4)] == [ResponseCode.SUCCESS] * 4
 
 
+def test_answers_keep_their_order_when_a_store_is_no_longer_slow(served):
+    sends, peer = served.server.broker.sends, served.peer()
+    peer.ask(SEND, message("orders"), body=b"")  # makes the topic
+    begun, let_go, real, times = threading.Event(), threading.Event(), sends.put_one, [0.0]
+
+    def slow_once(message):
+        if not begun.is_set():
+            begun.set()
+            assert let_go.wait(60)
+        return real(message)
+
+    def change():
+        sends.clock, sends._slow_until, sends.put_one = lambda: times[0], 1.0, slow_once
+
+    served.on_loop(change)
+    peer.socket.sendall(ordinary(1))
+    assert begun.wait(20)
+    peer.socket.sendall(ordinary(2))
+    served.wait_until(lambda: sends.waiting_count)
+    times[0] = 2.0  # the second one is put on the loop
+
+    let_go.set()
+
+    assert [peer.receive().opaque for _ in range(2)] == [1, 2]
+
+
 class Forgetful:
     """A lane that has no memory for another topic."""
 
