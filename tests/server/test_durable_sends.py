@@ -236,8 +236,8 @@ async def settle():
         await asyncio.sleep(0)
 
 
-def made(loop, rounds):
-    answers = DurableAnswers(loop, rounds, lambda: 100, 5_000, PutTimes(), lambda: 0.0)
+def made(loop, rounds, now=(0.0,)):
+    answers = DurableAnswers(loop, rounds, lambda: 100, 5_000, PutTimes(), lambda: now[0])
     flushed = []
 
     def wait_flushed(end_offset, seconds):
@@ -281,10 +281,13 @@ def test_a_lone_send_is_flushed_at_once_and_what_comes_meanwhile_goes_together()
 def test_a_flush_waits_for_as_many_sends_as_the_last_one_covered_but_not_long():
     async def work():
         loop, rounds, peers = asyncio.get_running_loop(), Rounds(), [Peer() for _ in range(3)]
-        answers, _, wait = made(loop, rounds)
+        now = [0.0]
+        answers, _, wait = made(loop, rounds, now)
         for peer in peers:
             answers.keep(peer, 1, 10, b"a", 0.0, wait)
         await settle()
+        now[0] = 0.01
+        assert answers.waited_ms(now[0]) == 10
         rounds.end()
         await settle()
         assert not rounds.waiting
@@ -297,6 +300,7 @@ def test_a_flush_waits_for_as_many_sends_as_the_last_one_covered_but_not_long():
         await settle()
 
         assert len(rounds.waiting) == 1
+        now[0] = 0.02
         rounds.end()
         await settle()
         answers.keep(peers[0], 1, 10, b"c", 0.0, wait)
@@ -310,6 +314,96 @@ def test_a_flush_waits_for_as_many_sends_as_the_last_one_covered_but_not_long():
         assert len(rounds.waiting) == 1  # alone by now
 
     run(work)
+
+
+def test_on_a_fast_disk_no_flush_waits():
+    async def work():
+        rounds, peers = Rounds(), [Peer() for _ in range(3)]
+        answers, _, wait = made(asyncio.get_running_loop(), rounds)
+        for peer in peers:
+            answers.keep(peer, 1, 10, b"a", 0.0, wait)
+        await settle()
+        rounds.end()
+        await settle()
+
+        answers.keep(peers[0], 1, 10, b"b", 0.0, wait)
+        await settle()
+
+        assert len(rounds.waiting) == 1
+
+    run(work)
+
+
+def test_a_connection_that_fails_or_sends_again_disturbs_no_other():
+    async def work():
+        rounds, peers = Rounds(), [Peer() for _ in range(3)]
+        answers, _, wait = made(asyncio.get_running_loop(), rounds)
+
+        class Failing(Peer):
+            def release(self, count, size, answers):
+                raise RuntimeError("not this one")
+
+            def cut(self, reason):
+                self.is_cut = True
+
+        class Again(Peer):
+            def release(self, count, size, frames):
+                super().release(count, size, frames)
+                if len(self.answers) < 3:
+                    answers.keep(self, 1, 10, b"b", 0.0, wait)
+
+        peers[0], peers[1] = Failing(), Again()
+        for peer in peers:
+            answers.keep(peer, 1, 10, b"a", 0.0, wait)
+        for _ in range(4):
+            await settle()
+            assert len(rounds.waiting) <= 1
+            if rounds.waiting:
+                rounds.end()
+        await settle()
+
+        assert peers[0].is_cut
+        assert [each.answers for each in peers[1:]] == [b"abb", b"a"]
+        assert answers.count == 0
+
+    run(work)
+
+
+@pytest.mark.parametrize("error", [SystemExit(1), KeyboardInterrupt()])
+def test_a_flush_that_ends_in_any_error_is_never_a_success(error):
+    async def work():
+        class Ending(Rounds):
+            def end(self):
+                future, *_ = self.waiting.pop(0)
+                future.set_exception(error)
+
+        rounds, peer = Ending(), Peer()
+        answers, _, wait = made(asyncio.get_running_loop(), rounds)
+        frame = encode_frame(Command(0, {"msgId": "A"}, b"", 7, 1))
+        answers.keep(peer, 1, 10, frame, 0.0, wait)
+        await settle()
+        rounds.end()
+        await settle()
+
+        reader = FrameReader()
+        reader.feed(peer.answers)
+        answer = reader.next_command()
+        assert answer.code == ResponseCode.SYSTEM_ERROR
+        assert "msgId" not in answer.fields
+
+    run(work)
+
+
+def test_the_lane_of_python_takes_no_durable_sends(durable, monkeypatch):
+    from reput_server.broker.sending import direct
+    from reput_server.broker.sending.lane import SendLane
+
+    monkeypatch.setattr(direct, "send_lane", SendLane)
+    service, taken = durable.server.service, []
+    service._handlers.from_bytes[0].__self__._made_of = ()  # another lane is made
+    durable.on_loop(lambda: taken.append(service.take_bytes(None, ordinary())))
+
+    assert taken == [(b"", 0, 0)]
 
 
 def test_without_a_thread_sends_are_told_that_they_may_not_be_on_disk():

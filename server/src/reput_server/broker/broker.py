@@ -165,6 +165,7 @@ class Broker:
                 store.config.flush_timeout_ms,
                 statistics.sends,
                 lambda: sends.clock(),
+                sends.log_grew,
             )
         held = HeldPulls(context, begin)
         # Each asks the other, but not before there is a client.

@@ -122,7 +122,10 @@ class Handlers:
         return self.from_sockets(sockets)
 
     def may_take(self, code: int) -> bool:
-        """Whether requests of this code are answered in their order, on one connection."""
+        """Whether requests of this code are stored and read in their order, on one connection.
+
+        They are answered in this order, too, unless their answers wait for the disk.
+        """
         return code in self.at_once or code in self.codes_from_bytes
 
     def take(self, request: Request) -> bool:

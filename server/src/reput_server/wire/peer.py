@@ -319,10 +319,12 @@ class Peer(asyncio.Protocol):
 
     def release(self, count: int, size: int, answers: bytes) -> None:
         """Write the answers to such requests, which are whole frames, and end them."""
-        if answers:
-            self._write(answers)
-        self.service.finished(count)
-        self._end(count, size)
+        try:
+            if answers:
+                self._write(answers)
+        finally:
+            self.service.finished(count)
+            self._end(count, size)
 
     def finish(self, count: int, size: int, answers: Sequence[bytes | Command]) -> None:
         """End requests that were taken at once; their answers are written together."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from reput_remoting import FRAME_SIZE_MAX, AnswerFrames, ResponseCode
-from reput_server.broker.sending.lane import BODY_MAX, LaneSizes, send_lane
+from reput_server.broker.sending.lane import BODY_MAX, LaneSizes, SendLane, send_lane
 from reput_server.broker.sending.ordinary import UNUSUAL
 from reput_server.broker.sending.properties import TRACED, MessageProperties
 from reput_server.wire.answering import NOTHING
@@ -90,12 +90,12 @@ class DirectSends:
         sends, durable = self.sends, self.durable
         if durable is None:
             return self._current() if sends.may_put_here(now) else None
-        is_free = durable.count < self.context.config.limits.waiting_sends
-        if not is_free or not sends.may_put_late(now):
-            return None
-        lane = self._current()
-        # A put in steps waits for the disk itself.
-        return lane if self._made_of[0] is not None and self._made_of[0].put_at_once else None
+        limits = sends.options.limits
+        if durable.count >= limits.waiting_sends or durable.waited_ms(now) > limits.send_wait_ms:
+            return None  # the longer way refuses what is too much
+        lane = self._current() if sends.may_put_late(now) else None
+        # Python's lane waits for the disk itself.
+        return None if isinstance(lane, SendLane) else lane
 
     def _queue_count(self, topic: str) -> int:
         # Plugins see messages of some topics before they are stored.

@@ -1,15 +1,16 @@
 """`DurableAnswers`: keeps the answers to sends that are stored until these are on disk.
 
-Sends that are stored while the disk works go with the next flush. Before that flush begins, the
-producers that were just answered get a moment to send again: fewer flushes, and fewer turns of
-producers and server, for the same messages.
+Sends that are stored while the disk works go with the next flush. On a slow disk the producers that
+were just answered get a moment to send again before that flush begins, as fewer flushes then serve
+the same messages.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Final
 
@@ -24,12 +25,15 @@ from reput_server.wire.answering import answer_of_error, frame_of
 if TYPE_CHECKING:
     from reput_server.wire.contract import Connection
 
+logger = logging.getLogger(__name__)
+
 __all__ = ["DurableAnswers"]
 
 WaitFlushed = Callable[[int, float | None], bool]
 """`reput.store.calls.writes.DirectPuts.wait_flushed`."""
-_GATHER_SECONDS: Final = 0.001
-"""How long a flush waits, at most, for as many sends as the one before it covered."""
+_SLOW_FLUSH_SECONDS: Final = 0.0005
+"""Only after a flush that took longer the next one waits for producers, half as long as it took."""
+_LONGEST_GATHER_SECONDS: Final = 0.001
 
 
 @attrs.frozen(eq=False)
@@ -44,6 +48,10 @@ class _Kept:
     wait_flushed: WaitFlushed
 
 
+_Ended = tuple[Exception | None, Sequence[bytes]]
+"""Why messages are not known to be on disk, if they are not; and the answers to send."""
+
+
 @attrs.define(eq=False)
 class DurableAnswers:
     """The answers of one broker. Used on the event loop."""
@@ -56,15 +64,25 @@ class DurableAnswers:
     flush_timeout_ms: int
     times: PutTimes
     clock: Callable[[], float] = time.monotonic
+    log_grew: Callable[[], None] | None = None
+    """Called when messages are on disk; None if nothing is to be done then."""
     count: int = attrs.field(init=False, default=0)
     """Sends whose answers are kept."""
     _kept: list[_Kept] = attrs.field(init=False, factory=list)
     _kept_count: int = attrs.field(init=False, default=0)
+    """Sends in `_kept`."""
     _covered_count: int = attrs.field(init=False, default=0)
     """Sends that the last flush covered."""
-    _is_flushing: bool = attrs.field(init=False, default=False)
+    _began: float | None = attrs.field(init=False, default=None)
+    """When the flush under way began, by `clock`, s; None if there is none."""
+    _last_seconds: float = attrs.field(init=False, default=0.0)
+    """How long the last flush took."""
     _timer: asyncio.Handle | None = attrs.field(init=False, default=None)
     """Of the next flush."""
+
+    def waited_ms(self, now: float) -> int:
+        """Return for how long the flush under way has lasted; ``now`` is by `clock`, s."""
+        return 0 if self._began is None else int((now - self._began) * 1000)
 
     def keep(
         self,
@@ -89,83 +107,111 @@ class DurableAnswers:
         self.count += count
         self._kept_count += count
         self._kept.append(_Kept(peer, count, size, answers, since, wait_flushed))
-        if self._is_flushing:
-            return
-        if self._timer is None:
+        if self._began is None and (self._timer is None or self._has_gathered):
             # What else comes in this turn of the loop goes along.
-            self._timer = self.loop.call_soon(self._begin)
-        elif self._kept_count >= self._covered_count > 1:
+            self._begin_by(self.loop.call_soon(self._begin))
+
+    @property
+    def _has_gathered(self) -> bool:
+        return self._kept_count >= self._covered_count > 1
+
+    def _begin_by(self, timer: asyncio.Handle | None) -> None:
+        if self._timer is not None:
             self._timer.cancel()
-            self._timer = self.loop.call_soon(self._begin)
+        self._timer = timer
 
     def _begin(self) -> None:
-        self._timer = None
-        if not self._kept:
+        self._begin_by(None)
+        if not self._kept or self._began is not None:
             return
         kept, self._kept = self._kept, []
         self._covered_count, self._kept_count = self._kept_count, 0
-        wait_flushed, end_offset = kept[-1].wait_flushed, self.log_end()
+        now = self.clock()
         try:
-            work = self.loop.run_in_executor(self.executor, self._wait, wait_flushed, end_offset)
+            # All of them are below the log's end now.
+            work = self.loop.run_in_executor(self.executor, self._flushed, kept, self.log_end())
         except RuntimeError as error:
             # The messages stay, and the flush of the store comes to them.
             text = f"stored, but not known to be on disk: no thread can be started: {error}"
-            self._answer(kept, Refusal(ResponseCode.FLUSH_DISK_TIMEOUT, text))
+            self._answer(kept, _with_error(kept, Refusal(ResponseCode.FLUSH_DISK_TIMEOUT, text)))
             return
-        self._is_flushing = True
+        self._began = now
+        self.times.begin(now)
         work.add_done_callback(lambda found: self._end(kept, found))
 
-    def _wait(self, wait_flushed: WaitFlushed, end_offset: int) -> None:
-        if not wait_flushed(end_offset, self.flush_timeout_ms / 1000):
-            text = f"FLUSH_DISK_TIMEOUT: stored, but not on disk after {self.flush_timeout_ms} ms"
-            raise Refusal(ResponseCode.FLUSH_DISK_TIMEOUT, text)
-
-    def _end(self, kept: list[_Kept], found: asyncio.Future[None]) -> None:
-        error: BaseException | None = None
-        if found.cancelled():
-            error = ConnectionResetError("the server stops")
-        else:
-            error = found.exception()
-        self._is_flushing = False
+    def _flushed(self, kept: list[_Kept], end_offset: int) -> _Ended:
+        """Wait for the disk, on the thread; of many answers an error changes each."""
         try:
-            self._answer(kept, error if isinstance(error, Exception) else None)
-        finally:
-            if self._kept_count >= self._covered_count:
-                self._begin()
-            elif self._covered_count > 1:
-                self._timer = self.loop.call_later(_GATHER_SECONDS, self._begin)
-            elif self._kept:
-                self._begin()
+            if kept[-1].wait_flushed(end_offset, self.flush_timeout_ms / 1000):
+                return None, [each.answers for each in kept]
+        except Exception as error:
+            return _with_error(kept, error)
+        text = f"FLUSH_DISK_TIMEOUT: stored, but not on disk after {self.flush_timeout_ms} ms"
+        return _with_error(kept, Refusal(ResponseCode.FLUSH_DISK_TIMEOUT, text))
 
-    def _answer(self, kept: list[_Kept], error: Exception | None) -> None:
+    def _end(self, kept: list[_Kept], found: asyncio.Future[_Ended]) -> None:
+        now, began = self.clock(), self._began
+        self._began = None
+        self._last_seconds = 0.0 if began is None else now - began
+        self.times.end(now)
+        if found.cancelled() or found.exception() is not None:
+            ended = _with_error(kept, ConnectionResetError("the server stops"))
+        else:
+            ended = found.result()
+        try:
+            self._answer(kept, ended)
+        finally:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """Have the next flush begin, if there is one and nobody has seen to that."""
+        if self._timer is not None:
+            return
+        seconds = min(self._last_seconds / 2, _LONGEST_GATHER_SECONDS)
+        is_slow = self._last_seconds > _SLOW_FLUSH_SECONDS
+        if is_slow and self._covered_count > 1 and not self._has_gathered:
+            self._timer = self.loop.call_later(seconds, self._begin)
+        else:
+            self._begin()
+
+    def _answer(self, kept: Sequence[_Kept], ended: _Ended) -> None:
         now = self.clock()
+        error, answers = ended
         # A message that came to the disk late is stored.
         is_failed = error is not None and not _is_late(error)
-        joined: dict[Connection, list[_Kept]] = {}
-        for each in kept:
-            joined.setdefault(each.peer, []).append(each)
+        joined: dict[Connection, list[tuple[_Kept, bytes]]] = {}
+        for each, answer in zip(kept, answers, strict=True):
+            joined.setdefault(each.peer, []).append((each, answer))
             self.count -= each.count
-            self.times.put_here(each.count, each.since, now)
-            self.times.failed_count += each.count if is_failed else 0
+            self.times.answered_same(each.count, each.since, now, is_failed=is_failed)
         for peer, together in joined.items():
-            answers = b"".join(each.answers for each in together)
-            if error is not None:
-                answers = _changed(answers, error)
-            count, size = sum(each.count for each in together), sum(each.size for each in together)
-            peer.release(count, size, answers)
+            count = sum(each.count for each, _ in together)
+            size = sum(each.size for each, _ in together)
+            try:
+                peer.release(count, size, b"".join(answer for _, answer in together))
+            except Exception:  # others are answered all the same
+                logger.exception("answers not sent count=%d", count)
+                peer.cut("its answers could not be sent")
+        if self.log_grew is not None:
+            self.log_grew()
 
 
 def _is_late(error: Exception) -> bool:
     return isinstance(error, Refusal) and error.code == ResponseCode.FLUSH_DISK_TIMEOUT
 
 
-def _changed(answers: bytes, error: Exception) -> bytes:
-    """Return answers that tell of the error; one that came late tells where the message is, too."""
-    reader = FrameReader()
-    reader.feed(answers)
+def _with_error(kept: Sequence[_Kept], error: Exception) -> _Ended:
+    """Return answers that tell of an error; one that came late tells where the message is, too."""
+    told = None
     found = []
-    while (answer := reader.next_command()) is not None:
-        code, remark = (told := answer_of_error(answer, error)).code, told.remark
-        fields = answer.fields if _is_late(error) else dict(TRACED)
-        found.append(frame_of(attrs.evolve(answer, code=code, remark=remark, fields=fields)))
-    return b"".join(found)
+    for each in kept:
+        reader = FrameReader()
+        reader.feed(each.answers)
+        changed = []
+        while (answer := reader.next_command()) is not None:
+            told = told or answer_of_error(answer, error)
+            fields = answer.fields if _is_late(error) else dict(TRACED)
+            code, remark = told.code, told.remark
+            changed.append(frame_of(attrs.evolve(answer, code=code, remark=remark, fields=fields)))
+        found.append(b"".join(changed))
+    return error, found

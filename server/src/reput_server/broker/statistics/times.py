@@ -127,6 +127,13 @@ class PutTimes:
         self.answers.add_same(seconds, count)
         self._minute.add_same(seconds, count)
 
+    def answered_same(self, count: int, arrived: float, now: float, *, is_failed: bool) -> None:
+        """Note that so many sends were answered that had come at the same time, at least one."""
+        self.turn(now)
+        self.failed_count += count if is_failed else 0
+        self.answers.add_same(now - arrived, count)
+        self._minute.add_same(now - arrived, count)
+
     def turn(self, now: float) -> None:
         """Begin another minute if the last one is over."""
         if now >= self._ends_at:
