@@ -86,3 +86,36 @@ def test_members_that_are_behind_share_one_window_in_memory_whatever_its_size(
     assert seen["first"] >= 201
     assert len(made) == 1
     assert len(sizes) > 1
+
+
+def test_a_message_now_and_then_is_followed_by_a_short_rest_and_a_stream_by_longer_ones(
+    tmp_path, monkeypatch
+):
+    pauses, arrivals = [], []
+
+    def rest(self, seconds, may_rest):
+        pauses.append(seconds)
+        if arrivals:
+            put(store, 1, first=arrivals.pop())
+
+    member = plugin("one", reput_dispatch=lambda self, batch: None)
+    with reput.open(tmp_path, plugins=[member], threads=False) as store:
+        shared = store._parts.members.loop.shared
+        monkeypatch.setattr(ReadGroup, "_rest", rest)
+
+        def round_of(number, used):
+            put(store, 1, first=number)
+            assert shared.step()
+            shared.rest(used)
+
+        for number in range(3):  # nothing comes during these rests
+            round_of(number, used=0.0008)
+        arrivals += [5, 4, 3]
+        for number in range(6, 10):
+            round_of(number, used=0.0008)
+        round_of(10, used=0.1)
+        round_of(11, used=0.1)
+
+    assert pauses[:4] == [0.002] * 4
+    assert pauses[4:7] == [pytest.approx(9 * 0.0008)] * 3
+    assert pauses[7:] == [0.002] * 2

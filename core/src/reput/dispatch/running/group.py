@@ -77,6 +77,8 @@ class ReadGroup:
         self._pace = Pace()
         self._was_small = False
         """Whether in the last round all members were at one position, with little to read."""
+        self._is_pressed = False
+        """Whether messages came during the last rest."""
 
     @property
     def runners(self) -> list[PluginRunner]:
@@ -307,12 +309,16 @@ class ReadGroup:
             pause = self._pace.pause(used, behind)
         elif self._was_small:
             # A round of one message takes as much time from producers as one of hundreds. A single
-            # message is dispatched at once, and then rounds are not more frequent than this, and
-            # less frequent where the processor is slow or there are many plugins.
-            pause = min(max(_PAUSE, _SMALL_TIMES * used), _LONGEST_SMALL)
+            # message is dispatched at once, and then rounds are not more frequent than this. If
+            # messages came during the last rest, they come all the time: rounds are less frequent
+            # then, where the processor is slow or there are many plugins.
+            pause = _PAUSE
+            if self._is_pressed:
+                pause = min(max(pause, _SMALL_TIMES * used), _LONGEST_SMALL)
         else:
             return
         self._rest(pause, lambda: self.feed.is_busy(self.runners))
+        self._is_pressed = self.has_work()
 
     @property
     def unreadable(self) -> Exception | None:
