@@ -9,6 +9,15 @@ import numpy.typing as npt
 
 import reput
 
+SYSTEM_TOPICS = ("%", "RMQ_SYS_", "rmq_sys_", "SCHEDULE_TOPIC_XXXX", "TRANS_CHECK_MAX_TIME_TOPIC")
+"""What the topics begin with that RocketMQ and the plugins use for themselves."""
+
+
+def rows_of_own_topics(batch: reput.DispatchBatch) -> npt.NDArray[np.int64]:
+    """Return the rows of messages in own topics: ``batch.topic_code[rows]`` are their topics."""
+    is_own = [not topic.startswith(SYSTEM_TOPICS) for topic in batch.topics]
+    return np.flatnonzero(np.array(is_own, bool)[batch.topic_code])
+
 
 def bodies(batch: reput.DispatchBatch) -> list[bytes]:
     """Return a copy of each body; the batch itself is valid only until the hook returns."""

@@ -214,7 +214,10 @@ def test_reading_queues_without_a_plugin_says_what_to_do(run, store) -> None:
     outcome = run("cat", store, "orders")
 
     assert outcome.code == ExitCode.UNAVAILABLE
-    assert "pip install ./plugins/consumequeue" in outcome.err
+    is_installed = any(each.name == "consumequeue" for each in installed())
+    step = f"`reput backfill {store} consumequeue`" if is_installed else "pip install ./plugins"
+    assert step in outcome.err
+    assert "plugins=" not in outcome.err
     assert "--scan" in outcome.err
 
 

@@ -34,7 +34,7 @@ from reput_cli.kit.failures import failure_of
             ExitCode.UNAVAILABLE,
             "x: no such",
         ),
-        (errors.NoReaderError("read", "consumequeue"), ExitCode.UNAVAILABLE, "pip install"),
+        (errors.NoReaderError("read", "zz_reader"), ExitCode.UNAVAILABLE, "pip install"),
         (
             PermissionError(errno.EACCES, "Permission denied", "/f"),
             ExitCode.UNAVAILABLE,
@@ -78,3 +78,21 @@ def test_a_store_nearby_is_named(tmp_path, monkeypatch, given) -> None:
 
     assert "there is one at " in failure.message
     assert failure.message.endswith("store")
+
+
+def test_a_missing_store_has_a_command_that_creates_it(run, tmp_path) -> None:
+    outcome = run("info", tmp_path / "none")
+
+    assert outcome.code == ExitCode.NOT_FOUND
+    assert "the store does not exist: " in outcome.err
+    assert f"`reput put {tmp_path / 'none'} TOPIC BODY --create` creates it" in outcome.err
+    assert "mode=" not in outcome.err
+
+
+def test_a_directory_of_other_files_is_said_to_be_no_store(run, tmp_path) -> None:
+    shown, put = run("info", tmp_path), run("put", tmp_path, "t", "x")
+
+    assert shown.code == put.code == ExitCode.NOT_FOUND
+    assert f"{tmp_path}: this directory is not a store" in shown.err
+    assert "does not exist" not in shown.err
+    assert "--create creates a store in an empty directory" in put.err

@@ -138,8 +138,10 @@ def test_a_key_finds_the_newest_message_that_has_it(run, plain_store) -> None:
     assert (by_unique_key.json["body"], by_unique_key.err) == ("1", "")
     assert by_key.json["body"] == "2"
     assert "2 messages have the key 'k' in topic 'orders', this is the newest" in by_key.err
-    assert "reput grep" in by_key.err
+    assert f"`reput grep {path} -t orders --key k` lists them" in by_key.err
     assert anywhere.raw == b"3"
+    assert "3 messages have the key 'k', this is the newest" in anywhere.err
+    assert f"`reput grep {path} --key k` lists them" in anywhere.err
 
 
 def test_a_key_that_no_message_has_is_not_found(run, plain_store) -> None:

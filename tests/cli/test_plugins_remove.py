@@ -9,6 +9,8 @@ from commands import without_answers
 
 import reput
 from reput_cli.kit.exitcodes import ExitCode
+from reput_cli.kit.failures import Failure
+from reput_cli.kit.storeplugins import open_with_plugin, used_plugins
 from reput_offline import look
 
 
@@ -118,3 +120,20 @@ def test_while_another_process_writes_nothing_is_removed(run, plugin_store, writ
     outcome = run("plugins", path, "--remove", "notes", "--yes")
 
     assert (outcome.code, used(path)) == (ExitCode.LOCKED, ["notes"])
+
+
+def test_a_plugin_of_a_command_that_fails_is_not_one_of_the_store_later(plugin_store) -> None:
+    path = str(plugin_store("notes"))
+
+    names: set[str] = set()
+
+    def fail() -> None:
+        with open_with_plugin(path, "first") as store:
+            names.update(store.plugin_objects)
+            raise Failure("no such message", ExitCode.NOT_FOUND)
+
+    with pytest.raises(Failure, match="no such message"):
+        fail()
+
+    assert names == {"first", "notes"}
+    assert used_plugins(path) == ("notes",)

@@ -263,11 +263,42 @@ def test_the_size_of_a_broker_can_be_named_whatever_else_is(log_file, config) ->
     assert log_file("--like-rocketmq", "--config", config).st_size == 1 << 30
 
 
-def test_a_store_keeps_the_size_it_was_made_with(run, log_file, tmp_path) -> None:
+@pytest.mark.parametrize("options", [("--file-size", "2MiB"), ("--like-rocketmq",)])
+def test_another_size_than_that_of_the_store_is_refused(run, log_file, tmp_path, options) -> None:
+    log_file("--file-size", "1MiB")
+
+    outcome = run("put", tmp_path / "store", "t", "--create", *options, stdin=b"hello")
+
+    assert outcome.code == ExitCode.USAGE
+    assert f"invalid value for {options[0]}: the store's files have 1048576 bytes" in outcome.err
+    assert len(messages(tmp_path / "store")) == 1
+
+
+def test_the_size_of_the_store_may_be_named_again(log_file, tmp_path) -> None:
     size = log_file("--file-size", "1MiB").st_size
 
-    assert log_file("--file-size", "2MiB").st_size == size
+    assert log_file("--file-size", "1MiB").st_size == size
     assert len(messages(tmp_path / "store")) == 2
+
+
+def test_a_size_without_create_is_refused_with_a_step_that_works(run, log_file, tmp_path) -> None:
+    log_file("--file-size", "1MiB")
+
+    existing = run("put", tmp_path / "store", "t", "--file-size", "2MiB", stdin=b"hello")
+    new = run("put", tmp_path / "new", "t", "--file-size", "2MiB", stdin=b"hello")
+
+    assert existing.code == new.code == ExitCode.USAGE
+    assert "leave it out" in existing.err
+    assert "give --create" in new.err
+
+
+@pytest.mark.parametrize("size", ["0", "16TiB"])
+def test_a_size_that_no_file_can_have_names_the_option(run, tmp_path, size) -> None:
+    outcome = run("put", tmp_path / "store", "t", "--create", "--file-size", size, stdin=b"hello")
+
+    assert outcome.code == ExitCode.USAGE
+    assert "invalid value for --file-size: a whole number from 99 to 2147483647" in outcome.err
+    assert not (tmp_path / "store").exists()
 
 
 @pytest.mark.parametrize(
@@ -298,3 +329,15 @@ def test_a_wrong_configuration_is_told_beside_a_size(run, tmp_path, text) -> Non
 
     assert outcome.code == ExitCode.UNAVAILABLE
     assert len(outcome.err.splitlines()) == 1
+
+
+def test_plugins_that_the_command_leaves_out_are_named_as_its_options(run, plugin_store) -> None:
+    path = plugin_store("first", "notes")
+
+    outcome = run("put", path, "t", "hello", "--plugin", "slow")
+
+    assert outcome.code == ExitCode.UNAVAILABLE
+    assert "the store also uses first, notes; " in outcome.err
+    assert "add --plugin first --plugin notes" in outcome.err
+    assert f"`reput plugins {path} --remove first` removes a plugin" in outcome.err
+    assert "forget" not in outcome.err

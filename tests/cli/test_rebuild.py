@@ -42,10 +42,13 @@ def test_json_has_every_fact(run, plugin_store) -> None:
 
 
 def test_a_plugin_that_is_not_used_is_named(run, plugin_store) -> None:
-    outcome = run("rebuild", plugin_store("notes"), "nobody")
+    path = plugin_store("notes")
+
+    outcome = run("rebuild", path, "slow")
 
     assert outcome.code == ExitCode.NOT_FOUND
-    assert "no plugin 'nobody' in this store; it uses notes; `reput backfill " in outcome.err
+    assert "no plugin 'slow' in this store; it uses notes; " in outcome.err
+    assert f"`reput backfill {path} slow` adds it" in outcome.err
 
 
 def test_there_must_be_a_store(run, tmp_path) -> None:

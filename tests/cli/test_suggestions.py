@@ -74,3 +74,32 @@ def test_topics_are_suggested_where_the_log_is_read(run, plain_store) -> None:
 
     assert outcome.code == ExitCode.NOT_FOUND
     assert "no topic 'ordesr'; did you mean 'orders'?" in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("plugin", "step"),
+    [
+        ("slow", "`reput backfill {path} slow` adds it"),
+        ("slwo", "'slwo' is not installed; did you mean 'slow'?"),
+        ("nobody", "'nobody' is not installed (reput does not have it: "),
+    ],
+)
+@pytest.mark.parametrize("command", ["suspend", "resume", "rebuild", "plugins query"])
+def test_a_plugin_that_the_store_does_not_use_has_a_step_that_works(
+    run, plugin_store, command, plugin, step
+) -> None:
+    path = plugin_store("notes")
+    query = ["SELECT 1"] if command == "plugins query" else []
+
+    outcome = run(*command.split(), path, plugin, *query)
+
+    assert outcome.code == ExitCode.NOT_FOUND
+    assert "no plugin " in outcome.err
+    assert step.format(path=path) in outcome.err
+
+
+def test_a_mistyped_plugin_is_suggested_once(run, own_plugins, tmp_path) -> None:
+    outcome = run("put", tmp_path / "store", "t", "x", "--create", "--plugin", "ntoes")
+
+    assert outcome.code == ExitCode.UNAVAILABLE
+    assert outcome.err.count("did you mean 'notes'?") == 1

@@ -53,6 +53,10 @@ HARMLESS = {
     *("os.path.split", "os.path.splitext", "os.path.basename"),
 }
 ALLOWED = {
+    (
+        "core/src/reput/errors.py",
+        "os.path.isdir",
+    ): "whether a path that is not a store's is a directory",
     ("core/src/reput/store/config.py", "open"): "the user's TOML file, which is not the store's",
     (
         "core/src/reput/store/marks/lock.py",

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import sys
 
+import attrs
 import pytest
 from commands import commands
 
 import reput
+from reput.files import Disk
+from reput.storefiles import PluginRecords
 
 SOURCE = """\
 from reput_table import Schema, TablePlugin
@@ -96,3 +99,45 @@ def test_an_error_is_one_line_with_a_code(store, run, plugin, query, code, part)
     assert outcome.err.startswith("reput: ")
     assert outcome.err.count("\n") == 1
     assert part in outcome.err
+
+
+# --------------------------------------------------------------------------- an incomplete table
+
+
+QUERY = "SELECT topic FROM shelf ORDER BY physical_offset"
+
+
+def test_the_table_of_a_suspended_plugin_says_so(store, run):
+    store.suspend_plugin("shelf")
+    size = store.put(reput.Message("late", b"body")).size
+    store.flush()
+
+    found = run(store.root, "shelf", QUERY)
+    document = run(store.root, "shelf", QUERY, "--json")
+    text = run(store.root, "shelf", QUERY, "--format", "csv")
+
+    assert found.code == 0
+    assert found.err.count("\n") == 1
+    assert f"'shelf' is suspended, and its table lacks the last {size} B of the log" in found.err
+    assert f"reput resume {store.root} shelf" in found.err
+    assert document.lines == [
+        {"topic": topic, "_lag_size": size} for topic in ("orders", "bills", "orders")
+    ]
+    assert text.out == "topic\norders\nbills\norders\n"
+
+
+def test_the_table_of_a_plugin_that_is_behind_says_how_it_catches_up(store, run):
+    store.suspend_plugin("shelf")
+    store.put(reput.Message("late", b"body"))
+    store.close()
+    resumed = PluginRecords(store.root, Disk().at(store.root))
+    resumed.save("shelf", attrs.evolve(resumed.load("shelf"), state="running", asked=False))
+
+    found = run(store.root, "shelf", QUERY)
+    with reput.open(store.root) as again:
+        again.wait_dispatched()
+    later = run(store.root, "shelf", QUERY)
+
+    assert f"`reput backfill {store.root} shelf` dispatches it" in found.err
+    assert found.err.count("\n") == 1
+    assert (later.err, later.out.split()[-1]) == ("", "late")

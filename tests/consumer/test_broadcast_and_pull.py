@@ -56,7 +56,7 @@ def test_what_fails_while_broadcasting_is_only_logged_section_9(at, caplog):
         at.work_for(60_000)
         assert bodies(consumer) == []
 
-    assert "do not come again" in caplog.text
+    assert "messages failed, no retry, as the group broadcasts" in caplog.text
     assert {queue.topic for queue in at.store.queues()} == {"orders"}
 
 

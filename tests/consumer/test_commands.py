@@ -237,6 +237,27 @@ def test_a_store_that_does_not_use_the_plugin_does_not_use_it_later(run, tmp_pat
     assert Manifest.load(str(root), Disk()).plugins == ("consumequeue",)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (("consume", "{root}", "g", "odrers"), "no topic 'odrers'; did you mean 'orders'?"),
+        (("reset-offset", "{root}", "g", "x", "--to", "latest", "--yes"), "no topic 'x'; "),
+        (("topics", "delete", "{root}", "odrers", "--yes"), "did you mean 'orders'?"),
+        (("topics", "alter", "{root}", "x", "--perm", "r"), "`reput topics create {root} x` adds"),
+    ],
+)
+def test_a_command_that_fails_leaves_the_plugins_of_the_store(run, tmp_path, arguments, error):
+    root = tmp_path / "other"
+    with reput.open(root, plugins=["consumequeue"]) as store:
+        store.put(reput.Message("orders", b"1"))
+
+    outcome = run(*(each.format(root=root) for each in arguments))
+
+    assert outcome.code == 3, outcome
+    assert error.format(root=root) in outcome.err
+    assert Manifest.load(str(root), Disk()).plugins == ("consumequeue",)
+
+
 # ------------------------------------------------------------------ dead letters
 
 

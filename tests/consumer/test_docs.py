@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 
 import attrs
+import pytest
 
 from reput_consumer import Average, Consumer, ConsumerConfig, MemberSettings
 from reput_consumer.group.settings import MAX_RECONSUME_TIMES
@@ -85,3 +86,21 @@ def test_local_offsets_of_the_page_are_the_code_s():
     page = (ROOT / "docs" / "formats.md").read_text("utf-8")
 
     assert localoffsets.encode({MessageQueue("T", "broker-a", 0): 12}).decode() in page
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+def test_the_page_counts_retries_and_deliveries_as_the_code_does(at, ordered):
+    at.put("1")
+    count = 0
+
+    with at.consumer(explicit=True, ordered=ordered, max_reconsume_times=2) as consumer:
+        for _ in range(5):
+            for message in consumer:
+                count += 1
+                message.retry()
+            at.work_for(120_000)
+
+    assert count == 3
+    assert "with 2, a message is delivered three times" in PAGE.replace("\n", " ")
+    assert "after 16 retries, that is 17 deliveries" in PAGE.replace("\n", " ")
+    assert "After 16 retries, that is 17 deliveries" in inspect.getdoc(Consumer.run)

@@ -287,3 +287,79 @@ def test_stop_ends_a_run_from_another_thread(tmp_path):
         store.put(reput.Message("orders", b"1"))
         with store.consumer("g", "orders", start="earliest") as consumer:
             assert consumer.run(lambda message: consumer.stop(), threads=3) == 1
+
+
+# --------------------------------------------------------------------------- log lines
+
+
+def raise_always(message):
+    raise ValueError("no such customer")
+
+
+def warnings_of(caplog):
+    found = [each for each in caplog.records if each.name.startswith("reput_consumer")]
+    return [each for each in found if each.levelno >= logging.WARNING]
+
+
+def test_a_failed_call_is_one_warning_with_all_that_an_operator_needs(at, caplog):
+    at.put("1", keys=["k", "l"])
+
+    with at.consumer(max_reconsume_times=2, idle=0) as consumer:
+        for _ in range(3):
+            consumer.run(raise_always, threads=1)
+            at.work_for(60_000)
+
+    lines = [each.getMessage() for each in warnings_of(caplog)]
+    assert [line.split(" group=")[0] for line in lines] == [
+        "handler failed, retry at delay level 3",
+        "handler failed, retry at delay level 4",
+        "handler failed, dead letter in %DLQ%g",
+    ]
+    for attempt, line in enumerate(lines, 1):
+        queue = "orders/0" if attempt == 1 else "%RETRY%g/0"
+        assert f" group=g topic=orders broker=broker-a queue={queue} offset=" in line
+        assert f" keys='k l' attempt={attempt} error=ValueError('no such customer')" in line
+    assert [each.exc_info is not None for each in warnings_of(caplog)] == [True, False, False]
+
+
+def test_the_traceback_of_an_error_is_logged_once_for_each_place(at, caplog):
+    at.put("1", "2", "3", "4")
+
+    def fail(message):
+        if message.body in (b"1", b"2"):
+            raise_always(message)
+        raise KeyError("another")
+
+    with at.consumer(idle=0) as consumer:
+        consumer.run(fail, threads=1)
+
+    shown = [each.exc_info is not None for each in warnings_of(caplog)]
+    assert shown == [True, False, True, False]
+
+
+def test_a_failed_batch_is_one_line_with_a_count(at, caplog):
+    at.put("1", "2", "3")
+
+    with at.consumer(idle=0) as consumer:
+        consumer.run(raise_always, threads=1, batch=32)
+
+    (line,) = [each.getMessage() for each in warnings_of(caplog)]
+    assert "offset=0 " in line
+    assert "attempt=1 count=3" in line
+
+
+@pytest.mark.parametrize(
+    ("options", "outcome"),
+    [
+        ({"ordered": True, "max_reconsume_times": 0}, "dead letter in %DLQ%g"),
+        ({"broadcast": True}, "no retry, as the group broadcasts"),
+    ],
+)
+def test_what_happens_next_is_that_of_the_kind_of_consumer(at, caplog, options, outcome):
+    at.put("1")
+
+    with at.consumer(idle=0, start="earliest", **options) as consumer:
+        consumer.run(raise_always, threads=1)
+
+    (line,) = [each.getMessage() for each in warnings_of(caplog)]
+    assert line.startswith(f"handler failed, {outcome} group=g")

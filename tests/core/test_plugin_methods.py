@@ -192,3 +192,16 @@ def test_a_plugin_reads_its_store_by_time_and_with_filters(tmp_path):
 
     with pytest.raises(StoreClosedError):
         access.filter("nothing", topic="T")
+
+
+def test_a_plugin_sees_whether_it_gets_messages(tmp_path):
+    with open_with(tmp_path, Reader()) as store:
+        access = store.plugin("reader").context.store
+
+        assert access.gets_messages
+        store.suspend_plugin("reader")
+        assert not access.gets_messages
+        store.resume_plugin("reader")
+        assert store.plugin("reader").context.store.gets_messages
+    with reput.open(tmp_path, "r", plugins=[Reader()]) as store:
+        assert not store.plugin("reader").context.store.gets_messages

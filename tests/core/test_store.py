@@ -520,8 +520,10 @@ def _tree(root):
 
 
 def test_what_is_no_store_is_not_made_by_looking_at_it(tmp_path):
-    with pytest.raises(StoreNotFoundError, match="commitlog"):
+    with pytest.raises(StoreNotFoundError, match=r'not exist: .*"commitlog"; mode="w" creates'):
         reput.open(tmp_path / "none", "r")
+    with pytest.raises(StoreNotFoundError, match="this directory is not a store"):
+        reput.open(tmp_path, "r")
     with pytest.raises(ValueError, match="mode"):
         reput.open(tmp_path / "none", "rw")
     assert not (tmp_path / "none").exists()
@@ -562,7 +564,7 @@ def test_without_a_plugin_that_reads_queues_the_error_says_what_to_install(tmp_p
             lambda: store.read("T", 0, 0),
             lambda: store.offset_by_time("T", 0, 0),
         ):
-            with pytest.raises(NoReaderError, match=r"pip install \./plugins/consumequeue"):
+            with pytest.raises(NoReaderError, match=r"(\./plugins/|plugins=\[')consumequeue"):
                 ask()
 
 

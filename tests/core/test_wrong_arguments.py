@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ import reput
 from reput import errors
 from reput.errors import PluginError
 
+ROOT = Path(__file__).resolve().parents[2]
 SMALL = {"commitlog": {"file_size": 1 << 16}}
 CALLS = {
     "read topic": lambda store: store.read(5, 0, 0),
@@ -144,3 +147,31 @@ def test_every_error_that_is_raised_is_public():
 
     assert own
     assert own <= set(errors.__all__)
+
+
+def wrong_option(store):
+    reput.open(f"{store.root}-2", config={"commitlog": {"file_size": "x"}})
+
+
+KINDS = {
+    "option": (wrong_option, errors.ReputError),
+    "message": (lambda store: store.put(reput.Message("no spaces", b"")), errors.ReputError),
+    "plugin": (lambda store: store.plugin("nope"), errors.ReputError),
+    "type": (lambda store: store.read("t", "0", 0), TypeError),
+    "value": (lambda store: store.get("zz"), ValueError),
+    "mode": (lambda store: reput.open(store.root, "rw"), ValueError),
+    "method": (lambda store: store.nope(), AttributeError),
+    "system": (lambda store: reput.open("/proc/self/nope", plugins=[]), OSError),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_errors_are_of_the_kinds_that_getting_started_names(store, kind):
+    call, expected = KINDS[kind]
+
+    with pytest.raises(expected) as raised:
+        call(store)
+
+    is_own = isinstance(raised.value, errors.ReputError)
+    assert is_own == (expected is errors.ReputError)
+    assert expected.__name__ in (ROOT / "docs" / "getting-started.md").read_text("utf-8")

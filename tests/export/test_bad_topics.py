@@ -6,6 +6,8 @@ import pytest
 from commands import commands
 from exportedstores import make_store
 
+import reput
+
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
@@ -36,3 +38,14 @@ def test_other_conditions_may_leave_nothing(made, tmp_path, run):
 
 def test_one_topic_of_several_suffices(made, tmp_path, run):
     assert run(made, tmp_path / "out", "-t", "nope", "-t", "orders", "-j", "1").code == 0
+
+
+def test_a_mistyped_topic_is_suggested(tmp_path, run):
+    pytest.importorskip("reput_consumequeue")
+    with reput.open(tmp_path / "store", plugins=["consumequeue"]) as store:
+        store.put(reput.Message("orders", b"1"))
+
+    outcome = run(tmp_path / "store", tmp_path / "out", "--topic", "order")
+
+    assert outcome.code == 3
+    assert outcome.err.endswith("; did you mean 'orders'?\n")

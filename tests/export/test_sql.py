@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 
@@ -132,6 +133,38 @@ def test_options_select_messages(made, run):
     assert run(made, counted, "-t", "orders", "--json").lines == [{"n": 400}]
     assert run(made, counted, "--since", "2024-01-01", "--json").lines == [{"n": 1_177}]
     assert run(made, counted, "--until", "2024-01-01", "--json").lines == [{"n": 23}]
+
+
+def test_a_topic_without_messages_is_refused(made, run):
+    counted = "SELECT count(*) AS n FROM messages"
+    outcome = run(made, counted, "-t", "order")
+
+    assert (outcome.code, outcome.out) == (3, "")
+    assert "no message of topic 'order' in the log" in outcome.err
+    assert run(made, counted, "-t", "order", "-t", "orders", "--json").lines == [{"n": 400}]
+
+
+def test_a_mistyped_topic_is_suggested_and_a_deleted_one_is_read(tmp_path, run):
+    pytest.importorskip("reput_consumequeue")
+    with reput.open(tmp_path / "s", plugins=["consumequeue"]) as store:
+        store.put(reput.Message("orders", b"1"))
+        store.put(reput.Message("bills", b"2"))
+    shutil.rmtree(tmp_path / "s" / "consumequeue" / "bills")
+
+    outcome = run(tmp_path / "s", "SELECT body FROM messages", "-t", "order")
+    deleted = run(tmp_path / "s", "SELECT body FROM messages", "-t", "bills", "--json")
+
+    assert (outcome.code, outcome.out) == (3, "")
+    assert "no topic 'order'; did you mean 'orders'?" in outcome.err
+    assert deleted.lines == [{"body": "2"}]
+
+
+def test_a_topic_that_is_taken_for_a_table_is_named_as_an_option(made, run):
+    outcome = run(made, 'SELECT * FROM "plain|name"')
+
+    assert outcome.code == 2
+    assert "no table 'plain|name': the only table is messages; " in outcome.err
+    assert "-t 'plain|name' reads only its messages" in outcome.err
 
 
 def test_times_are_utc_beside_now(made, run):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import datetime as dt
+from pathlib import Path
+
 import attrs
 import pytest
 
@@ -382,6 +385,30 @@ def test_exactly_one_way_to_delay_is_expected():
         delayed(order(), level=1, delay_ms=1)
     with pytest.raises(ValueError, match="the first one is 1"):
         delayed(order(), level=0)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "expected"),
+    [
+        ({"level": True}, "level: a whole number expected, found bool"),
+        ({"level": 1.5}, "level: a whole number"),
+        ({"delay_ms": "3"}, "delay_ms: ms or a timedelta expected, found str '3'"),
+        ({"delay_ms": 1.5}, "delay_ms: ms or a timedelta"),
+        ({"deliver_at": 1.5}, "deliver_at: ms since the epoch or a datetime"),
+    ],
+)
+def test_a_delay_of_another_type_is_refused_by_its_name(wrong, expected):
+    with pytest.raises(TypeError, match=expected):
+        delayed(order(), **wrong)
+
+
+@pytest.mark.parametrize("delay", [0, -4, dt.timedelta(seconds=-3)])
+def test_a_delay_of_0_or_less_means_at_once_as_the_page_says(opened, delay):
+    receipt = opened().put(delayed(order(), delay_ms=delay))
+
+    assert receipt.topic == "orders"
+    page = Path(__file__).resolve().parents[2] / "docs" / "delayed-messages.md"
+    assert "whose delay is 0 or less, is delivered at once" in page.read_text("utf-8")
 
 
 def test_what_was_delayed_before_can_be_delayed_again(opened, clock):

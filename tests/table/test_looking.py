@@ -5,7 +5,15 @@ from __future__ import annotations
 import zlib
 
 import pytest
-from looking import bodies, damaged_places, has_property, keys, sizes_by_topic, unpacked
+from looking import (
+    bodies,
+    damaged_places,
+    has_property,
+    keys,
+    rows_of_own_topics,
+    sizes_by_topic,
+    unpacked,
+)
 
 import reput
 from reput.record.layout import COMPRESSED
@@ -21,6 +29,18 @@ def batch():
     batches = log.batches()
     yield next(batches)
     assert list(batches) == []  # valid until here
+
+
+def test_rows_of_own_topics_leave_out_those_of_the_store():
+    log = SmallLog()
+    topics = ["orders", "SCHEDULE_TOPIC_XXXX", "rmq_sys_wheel_timer", "bills", "%RETRY%billing"]
+    for topic in [*topics, "RMQ_SYS_TRANS_HALF_TOPIC", "orders"]:
+        log.append(reput.Message(topic, b"body"))
+    (batch,) = log.batches()
+
+    rows = rows_of_own_topics(batch)
+
+    assert [batch.topics[code] for code in batch.topic_code[rows]] == ["orders", "bills", "orders"]
 
 
 def test_bodies_keys_and_properties_come_out_of_a_batch(batch):

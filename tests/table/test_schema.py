@@ -44,6 +44,24 @@ def test_a_schema_that_cannot_be_is_refused(arguments, reason):
 
 
 @pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        ({"columns": ["a"]}, "such as columns={\"size\": int}; found ['a']"),
+        ({"key": "topic"}, 'such as key={"size": int}'),
+        ({"key": {"a": str}, "least": ["low"]}, 'such as least={"size": int}'),
+        ({"key": {"a": str}, "greatest": ["high"]}, 'such as greatest={"size": int}'),
+        ({"key": {"a": str}, "sums": "messages"}, 'such as sums=["messages"]'),
+        ({"key": {"a": str}, "sums": [int]}, 'such as sums=["messages"]'),
+        ({"columns": {"a": int}, "indexes": ["a"]}, 'such as indexes=[["topic", "minute"]]'),
+        ({"columns": {"a": int}, "indexes": 1}, 'such as indexes=[["topic", "minute"]]'),
+    ],
+)
+def test_an_argument_of_a_wrong_kind_is_refused_with_an_example(arguments, reason):
+    with pytest.raises(TypeError, match=re.escape(reason)):
+        Schema(**arguments)
+
+
+@pytest.mark.parametrize(
     ("given_columns", "kind", "reason"),
     [
         ({"name": ["a"]}, ValueError, "returned the columns name; expected: name, size"),

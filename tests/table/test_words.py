@@ -156,3 +156,64 @@ def test_rows_may_be_an_arrow_batch(tmp_path):
         store.wait_dispatched()
 
         assert store.plugin("arrowed").query("SELECT * FROM arrowed") == [("notes", 3, b"\0\xff")]
+
+
+# --------------------------------------------------------------------------- an incomplete table
+
+
+def warnings_of(caplog):
+    return [each.getMessage() for each in caplog.records if each.name == "reput_table.plugin"]
+
+
+def test_a_query_warns_of_messages_that_a_suspended_plugin_lacks(store, caplog):
+    query, words = "SELECT word FROM words", store.plugin("words")
+    store.put(reput.Message("notes", b"first"))
+    store.wait_dispatched()
+    store.suspend_plugin("words")
+    assert words.query(query) == [("first",)]
+    assert warnings_of(caplog) == []
+
+    size = store.put(reput.Message("notes", b"second")).size
+    assert words.query(query) == [("first",)]
+    with words.select(query) as selected:
+        assert selected.lag_size == size
+    (warned,) = warnings_of(caplog)
+    store.resume_plugin("words")
+    store.wait_dispatched()
+    caplog.clear()
+
+    assert words.query(query) == [("first",), ("second",)]
+    assert f"plugin=words lag_size={size} gets_messages=no" in warned
+    assert warnings_of(caplog) == []
+
+
+def test_a_query_warns_of_messages_that_were_there_when_the_plugin_was_opened(tmp_path, caplog):
+    with reput.open(tmp_path, plugins=[]) as store:
+        size = store.put(reput.Message("notes", b"first")).size
+    with reput.open(tmp_path, plugins=[WordsPlugin()], threads=False) as store:
+        assert store.plugin("words").query("SELECT word FROM words") == []
+        (behind,) = warnings_of(caplog)
+        caplog.clear()
+        store.wait_dispatched()
+        assert store.plugin("words").query("SELECT word FROM words") == [("first",)]
+        store.put(reput.Message("notes", b"second"))  # it is dispatched in a moment
+        assert store.plugin("words").query("SELECT word FROM words") == [("first",)]
+        assert warnings_of(caplog) == []
+
+    assert f"plugin=words lag_size={size} gets_messages=yes" in behind
+
+
+def test_a_reader_warns_of_messages_that_the_writer_has_not_flushed(store, tmp_path, caplog):
+    store.put(reput.Message("notes", b"first"))
+    store.wait_dispatched()
+    with reput.open(tmp_path, "r", plugins=[WordsPlugin()]) as reader:
+        reader.plugin("words").query("SELECT word FROM words")
+    (warned,) = warnings_of(caplog)
+    caplog.clear()
+    store.flush()
+
+    with reput.open(tmp_path, "r", plugins=[WordsPlugin()]) as reader:
+        assert reader.plugin("words").query("SELECT word FROM words") == [("first",)]
+
+    assert "gets_messages=unknown" in warned
+    assert warnings_of(caplog) == []

@@ -6,6 +6,7 @@ An error has its facts as attributes, in the order of its positional arguments, 
 from __future__ import annotations
 
 import errno
+import os
 from typing import Any, Final
 
 import attrs
@@ -49,6 +50,7 @@ __all__ = [
     "StoreNotFoundError",
     "UnpackError",
     "UnsafePathError",
+    "expected_at",
 ]
 
 
@@ -103,7 +105,13 @@ class PluginFlushError(PluginError):
 
 
 EXPECTED: Final = 'the store does not exist: a store is a directory that holds "commitlog"'
-"""Reason of a `StoreNotFoundError` for a directory that is not a store."""
+"""Reason of a `StoreNotFoundError` for a directory that does not exist."""
+_NOT_A_STORE: Final = 'this directory is not a store: a store holds "commitlog"; check the path'
+
+
+def expected_at(path: str) -> str:
+    """Return the reason of a `StoreNotFoundError` for a path that is not a store."""
+    return _NOT_A_STORE if os.path.isdir(path) else EXPECTED
 
 
 @attrs.define(eq=False, slots=False)
@@ -114,7 +122,8 @@ class StoreNotFoundError(ReputError, FileNotFoundError):
     reason: str
 
     def __str__(self) -> str:
-        return f"{self.path}: {self.reason}"
+        step = '; mode="w" creates it' if self.reason == EXPECTED else ""
+        return f"{self.path}: {self.reason}{step}"
 
 
 @attrs.define(eq=False, slots=False)
@@ -263,12 +272,15 @@ class NoReaderError(ReputError):
     operation: str
     plugin: str
     """A plugin that answers it."""
+    step: str = ""
+    """How to use it, if it is installed."""
 
     def __str__(self) -> str:
-        return (
-            f"no active plugin answers {self.operation}; install the plugin {self.plugin}, "
-            f"{install_command(self.plugin)}, and open the store with it"
+        step = self.step or (
+            f"install the plugin {self.plugin}, {install_command(self.plugin)}, and open the store "
+            "with it"
         )
+        return f"no active plugin answers {self.operation}; {step}"
 
 
 @attrs.define(eq=False, slots=False)

@@ -39,8 +39,8 @@ ENGLISH = Words(
         "A member of the group billing is handed a message of the topic orders. When its handler "
         "returns, the group's offset goes on. When it fails, a copy is stored and the offset goes "
         "on, too. The copy waits in one of sixteen delay levels, 10 seconds to 2 hours, then "
-        "stands in the topic %RETRY%billing and is handed out again. A message that has come "
-        "back sixteen times stands in %DLQ%billing, from where reput dlq resend gives it to its "
+        "stands in the topic %RETRY%billing and is handed out again. A message that fails "
+        "after sixteen retries stands in %DLQ%billing, from where reput dlq resend gives it to its "
         "group once more."
     ),
     topic="queue by queue",
@@ -53,7 +53,7 @@ ENGLISH = Words(
     at_once="and the group goes on at once",
     comes_again="comes again",
     levels="SCHEDULE_TOPIC_XXXX: level 3 the first time, one more each time, up to level 18",
-    dead="came 16 times",
+    dead="after 16 retries",
     resend="reput dlq resend",
 )
 CHINESE = Words(
@@ -63,7 +63,7 @@ CHINESE = Words(
         "消费组 billing 的一个成员拿到主题 orders 的一条消息。处理函数返回后，消费组的位点前进。"
         "处理失败时，存入一份副本，位点同样前进。副本在十六个延时级别之一中等待，"
         "从 10 秒到 2 小时，然后出现在主题 %RETRY%billing 中，再次投递。"
-        "重试过十六次的消息进入 %DLQ%billing，"
+        "重试十六次后仍失败的消息进入 %DLQ%billing，"
         "reput dlq resend 可以把它再交给消费组。"
     ),
     topic="逐个队列",

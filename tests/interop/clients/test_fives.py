@@ -206,7 +206,7 @@ def test_a_message_that_is_always_refused_becomes_a_dead_letter(program, broker,
     assert stored(broker, f"%DLQ%g-{name}") == ["fail"]
 
 
-@pytest.mark.scenario5("FIFO: messages of a group come in order", PUSH, theirs=PUSH)
+@pytest.mark.scenario5("FIFO: messages of one message group come in order", PUSH, theirs=PUSH)
 def test_messages_of_a_group_come_in_order(program, broker, topic):
     name = topic("FIFO")
     broker.create_group("g-" + name, ordered=True)

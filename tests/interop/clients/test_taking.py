@@ -43,7 +43,9 @@ def test_all_messages_come_once(client: Program, broker: LocalBroker):
     broker.wait_for("billing")
 
 
-@pytest.mark.scenario("A consumer that waits is woken", "java go node")
+@pytest.mark.scenario(
+    "A consumer that waits for a message gets it as soon as it arrives", "java go node"
+)
 def test_what_arrives_later_comes_at_once(client: Program, broker: LocalBroker):
     spread(broker, 4)
     client.listen("one", "billing", "orders")

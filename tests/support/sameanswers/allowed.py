@@ -210,8 +210,8 @@ RICHER = (
         parts=("body/offsetTable/*",),
     ),
     Allowed(
-        "the state of the broker has the rate that 4.x names `getTransferedTps` under this name "
-        "and under its name in 5.x, and it has the offsets of all delay levels",
+        "the state of the broker has one of its rates under two names: `getTransferedTps`, its "
+        "name in 4.x, and its name in 5.x; the state also has the offsets of all delay levels",
         names=("runtime",),
         parts=("body/table/getTransferedTps", "body/table/scheduleMessageOffset_*"),
     ),
@@ -225,7 +225,8 @@ ABSENT = (
         parts=("field:IS_*",),
     ),
     Allowed(
-        "handles to recall a timed message (`recallHandle`)",
+        "handles to recall a timed message (`recallHandle`); only clients that speak gRPC get such a "
+        "handle here",
         names=("send in a second",),
         parts=("field:recallHandle",),
     ),

@@ -88,8 +88,8 @@ CODES = (
 STRICTER = (
     Allowed(
         "a receipt handle is refused with code 40013 if its message was acknowledged, got another "
-        "invisible time, or became a dead letter, and also for another group or topic; there it "
-        "is accepted until the invisible time of its receive ends",
+        "invisible time, or became a dead letter; it is also refused if a call uses it with "
+        "another group or topic; there it is accepted until the invisible time of its receive ends",
         names=("acknowledge *", "change *", "dead letter: *"),
         parts=("status/*", "entries/*/status/*", "receipt_handle"),
     ),

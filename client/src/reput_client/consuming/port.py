@@ -149,7 +149,7 @@ class RemotePort:
 
     def send_back(
         self, group: str, message: MessageView, level: int, max_reconsume_times: int | None
-    ) -> None:
+    ) -> str:
         """See `ConsumerPort.send_back`."""
         try:
             self._runtime.call(self._send_back(group, message, level, max_reconsume_times))
@@ -158,6 +158,8 @@ class RemotePort:
                 raise  # a retry topic does not make a dead letter at once
             logger.warning("message not sent back, but sent again group=%s: %s", group, error)
             self._resend(group, message)
+        # The broker knows the limit of the group, and does not answer which of the two it was.
+        return "dead letter" if level < 0 else "retry, or dead letter after the last one"
 
     async def _send_back(
         self, group: str, message: MessageView, level: int, max_reconsume_times: int | None

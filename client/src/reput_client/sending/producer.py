@@ -80,7 +80,8 @@ class Producer:
                 turn if left out.
             ordered_by: messages with the same key go to the same queue, and so stay in order.
             level: delay level, 1 for 1 s to 18 for 2 h.
-            delay: seconds, or a `timedelta`, until it is delivered (brokers since 5.0).
+            delay: seconds, or a `timedelta`, until it is delivered (brokers since 5.0); 0 or less
+                means at once.
             deliver_at: time when it is delivered (brokers since 5.0).
             timeout: seconds for all tries together; the client's ``send_timeout`` if left out.
 

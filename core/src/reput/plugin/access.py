@@ -117,6 +117,17 @@ class StoreAccess(Protocol):
         """
         ...
 
+    def check_put(self, messages: Sequence[Message]) -> None:
+        """Raise the error that `put_many` would raise for these messages, and store nothing.
+
+        For a plugin that stores a message in another form first, and puts it later. May be called
+        in `reput_put`.
+
+        Raises:
+            PutError: another plugin refuses a message, or a message cannot be encoded.
+        """
+        ...
+
     @property
     def flushed_offset(self) -> int:
         """Physical offset below which the log is on disk."""
@@ -130,6 +141,14 @@ class StoreAccess(Protocol):
     @property
     def dispatched_to(self) -> int:
         """Physical offset below which the plugin is given no more messages."""
+        ...
+
+    @property
+    def gets_messages(self) -> bool:
+        """Whether the plugin is given messages: it, and each plugin that it requires, runs.
+
+        False for a suspended plugin, and always in a read-only store.
+        """
         ...
 
     def wait_flushed(self, physical_offset: int, seconds: float) -> bool:

@@ -122,13 +122,20 @@ def build_config(config_type: type, section: str, options: Mapping[str, Any]) ->
         reason = str(error.args[0]) if error.args else str(error)
         named = (word for word in re.findall(r"\w+", reason) if word in kept)
         option = next(named, ", ".join(kept) or "(section)")
-        raise ConfigError(section, option, reason.removeprefix(f"{option}: ")) from error
+        reason = reason.removeprefix(f"{option}: ")
+        if _is_text_of_size(option, kept.get(option)):
+            reason += "; a text with a unit is allowed, too, such as '16MiB'"
+        raise ConfigError(section, option, reason) from error
+
+
+def _is_text_of_size(option: str, value: Any) -> bool:
+    """Whether an option that is a size has a text as its value."""
+    return option.endswith(("_size", "_bytes")) and isinstance(value, str)
 
 
 def _size(option: str, value: Any) -> Any:
     """Return the bytes of a text such as ``16MiB``, of an option that is a size; else ``value``."""
-    is_size = option.endswith(("_size", "_bytes")) and isinstance(value, str)
-    if not is_size or value.isdigit():
+    if not _is_text_of_size(option, value) or value.isdigit():
         return value
     try:
         return parse_size(value)

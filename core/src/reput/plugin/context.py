@@ -40,8 +40,9 @@ class StoreContext:
     clock: Callable[[], int]
     """Returns now, ms since the epoch. Use it instead of the system's: tests pass their own."""
     recovery: str = "reput"
-    """The store's option of that name. With ``"rocketmq"`` a plugin trusts its files beyond
-    ``progress``, up to the end of the log, as RocketMQ does."""
+    """The store's option of that name. With ``"rocketmq"`` a plugin keeps the entries of its files
+    after ``progress``, up to the end of the log, as RocketMQ does. With ``"reput"`` it removes
+    them, because their messages are dispatched again."""
     replica: bool = False
     """Whether the store is a replica, whose messages all come from its master: put nothing
     (`store.put_many` raises `reput.errors.ReplicaError`), and do no work that leads to puts. After

@@ -23,11 +23,13 @@ __all__ = [
     "DEFAULTS_GROUP",
     "ENTRY_POINT_GROUP",
     "InstalledPlugin",
+    "did_you_mean",
     "how_to_install",
     "installed",
     "is_own",
     "plugin_name",
     "plugin_of",
+    "plugins_argument",
 ]
 
 ENTRY_POINT_GROUP = "reput.plugins"
@@ -135,7 +137,24 @@ def how_to_install(name: str) -> str:
     """
     if is_own(name):
         return f"reput has it: {install_command(name)}"
-    return "reput does not have it: ask the author of the store which distribution offers it"
+    return (
+        "reput does not have it: install the distribution that offers it, such as the folder of "
+        "your own plugin, or ask the author of the store for it"
+    )
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return the end of an error's text for a mistyped plugin; empty if no known name is near."""
+    import difflib  # only for errors
+
+    near = difflib.get_close_matches(name, sorted(known), n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def plugins_argument(items: Iterable[str | Plugin]) -> str:
+    """Return the argument that opens a store with these plugins, for the text of an error."""
+    shown = [repr(each) if isinstance(each, str) else f"{type(each).__name__}(…)" for each in items]
+    return f"plugins=[{', '.join(shown)}]"
 
 
 def plugin_name(plugin: Plugin | type[Plugin]) -> str:
@@ -170,8 +189,9 @@ def plugin_of(
         raise PluginError(str(item), "a plugin's name, or a reput.Plugin object expected")
     known = {found.name: found for found in (installed() if offered is None else offered)}
     if item not in known:
+        near = "" if is_own(item) else did_you_mean(item, known)
+        step = near or f" ({how_to_install(item)})"
         raise PluginNotFoundError(
-            item,
-            f"not installed; installed are: {', '.join(known) or 'none'} ({how_to_install(item)})",
+            item, f"not installed; installed are: {', '.join(known) or 'none'}{step}"
         )
     return item, known[item].load().from_section(item, config.get(item, {}))

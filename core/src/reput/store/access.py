@@ -142,6 +142,10 @@ class PluginStore(QueueReads):
         """See `StoreAccess.put_many`."""
         return self._point.parts.writes.put_for(self._asker, messages)
 
+    def check_put(self, messages: Sequence[Message]) -> None:
+        """See `StoreAccess.check_put`."""
+        self._point.parts.writes.check_for(self._asker, messages)
+
     @property
     def flushed_offset(self) -> int:
         """See `StoreAccess.flushed_offset`."""
@@ -158,6 +162,13 @@ class PluginStore(QueueReads):
         """See `StoreAccess.dispatched_to`."""
         each = self._point.parts.active.find(self._asker)
         return 0 if each is None else each.position
+
+    @property
+    def gets_messages(self) -> bool:
+        """See `StoreAccess.gets_messages`."""
+        parts = self._point.parts
+        each = parts.active.find(self._asker)
+        return parts.members is not None and each is not None and each.may_run
 
     def wait_flushed(self, physical_offset: int, seconds: float) -> bool:
         """See `StoreAccess.wait_flushed`."""

@@ -12,7 +12,7 @@ import attrs
 from reput.errors import ConfigError, CorruptFileError, PluginError
 from reput.log.config import LOG_SECTION, CommitLogConfig
 from reput.plugin.base import Plugin
-from reput.plugin.discovery import how_to_install, is_own, plugin_name
+from reput.plugin.discovery import how_to_install, is_own, plugin_name, plugins_argument
 from reput.plugin.pluginset import CORE_SECTIONS, default_plugins
 from reput.record.layout import BLANK_MIN_SIZE, RECORD_MIN_SIZE
 from reput.store.calls.arguments import path_argument
@@ -100,8 +100,9 @@ def decide(
         if left_out:
             raise PluginError(
                 left_out[0],
-                "the store uses it, and its files would fall behind without it; add it to "
-                f"plugins, or give it up with forget={left_out!r}",
+                f"the store uses {', '.join(left_out)}, and the files of a plugin that is left out "
+                f"fall behind; open the store with {plugins_argument([*names, *left_out])}, or "
+                f"give up plugins with forget={left_out!r}",
             )
     sections: dict[str, dict[str, Any]] = {}
     for name, options in recorded.items():

@@ -1,9 +1,9 @@
 """Commands that other distributions add: entry points of the group ``reput.commands``.
 
 The entry point's name is the command's name and, after a space, the line that ``reput --help``
-shows; without this line the summary of the distribution is shown. So listing commands imports
-nothing of other distributions: it stays fast however many are installed, and lists the command of a
-broken distribution, too. Only the command that is called is imported.
+shows; without this line the summary of the distribution is shown. So reput imports nothing of other
+distributions when it lists the commands. The list appears at once with any number of distributions,
+and also has the commands of a broken one. reput imports only the command that is called.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from reput.errors import CorruptFileError
 from reput_offline import Compared, Difference
-from reput_table.connecting import FILE_NAME, reading
+from reput_table.connecting import FILE_NAME, place_of, reading
 
 if TYPE_CHECKING:
     from reput_offline import Comparison
@@ -46,7 +46,7 @@ def _compare_rows(
 ) -> tuple[list[Difference], str | None]:
     """Return the first differences of rows, and which rows were not compared; None for none."""
     with reading(path, comparison.disk) as found, reading(other, comparison.disk) as built:
-        reached, end = _place(found), _place(built)
+        reached, end = place_of(found), place_of(built)
         left_out = None
         stop = 1 << 62
         if reached < end:
@@ -81,11 +81,6 @@ def _difference(
         expected=_shown(expected),
         is_absent=row is None,
     )
-
-
-def _place(connection: sqlite3.Connection) -> int:
-    (place,) = connection.execute('SELECT "dispatched_to" FROM "_place"').fetchone()
-    return int(place)
 
 
 def _rows(connection: sqlite3.Connection, start: int, stop: int) -> sqlite3.Cursor:

@@ -23,7 +23,15 @@ from reput_table.schema import Schema, checksum
 if TYPE_CHECKING:
     from reput.files import Disk
 
-__all__ = ["FILE_NAME", "Selected", "connect", "connect_in_memory", "reading", "run_query"]
+__all__ = [
+    "FILE_NAME",
+    "Selected",
+    "connect",
+    "connect_in_memory",
+    "place_of",
+    "reading",
+    "run_query",
+]
 
 FILE_NAME: Final = "table.sqlite"
 _JOURNAL: Final = "-journal"
@@ -81,6 +89,12 @@ def connect_in_memory(schema: Schema, view: str) -> sqlite3.Connection:
     for statement in schema.statements(view):
         made.execute(statement)
     return made
+
+
+def place_of(connection: sqlite3.Connection) -> int:
+    """Return the physical offset below which all messages are in the table; 0 if it is new."""
+    place = connection.execute('SELECT "dispatched_to" FROM "_place"').fetchone()
+    return 0 if place is None else int(place[0])
 
 
 def _prepared(connection: sqlite3.Connection) -> sqlite3.Connection:
@@ -163,6 +177,10 @@ class Selected:
         self._cursor = cursor
         self.columns = tuple(each[0] for each in cursor.description or ())
         """Names of the columns, as SQLite gives them."""
+        self.dispatched_to = 0
+        """Physical offset below which all messages are in the table."""
+        self.lag_size = 0
+        """Bytes of the log after it; their messages are not in the table."""
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
         return iter(self._cursor)

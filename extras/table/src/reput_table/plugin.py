@@ -8,16 +8,22 @@ import os
 import sqlite3
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import reput
-from reput.errors import CorruptFileError, PluginError, ReputError
+from reput.errors import (
+    CorruptFileError,
+    PluginError,
+    ReputError,
+    ServiceNotAvailableError,
+)
 from reput_table.checking import Layout, check_table
 from reput_table.connecting import (
     FILE_NAME,
     Selected,
     connect_in_memory,
+    place_of,
     reading,
     run_query,
 )
@@ -68,6 +74,7 @@ class TablePlugin(reput.Plugin):
     _pending: Pending
     _failure: BaseException | None = None
     _progress = 0
+    _opening_end = 0  # physical offset at which the log ended when the plugin was opened
 
     def rows(self, batch: reput.DispatchBatch) -> Any:
         """Return the rows of messages: columns by name, an Arrow table, or None for no rows.
@@ -87,7 +94,9 @@ class TablePlugin(reput.Plugin):
         """Return the rows of a ``SELECT``; the table has the plugin's name.
 
         In a writable store all dispatched messages are seen, in a read-only store those of the
-        writer's last flush. A flush of the plugin waits until the query has ended.
+        writer's last flush. The log of Python has a warning if the plugin gets no messages and
+        lacks some, or lacks messages that the log had when the plugin was opened. A flush of the
+        plugin waits until the query has ended.
 
         Args:
             sql: the query, in SQLite's SQL.
@@ -100,7 +109,9 @@ class TablePlugin(reput.Plugin):
             CorruptFileError: the file is damaged; opening the store for writing makes it again.
         """
         with self.select(sql, parameters, timeout=timeout) as found:
-            return list(found)
+            rows = list(found)
+        self._warn_if_incomplete(found)
+        return rows
 
     @contextmanager
     def select(
@@ -108,6 +119,7 @@ class TablePlugin(reput.Plugin):
     ) -> Iterator[Selected]:
         """Run a ``SELECT`` as `query` does; its rows are read one by one, in a ``with`` block.
 
+        It logs no warning: ``lag_size`` of the result shows how far the table is behind the log.
         A flush of the plugin, also in another process, waits until the block ends. The timeout
         counts until then.
 
@@ -124,15 +136,42 @@ class TablePlugin(reput.Plugin):
                     connection, context.plugin, columns, sql, parameters, timeout
                 ) as selected,
             ):
-                yield selected
+                yield self._placed(selected, max(place_of(connection), self._progress))
             return
         with self._using:
+            # Asked first. It may be ahead of the rows: the store skips damage without a call.
+            seen = self._asked("dispatched_to", 0)
             self._drain()
             connection = self._made().connection
             with run_query(
                 connection, context.plugin, columns, sql, parameters, timeout
             ) as selected:
-                yield selected
+                yield self._placed(selected, max(self._dispatched_to, seen))
+
+    def _placed(self, selected: Selected, dispatched_to: int) -> Selected:
+        log = self._opened().log
+        selected.dispatched_to = max(dispatched_to, log.min_physical_offset)
+        selected.lag_size = max(log.max_physical_offset - selected.dispatched_to, 0)
+        return selected
+
+    def _warn_if_incomplete(self, selected: Selected) -> None:
+        if not selected.lag_size:
+            return
+        context = self._opened()
+        stopped = context.writable and not self._asked("gets_messages", True)
+        if stopped or selected.dispatched_to < self._opening_end:
+            logger.warning(
+                "the table lacks messages that the log has plugin=%s lag_size=%d gets_messages=%s",
+                context.plugin,
+                selected.lag_size,
+                ("no" if stopped else "yes") if context.writable else "unknown",
+            )
+
+    def _asked(self, name: str, default: Any) -> Any:
+        """Return a property of the store; ``default`` where no store is open, as in some tests."""
+        with suppress(ServiceNotAvailableError):
+            return getattr(self._opened().store, name)
+        return default
 
     def contract_state(self) -> list[tuple[Any, ...]]:
         """Return all rows, sorted: what `reput plugins check` compares."""
@@ -161,7 +200,7 @@ class TablePlugin(reput.Plugin):
     def reput_recover(self, progress: int) -> int:
         """Cut the table to ``progress``, or recreate it if it is damaged or of other options."""
         context = self._opened()
-        self._progress = progress
+        self._progress, self._opening_end = progress, context.log.max_physical_offset
         if not context.writable:
             self._check_as_reader()
             return progress

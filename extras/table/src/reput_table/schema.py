@@ -55,8 +55,11 @@ class Schema:
     With ``columns`` the table has every row that the plugin returns. With a ``key`` rows of one
     key become one row; each aggregate says in its name how. Missing texts of a key are empty.
 
+        Schema(key={"topic": str}, sums=["messages"], greatest={"largest": int})
+
     Raises:
         ValueError: a name or a type that a column cannot have.
+        TypeError: types by name are not a mapping, or ``sums`` or ``indexes`` not lists of names.
     """
 
     columns: Mapping[str, type] = attrs.field(factory=dict)
@@ -73,6 +76,7 @@ class Schema:
     """Columns that queries look rows up by: an index for each sequence of names."""
 
     def __attrs_post_init__(self) -> None:
+        self._check_kinds()
         names = [*self.columns, *self.key, *self.sums, *self.least, *self.greatest]
         if bool(self.columns) == bool(self.key):
             raise ValueError("a schema has columns, or a key with aggregates: name one of the two")
@@ -94,6 +98,20 @@ class Schema:
         for name in (name for index in self.indexes for name in index):
             if name not in self.types:
                 raise ValueError(f"an index names {name}; known: {', '.join(names)}")
+
+    def _check_kinds(self) -> None:
+        for name in ("columns", "key", "least", "greatest"):
+            value = getattr(self, name)
+            if not isinstance(value, Mapping):
+                expected = f'types by name expected, such as {name}={{"size": int}}'
+                raise TypeError(f"{name}: {expected}; found {value!r}")
+        if not _are_names(self.sums):
+            expected = 'a list of names expected, such as sums=["messages"]'
+            raise TypeError(f"sums: {expected}; found {self.sums!r}")
+        indexes: Any = self.indexes
+        if not (isinstance(indexes, Collection) and all(map(_are_names, indexes))):
+            expected = 'lists of names expected, such as indexes=[["topic", "minute"]]'
+            raise TypeError(f"indexes: {expected}; found {self.indexes!r}")
 
     @property
     def types(self) -> dict[str, type]:
@@ -153,6 +171,14 @@ class Schema:
         """The query that counts rows that do not have their checksum."""
         values = _listed(["_part", *self.types])
         return f'SELECT count(*) FROM "_rows" WHERE "_check" IS NOT reput_check({values})'
+
+
+def _are_names(value: Any) -> bool:
+    return (
+        isinstance(value, Collection)
+        and not isinstance(value, str | bytes)
+        and all(isinstance(name, str) for name in value)
+    )
 
 
 def _listed(names: Collection[str]) -> str:

@@ -46,7 +46,8 @@ Examples:
     "--every",
     metavar="TIME",
     callback=read_duration,
-    help="Repeat for ever, and start each round this long after the start of the last one (7d).",
+    help="Repeat for ever, and start each round this long after the start of the last one, for "
+    "example 7d.",
 )
 @click.option(
     "--restart",

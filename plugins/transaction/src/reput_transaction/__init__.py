@@ -9,6 +9,7 @@ from reput.doors import door
 if TYPE_CHECKING:
     from reput_transaction.config import TransactionConfig as TransactionConfig
     from reput_transaction.ending.transaction import Transaction as Transaction
+    from reput_transaction.errors import CommitRefusedError as CommitRefusedError
     from reput_transaction.errors import OpenTransactionsError as OpenTransactionsError
     from reput_transaction.errors import TransactionEndedError as TransactionEndedError
     from reput_transaction.errors import TransactionError as TransactionError
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from reput_transaction.plugin import TransactionPlugin as TransactionPlugin
 
 _HOMES = {
+    "CommitRefusedError": "errors",
     "HalfMessage": "messages.half",
     "OpenTransactionsError": "errors",
     "Transaction": "ending.transaction",

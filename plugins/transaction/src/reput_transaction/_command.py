@@ -22,6 +22,7 @@ Examples:
   reput transactions STORE
   reput transactions STORE --json | jq -r '.transactions[].id'
   reput transactions STORE --commit 7F0000010001A1B2C3D400000000002A
+  reput transactions STORE --roll-back 7F0000010001A1B2C3D400000000002A
 """
 
 
@@ -136,17 +137,12 @@ def _look_for(store: Store, names: Sequence[str]) -> None:
 
 
 def _end_now(path: str, wanted: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
-    from reput.plugin import default_plugins
-    from reput_cli.kit import check_store, open_to_write, used_plugins
+    from reput_cli.kit import check_store, open_with_plugin
     from reput_transaction.errors import TransactionEndedError
     from reput_transaction.plugin import TransactionPlugin
 
-    root = check_store(path)
-    used = used_plugins(root)
-    names = list(default_plugins() if used is None else used)
-    is_guest = _NAME not in names
     ended: list[dict[str, Any]] = []
-    with open_to_write(root, plugins=[*names, _NAME] if is_guest else names) as store:
+    with open_with_plugin(check_store(path), _NAME) as store:
         transactions = store.plugin(TransactionPlugin)
         for name, outcome in wanted:
             try:
@@ -161,9 +157,6 @@ def _end_now(path: str, wanted: Sequence[tuple[str, str]]) -> list[dict[str, Any
         # RocketMQ recognizes ended transactions by op markers, which are put after a flush.
         store.flush()
         transactions.settle()
-        if is_guest:
-            store.wait_dispatched()
-            store.remove_plugin(_NAME)
     return ended
 
 
@@ -226,6 +219,6 @@ def _print(path: str, found: Sequence[HalfMessage], now: int) -> None:
     print_table(columns, rows)
     click.echo()
     click.echo(
-        f"{format_count(len(found), 'open transaction')}; "
-        f"reput transactions {path} --commit {found[0].transaction_id} ends the first"
+        f"{format_count(len(found), 'open transaction')}; end the first with `reput transactions "
+        f"{path} --commit {found[0].transaction_id}`, or with --roll-back in place of --commit"
     )

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import attrs
 
-from reput.errors import ReputError
+from reput.errors import PutError, ReputError
 
 __all__ = [
+    "CommitRefusedError",
     "OpenTransactionsError",
     "TransactionEndedError",
     "TransactionError",
@@ -41,6 +42,22 @@ class TransactionEndedError(TransactionError):
         return (
             f"transaction {self.transaction!r}, half message at physical offset "
             f"{self.physical_offset}: {self.reason}"
+        )
+
+
+@attrs.define(eq=False, slots=False)
+class CommitRefusedError(TransactionError, PutError):
+    """The store refuses a message of the transaction, so no commit can succeed: roll it back.
+
+    `status` and the fields are those of the error with which the store refused the message.
+    """
+
+    transaction_id: str
+
+    def __str__(self) -> str:
+        return (
+            f"{super().__str__()}; no commit of transaction {self.transaction_id} can succeed, so "
+            f"roll it back (`reput transactions PATH --roll-back {self.transaction_id}`)"
         )
 
 

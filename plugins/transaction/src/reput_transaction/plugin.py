@@ -17,7 +17,7 @@ from reput_transaction.index._first import first_needed
 from reput_transaction.index._tracker import Tracker
 from reput_transaction.layout import HALF_TOPIC, PROPERTY_TRANSACTIONAL
 from reput_transaction.messages._ids import UniqueKeys
-from reput_transaction.messages._messages import half_of, is_transactional
+from reput_transaction.messages._messages import is_transactional
 from reput_transaction.messages.half import HalfMessage
 from reput_transaction.offsets._offsets import DIRECTORY as CONFIG_DIRECTORY
 from reput_transaction.offsets._offsets import SystemOffsets
@@ -144,8 +144,9 @@ class TransactionPlugin(reput.Plugin):
         if not found:
             return None
         changed = list(messages)
-        for row in found:
-            changed[row] = half_of(changed[row])
+        halves = self._of_store.halves_of(messages[row] for row in found)
+        for row, half in zip(found, halves, strict=True):
+            changed[row] = half
         return changed
 
     # ------------------------------------------------------------------ dispatching
@@ -241,7 +242,7 @@ class TransactionPlugin(reput.Plugin):
         """Store a message that becomes visible with `commit`.
 
         Raises:
-            PutError: as for `reput.Store.put`.
+            PutError: as for `reput.Store.put`; also if its commit would be refused.
         """
         from reput_transaction.ending.transaction import as_transactional
 
@@ -261,6 +262,7 @@ class TransactionPlugin(reput.Plugin):
         Raises:
             UnknownTransactionError: no open transaction has that id.
             TransactionEndedError: it was committed or rolled back before.
+            CommitRefusedError: a plugin refuses a message of the transaction: roll it back.
             PutError: as for `reput.Store.put`.
         """
         engine = self._of_store

@@ -50,7 +50,7 @@ _LISTED: Final = (
     ),
     # ------------------------------------------------------------------ what waits
     Metric("reput_server_held_pulls", "gauge", "Pulls that wait for a message."),
-    Metric("reput_server_waiting_sends", "gauge", "Sends that wait for a put."),
+    Metric("reput_server_waiting_sends", "gauge", "Sends that are not stored yet."),
     Metric("reput_server_waiting_send_seconds", "gauge", "How long the first has waited."),
     Metric("reput_server_waiting_reads", "gauge", "Reads that wait for a thread."),
     Metric("reput_server_waiting_read_seconds", "gauge", "How long the first has waited."),

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from reput.errors import NoReaderError, PluginError, ReputError
 from reput.plugin.base import Plugin
-from reput.plugin.discovery import plugin_name
+from reput.plugin.discovery import (
+    did_you_mean,
+    how_to_install,
+    is_own,
+    plugin_name,
+    plugins_argument,
+)
 from reput.record.messages.plain import shown
 from reput.store.calls.arguments import names_argument
 
@@ -117,7 +124,22 @@ class ActivePlugins:
             if name in found.store_methods:
                 return getattr(self.plugin(plugin), name)  # type: ignore[no-any-return]
         known = ", ".join(self.objects) or "none"
-        raise AttributeError(f"neither the store nor one of its plugins ({known}) has {name!r}")
+        text = f"neither the store nor one of its plugins ({known}) has {name!r}"
+        offering = self._offering(name)
+        step = "" if offering is None else f"; {self._how_to_add(offering)}"
+        raise AttributeError(f"{text}{step}")
+
+    def _offering(self, method: str) -> str | None:
+        """Return the installed plugin that offers a method on the store; None if none does.
+
+        Only reput's own plugins, and one that has the method's name, are imported for this.
+        """
+        for name, found in self._installed.items():
+            if name not in self.objects and (name == method or is_own(name)):
+                with contextlib.suppress(PluginError):
+                    if method in found.load().store_methods:
+                        return name
+        return None
 
     def _name_of(self, which: Any) -> str:
         if isinstance(which, type) and issubclass(which, Plugin):
@@ -144,7 +166,21 @@ class ActivePlugins:
     def unused(self, name: str) -> PluginError:
         """Return the error for the name of a plugin that the store does not use."""
         known = ", ".join(self.objects) or "none"
-        return PluginError(name, f"the store does not use it; it uses {known}")
+        if name in self._installed:
+            step = f"; {self._how_to_add(name)}"
+        else:
+            near = did_you_mean(name, {*self.objects, *self._installed})
+            step = near or f"; it is not installed ({how_to_install(name)})"
+        return PluginError(name, f"the store does not use it; it uses {known}{step}")
+
+    def _how_to_add(self, name: str) -> str:
+        return f"open the store with {plugins_argument([*self._named(), name])}"
+
+    def _named(self) -> list[str | Plugin]:
+        """Return what `reput.open` takes for these plugins: a name where there is one."""
+        return [
+            name if name in self._installed else plugin for name, plugin in self.objects.items()
+        ]
 
     def no_answer(self, hook: str, plugin: str = _READER) -> ReputError:
         """Return the error for a read that no plugin answers: it is missing, or broken.
@@ -161,4 +197,5 @@ class ActivePlugins:
                 name,
                 f"it does not answer {hook}, for it could not be opened: {runner.last_error}",
             )
-        return NoReaderError(hook, plugin)
+        installed = self._installed.keys() & {plugin}
+        return NoReaderError(hook, plugin, self._how_to_add(plugin) if installed else "")

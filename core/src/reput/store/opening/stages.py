@@ -20,7 +20,7 @@ from reput.dispatch.config import DispatchConfig
 from reput.dispatch.records.manifest import Manifest
 from reput.dispatch.records.states import PluginRecords
 from reput.dispatch.running.calls import PluginCalls, texts_of
-from reput.errors import EXPECTED, NotReplicaError, StoreNotFoundError
+from reput.errors import EXPECTED, NotReplicaError, StoreNotFoundError, expected_at
 from reput.files.ahead import FileAllocator
 from reput.files.mapped import MappedFileQueue
 from reput.files.names import OWN_DIRECTORY
@@ -197,7 +197,7 @@ def hold(request: OpenRequest, undoing: Undoing, *, is_missing: bool) -> LockedS
         lock.acquire()
         disk.hold(*held_directories(request))
     elif not disk.exists(request.path("commitlog")):
-        raise StoreNotFoundError(root, EXPECTED)
+        raise StoreNotFoundError(root, expected_at(root))
     note = LogNote.of(root, disk, problems.pass_over)
     closed = problems.read_or_report(note.closed, None)
     clean = closed is not None or not note.abort.present

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from reput_cli.kit.exitcodes import ExitCode
-from reput_cli.kit.failures import Failure, warn
+from reput_cli.kit.failures import Failure, no_reader, warn
 from reput_cli.kit.opening import open_to_read
 from reput_cli.kit.options import json_option, path_argument, with_debug
 from reput_cli.kit.output import format_size, problem_lines
@@ -225,7 +225,7 @@ def _readers(store: Store, wanted: _Wanted) -> list[QueueReader]:
     try:
         every = store.queues()
     except NoReaderError as error:
-        text = f"{error}; or add --scan, which reads the whole log instead"
+        text = f"{no_reader(error, store.root)}; or add --scan, which reads the whole log instead"
         raise Failure(text, ExitCode.UNAVAILABLE) from error
     if not every and store.log.max_physical_offset > store.log.min_physical_offset:
         warn("the log holds messages, but no queue does yet; --scan reads the log itself")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ from reput_cli.kit.opening import open_to_read
 from reput_cli.kit.options import json_option, not_empty, path_argument, with_debug
 from reput_cli.kit.output import format_size, print_facts, print_heading, print_json
 from reput_cli.kit.times import format_timestamp
+from reput_cli.kit.topics import known_topics, no_topic
 from reput_cli.messages.bodies import bodies
 from reput_cli.messages.show import host_text, message_document
 
@@ -186,6 +188,9 @@ def _newest_with_key(
         for message in messages_by_key(store, topic, key):
             newest, count = message, count + 1
         where = "" if topic is None else f" in topic {topic!r}"
+        topics = set() if topic is None or newest is not None else known_topics(store)
+        if topics and topic is not None and topic not in topics:
+            raise no_topic(store.root, topic, topics)
         if newest is None:
             missing = f"{missing}; and " if missing else f"{store.root}: "
             hint = f"; a physical offset is given as --offset {key}" if key.isdigit() else ""
@@ -194,9 +199,15 @@ def _newest_with_key(
         if count > 1:
             warn(
                 f"{count} messages have the key {key!r}{where}, this is the newest; "
-                f"`reput grep {store.root} {newest.topic} --key {key}` lists them"
+                f"`{_grep(store.root, topic, key)}` lists them"
             )
     return newest
+
+
+def _grep(root: str, topic: str | None, key: str) -> str:
+    """Return the command that lists all messages with a key."""
+    where = () if topic is None else ("-t", topic)
+    return shlex.join(("reput", "grep", root, *where, "--key", key))
 
 
 def _print(message: MessageView, body: str, body_of: BodyOf) -> None:

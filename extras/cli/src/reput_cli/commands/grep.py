@@ -16,6 +16,7 @@ from reput_cli.kit.opening import open_to_read
 from reput_cli.kit.options import json_option, not_empty, path_argument, with_debug
 from reput_cli.kit.output import problem_lines
 from reput_cli.kit.suggesting import nearest
+from reput_cli.kit.topics import known_topics, no_topic
 from reput_cli.messages.bodies import bodies, raw_option
 from reput_cli.messages.conditions import conditions_of, with_filter
 from reput_cli.messages.matches import (
@@ -33,7 +34,6 @@ from reput_cli.messages.options import (
     until_option,
     where_option,
 )
-from reput_cli.messages.reading import no_topic
 from reput_cli.messages.show import message_document, renderer
 
 if TYPE_CHECKING:
@@ -222,7 +222,7 @@ def _asked(
         return expression, topics if pattern is None else (pattern, *topics)
     if pattern is None or topics:
         return pattern, topics
-    if pattern not in _topics(store):
+    if pattern not in known_topics(store):
         return pattern, ()
     quoted = shlex.quote(pattern)
     if has_others:
@@ -240,19 +240,9 @@ def _needle(text: str | None, is_regex: bool, ignore_case: bool) -> Needle | Non
     return Needle.of(text, is_regex=is_regex, ignore_case=ignore_case)
 
 
-def _topics(store: Store) -> set[str]:
-    """Return the topics that have queues; none if no plugin can tell."""
-    from reput.errors import NoReaderError
-
-    try:
-        return {queue.topic for queue in store.queues()}
-    except NoReaderError:
-        return set()
-
-
 def _nothing(store: Store, wanted: Wanted, text: str | None) -> Failure:
     """Return the failure that says that nothing was found, and what may have been meant."""
-    known = wanted.seen | _topics(store)
+    known = wanted.seen | known_topics(store)
     for topic in sorted(wanted.topics or ()):
         near = nearest(topic, known)
         if topic not in known and near is not None:

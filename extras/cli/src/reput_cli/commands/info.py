@@ -9,7 +9,7 @@ import click
 
 from reput_cli.kit.completing import complete_topic
 from reput_cli.kit.exitcodes import ExitCode
-from reput_cli.kit.failures import warn
+from reput_cli.kit.failures import no_reader, warn
 from reput_cli.kit.opening import look_at, open_to_read
 from reput_cli.kit.options import json_option, path_argument, with_debug
 from reput_cli.kit.output import format_count, format_size, print_facts, print_heading, print_json
@@ -137,7 +137,8 @@ def _queues(store: Store, *, scan: bool) -> tuple[Sequence[QueueInfo] | None, li
             )
         return queues, None
     except NoReaderError as error:
-        warn(f"topics are not shown: {error}; --scan counts them by reading the whole log")
+        text = no_reader(error, store.root)
+        warn(f"topics are not shown: {text}; --scan counts them by reading the whole log")
         return None, None
 
 

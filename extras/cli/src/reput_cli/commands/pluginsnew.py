@@ -58,5 +58,6 @@ def new(name: str, directory: str | None, as_json: bool) -> None:
     if needed := [each for each in ("table", "testing") if find_spec(f"reput_{each}") is None]:
         click.echo(f"  {install_command(*needed)}")
     click.echo(f"  pip install --no-deps --editable {escape_text(target)}")
+    click.echo(f"  python -m pytest {escape_text(target)}")
     click.echo(f"  reput plugins check {name}")
     click.echo(f"  edit {escape_text(os.path.join(target, 'src', f'reput_{name}', 'plugin.py'))}")

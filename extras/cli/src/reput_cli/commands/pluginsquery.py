@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shlex
 import tempfile
 from collections.abc import Iterator, Sequence
 from typing import IO, TYPE_CHECKING, Any
@@ -12,12 +13,14 @@ import click
 
 from reput_cli.kit.completing import complete_plugin
 from reput_cli.kit.exitcodes import ExitCode
-from reput_cli.kit.failures import Failure
+from reput_cli.kit.failures import Failure, warn
 from reput_cli.kit.opening import open_to_read
 from reput_cli.kit.options import not_empty, path_argument, with_debug
+from reput_cli.kit.output import format_size
 from reput_cli.kit.rows import print_rows, rows_options
 from reput_cli.kit.storeplugins import check_store, check_used
 from reput_cli.kit.values import json_of
+from reput_cli.plugins.states import states_of
 
 if TYPE_CHECKING:
     from reput import Store
@@ -29,6 +32,7 @@ Examples:
   reput plugins query STORE counter "SELECT topic, sum(messages) FROM counter GROUP BY topic"
   reput plugins query STORE counter "SELECT * FROM counter" --format csv > counts.csv
 """
+_LAG = "_lag_size"
 _IN_MEMORY = 4 << 20  # bytes of rows; more go to a temporary file
 
 
@@ -50,14 +54,20 @@ def query(path: str, plugin: str, sql: str, timeout: float, form: str | None) ->
     r"""Run SQL, a SELECT, on the table that PLUGIN keeps in the store at PATH.
 
     The SQL is that of SQLite, and the table has the plugin's name. Another process may write the
-    store meanwhile; the query then sees what that process has flushed.
+    store meanwhile; the query then sees what that process has flushed. If the table lacks messages
+    that the log has, a line on stderr says so, and each row of --json has the member _lag_size.
     """
     root = check_store(path)
     check_used(root, plugin)
     with open_to_read(path) as store, _rows_file() as file:
-        names = _answer(_table(store, plugin), sql, timeout, file)
+        names, lag_size = _answer(_table(store, plugin), sql, timeout, file)
         # The plugin's next flush waits for the query, and not for the printing.
-        print_rows(names, _rows(file), form)
+        rows = _rows(file)
+        if lag_size and form == "jsonl":
+            names, rows = (*names, _LAG), ([*row, lag_size] for row in rows)
+        print_rows(names, rows, form)
+        if lag_size:
+            warn(_incomplete(store, plugin, lag_size))
 
 
 def _table(store: Store, plugin: str) -> Any:
@@ -73,16 +83,35 @@ def _table(store: Store, plugin: str) -> Any:
     return found
 
 
-def _answer(table: Any, sql: str, timeout: float, file: IO[str]) -> tuple[str, ...]:
-    """Write the rows into a file; return the names of their columns."""
+def _answer(table: Any, sql: str, timeout: float, file: IO[str]) -> tuple[tuple[str, ...], int]:
+    """Write the rows into a file.
+
+    Returns:
+        The names of their columns, and the bytes of the log that the table is behind.
+    """
     try:
         with table.select(sql, timeout=timeout) as found:
             names: tuple[str, ...] = found.columns
             for row in found:
                 file.write(json.dumps(list(map(json_of, row))) + "\n")
+            return names, found.lag_size
     except ValueError as error:  # reput_table's QueryError is one
         raise Failure(str(error), ExitCode.USAGE) from error
-    return names
+
+
+def _incomplete(store: Store, plugin: str, lag_size: int) -> str:
+    """Return the line about a table that lacks messages, with the next step."""
+    from reput.storefiles import READING, Phase
+
+    place = shlex.quote(store.root)
+    (state,) = [each.state for each in states_of(store) if each.name == plugin]
+    behind = f"its table lacks the last {format_size(lag_size)} of the log"
+    if state in (Phase.SUSPENDED, Phase.HALTED):
+        step = f"; go on with: reput resume {place} {plugin}"
+        return f"plugin {plugin!r} is {state}, and {behind}{step}"
+    if state == READING:  # no process has the store open for writing
+        return f"plugin {plugin!r}: {behind}; `reput backfill {place} {plugin}` dispatches it"
+    return f"plugin {plugin!r}: {behind}, which is not dispatched or not flushed yet"
 
 
 @contextlib.contextmanager

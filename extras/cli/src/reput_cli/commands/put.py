@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import shlex
 import stat
 import time
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["put"]
 
 _LOG = "commitlog"  # section of the configuration
+_FILE_SIZE = "file_size"  # option in it
 _ROCKETMQ_FILE_SIZE = 1 << 30  # mappedFileSizeCommitLog
 
 
@@ -180,9 +183,10 @@ def put(
             given = "--tag" if name == "TAGS" else "--key"
             raise click.UsageError(f"{given} and --property {name}=… are one property: give one")
     topic = one_topic(topic, topic_named)
+    size_option = "--like-rocketmq" if like_rocketmq else "--file-size"
     if (like_rocketmq or file_size is not None) and not create:
-        option = "--like-rocketmq" if like_rocketmq else "--file-size"
-        raise click.UsageError(f"{option} decides about a new store: give --create, too")
+        step = "leave it out" if holds_a_store(path) else "give --create, too"
+        raise click.UsageError(f"{size_option} decides about a new store: {step}")
     if like_rocketmq and file_size is not None:
         raise click.UsageError("--like-rocketmq names sizes, and so does --file-size: give one")
     defaults = putinput.Defaults(topic, queue_id, tags, keys, properties)
@@ -197,10 +201,14 @@ def put(
     started = time.monotonic()
     stored = Stored()
     size = _ROCKETMQ_FILE_SIZE if like_rocketmq else file_size
-    options = config if size is None else _with_file_size(path, config, size)
-    opened = open_to_write(path, create=create, plugins=plugins or None, config=options)
+    options = config if size is None else _with_file_size(config, size)
     size_of_input = None if bodies else _size_of(file)
-    with opened as store, ProgressBar("storing", size_of_input, "bytes") as progress:
+    with contextlib.ExitStack() as opened:
+        with _refused_options(path, plugins, None if size is None else size_option):
+            store = opened.enter_context(
+                open_to_write(path, create=create, plugins=plugins or None, config=options)
+            )
+        progress = opened.enter_context(ProgressBar("storing", size_of_input, "bytes"))
         try:
             named = [[os.fsencode(body) for body in bodies]]
             for lines in named if bodies else putinput.line_batches(file):
@@ -228,10 +236,47 @@ def _is_given(name: str) -> bool:
     return source is not ParameterSource.DEFAULT
 
 
-def _with_file_size(path: str, config: str | None, size: int) -> Mapping[str, Any] | str | None:
-    """Return the options of a new store with this size of log files; those of a store as given."""
-    if holds_a_store(path):
-        return config  # sizes are decided when a store is made
+@contextlib.contextmanager
+def _refused_options(
+    path: str, plugins: tuple[str, ...], size_option: str | None
+) -> Iterator[None]:
+    """Name options of this command in errors of the opening.
+
+    Raises:
+        click.BadParameter: the store has no log files of the given size.
+        Failure: ``--plugin`` leaves out plugins that the store uses.
+    """
+    from reput.errors import ConfigError, PluginError
+    from reput_cli.kit.storeplugins import used_plugins
+
+    try:
+        yield
+    except ConfigError as error:
+        if size_option is None or (error.section, error.option) != (_LOG, _FILE_SIZE):
+            raise
+        raise click.BadParameter(error.reason, param_hint=size_option) from error
+    except PluginError as error:
+        left_out = sorted({*(used_plugins(path) or ())} - {*plugins})
+        left_out = [name for name in left_out if not _is_policy(name)]
+        if not plugins or error.plugin not in left_out:
+            raise
+        more = " ".join(f"--plugin {name}" for name in left_out)
+        text = (
+            f"{path}: the store also uses {', '.join(left_out)}; leave --plugin out, or add {more} "
+            f"(`reput plugins {shlex.quote(path)} --remove {left_out[0]}` removes a plugin)"
+        )
+        raise Failure(text, ExitCode.UNAVAILABLE) from error
+
+
+def _is_policy(plugin: str) -> bool:
+    """Whether an installed plugin joins by its options, so that nobody has to name it."""
+    from reput.plugin import installed
+
+    return any(each.name == plugin and each.load().is_policy for each in installed())
+
+
+def _with_file_size(config: str | None, size: int) -> Mapping[str, Any] | str | None:
+    """Return the options with this size of log files."""
     sections: dict[str, Any] = {}
     if config is not None:
         try:
@@ -242,7 +287,7 @@ def _with_file_size(path: str, config: str | None, size: int) -> Mapping[str, An
     log = sections.get(_LOG, {})
     if not isinstance(log, dict):
         return config  # likewise
-    return sections | {_LOG: log | {"file_size": size}}
+    return sections | {_LOG: log | {_FILE_SIZE: size}}
 
 
 # --------------------------------------------------------------------------- storing

@@ -11,6 +11,7 @@ from reput.doors import door
 
 if TYPE_CHECKING:
     from reput_cli.kit.asking import confirm as confirm
+    from reput_cli.kit.completing import stored_topics as stored_topics
     from reput_cli.kit.ending import Ending as Ending
     from reput_cli.kit.escape import escape_text as escape_text
     from reput_cli.kit.exitcodes import ExitCode as ExitCode
@@ -48,10 +49,14 @@ if TYPE_CHECKING:
     from reput_cli.kit.rows import rows_options as rows_options
     from reput_cli.kit.storeplugins import check_store as check_store
     from reput_cli.kit.storeplugins import check_used as check_used
+    from reput_cli.kit.storeplugins import open_with_plugin as open_with_plugin
     from reput_cli.kit.storeplugins import used_plugins as used_plugins
+    from reput_cli.kit.suggesting import did_you_mean as did_you_mean
     from reput_cli.kit.times import format_duration as format_duration
     from reput_cli.kit.times import format_timestamp as format_timestamp
     from reput_cli.kit.times import parse_start as parse_start
+    from reput_cli.kit.topics import known_topics as known_topics
+    from reput_cli.kit.topics import no_topic as no_topic
 
 _HOMES = {
     "CheckedPath": "options",
@@ -63,6 +68,7 @@ _HOMES = {
     "check_store": "storeplugins",
     "check_used": "storeplugins",
     "confirm": "asking",
+    "did_you_mean": "suggesting",
     "escape_text": "escape",
     "follow_links_option": "options",
     "follows_links": "opening",
@@ -75,8 +81,11 @@ _HOMES = {
     "jobs_option": "options",
     "json_line": "output",
     "json_option": "options",
+    "known_topics": "topics",
+    "no_topic": "topics",
     "open_to_read": "opening",
     "open_to_write": "opening",
+    "open_with_plugin": "storeplugins",
     "parse_start": "times",
     "path_argument": "options",
     "print_built": "rebuilt",
@@ -92,6 +101,7 @@ _HOMES = {
     "read_time": "options",
     "rows_options": "rows",
     "show_log_lines": "loglines",
+    "stored_topics": "completing",
     "styled": "output",
     "used_plugins": "storeplugins",
     "warn": "failures",

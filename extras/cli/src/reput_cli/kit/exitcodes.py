@@ -13,21 +13,21 @@ class ExitCode(enum.IntEnum):
     OK = 0
     """Done, and nothing wrong was found."""
     DAMAGED = 1
-    """Done, and damage or a difference was found; the output says where."""
+    """Damage or a difference was found; the output shows where."""
     USAGE = 2
     """The command line is wrong; nothing was done. (click's own code.)"""
     NOT_FOUND = 3
     """No store, topic, queue or message there, or no such plugin in the store."""
     LOCKED = 4
-    """Another process uses the store: the command needs it alone, or its request was not done."""
+    """Another process uses the store: the command needs it alone, or its request was not taken."""
     UNAVAILABLE = 5
     """Something needed is missing or unusable: a plugin, an option, a permission, the output."""
     REFUSED = 6
     """A message was refused or not written, or a question was answered with no."""
     WARNED = 7
-    """Done, and no damage was found, but something that somebody should look at."""
+    """No damage was found, but something that needs attention."""
     LOST = 8
-    """Done, and messages of the log cannot be read any more; the output says which."""
+    """Messages are lost, or cannot be read any more; the output describes the loss."""
     INTERNAL = 70
     """A bug in reput or in a plugin."""
     INTERRUPTED = 130

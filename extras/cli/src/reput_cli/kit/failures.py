@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
-from typing import IO, Any
+import shlex
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 
@@ -13,7 +14,10 @@ from reput_cli.kit.exitcodes import ExitCode
 from reput_cli.kit.streams import STANDARD_OUTPUT
 from reput_cli.kit.suggesting import did_you_mean, meant_option
 
-__all__ = ["Failure", "failure_of", "usage_failure", "warn"]
+if TYPE_CHECKING:
+    from reput.errors import NoReaderError
+
+__all__ = ["Failure", "failure_of", "no_reader", "usage_failure", "warn"]
 
 
 class Failure(click.ClickException):
@@ -69,7 +73,13 @@ def failure_of(error: Exception) -> Failure:
             )
             return Failure(text, ExitCode.LOCKED)
         case errors.StoreNotFoundError():
-            return Failure(f"{error}{_nearby(error.path)}", ExitCode.NOT_FOUND)
+            text = f"{error.path}: {error.reason}"
+            step = _nearby(error.path)
+            if not step and error.reason == errors.EXPECTED:
+                step = f"; `reput put {shlex.quote(error.path)} TOPIC BODY --create` creates it"
+            return Failure(f"{text}{step}", ExitCode.NOT_FOUND)
+        case errors.NoReaderError():
+            return Failure(no_reader(error, "PATH"), _UNAVAILABLE)
         case errors.OffsetOutOfRangeError():
             return Failure(str(error), ExitCode.NOT_FOUND)
         case errors.CorruptFileError():
@@ -77,9 +87,11 @@ def failure_of(error: Exception) -> Failure:
         case errors.PutError():
             return Failure(str(error), ExitCode.REFUSED)
         case errors.PluginNotFoundError():
-            step = "; `reput plugins` lists the installed ones"
-            hint = did_you_mean(error.plugin, _installed_names()) or step
-            return Failure(f"{error}{hint}", _UNAVAILABLE)
+            text = str(error)
+            if "did you mean" not in text:
+                step = "; `reput plugins` lists the installed ones"
+                text += did_you_mean(error.plugin, _installed_names()) or step
+            return Failure(text, _UNAVAILABLE)
         case errors.ConfigError():
             return Failure(f"{error}{did_you_mean(error.option, error.known)}", _UNAVAILABLE)
         case errors.PluginOrderError():
@@ -98,6 +110,14 @@ def failure_of(error: Exception) -> Failure:
 
 
 _UNAVAILABLE = ExitCode.UNAVAILABLE
+
+
+def no_reader(error: NoReaderError, root: str) -> str:
+    """Return the text of an error, with the command that adds the plugin to the store."""
+    if error.plugin not in _installed_names():
+        return str(error)
+    step = f"`reput backfill {root} {error.plugin}` adds the plugin {error.plugin}"
+    return f"no active plugin answers {error.operation}; {step}"
 
 
 def _installed_names() -> list[str]:

@@ -72,11 +72,11 @@ def open_to_write(
         waits: whether to wait for all plugins at the end, with a progress bar.
     """
     import reput
-    from reput.errors import EXPECTED, StoreNotFoundError
+    from reput.errors import StoreNotFoundError, expected_at
 
     show_log_lines()
     if not create and not holds_a_store(path):
-        raise StoreNotFoundError(path, f"{EXPECTED}{_how_to_make_one()}")
+        raise StoreNotFoundError(path, f"{expected_at(path)}{_how_to_make_one(path)}")
     with _opening() as progress:
         store = reput.open(
             path,
@@ -107,10 +107,14 @@ def holds_a_store(path: str) -> bool:
         return False
 
 
-def _how_to_make_one() -> str:
+def _how_to_make_one(path: str) -> str:
     context = click.get_current_context(silent=True)
     known = {each.name for each in context.command.params} if context is not None else set()
-    return "; --create creates it" if "create" in known else ""
+    if "create" not in known:
+        return ""
+    if os.path.isdir(path):
+        return "; --create creates a store in an empty directory"
+    return "; --create creates it"
 
 
 def follows_links() -> bool:

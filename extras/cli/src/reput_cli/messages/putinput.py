@@ -193,7 +193,8 @@ def message_of_json(
         if sys_flag & _TRANSACTION_BITS != _COMMIT:
             raise InputError(
                 f"sys_flag: {sys_flag} is that of a transaction that is open or was rolled back, "
-                "which cannot be copied; take the bits 4 and 8 away to store a plain message"
+                "which cannot be copied; clear the bits with the values 4 and 8 to store a plain "
+                "message"
             )
         left_out.commit_count += 1
         sys_flag &= ~_TRANSACTION_BITS

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from reput_cli.kit.exitcodes import ExitCode
 from reput_cli.kit.failures import Failure
-from reput_cli.kit.suggesting import did_you_mean
+from reput_cli.kit.topics import no_topic
 from reput_cli.messages.timerange import CLOCK_SLACK_MS
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ __all__ = [
     "follow",
     "last_of",
     "merged",
-    "no_topic",
 ]
 
 _READ_COUNT = 256
@@ -97,17 +96,6 @@ def choose_queues(
         text = f"topic {topic!r} has no queue {queue_id}; it has {there}{more}"
         raise Failure(text, ExitCode.NOT_FOUND)
     return chosen
-
-
-def no_topic(root: str, topic: str, known: Iterable[str]) -> Failure:
-    """Return the failure that says that a store has no such topic, and which one may be meant."""
-    names = set(known)
-    text = f"{root}: no topic {topic!r}{did_you_mean(topic, names)}"
-    if not names:
-        text = f"{text} (none at all)"
-    elif "did you mean" not in text:
-        text = f"{text}; `reput info {root}` lists those there are"
-    return Failure(text, ExitCode.NOT_FOUND)
 
 
 class QueueReader:

@@ -69,7 +69,7 @@ def report(
     jobs: int | None,
     as_json: bool,
 ) -> None:
-    r"""Report what the store at PATH holds, which messages wait, and which parts are damaged.
+    r"""Report the messages of the store at PATH, the lag of their readers, and damage.
 
     The report contains the number and size of messages by topic, by queue and by hour, and their
     ages. It also contains the lag of consumer groups, delayed messages, open transactions, retries,

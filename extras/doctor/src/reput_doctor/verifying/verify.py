@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import reput
-from reput.errors import EXPECTED, ReputError, StoreLockedError, StoreNotFoundError
+from reput.errors import ReputError, StoreLockedError, StoreNotFoundError, expected_at
 from reput.files import Disk, system_clock
 from reput.installing import install_extra
 from reput.log import LossLedger
@@ -78,7 +78,7 @@ def verify(
     root = look(path).root
     disk = Disk().at(root, follow_links=follow_links)
     if not disk.exists(os.path.join(root, COMMIT_LOG)):
-        raise StoreNotFoundError(root, EXPECTED)
+        raise StoreNotFoundError(root, expected_at(root))
     with contextlib.ExitStack() as opened:
         opened.callback(disk.release)
         check = _Check(root, disk, deep, progress, dict(config or {}))

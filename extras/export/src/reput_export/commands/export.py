@@ -133,7 +133,7 @@ def export(
     from reput_offline import LocalEngine
 
     with (
-        failures(),
+        failures(paths, topics),
         LocalEngine(jobs) as engine,
         ProgressBar("exporting", None, "bytes") as progress,
     ):

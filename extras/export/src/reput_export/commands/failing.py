@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import click
@@ -24,8 +24,12 @@ _CODES: Final = {
 
 
 @contextlib.contextmanager
-def failures() -> Iterator[None]:
+def failures(paths: Sequence[str] = (), topics: Sequence[str] = ()) -> Iterator[None]:
     """Turn errors of jobs into failures.
+
+    Args:
+        paths: the stores, and
+        topics: the topics that were asked for, to suggest another topic.
 
     Raises:
         Failure: in the place of a `CodedError`.
@@ -34,7 +38,17 @@ def failures() -> Iterator[None]:
         yield
     except CodedError as error:
         code = _CODES.get(error.code, ExitCode.UNAVAILABLE)
-        raise Failure(error.reason, code) from error
+        hint = _meant(paths, topics) if code is ExitCode.NOT_FOUND else ""
+        raise Failure(f"{error.reason}{hint}", code) from error
+
+
+def _meant(paths: Sequence[str], topics: Sequence[str]) -> str:
+    """Return the end of an error's text that names a topic that was meant, or nothing."""
+    from reput_cli.kit import did_you_mean, stored_topics
+
+    known = [topic for path in paths for topic in stored_topics(path)]
+    unknown = [topic for topic in topics if topic not in known]
+    return next(filter(None, (did_you_mean(topic, known) for topic in unknown)), "")
 
 
 def end_with_damage(damage_count: int) -> None:

@@ -94,6 +94,7 @@ def sql(
         until=until,
         skips_damage=corrupt == "skip",
     )
+    _check_topics(path, topics)
     with _database(selected, memory_size) as database:
         if query is None and sys.stdin.isatty():
             from reput_export.commands.sqlprompt import prompt
@@ -131,6 +132,29 @@ def _check_place(path: str) -> None:
         ):
             raise cause from None
         raise
+
+
+def _check_topics(path: str, topics: tuple[str, ...]) -> None:
+    """Check that one of the topics exists: a mistyped name would be a table without rows.
+
+    Raises:
+        Failure: none of the topics has a queue or a message.
+    """
+    from reput_cli.kit import no_topic, stored_topics
+
+    known = stored_topics(path)
+    if not topics or not {*topics}.isdisjoint(known):
+        return
+    # Deleted topics, and stores without queues: only the log knows their topics.
+    from reput_arrow import scan
+
+    columns = ("physical_offset",)
+    if any(each.num_rows for each in scan(path, topic=topics, columns=columns, corrupt="skip")):
+        return
+    if known:
+        raise no_topic(path, topics[0], known)
+    names = ", ".join(map(repr, topics))
+    raise Failure(f"{path}: no message of topic {names} in the log", ExitCode.NOT_FOUND)
 
 
 @contextlib.contextmanager

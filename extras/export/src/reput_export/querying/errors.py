@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+import shlex
+
 import attrs
 
 from reput.errors import ReputError
 
 __all__ = ["QueryError", "is_refusal", "reason_of"]
 
+_NO_TABLE = r"Catalog Error: Table with name (.+) does not exist"
 _REFUSALS = ("BinderException", "CatalogException", "ParserException", "PermissionException")
 
 
@@ -30,6 +34,13 @@ def is_refusal(error: Exception) -> bool:
 
 def reason_of(error: Exception) -> str:
     """Return what an error says, in one line: without the query and advice about settings."""
+    table = re.match(_NO_TABLE, str(error))
+    if table is not None:  # DuckDB would suggest one of its own tables
+        topic = shlex.quote(table[1])
+        return (
+            f"no table {table[1]!r}: the only table is messages; if this is a topic, -t {topic} "
+            "reads only its messages"
+        )
     lines = []
     for line in str(error).splitlines():
         if line.startswith(("LINE ", "Possible solutions", "See http")):

@@ -15,11 +15,11 @@ import attrs
 
 import reput
 from reput.errors import (
-    EXPECTED,
     PluginNotFoundError,
     ServiceNotAvailableError,
     StoreLockedError,
     StoreNotFoundError,
+    expected_at,
 )
 from reput.files import OWN_DIRECTORY, Disk, FilePool, MappedFileQueue, system_clock
 from reput.log import (
@@ -74,7 +74,7 @@ def hold(
         closed = ClosedStore(root, disk, writes, opened)
         refuse_unfinished(root, disk)
         if not disk.exists(os.path.join(root, "commitlog")):
-            raise StoreNotFoundError(root, EXPECTED)
+            raise StoreNotFoundError(root, expected_at(root))
         lock = closed._lock()
         # A writer leaves its lock file. If it does not exist, an inspection must not make it.
         is_locked = writes or disk.exists(lock.path)

@@ -43,7 +43,8 @@ def groups(path: str, group: str | None, seconds: float | None, as_json: bool) -
     r"""Show how far consumer groups have read in the store at PATH; with GROUP, by queue.
 
     Another process may write the store and consume from it. The command then shows the offsets that
-    this process has saved, which are about five seconds old, and its current members.
+    this process has saved; the process saves them about every five seconds. The command also shows
+    the members that the groups have in this process now.
     """
     from reput_cli.kit import print_json
     from reput_consumer.command.opening import reading_groups

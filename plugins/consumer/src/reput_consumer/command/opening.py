@@ -34,22 +34,15 @@ def changing_groups(path: str) -> Iterator[tuple[Store, ConsumerPlugin]]:
         Failure: the store does not use the plugin ``consumequeue``, without which groups read
             nothing.
     """
-    from reput.plugin import default_plugins
-    from reput_cli.kit import check_store, check_used, open_to_write, used_plugins
+    from reput_cli.kit import check_store, check_used, open_with_plugin, used_plugins
     from reput_consumer.plugin import ConsumerPlugin
 
     root = check_store(path)
-    used = used_plugins(root)
-    if used is not None:
+    if used_plugins(root) is not None:
         check_used(root, _READER)
-    names = list(default_plugins() if used is None else used)
-    is_guest = _NAME not in names
-    with open_to_write(root, plugins=[*names, _NAME] if is_guest else names) as store:
+    with open_with_plugin(root, _NAME) as store:
         store.wait_dispatched()
         yield store, store.plugin(ConsumerPlugin)
-        if is_guest:
-            store.wait_dispatched()
-            store.remove_plugin(_NAME)
 
 
 def require_topic(store: Store, topic: str, path: str) -> None:
@@ -58,8 +51,8 @@ def require_topic(store: Store, topic: str, path: str) -> None:
     Raises:
         Failure: it has none; a mistyped name would otherwise be a topic without messages.
     """
-    from reput_cli.kit import ExitCode, Failure, escape_text
+    from reput_cli.kit import known_topics, no_topic
 
-    if not any(queue.topic == topic for queue in store.queues()):
-        text = f"no topic {escape_text(topic)!r} in this store; `reput info {path}` lists them"
-        raise Failure(text, ExitCode.NOT_FOUND)
+    topics = known_topics(store)
+    if topic not in topics:
+        raise no_topic(path, topic, topics)

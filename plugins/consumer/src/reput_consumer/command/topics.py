@@ -83,11 +83,11 @@ def delete(path: str, topic: str, is_sure: bool, as_json: bool) -> None:
     them, and `reput cat` shows them. No other process may write the store meanwhile.
     """
     from reput_cli.kit import (
-        ExitCode,
-        Failure,
         check_store,
         confirm,
         escape_text,
+        known_topics,
+        no_topic,
         print_json,
     )
     from reput_consumer.command.opening import changing_groups
@@ -103,8 +103,7 @@ def delete(path: str, topic: str, is_sure: bool, as_json: bool) -> None:
     with changing_groups(path) as (store, plugin):
         groups = plugin.port.offsets.groups_of(topic)
         if not plugin.delete_topic(topic):
-            text = f"no topic {topic} in this store; `reput info {path}` lists them"
-            raise Failure(text, ExitCode.NOT_FOUND)
+            raise no_topic(path, topic, known_topics(store))
         root = store.root
     if as_json:
         print_json({"path": root, "topic": topic, "groups": groups})
@@ -118,7 +117,14 @@ def _change(
 ) -> None:
     import attrs
 
-    from reput_cli.kit import ExitCode, Failure, check_store, escape_text, print_json
+    from reput_cli.kit import (
+        ExitCode,
+        Failure,
+        check_store,
+        did_you_mean,
+        escape_text,
+        print_json,
+    )
     from reput_consumer.command.opening import changing_groups
     from reput_consumer.metadata.topics import TopicSettings
     from reput_consumer.names import checked_topic
@@ -139,7 +145,9 @@ def _change(
             text = f"topic {topic} is there already; `reput topics alter {path} {topic}` changes it"
             raise Failure(text, ExitCode.REFUSED)
         if known is None and not is_new:
-            text = f"no topic {topic} in config/topics.json; `reput topics create` adds it"
+            hint = did_you_mean(topic, plugin.topics.names())
+            step = hint or f"; `reput topics create {path} {topic}` adds it"
+            text = f"no topic {topic} in config/topics.json{step}"
             raise Failure(text, ExitCode.NOT_FOUND)
         settings = attrs.evolve(known or TopicSettings(topic=topic), **changes)
         plugin.topics.put(settings)

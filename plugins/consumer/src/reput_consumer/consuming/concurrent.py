@@ -30,6 +30,7 @@ _AGAIN_MS: Final = 5_000
 _EXPIRED_LEVEL: Final = 3
 _EXPIRED_AT_ONCE: Final = 16
 _AGAIN: Final = "again"
+_DONE: Final = "no retry, as the message was acknowledged or sent back before"
 
 
 class _Fetched(NamedTuple):
@@ -149,42 +150,39 @@ class Concurrently:
         if delivery.marks.count(SETTLED) == len(delivery.marks):
             self._engine.in_flight.discard(delivery)
 
-    def retry(self, delivery: Delivery, level: int, rows: range) -> None:
+    def retry(self, delivery: Delivery, level: int, rows: range) -> str:
         """See `Line.retry`: send messages back; if that fails, they come again here."""
         engine = self._engine
         if engine.settings.broadcast:
-            logger.warning(
-                "messages failed and do not come again, as the group broadcasts group=%s queue=%s "
-                "offsets=%s",
-                *(engine.settings.group, delivery.assignment.queue),
-                [delivery.queue_offsets[row] for row in rows],
-            )
             for row in rows:
                 delivery.marks[row] = delivery.marks[row] or CONSUMED
+            outcomes = ["no retry, as the group broadcasts"]
         else:
-            for row in rows:
-                self._retry(delivery, level, row)
+            outcomes = [self._retry(delivery, level, row) for row in rows]
         engine.settle(delivery)
+        return outcomes[0] if outcomes else _DONE
 
-    def _retry(self, delivery: Delivery, level: int, row: int) -> None:
+    def _retry(self, delivery: Delivery, level: int, row: int) -> str:
         message = delivery.messages[row]
         if delivery.marks[row] != OPEN or delivery.is_stale:
-            return  # sent back already, as it took too long
-        if self._send_back(message, level):
+            return _DONE
+        outcome = self._send_back(message, level)
+        if outcome is not None:
             delivery.marks[row] = delivery.marks[row] or CONSUMED
-        else:
-            self._come_again(delivery, row)
+            return outcome
+        self._come_again(delivery, row)
+        return f"retry in {_AGAIN_MS // 1_000} s, as the message could not be sent back"
 
-    def _send_back(self, message: Any, level: int) -> bool:
+    def _send_back(self, message: Any, level: int) -> str | None:
+        """Return what becomes of a message; None if it could not be sent back."""
         settings = self._engine.settings
         try:
-            self._engine.port.send_back(
+            return self._engine.port.send_back(
                 settings.group, message, level, settings.max_reconsume_times
             )
         except (ReputError, OSError) as error:
             logger.warning("message not sent back group=%s: %s", settings.group, error)
-            return False
-        return True
+            return None
 
     def _come_again(self, delivery: Delivery, row: int) -> None:
         engine, assignment = self._engine, delivery.assignment
@@ -237,11 +235,12 @@ class Concurrently:
             if found is None or engine.settings.broadcast:
                 return
             delivery, row = found
-            if not self._send_back(delivery.messages[row], _EXPIRED_LEVEL):
+            outcome = self._send_back(delivery.messages[row], _EXPIRED_LEVEL)
+            if outcome is None:
                 return
             logger.warning(
-                "message sent back, as it took too long group=%s queue=%s offset=%d",
-                *(engine.settings.group, assignment.queue, delivery.queue_offsets[row]),
+                "message took too long, %s group=%s queue=%s offset=%d",
+                *(outcome, engine.settings.group, assignment.queue, delivery.queue_offsets[row]),
             )
             delivery.marks[row] = delivery.marks[row] or CONSUMED
             engine.settle(delivery)

@@ -36,8 +36,15 @@ class Owner(Protocol):
         """Count messages as consumed that are marked so."""
         ...
 
-    def retry(self, delivery: Delivery, level: int = 0, rows: range | None = None) -> None:
-        """Have messages come again."""
+    def retry(
+        self,
+        delivery: Delivery,
+        level: int = 0,
+        rows: range | None = None,
+        *,
+        is_logged: bool = False,
+    ) -> str:
+        """Have messages come again; return what becomes of the first one, for a log."""
         ...
 
 

@@ -6,7 +6,7 @@ Source: RocketMQ ``ConsumeMessageService#consumeMessageDirectly``.
 from __future__ import annotations
 
 import enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from reput_consumer.queues import MessageQueue
 
 __all__ = ["Handled", "Outcome", "delivery_of"]
+
+
+NOT_AGAIN: Final = "no retry, as this message was sent to the handler by hand"
 
 
 class Outcome(enum.Enum):
@@ -50,9 +53,17 @@ class _Alone:
     def settle(self, delivery: Delivery) -> None:
         """Do nothing: the message is in no process queue."""
 
-    def retry(self, delivery: Delivery, level: int = 0, rows: range | None = None) -> None:
+    def retry(
+        self,
+        delivery: Delivery,
+        level: int = 0,
+        rows: range | None = None,
+        *,
+        is_logged: bool = False,
+    ) -> str:
         """Note that the handler wants the message again; it does not come."""
         delivery.marks[0] = SETTLED
+        return NOT_AGAIN
 
 
 def delivery_of(view: MessageView, queue: MessageQueue) -> Delivery:

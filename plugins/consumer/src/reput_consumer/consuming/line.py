@@ -85,8 +85,12 @@ class Line(Protocol):
         """Finish messages that are marked; return the queue offset to commit, None if none is."""
         ...
 
-    def retry(self, delivery: Delivery, level: int, rows: range) -> None:
-        """See to it that failed messages come again; called without the lock."""
+    def retry(self, delivery: Delivery, level: int, rows: range) -> str:
+        """See to it that failed messages come again; called without the lock.
+
+        Returns:
+            What becomes of the first one, for a log.
+        """
         ...
 
     def is_held(self, assignment: Assignment) -> bool:

@@ -139,16 +139,21 @@ class InOrder:
         self._line_up(delivery.assignment)
         self._engine.wake()
 
-    def retry(self, delivery: Delivery, level: int, rows: range) -> None:
+    def retry(self, delivery: Delivery, level: int, rows: range) -> str:
         """See `Line.retry`: pause the queue; give up what has failed too often."""
         engine, assignment = self._engine, delivery.assignment
         most, comes_again = engine.settings.max_reconsume_times, False
+        pause = min(max(engine.settings.suspend_ms, _SHORTEST_MS), _LONGEST_MS)
+        outcomes = []
         for row in rows:
             message = delivery.messages[row]
             if delivery.marks[row] != OPEN:
                 continue
             times = message.reconsume_times + delivery.failed_here(row)
-            if (level < 0 or (most is not None and times >= most)) and self._give_up(message):
+            is_over = level < 0 or (most is not None and times >= most)
+            outcome = self._give_up(message) if is_over else None
+            outcomes.append(outcome or f"retry after a pause of {pause} ms")
+            if outcome is not None:
                 delivery.marks[row] = CONSUMED
                 continue
             comes_again = True
@@ -157,11 +162,11 @@ class InOrder:
                 assignment.times[queue_offset] = assignment.times.get(queue_offset, 0) + 1
         engine.settle(delivery)
         if comes_again:
-            self._put_back(delivery)
+            self._put_back(delivery, pause)
+        return outcomes[0] if outcomes else "no retry, as the message was acknowledged before"
 
-    def _put_back(self, delivery: Delivery) -> None:
+    def _put_back(self, delivery: Delivery, pause: int) -> None:
         engine, assignment = self._engine, delivery.assignment
-        pause = min(max(engine.settings.suspend_ms, _SHORTEST_MS), _LONGEST_MS)
         with engine.lock:
             if delivery.is_stale or delivery not in engine.in_flight:
                 return
@@ -173,17 +178,17 @@ class InOrder:
             if assignment.is_leaving:
                 engine.give_up_soon()
 
-    def _give_up(self, message: Any) -> bool:
+    def _give_up(self, message: Any) -> str | None:
+        """Return what becomes of a message; None if it could not be given up."""
         settings = self._engine.settings
         if settings.broadcast:
             logger.warning("message given up group=%s message=%r", settings.group, message)
-            return True
+            return "no retry, as the group broadcasts"
         try:
-            self._engine.port.send_back(settings.group, message, DEAD_LETTER, None)
+            return self._engine.port.send_back(settings.group, message, DEAD_LETTER, None)
         except (ReputError, OSError) as error:
             logger.warning("message not given up group=%s: %s", settings.group, error)
-            return False
-        return True
+            return None
 
     # ------------------------------------------------------------------ locks, timed work
 

@@ -5,6 +5,7 @@ Source: RocketMQ ``ConsumeMessageConcurrentlyService#processConsumeResult`` and 
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Final
 
 from reput_consumer.consuming.delivery import CONSUMED, OPEN
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
     from reput_consumer.consuming.delivery import Delivery
     from reput_consumer.group.assignment import Assignment
+
+logger = logging.getLogger(__name__)
 
 __all__ = ["Results"]
 
@@ -66,16 +69,36 @@ class Results(Member):
             self.settle(each)
         return bool(found)
 
-    def retry(self, delivery: Delivery, level: int = 0, rows: range | None = None) -> None:
+    def retry(
+        self,
+        delivery: Delivery,
+        level: int = 0,
+        rows: range | None = None,
+        *,
+        is_logged: bool = False,
+    ) -> str:
         """Have messages come again: later, through the retry topic, or in order, after a pause.
 
         Args:
             delivery: the messages.
             level: delay level; 0 for 3 + how often it came back, -1 to give it up.
             rows: the failed ones; None for all.
+            is_logged: whether the caller logs the failure, and what becomes of the messages.
+
+        Returns:
+            What becomes of the first message, for a log.
         """
-        if not delivery.is_stale:
-            self.line.retry(delivery, level, range(len(delivery)) if rows is None else rows)
+        if delivery.is_stale:
+            return "retry, as the queue was lost or is read again"
+        failed = range(len(delivery)) if rows is None else rows
+        outcome = self.line.retry(delivery, level, failed)
+        if self.settings.broadcast and not self.settings.ordered and not is_logged:
+            logger.warning(
+                "messages failed, %s group=%s queue=%s offsets=%s",
+                *(outcome, self.settings.group, delivery.assignment.queue),
+                [delivery.queue_offsets[row] for row in failed],
+            )
+        return outcome
 
     def recall(self, assignments: Iterable[Assignment]) -> None:
         """Settle what is marked of some queues, and hand out nothing more of it; under the lock."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from reput_consumer.consuming.delivery import CONSUMED, OPEN
 from reput_consumer.faces.message import ReceivedMessage, received
-from reput_consumer.faces.running import Run
+from reput_consumer.faces.running import Place, Run
 
 if TYPE_CHECKING:
     from reput_consumer.consuming.delivery import Delivery
@@ -58,6 +58,7 @@ class Consumer:
         together; others wait for the one before them, which is in vain if that is still open."""
         self._at_hand: ReceivedMessage | None = None
         """What counts as consumed when the next message is asked for."""
+        self._shown: set[Place] = set()
 
     def __repr__(self) -> str:
         settings = self._engine.settings
@@ -182,8 +183,8 @@ class Consumer:
 
         A message is consumed when the function returns, with anything but ``False`` or a
         `reput_consumer.Retry`. Otherwise, or if it raises, the message comes again: 10 s later,
-        then 30 s, up to 2 h (delay levels 3 to 18), and is given up after 16 times. In an ordered
-        consumer its queue pauses instead.
+        then 30 s, up to 2 h (delay levels 3 to 18). After 16 retries, that is 17 deliveries, it
+        becomes a dead letter. In an ordered consumer its queue pauses instead.
 
         Args:
             handler: called with a `ReceivedMessage`, or, with ``batch`` above 1, with a list of
@@ -203,7 +204,7 @@ class Consumer:
             raise ValueError(f"threads={threads}, batch={batch}: 1 or more of each expected")
         self._finish_at_hand()
         self._engine.check_open()
-        return Run(self._engine, handler, batch, self._idle).on_threads(threads)
+        return Run(self._engine, handler, batch, self._idle, self._shown).on_threads(threads)
 
     def stop(self) -> None:
         """End iterating and running, from any thread; messages in progress are finished first."""

@@ -15,7 +15,7 @@ import attrs
 from attrs.validators import ge, instance_of
 
 from reput_consumer.consuming.delivery import CONSUMED, OPEN, SETTLED
-from reput_consumer.consuming.handlednow import Handled, Outcome, delivery_of
+from reput_consumer.consuming.handlednow import NOT_AGAIN, Handled, Outcome, delivery_of
 from reput_consumer.faces.message import all_received, received
 
 if TYPE_CHECKING:
@@ -26,11 +26,16 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["Retry", "Run"]
+__all__ = ["Place", "Retry", "Run"]
 
 _OPENED_COUNT: Final = 256
 """Messages of one queue that a thread, or several, work on before the next queue has its turn."""
 _CONSUMED: Final = bytes([CONSUMED])
+_SHOWN_MAX: Final = 100
+"""Most tracebacks that a consumer logs."""
+
+Place = tuple[type[BaseException], str, int]
+"""An error's class, and the file and line that raised it."""
 
 
 @attrs.frozen
@@ -52,6 +57,8 @@ class Run:
     batch: int
     idle: float | None
     """Seconds without a message after which the run ends; None for never."""
+    shown: set[Place]
+    """Errors of handlers whose traceback is in the log."""
     consumed: int = 0
     failed: int = 0
     error: BaseException | None = None
@@ -109,7 +116,8 @@ class Run:
             try:
                 returned = handler(received(delivery, row, messages[row]))
             except Exception as error:  # it may raise anything: its message comes again
-                returned = self._failure(delivery, row, error)
+                self._fail(delivery, row, row + 1, error)
+                continue
             if returned is False or isinstance(returned, Retry):
                 self._settle(delivery, row, row + 1, returned)
                 continue
@@ -128,7 +136,8 @@ class Run:
             try:
                 returned = handler(all_received(delivery, start, end))
             except Exception as error:  # as above: all of them come again
-                returned = self._failure(delivery, start, error)
+                self._fail(delivery, start, end, error)
+                continue
             if returned is False or isinstance(returned, Retry):
                 self._settle(delivery, start, end, returned)
                 continue
@@ -147,7 +156,7 @@ class Run:
         try:
             returned = self.handler(message if self.batch == 1 else [message])
         except Exception as error:
-            self._failure(delivery, 0, error)
+            self._log(_facts(delivery, 0, 1), NOT_AGAIN, error)
             return Handled(Outcome.FAILED, f"{type(error).__name__}: {error}")
         is_wanted_again = (
             returned is False
@@ -169,14 +178,25 @@ class Run:
         outcome = returned if isinstance(returned, Retry) else Retry()
         return attrs.evolve(outcome, done=0) if self.engine.settings.ordered else outcome
 
-    def _failure(self, delivery: Delivery, row: int, error: Exception) -> Retry:
-        logger.error(
-            "handler failed group=%s queue=%s offset=%d",
-            *(self.engine.settings.group, delivery.assignment.queue),
-            delivery.queue_offsets[row],
-            exc_info=error,
+    def _fail(self, delivery: Delivery, start: int, end: int, error: Exception) -> None:
+        """Have the messages come again for which a handler has raised."""
+        facts = _facts(delivery, start, end)  # before they are settled, and forgotten
+        self._count(0, end - start)
+        outcome = self.engine.retry(delivery, 0, range(start, end), is_logged=True)
+        self._log(facts, outcome, error)
+
+    def _log(self, facts: str, outcome: str, error: Exception) -> None:
+        # Operators need one line for each failure, but the same traceback only once.
+        place = _place_of(error)
+        with self._lock:
+            is_new = place not in self.shown and len(self.shown) < _SHOWN_MAX
+            if is_new:
+                self.shown.add(place)
+        logger.warning(
+            "handler failed, %s group=%s %s error=%r",
+            *(outcome, self.engine.settings.group, facts, error),
+            exc_info=error if is_new else None,
         )
-        return Retry()
 
     def _count(self, done: int, failed: int) -> None:
         with self._lock:
@@ -188,3 +208,23 @@ def _mark(marks: bytearray, start: int, end: int) -> None:
     """Mark messages as consumed of which nothing was said."""
     for row in range(start, end):
         marks[row] = marks[row] or CONSUMED
+
+
+def _facts(delivery: Delivery, start: int, end: int) -> str:
+    """Return what a log says of messages with which a handler was called."""
+    first, queue = received(delivery, start, delivery.messages[start]), delivery.assignment.queue
+    text = (
+        f"topic={first.topic} broker={queue.broker} queue={queue.topic}/{queue.queue_id} "
+        f"offset={first.queue_offset} keys={' '.join(first.keys)!r} "
+        f"attempt={first.reconsume_times + 1}"
+    )
+    return text if end - start == 1 else f"{text} count={end - start}"
+
+
+def _place_of(error: BaseException) -> Place:
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None:
+        return type(error), "", 0
+    return type(error), trace.tb_frame.f_code.co_filename, trace.tb_lineno

@@ -93,7 +93,8 @@ class MemberSettings:
     max_reconsume_times: int | None = attrs.field(
         default=None, validator=optional(whole_between(-1, INT32_MAX))
     )
-    """How often a message may come again; None for the group's setting, in order for ever."""
+    """How often a message may come again after its first delivery; None for the group's setting,
+    in order for ever."""
     suspend_ms: int = _count(1_000)
     """Pause of a queue whose message failed in order (``suspendCurrentQueueTimeMillis``)."""
     consume_timeout_ms: int = _count(900_000)

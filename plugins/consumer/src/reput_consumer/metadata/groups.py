@@ -33,7 +33,7 @@ class GroupSettings:
     retry_queue_nums: int = 1
     """Queues of the retry topic; with 0, failed messages are dropped."""
     retry_max_times: int = 16
-    """How often a message comes back before it becomes a dead letter."""
+    """How often a message comes back, after its first delivery, before it is a dead letter."""
 
 
 @attrs.define(eq=False)

@@ -157,10 +157,10 @@ class EmbeddedPort:
 
     def send_back(
         self, group: str, message: MessageView, level: int, max_reconsume_times: int | None
-    ) -> None:
+    ) -> str:
         """See `ConsumerPort.send_back`."""
         self.check_writable()
-        self.sender.store(group, message, level, max_reconsume_times)
+        return self.sender.store(group, message, level, max_reconsume_times)
 
     def resend(self, group: str, messages: Sequence[MessageView]) -> None:
         """Give messages to a group once more; see `SendBack.resend`."""

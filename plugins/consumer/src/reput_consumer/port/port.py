@@ -139,7 +139,7 @@ class ConsumerPort(Protocol):
 
     def send_back(
         self, group: str, message: MessageView, level: int, max_reconsume_times: int | None
-    ) -> None:
+    ) -> str:
         """Have a message come again later, or store it as a dead letter.
 
         Args:
@@ -147,6 +147,9 @@ class ConsumerPort(Protocol):
             message: the message.
             level: delay level; 0 for 3 + how often it came back, `DEAD_LETTER` to give it up.
             max_reconsume_times: how often it may come back; None for the group's setting.
+
+        Returns:
+            What becomes of the message, for a log: ``"retry at delay level 3"``.
 
         Raises:
             ReputError: nothing was stored.

@@ -55,7 +55,7 @@ class SendBack:
 
     def store(
         self, group: str, message: MessageView, level: int, max_reconsume_times: int | None
-    ) -> None:
+    ) -> str:
         """See `ConsumerPort.send_back`.
 
         Raises:
@@ -64,7 +64,7 @@ class SendBack:
         """
         settings = self.groups.ensure(group)
         if settings.retry_queue_nums <= 0:
-            return
+            return "no retry, as retryQueueNums of the group is 0"
         most = settings.retry_max_times if max_reconsume_times is None else max_reconsume_times
         if level < 0 or message.reconsume_times >= most:
             topic, queue_count, level = dead_letter_topic(group), 1, 0
@@ -76,13 +76,18 @@ class SendBack:
         )
         copy = _copy(message, topic, random.randrange(queue_count), level)
         receipt = self.context.store.put_many([copy])[0]
-        if level and receipt.topic == topic and self.are_retries_late:
+        if not level:
+            return f"dead letter in {topic}"
+        if receipt.topic != topic:
+            return f"retry at delay level {level}"
+        if self.are_retries_late:
             self.are_retries_late = False
             logger.warning(
                 "retries come at once and not after their delay group=%s: the store does not use "
                 'the plugin schedule; add it with store.add_plugin("schedule")',
                 group,
             )
+        return "retry at once"
 
     def ensure_pop_retry(self, settings: GroupSettings, topic: str) -> None:
         """Have the retry topic of a group that pops, unless the group has no retries.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import operator
 import uuid
 from typing import Final
 
@@ -35,11 +36,12 @@ def delayed(
         message: what to deliver, to its topic and queue.
         level: a delay level of the store, 1 or more (1s 5s 10s 30s 1m 2m … 2h). A store treats a
             level above its last one as the last one, like RocketMQ.
-        delay_ms: time to wait after the put, ms or a `timedelta`.
+        delay_ms: time to wait after the put, ms or a `timedelta`; 0 or less means at once.
         deliver_at: delivery time, ms since the epoch or a `datetime` with a zone; a time that is
             over means at once.
 
     Raises:
+        TypeError: a level or a time of another type.
         ValueError: none or several of the three; a time without a zone; a level below 1.
     """
     given = {"level": level, "delay_ms": delay_ms, "deliver_at": deliver_at}
@@ -55,6 +57,7 @@ def delayed(
         and not name.startswith(("TIMER_OUT", "TIMER_ENQUEUE", "TIMER_DEQUEUE", "TIMER_ROLL"))
     }
     if level is not None:
+        level = _whole("level", level, "a whole number")
         if level < 1:
             raise ValueError(f"level {level}; the first one is 1")
         properties[PROPERTY_LEVEL] = str(level)
@@ -71,17 +74,24 @@ def delayed(
 
 def timestamp_of(moment: int | dt.datetime) -> int:
     """Return ms since the epoch."""
-    if isinstance(moment, int):
-        return moment
+    if not isinstance(moment, dt.datetime):
+        return _whole("deliver_at", moment, "ms since the epoch or a datetime")
     if moment.tzinfo is None:
         raise ValueError(f"{moment!r} has no zone; say datetime(…, tzinfo=…), or ms")
     return round(moment.timestamp() * 1_000)
 
 
 def _milliseconds(duration: int | dt.timedelta) -> int:
-    if isinstance(duration, int):
-        return duration
+    if not isinstance(duration, dt.timedelta):
+        return _whole("delay_ms", duration, "ms or a timedelta")
     return duration // dt.timedelta(milliseconds=1)
+
+
+def _whole(argument: str, value: object, expected: str) -> int:
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        found = f"{type(value).__name__} {str(value)[:100]!r}"
+        raise TypeError(f"{argument}: {expected} expected, found {found}")
+    return operator.index(value)
 
 
 def _properties(message: Message) -> dict[str, str | None]:

@@ -23,13 +23,29 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from reput.errors import FlushDiskTimeoutError, MessageIllegalError, ReadOnlyStoreError
+from reput.errors import (
+    FlushDiskTimeoutError,
+    MessageIllegalError,
+    PutError,
+    ReadOnlyStoreError,
+)
 from reput.record import java_string_hash, parse_message_id
+from reput.status import PutStatus
 from reput_transaction.config import BATCHED
-from reput_transaction.errors import TransactionEndedError, UnknownTransactionError
+from reput_transaction.errors import (
+    CommitRefusedError,
+    TransactionEndedError,
+    UnknownTransactionError,
+)
 from reput_transaction.index._tracker import Tracker
 from reput_transaction.layout import ENDED, HALF_TOPIC, OPEN
-from reput_transaction.messages._messages import copy_of, final_of, given_up, half_of
+from reput_transaction.messages._messages import (
+    committed_of,
+    copy_of,
+    final_of,
+    given_up,
+    half_of,
+)
 from reput_transaction.messages._ops import op_messages
 from reput_transaction.messages.half import HalfMessage
 
@@ -45,6 +61,14 @@ __all__ = ["Engine"]
 _UNDER_WAY: Final = (1 << 63) - 1  # end offset of a put that has not returned
 _CLAIMS_KEPT: Final = 1_000  # claims that may be over but are not dropped yet
 _FLUSH_SECONDS: Final = 5.0  # how long a commit of several waits, in a store whose puts do not wait
+_REFUSALS: Final = frozenset(
+    {
+        PutStatus.MESSAGE_ILLEGAL,
+        PutStatus.PROPERTIES_SIZE_EXCEEDED,
+        PutStatus.WHEEL_TIMER_MSG_ILLEGAL,
+    }
+)
+"""Of a message that is refused again whenever it is put, and not because of a full disk."""
 
 Which = HalfMessage | str | int
 """A transaction: its half message, an id, or the physical offset of its half message."""
@@ -173,10 +197,21 @@ class Engine:
 
     # ------------------------------------------------------------------ beginning
 
+    def halves_of(self, messages: Iterable[Message]) -> list[Message]:
+        """Return the half messages of ``messages``, as they are put.
+
+        Raises:
+            PutError: a message could never be committed, or another plugin refuses it.
+        """
+        made = [(message, half_of(message)) for message in messages]
+        # Other plugins see the real topic only at the commit, when it is too late to refuse.
+        self.context.store.check_put([committed_of(*each) for each in made])
+        return [half for _, half in made]
+
     def prepare(self, messages: Iterable[Message]) -> list[HalfMessage]:
         """Put the half messages of ``messages``, which are marked as transactional."""
         self.check_writable()
-        receipt = self.context.store.put_many([half_of(message) for message in messages])
+        receipt = self.context.store.put_many(self.halves_of(messages))
         found = [self.half_at(offset) for offset in receipt.physical_offsets.tolist()]
         halves = [each for each in found if each is not None]
         if len(halves) != len(receipt):
@@ -189,7 +224,11 @@ class Engine:
     # ------------------------------------------------------------------ ending
 
     def commit(self, halves: Sequence[HalfMessage]) -> BatchReceipt:
-        """Put the final messages of ``halves``; after a crash, too, all of them or none."""
+        """Put the final messages of ``halves``; after a crash, too, all of them or none.
+
+        Raises:
+            CommitRefusedError: a plugin refuses a message, whenever it is put.
+        """
         self.check_writable()
         finals = [final_of(half) for half in halves]
         claimed = self._claim(halves)
@@ -200,6 +239,11 @@ class Engine:
                 self._wait_flushed(needed, self.context.store.flush_timeout or _FLUSH_SECONDS)
             receipt = self.context.store.put_many(finals)
             end = receipt.end_offset
+        except PutError as error:
+            if error.status not in _REFUSALS or error.stored_count:
+                raise
+            end = 0  # nothing is in the log, so the halves can be rolled back at once
+            raise _refused(error, halves[0]) from error
         finally:
             self._settle(claimed, end)
         self._wait(receipt)
@@ -325,3 +369,10 @@ class Engine:
             raise ReadOnlyStoreError(
                 "store", None, None, 'it was opened with mode="r"; open it with mode="w"'
             )
+
+
+def _refused(error: PutError, half: HalfMessage) -> CommitRefusedError:
+    facts = (error.field, error.value, error.limit, error.reason)
+    refused = CommitRefusedError(*facts, half.transaction_id)
+    refused.status = error.status
+    return refused

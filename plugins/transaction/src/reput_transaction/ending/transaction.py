@@ -52,7 +52,7 @@ class Transaction:
 
         Raises:
             TransactionEndedError: the transaction is ended.
-            PutError: as for `reput.Store.put`.
+            PutError: as for `reput.Store.put`; also if its commit would be refused.
         """
         return self.put_many([message])[0]
 
@@ -72,6 +72,7 @@ class Transaction:
 
         Raises:
             FlushDiskTimeoutError: the half messages are not on disk yet; nothing was committed.
+            CommitRefusedError: a plugin refuses a message; only `roll_back` can end this.
             PutError: the disk is full, for example. If some of the messages were stored, the rest
                 follow as soon as that is possible, also after a crash.
         """

@@ -47,7 +47,15 @@ if TYPE_CHECKING:
     from reput.record import MessageView
     from reput_transaction.messages.half import HalfMessage
 
-__all__ = ["copy_of", "final_of", "given_up", "half_of", "is_transactional", "with_properties"]
+__all__ = [
+    "committed_of",
+    "copy_of",
+    "final_of",
+    "given_up",
+    "half_of",
+    "is_transactional",
+    "with_properties",
+]
 
 _MARK = PROPERTY_TRANSACTIONAL.encode()
 
@@ -113,6 +121,21 @@ def half_of(message: Message) -> Message:
         half = with_properties(half, {PROPERTY_TRANSACTION_ID: unique_key})
     return attrs.evolve(
         half, topic=HALF_TOPIC, queue_id=0, sys_flag=message.sys_flag & ~TRANSACTION_MASK
+    )
+
+
+def committed_of(message: Message, half: Message) -> Message:
+    """Return what a commit of ``half`` will put, as far as it is known before ``half`` is stored.
+
+    Args:
+        message: the message that is prepared.
+        half: what `half_of` returned for it.
+    """
+    return attrs.evolve(
+        half,
+        topic=message.topic,
+        queue_id=message.queue_id,
+        sys_flag=half.sys_flag | TRANSACTION_COMMIT,
     )
 
 

@@ -99,7 +99,7 @@ class DurableAnswers:
             peer: whose sends they answer.
             count: how many sends.
             size: bytes of their frames.
-            answers: the frames of the answers; of sends that go one way there is none.
+            answers: the frames of the answers; a send that goes one way has no answer.
             since: when the sends came, by `clock`, s.
             wait_flushed: of the store.
         """
