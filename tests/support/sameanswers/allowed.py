@@ -225,8 +225,8 @@ ABSENT = (
         parts=("field:IS_*",),
     ),
     Allowed(
-        "handles to recall a timed message (`recallHandle`); only clients that speak gRPC get such a "
-        "handle here",
+        "handles to recall a timed message (`recallHandle`); only clients that speak gRPC get "
+        "such a handle here",
         names=("send in a second",),
         parts=("field:recallHandle",),
     ),
