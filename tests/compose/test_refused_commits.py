@@ -147,6 +147,6 @@ def test_the_command_names_the_roll_back(stuck):
 
     assert f"--commit {half.transaction_id}`, or with --roll-back" in listed.output
     assert refused.exit_code == 6
-    assert f"--roll-back {half.transaction_id}`" in refused.stderr
+    assert f"--roll-back {half.transaction_id}`" in refused.output
     assert ended.exit_code == 0
     assert "No open transactions" in run(command, ["transactions", path]).output
