@@ -29,9 +29,6 @@ HAS_JAVA = "$${JAVA_HOME:+$$JAVA_HOME/bin/}java" -XshowSettings:properties -vers
 # of their time. The environments with everything together use the disk all the same (tox.ini).
 TEMPROOT ?= $(shell test -w /dev/shm && df -Pk /dev/shm | awk 'NR == 2 && $$4 > 8388608 {print "/dev/shm"}')
 
-# Environments of the matrix at a time: one more than processors, as tests also wait.
-PARALLEL ?= $(shell $(BIN)/python -c 'import os; print((os.cpu_count() or 1) + 1)')
-
 # Whether the compiled kernels can be built.
 HAS_CARGO = command -v cargo >/dev/null
 
@@ -71,7 +68,7 @@ LABELS ?= test more
 matrix: $(BIN)/tox ## the whole matrix: also all together, the rest of each proof, every CPython >= 3.11, Spark where Java is
 	@$(HAS_JAVA) || export REPUT_JAVA=Java-17; $(HAS_CARGO) || export REPUT_CARGO=cargo; \
 	  PYTEST_DEBUG_TEMPROOT="$(TEMPROOT)" PATH="$(INTERPRETERS)$$PATH" \
-	  $(BIN)/tox run-parallel -m $(LABELS) --parallel $(PARALLEL) --parallel-no-spinner $(ARGS)
+	  $(BIN)/tox run-parallel -m $(LABELS) --parallel auto --parallel-no-spinner $(ARGS)
 
 soak: $(BIN)/tox ## kill writers and cut the power, thousands of times
 	@$(BIN)/tox run -e soak $(ARGS)

@@ -170,7 +170,8 @@ def test_where_there_is_no_store_it_is_not_found(tmp_path, run, call, place):
 
     assert outcome.code == 3, outcome
     _check_line(outcome, str(path))
-    # An option that the command does not have is no next step, but another command with it is.
+    # The next step may name another command with this option, but not an option of this command
+    # that does not exist.
     own = re.sub(r"`reput put \S+ TOPIC BODY --create`", "", outcome.err)
     assert ("--create" in own) == (call[0] == "put")
     assert sorted(tmp_path.rglob("*")) == before
