@@ -62,7 +62,7 @@ native-installed: $(BIN)/tox
 	  elif ! $(INSTALL) --no-deps ./native; then echo 'reput-native: cannot be built; the kernels run in Python' >&2; fi
 
 test: LABELS = test
-test: matrix ## lint, types, every distribution alone with its proofs, a little of Spark and of each other CPython >= 3.11
+test: matrix ## lint, types, every distribution alone with its proofs, a little of each other CPython >= 3.11
 
 LABELS ?= test more
 matrix: $(BIN)/tox ## the whole matrix: also all together, the rest of each proof, every CPython >= 3.11, Spark where Java is
@@ -88,7 +88,7 @@ dev: $(BIN)/tox ## editable installs and all tools in .venv, for work on the sou
 	@echo 'ready: $(BIN)/pytest tests/core, $(BIN)/mypy, $(BIN)/ruff check'
 
 docs: $(BIN)/tox ## build the site of all pages in dist/site, and check its snippets, drawings and links
-	@$(BIN)/tox run -e docs $(ARGS)
+	@$(BIN)/tox run -e site,docs $(ARGS)
 	@echo 'ready: dist/site/index.html'
 
 # The terminal is recorded anew, with the rates of this machine.
