@@ -217,6 +217,20 @@ def test_a_store_that_does_not_use_groups_does_not_later(tmp_path):
         assert "consumer" not in store.plugin_objects
 
 
+def test_a_server_that_cannot_start_leaves_the_plugins_of_a_store_as_they_were(tmp_path):
+    import socket
+
+    reput.open(tmp_path, plugins={"consumequeue"}, config=SMALL).close()
+
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = "{}:{}".format(*taken.getsockname())
+        done = run(tmp_path, "--listen", address, "--namesrv", "none")
+
+    assert done.returncode == 5
+    with reput.open(tmp_path) as store:
+        assert set(store.plugin_objects) == {"consumequeue"}
+
+
 def test_a_store_that_another_process_writes_is_followed(tmp_path):
     with reput.open(tmp_path, plugins={"consumequeue", "consumer"}, config=SMALL) as store:
         store.put(reput.Message("orders", b"before"))

@@ -33,7 +33,14 @@ def opened(path: str, *, read_only: bool, config: Mapping[str, Any]) -> Iterator
         Failure: the store does not use the plugin that reads queues.
     """
     from reput.plugin import default_plugins
-    from reput_cli.kit import check_store, check_used, open_to_read, open_to_write, used_plugins
+    from reput_cli.kit import (
+        check_store,
+        check_used,
+        open_to_read,
+        open_to_write,
+        open_with_plugin,
+        used_plugins,
+    )
 
     if not read_only and not _is_store(path):
         with open_to_write(path, create=True, plugins=_installed(), config=config) as store:
@@ -43,18 +50,13 @@ def opened(path: str, *, read_only: bool, config: Mapping[str, Any]) -> Iterator
     used = used_plugins(root)
     if used is not None:
         check_used(root, _READER)
-    names = list(default_plugins() if used is None else used)
-    is_guest = _GROUPS not in names
-    plugins = [*names, _GROUPS] if is_guest else names
     if read_only:
-        with open_to_read(root, plugins=plugins) as store:
+        names = default_plugins() if used is None else used
+        with open_to_read(root, plugins={*names, _GROUPS}) as store:
             yield store
         return
-    with open_to_write(root, plugins=plugins, config=config) as store:
+    with open_with_plugin(root, _GROUPS, config=config) as store:
         yield store
-        if is_guest:
-            store.wait_dispatched()
-            store.remove_plugin(_GROUPS)
 
 
 def _is_store(path: str) -> bool:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 from reput.errors import StoreNotFoundError, expected_at
 from reput_cli.kit.exitcodes import ExitCode
@@ -70,11 +70,18 @@ def _step(plugin: str, if_installed: str) -> str:
 
 
 @contextlib.contextmanager
-def open_with_plugin(root: str, plugin: str) -> Iterator[Store]:
+def open_with_plugin(
+    root: str, plugin: str, *, config: Mapping[str, Any] | None = None
+) -> Iterator[Store]:
     """Open the store at ``root`` as its one writer, with its plugins and with ``plugin``.
 
     A store that does not use the plugin does not use it afterwards either, also if the caller
     fails.
+
+    Args:
+        root: the store's directory.
+        plugin: name of a plugin.
+        config: as for `reput.open`.
     """
     from reput.errors import ReputError
     from reput.plugin import default_plugins
@@ -82,10 +89,10 @@ def open_with_plugin(root: str, plugin: str) -> Iterator[Store]:
     used = used_plugins(root)
     names = list(default_plugins() if used is None else used)
     if plugin in names:
-        with open_to_write(root, plugins=names) as store:
+        with open_to_write(root, plugins=names, config=config) as store:
             yield store
         return
-    with open_to_write(root, plugins=[*names, plugin]) as store:
+    with open_to_write(root, plugins=[*names, plugin], config=config) as store:
         try:
             yield store
         except BaseException:
