@@ -74,7 +74,7 @@ soak: $(BIN)/tox ## kill writers and cut the power, thousands of times
 	@$(BIN)/tox run -e soak $(ARGS)
 
 lint: $(BIN)/tox ## ruff, mypy, clippy if cargo is installed, and Vale if go is installed
-	@$(BIN)/tox run -e lint,types
+	@$(BIN)/tox run -e lint,types,rust,prose
 
 format: $(BIN)/tox ## let ruff mend what it can
 	@$(INSTALL) --group lint

@@ -1,4 +1,4 @@
-"""Have rustfmt and clippy look at the kernels, and run their Rust tests; called by tox -e lint.
+"""Have rustfmt and clippy look at the kernels, and run their Rust tests; called by tox -e rust.
 
 Nothing is done where there is no cargo.
 

@@ -22,6 +22,8 @@ WITH_PROOFS = sorted(
     # server, one of ten minutes that soaks only, and that looks at connections and memory.
     - {"server", "spark"}
 )
+OF_SOURCES = ("lint", "rust", "prose", "types")
+"""Environments that look at sources, and run nothing of them."""
 
 
 def engine_of(environment):
@@ -58,7 +60,7 @@ def engines_that_run(folder, kind):
     return {
         engine_of(environment)
         for environment in TOX.environments()
-        if environment not in ("lint", "types", "native")
+        if environment not in (*OF_SOURCES, "native")
         if {(folder, kind), (folder, "all")} & set(runs_of(environment))
     }
 
@@ -104,7 +106,7 @@ def test_the_interpreters_with_compiled_kernels_share_all_tests_among_them():
 
 def test_what_is_named_native_installs_the_kernels_and_is_skipped_where_there_is_no_cargo():
     for name in [*TOX.environments(), "soak", "soak-native", "fuzz", "fuzz-native"]:
-        if name in ("lint", "types"):
+        if name in OF_SOURCES:
             continue
         installs = " ".join(TOX.lines(name, "commands_pre"))
         needs = " ".join(TOX.lines(name, "platform"))
