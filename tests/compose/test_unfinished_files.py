@@ -20,7 +20,7 @@ _RARE = {
     "compaction/position-checkpoint.bak.new",
     "transaction/00000000000000004096.new",
 }
-"""These are made where the log loses its head, is long, or a file is damaged."""
+"""These are made where the oldest files of the log are removed, is long, or a file is damaged."""
 _WHILE_OPEN = ("reput/plugins/", "reput/progress/", "reput/lost+found/")
 """The core writes there only while the file ``abort`` is on disk: a closed store has no leftovers
 in these directories."""

@@ -12,7 +12,15 @@ from wirepeer import message
 
 from reput.engine import ENGINE
 from reput.errors import ServiceNotAvailableError
-from reput_remoting import Command, FrameReader, RequestCode, ResponseCode, encode_frame
+from reput_remoting import (
+    BatchEntry,
+    Command,
+    FrameReader,
+    RequestCode,
+    ResponseCode,
+    encode_batch,
+    encode_frame,
+)
 from reput_server.broker.sending.durable import DurableAnswers
 from reput_server.broker.statistics.times import PutTimes
 
@@ -74,10 +82,8 @@ class Disk:
         self.error = None
         self.is_late = False
         self.offsets = []
-        direct = served.server.service._handlers.from_bytes[0].__self__
-        direct.take(served_peer(served), b"")  # makes the lane
-        puts = direct._made_of[0]
-        real = puts.wait_flushed
+        durable = served.server.broker.durable
+        real = durable.wait_flushed
 
         def wait_flushed(end_offset, seconds):
             self.begun.set()
@@ -87,11 +93,7 @@ class Disk:
                 raise self.error
             return not self.is_late and real(end_offset, seconds)
 
-        object.__setattr__(puts, "wait_flushed", wait_flushed)
-
-
-def served_peer(served):
-    return next(iter(served.server.service.peers))
+        durable.wait_flushed = wait_flushed
 
 
 @COMPILED
@@ -121,7 +123,6 @@ def test_answers_come_when_messages_are_on_disk(durable, disk):
     assert found == [b"%d" % at for at in range(9)]
 
 
-@COMPILED
 def test_a_disk_that_is_late_or_fails_is_answered_as_for_other_sends(durable, disk):
     peer = durable.peer()
     disk.is_late = True
@@ -143,7 +144,6 @@ def test_a_disk_that_is_late_or_fails_is_answered_as_for_other_sends(durable, di
     assert counts(durable) == [0, 0, 0]
 
 
-@COMPILED
 def test_a_connection_that_closes_meanwhile_leaves_nothing(durable, disk):
     peer = durable.peer()
     disk.let_go.clear()
@@ -159,7 +159,6 @@ def test_a_connection_that_closes_meanwhile_leaves_nothing(durable, disk):
     assert counts(durable) == [0, 0, 0]
 
 
-@COMPILED
 def test_a_server_that_stops_answers_first(durable, disk):
     peer, service = durable.peer(), durable.server.service
     disk.let_go.clear()
@@ -182,14 +181,66 @@ def test_too_many_that_wait_go_the_way_that_refuses_them(durable, disk):
     assert disk.begun.wait(20)
     durable.server.broker.durable.count += config.limits.waiting_sends
     peer.socket.sendall(ordinary(2))
-    durable.wait_until(lambda: durable.server.broker.sends.put_count > 2)
+    refused = peer.receive()
     durable.server.broker.durable.count -= config.limits.waiting_sends
 
     disk.let_go.set()
-    answers = {peer.receive().opaque for _ in range(2)}
 
-    assert answers == {1, 2}
+    assert (refused.opaque, refused.code) == (2, ResponseCode.SYSTEM_BUSY)
+    assert "[OVERLOAD]" in refused.remark
+    assert peer.receive().opaque == 1
     assert taken == [1]
+
+
+@COMPILED
+def test_only_what_is_not_stored_yet_keeps_others_from_the_short_way(durable, disk):
+    direct = durable.server.service._handlers.from_bytes[0].__self__
+    taken, peer = taken_from_bytes(durable), durable.peer()
+    peer.socket.sendall(ordinary(1))
+    assert peer.receive().opaque == 1
+    disk.let_go.clear()
+    appender, log = durable.store.log._appender, durable.store.log
+
+    def no_room():
+        appender.move_record_limit(appender.end_offset - 1)
+        object.__setattr__(direct._made_of[0], "make_room", lambda: False)
+
+    durable.on_loop(no_room)
+    end = log.max_physical_offset
+    peer.socket.sendall(ordinary(2))
+    durable.wait_until(lambda: log.max_physical_offset > end)
+    assert (taken, counts(durable)[2]) == ([1], 1)
+
+    peer.socket.sendall(ordinary(3))
+
+    durable.wait_until(lambda: taken == [1, 1])
+    assert counts(durable)[2] == 2
+    disk.let_go.set()
+    assert [peer.receive().opaque for _ in range(2)] == [2, 3]
+    durable.wait_until(lambda: not durable.server.broker.durable.count)
+    assert counts(durable) == [0, 0, 0]
+
+
+@pytest.mark.parametrize("code", [SEND, RequestCode.SEND_BATCH_MESSAGE])
+def test_what_goes_by_a_task_is_stored_at_once_and_answered_when_it_is_on_disk(durable, disk, code):
+    peer, log = durable.peer(), durable.store.log
+    disk.let_go.clear()
+    end = log.max_physical_offset
+    body = encode_batch([BatchEntry(body=b"x"), BatchEntry(body=b"y")]) if code != SEND else b"x"
+    header = message("orders", properties="DELAY\x010\x02UNIQ_KEY\x01u\x02")
+    sent = peer.send(Command.request(code, header, body=body))
+    durable.wait_until(lambda: log.max_physical_offset > end)
+    assert disk.begun.wait(20)
+    assert counts(durable)[2] == 1
+    # Whoever asks something else is answered meanwhile.
+    assert durable.peer().ask(RequestCode.GET_BROKER_CONFIG).code == ResponseCode.SUCCESS
+
+    disk.error = ServiceNotAvailableError("log", "closed", None, "the log is not writable")
+    disk.let_go.set()
+
+    answer = peer.answer_to(sent)
+    assert answer.code == ResponseCode.SERVICE_NOT_AVAILABLE
+    assert "the log is not writable" in answer.remark
 
 
 # --------------------------------------------------------------------------- rounds
@@ -237,14 +288,15 @@ async def settle():
 
 
 def made(loop, rounds, now=(0.0,)):
-    answers = DurableAnswers(loop, rounds, lambda: 100, 5_000, PutTimes(), lambda: now[0])
     flushed = []
 
     def wait_flushed(end_offset, seconds):
         flushed.append((end_offset, seconds))
         return True
 
-    return answers, flushed, wait_flushed
+    times = PutTimes()
+    answers = DurableAnswers(loop, rounds, lambda: 100, wait_flushed, 5_000, times, lambda: now[0])
+    return answers, flushed
 
 
 def run(work):
@@ -255,11 +307,11 @@ def run(work):
 def test_a_lone_send_is_flushed_at_once_and_what_comes_meanwhile_goes_together():
     async def work():
         rounds, peers = Rounds(), [Peer() for _ in range(4)]
-        answers, flushed, wait = made(asyncio.get_running_loop(), rounds)
-        answers.keep(peers[0], 1, 10, b"a", 0.0, wait)
+        answers, flushed = made(asyncio.get_running_loop(), rounds)
+        answers.keep(peers[0], 1, 10, b"a", 0.0)
         await settle()
         for peer in peers[1:]:
-            answers.keep(peer, 2, 10, b"bc", 0.0, wait)
+            answers.keep(peer, 2, 10, b"bc", 0.0)
         await settle()
         assert len(rounds.waiting) == 1
 
@@ -278,13 +330,37 @@ def test_a_lone_send_is_flushed_at_once_and_what_comes_meanwhile_goes_together()
     run(work)
 
 
+def test_sends_of_a_round_are_told_when_they_are_on_disk_and_an_error_in_one_disturbs_no_other():
+    async def work():
+        rounds, peer, told = Rounds(), Peer(), []
+        answers, flushed = made(asyncio.get_running_loop(), rounds)
+
+        def fail(error):
+            raise RuntimeError("not this one")
+
+        answers.keep(peer, 1, 10, b"a", 0.0)
+        answers.hold(2, fail)
+        answers.hold(3, told.append)
+        assert answers.count == 6
+        await settle()
+        assert not told
+        rounds.end()
+        await settle()
+
+        assert (told, peer.answers, answers.count) == ([None], b"a", 0)
+        assert len(flushed) == 1
+        assert not rounds.waiting
+
+    run(work)
+
+
 def test_a_flush_waits_for_as_many_sends_as_the_last_one_covered_but_not_long():
     async def work():
         loop, rounds, peers = asyncio.get_running_loop(), Rounds(), [Peer() for _ in range(3)]
         now = [0.0]
-        answers, _, wait = made(loop, rounds, now)
+        answers, _ = made(loop, rounds, now)
         for peer in peers:
-            answers.keep(peer, 1, 10, b"a", 0.0, wait)
+            answers.keep(peer, 1, 10, b"a", 0.0)
         await settle()
         now[0] = 0.01
         assert answers.waited_ms(now[0]) == 10
@@ -292,24 +368,24 @@ def test_a_flush_waits_for_as_many_sends_as_the_last_one_covered_but_not_long():
         await settle()
         assert not rounds.waiting
         for peer in peers[:2]:
-            answers.keep(peer, 1, 10, b"b", 0.0, wait)
+            answers.keep(peer, 1, 10, b"b", 0.0)
         await settle()
         assert not rounds.waiting  # the third one may come
 
-        answers.keep(peers[2], 1, 10, b"b", 0.0, wait)
+        answers.keep(peers[2], 1, 10, b"b", 0.0)
         await settle()
 
         assert len(rounds.waiting) == 1
         now[0] = 0.02
         rounds.end()
         await settle()
-        answers.keep(peers[0], 1, 10, b"c", 0.0, wait)
+        answers.keep(peers[0], 1, 10, b"c", 0.0)
         while not rounds.waiting:  # the others do not come
             await asyncio.sleep(0)
         rounds.end()
         await settle()
         assert [each.answers for each in peers] == [b"abc", b"ab", b"ab"]
-        answers.keep(peers[0], 1, 10, b"d", 0.0, wait)
+        answers.keep(peers[0], 1, 10, b"d", 0.0)
         await settle()
         assert len(rounds.waiting) == 1  # alone by now
 
@@ -319,14 +395,14 @@ def test_a_flush_waits_for_as_many_sends_as_the_last_one_covered_but_not_long():
 def test_on_a_fast_disk_no_flush_waits():
     async def work():
         rounds, peers = Rounds(), [Peer() for _ in range(3)]
-        answers, _, wait = made(asyncio.get_running_loop(), rounds)
+        answers, _ = made(asyncio.get_running_loop(), rounds)
         for peer in peers:
-            answers.keep(peer, 1, 10, b"a", 0.0, wait)
+            answers.keep(peer, 1, 10, b"a", 0.0)
         await settle()
         rounds.end()
         await settle()
 
-        answers.keep(peers[0], 1, 10, b"b", 0.0, wait)
+        answers.keep(peers[0], 1, 10, b"b", 0.0)
         await settle()
 
         assert len(rounds.waiting) == 1
@@ -337,7 +413,7 @@ def test_on_a_fast_disk_no_flush_waits():
 def test_a_connection_that_fails_or_sends_again_disturbs_no_other():
     async def work():
         rounds, peers = Rounds(), [Peer() for _ in range(3)]
-        answers, _, wait = made(asyncio.get_running_loop(), rounds)
+        answers, _ = made(asyncio.get_running_loop(), rounds)
 
         class Failing(Peer):
             def release(self, count, size, answers):
@@ -350,11 +426,11 @@ def test_a_connection_that_fails_or_sends_again_disturbs_no_other():
             def release(self, count, size, frames):
                 super().release(count, size, frames)
                 if len(self.answers) < 3:
-                    answers.keep(self, 1, 10, b"b", 0.0, wait)
+                    answers.keep(self, 1, 10, b"b", 0.0)
 
         peers[0], peers[1] = Failing(), Again()
         for peer in peers:
-            answers.keep(peer, 1, 10, b"a", 0.0, wait)
+            answers.keep(peer, 1, 10, b"a", 0.0)
         for _ in range(4):
             await settle()
             assert len(rounds.waiting) <= 1
@@ -378,9 +454,9 @@ def test_a_flush_that_ends_in_any_error_is_never_a_success(error):
                 future.set_exception(error)
 
         rounds, peer = Ending(), Peer()
-        answers, _, wait = made(asyncio.get_running_loop(), rounds)
+        answers, _ = made(asyncio.get_running_loop(), rounds)
         frame = encode_frame(Command(0, {"msgId": "A"}, b"", 7, 1))
-        answers.keep(peer, 1, 10, frame, 0.0, wait)
+        answers.keep(peer, 1, 10, frame, 0.0)
         await settle()
         rounds.end()
         await settle()
@@ -413,9 +489,9 @@ def test_without_a_thread_sends_are_told_that_they_may_not_be_on_disk():
 
     async def work():
         peer = Peer()
-        answers, _, wait = made(asyncio.get_running_loop(), Full())
+        answers, _ = made(asyncio.get_running_loop(), Full())
         frame = encode_frame(Command(0, {"msgId": "A"}, b"", 7, 1))
-        answers.keep(peer, 1, 10, frame, 0.0, wait)
+        answers.keep(peer, 1, 10, frame, 0.0)
         await settle()
 
         reader = FrameReader()

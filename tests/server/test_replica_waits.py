@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -12,7 +13,9 @@ from reput.errors import ServiceNotAvailableError
 from reput_remoting import ResponseCode
 from reput_server import ServerConfig
 from reput_server.broker.options import Options
+from reput_server.broker.sending.durable import DurableAnswers
 from reput_server.broker.sending.together import SendsTogether
+from reput_server.broker.statistics.times import PutTimes
 from reput_server.errors import Refusal
 from reput_server.replicas.waits import GAP_MAX, ReplicaWaits
 
@@ -155,6 +158,17 @@ class Held:
         self.held.append((end_offset, told))
 
 
+def answers_on_disk(store: reput.Store, executor: ThreadPoolExecutor) -> DurableAnswers:
+    return DurableAnswers(
+        asyncio.get_running_loop(),
+        executor,
+        lambda: store.log.max_physical_offset,
+        store.wait_flushed,
+        5_000,
+        PutTimes(),
+    )
+
+
 @pytest.mark.parametrize("flush", ["async", "sync"])
 def test_a_send_is_answered_when_replicas_have_it_and_a_refused_one_at_once(tmp_path, flush):
     replication = Held()
@@ -167,7 +181,7 @@ def test_a_send_is_answered_when_replicas_have_it_and_a_refused_one_at_once(tmp_
             loop,
             executor,
             Options(ServerConfig()),
-            is_flushed=flush == "sync",
+            durable=answers_on_disk(store, executor) if flush == "sync" else None,
             replication=replication,
             log_end=lambda: store.log.max_physical_offset,
         )
@@ -232,7 +246,7 @@ def test_a_round_that_fails_ends_and_the_next_one_is_put(tmp_path, flush):
             loop,
             executor,
             Options(ServerConfig()),
-            is_flushed=flush == "sync",
+            durable=answers_on_disk(store, executor) if flush == "sync" else None,
             replication=RaisesOnce(),
         )
         first = asyncio.ensure_future(sends.put([reput.Message("orders", b"x")]))
@@ -262,8 +276,8 @@ def test_a_send_is_refused_and_not_put_later_if_no_thread_can_be_started(tmp_pat
             asyncio.get_running_loop(),
             executor,
             Options(ServerConfig()),
-            is_flushed=True,
         )
+        sends._slow_until = math.inf  # each round is put on the thread
         async with asyncio.timeout(20):
             with pytest.raises(Refusal, match="can't start new thread") as refused:
                 await sends.put([reput.Message("orders", b"x")])

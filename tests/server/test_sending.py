@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 
 import attrs
@@ -267,7 +268,7 @@ def test_sends_that_come_together_are_put_together(served):
 def test_a_store_that_is_too_slow_is_told_of(serve):
     served = serve(limits=Limits(waiting_sends=2))
     sends = served.server.broker.sends
-    sends.is_flushed = True  # the loop goes on meanwhile
+    sends._slow_until = math.inf  # the loop goes on meanwhile
     peer = served.peer()
     peer.ask(SEND, message("orders"), body=b"first")
 
@@ -292,7 +293,7 @@ def test_a_slow_disk_refuses_only_what_others_were_taken_before(
     monkeypatch.setattr(together, "_ROUND_COUNT", together_)
     served = serve(limits=Limits(send_wait_ms=1))
     sends, peer, other = served.server.broker.sends, served.peer(), served.peer()
-    sends.is_flushed = True  # the loop goes on meanwhile
+    sends._slow_until = math.inf  # the loop goes on meanwhile
     peer.ask(SEND, message("orders"), body=b"first")
     began, goes_on = threading.Event(), threading.Event()
 
@@ -340,9 +341,8 @@ def test_with_sync_flush_a_message_that_is_acknowledged_is_on_disk(serve):
     assert served.store.log.flushed_offset >= end
 
 
-def test_a_message_that_is_late_on_disk_is_answered_with_its_place(served):
-    sends = served.server.broker.sends
-    sends.is_flushed = True
+def test_a_message_that_is_late_on_disk_is_answered_with_its_place(serve):
+    served = serve(sections={"commitlog": {"file_size": 1 << 20, "flush": "sync"}})
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(served.store.log, "wait_flushed", lambda physical_offset, timeout: False)
         answer = served.peer().ask(SEND, message("orders"), body=b"x")

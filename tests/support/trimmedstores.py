@@ -1,4 +1,4 @@
-"""Stores whose log loses its head, and plugins that hold it back."""
+"""Stores whose oldest log files are removed, and plugins that keep them."""
 
 from __future__ import annotations
 

@@ -52,6 +52,8 @@ pub struct Taken {
     pub count: usize,
     /// The topic for which the next send is, if nothing else is the matter with it.
     pub unknown: Option<Box<[u8]>>,
+    /// Whether only the log did not take the next send: room may have to be made first.
+    pub needs_room: bool,
 }
 
 impl Taken {
@@ -140,7 +142,9 @@ impl Room {
             body: frame.body,
             properties: text,
         };
-        let (place, _) = end.put(&message, origin.store_timestamp, origin.store_host)?;
+        let put = end.put(&message, origin.store_timestamp, origin.store_host);
+        taken.needs_room = put.is_err();
+        let (place, _) = put?;
         if !send.is_one_way {
             let out = &mut taken.answers;
             self.answers

@@ -155,7 +155,7 @@ class Trimming:
                 self._write_down(offsets, end)
             self._remove_below(end)
         logger.info(
-            "log lost its head file_count=%d size=%d min_physical_offset=%d",
+            "oldest log files removed file_count=%d size=%d min_physical_offset=%d",
             (end - start) // log.file_size,
             end - start,
             end,

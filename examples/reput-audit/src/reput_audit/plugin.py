@@ -65,7 +65,7 @@ class AuditPlugin(reput.Plugin):
     def reput_recover(self, progress: int) -> int:
         """Forget what the store may have lost; return from where messages are needed."""
         if not self._context.writable:
-            return progress  # in a reader the writer's plugin counts
+            return progress  # a reader shows what the writer has counted
         log = self._context.log
         self._counts.cut(progress, log.file_size)
         self._counts.trim(log.min_physical_offset)

@@ -141,6 +141,21 @@ class Broker:
             packed_host,
             replicas,
         )
+        executors: list[ThreadPoolExecutor] = [pool, serial, writer]
+        log_grew = None if replicas is None else replicas.log_grew
+        durable = None
+        if store.config.flush == "sync":
+            executors.append(ThreadPoolExecutor(1, "reput-serve-disk"))
+            durable = DurableAnswers(
+                loop,
+                executors[-1],
+                lambda: store.log.max_physical_offset,
+                store.wait_flushed,
+                store.config.flush_timeout_ms,
+                statistics.sends,
+                lambda: sends.clock(),
+                log_grew,
+            )
         sends = SendsTogether(
             store.put,
             store.put_many,
@@ -148,25 +163,11 @@ class Broker:
             writer,
             options,
             statistics.sends,
-            flush_timeout_ms=store.config.flush_timeout_ms,
-            is_flushed=store.config.flush == "sync",
+            durable=durable,
             replication=None if replicas is None else replicas.waits,
             log_end=lambda: store.log.max_physical_offset,
-            log_grew=None if replicas is None else replicas.log_grew,
+            log_grew=log_grew,
         )
-        executors: list[ThreadPoolExecutor] = [pool, serial, writer]
-        durable = None
-        if sends.is_flushed:
-            executors.append(ThreadPoolExecutor(1, "reput-serve-disk"))
-            durable = DurableAnswers(
-                loop,
-                executors[-1],
-                lambda: store.log.max_physical_offset,
-                store.config.flush_timeout_ms,
-                statistics.sends,
-                lambda: sends.clock(),
-                sends.log_grew,
-            )
         held = HeldPulls(context, begin)
         # Each asks the other, but not before there is a client.
         groups = Groups(context, lambda group: transactions.watch(group))

@@ -45,13 +45,20 @@ class Connection(Protocol):
         """Write the answers to such requests, which are whole frames, and end them."""
         ...
 
-    def finish(self, count: int, size: int, answers: Sequence[bytes | Command]) -> None:
+    def let_pass(self, count: int) -> None:
+        """Let others overtake requests that were taken at once, until `finish`."""
+        ...
+
+    def finish(
+        self, count: int, size: int, answers: Sequence[bytes | Command], passed_count: int = 0
+    ) -> None:
         """End requests that were taken at once, as many as ``count``.
 
         Args:
             count: requests.
             size: bytes that they took, the sum of `Request.size`.
             answers: the answers that peers wait for; bytes are whole frames.
+            passed_count: for how many of them `let_pass` was called.
         """
         ...
 

@@ -50,7 +50,7 @@ class Peer(asyncio.Protocol):
         self._reader = self._new_reader()
         self._request_count = 0  # being worked on, with what they take of the memory
         self._request_bytes = 0
-        self._taken_count = 0  # requests that were taken at once, and have not ended
+        self._taken_count = 0  # requests that were taken at once, and that none may overtake
         self._passed_count = 0  # requests that could not be taken at once, and are worked on
         self._held_size = 0  # what the service counts of this peer's unfinished frame
         self._is_writing_paused = False
@@ -326,13 +326,19 @@ class Peer(asyncio.Protocol):
             self.service.finished(count)
             self._end(count, size)
 
-    def finish(self, count: int, size: int, answers: Sequence[bytes | Command]) -> None:
+    def let_pass(self, count: int) -> None:
+        """Let others overtake requests that were taken at once, until `finish`."""
+        self._taken_count -= count
+
+    def finish(
+        self, count: int, size: int, answers: Sequence[bytes | Command], passed_count: int = 0
+    ) -> None:
         """End requests that were taken at once; their answers are written together."""
         if answers:
             frames = [each if isinstance(each, bytes) else frame_of(each) for each in answers]
             self._write(b"".join(frames))
         self.service.finished(count)
-        self._taken_count -= count
+        self._taken_count -= count - passed_count
         self._end(count, size)
 
     # ------------------------------------------------------------------ writing

@@ -223,9 +223,9 @@ class Appender:
         is_alone = last_record_offset == offset
         target = self.file.map  # type: ignore[union-attr]
         # There is no call from here on but `update`, which ends before any signal handler runs. The
-        # first magic is written first: a copy that a kill interrupts may lack its head (C libraries
-        # write the unaligned part last), and after a record without magic the next opening would
-        # take sound records for acknowledged ones.
+        # first magic is written first: a copy that a kill interrupts may lack its beginning (C
+        # libraries write the unaligned part last), and after a record without magic the next
+        # opening would take valid records for acknowledged ones.
         if not is_alone:
             target[position + 4 : position + 8] = rest[:4]
         target[position + 4 : position + 4 + size] = rest

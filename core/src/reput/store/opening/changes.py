@@ -146,7 +146,7 @@ def _note_log(
     lost = locked.lost_head(files)
     if lost is not None:
         logger.error(
-            "log lost its head noted=%d found=%d; nobody has trimmed these files",
+            "oldest log files are missing noted=%d found=%d; no retention removed them",
             lost.start_offset,
             lost.end_offset,
         )

@@ -72,7 +72,8 @@ def weigh(comparison: Comparison, differences: Sequence[Difference]) -> Compared
         counted += _limited(found, comparison.limit)
     low = comparison.log.min_physical_offset
     reasons = {
-        "gone": f"units below physical offset {low}, where the log begins: it has lost its head",
+        "gone": f"units below physical offset {low}, where the log begins: its oldest files were "
+        "removed",
         "times": f"deliver times in units of {_DELAY_TOPIC}: the store does not name the plugin "
         f"{_DELAY_PLUGIN}, so how long its levels delay is not known",
         "maps": "bit maps of extend units: the filters registered at that time are not known",
@@ -152,7 +153,7 @@ class _Queue:
                 )
 
     def _first(self, wanted: dict[int, int]) -> int:
-        """Return the first unit that the log determines; 0 where the log has not lost its head."""
+        """Return the first unit that the log determines; 0 if its oldest file is there."""
         if self.comparison.log.min_physical_offset <= 0:
             return 0
         end = 0

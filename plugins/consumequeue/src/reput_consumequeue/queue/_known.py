@@ -55,7 +55,7 @@ class KnownQueues:
         if not self._context.writable:
             return []
         found = [
-            key  # had files since the log lost its head
+            key  # had files since the oldest log files were removed
             for key, floor in self._context.queue_floors.known.items()
             if floor and (key not in queues or not queues[key].files.bases)
         ]

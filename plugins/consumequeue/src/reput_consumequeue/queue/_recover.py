@@ -203,7 +203,8 @@ def extend(queue: ConsumeQueue, max_physical_offset: int) -> None:
             if files.base_of(queue.max_offset) is None:
                 if not files.bases or queue.max_offset > files.bases[0]:
                     return
-                # The queue did not begin with message 0, or lost its head since the last look.
+                # The queue did not begin with message 0, or its oldest units were removed since
+                # the last look.
                 queue.min_offset = queue.max_offset = files.bases[0]
                 queue.min_physical_offset = -1
         units = files.read(queue.max_offset, _CHUNK)

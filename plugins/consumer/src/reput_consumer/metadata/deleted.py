@@ -12,9 +12,9 @@
         }
     }
 
-The log keeps the messages of a deleted topic until it loses its head, and queues follow from the
-log. So what deletes a topic is a note: groups and brokers see no message of a queue below the queue
-offset that the note has of it. Later messages go on at that offset.
+The log keeps the messages of a deleted topic until their files are removed, and queues follow from
+the log. So what deletes a topic is a note: groups and brokers see no message of a queue below the
+queue offset that the note has of it. Later messages go on at that offset.
 
 RocketMQ (``ConsumeQueueStore#deleteTopics``) removes the queues' files instead, and begins at 0
 again, so that an offset means two messages; and files that are recovered from the log hold both.

@@ -1,4 +1,4 @@
-"""Compare index files with a log that has lost its head, or other records.
+"""Compare index files with a log whose oldest files were removed, or with other records.
 
 The number of an item, and so the chain of its slot, depends on all items before it, including those
 of messages that the log has lost. So the files cannot have the bytes of an index that begins with
@@ -149,7 +149,7 @@ class _Comparer:
             told.append(f"{self.gone} items of messages that the log has lost")
         elif self.gone:
             text = f"{self.gone} items of messages below physical offset {low}"
-            told.append(f"{text}, where the log begins: it has lost its head")
+            told.append(f"{text}, where the log begins: its oldest files were removed")
         if stopped_at:
             told.append(f"items after the one in {os.path.basename(stopped_at)} that is too many")
         return tuple(told)

@@ -286,8 +286,8 @@ class LevelDelivery:
         """Handle a level whose offset lies above the end of its queue.
 
         Normally the queue is being rebuilt, so wait for it. If the log was put back into an older
-        state or lost its head, the queue never gets there: lower the offset to the queue's end, or
-        messages parked from now on would be taken for delivered ones.
+        state or its oldest files were removed, the queue never gets there: lower the offset to the
+        queue's end, or messages parked from now on would be taken for delivered ones.
         """
         queue.is_behind = True
         if not was_behind and self.delivers:
@@ -383,7 +383,7 @@ class LevelDelivery:
             if not self._survey.advance(_WINDOWS):
                 return 0
             copies, self._survey = self._survey.copies, None
-            # If the log lost its head, copies may be of parked messages that were in it.
+            # If the oldest files were removed, copies may be of parked messages in them.
             is_counted = self._is_exact or self.context.log.min_physical_offset == 0
             self._matcher = Matcher(self.context, copies, each_once=not is_counted)
             return 0

@@ -115,13 +115,20 @@ class SendsAtOnce:
         found = self.message_id(place[1]), str(queue_id), str(place[0]), key
         return self._answers.frame(opaque, *found)
 
-    def note(self, request: Request, answer: bytes | Command) -> None:
-        """Keep an answer until the others of the round are there."""
+    def note(self, request: Request, answer: bytes | Command, *, is_passed: bool) -> None:
+        """Keep an answer until the others of the round are there.
+
+        Args:
+            request: what it answers.
+            answer: the frame or the header.
+            is_passed: whether `let_pass` was called for it.
+        """
         done = self._done.get(request.peer)
         if done is None:
             done = self._done[request.peer] = _Done()
         done.count += 1
         done.size += request.size
+        done.passed_count += is_passed
         if not request.command.is_one_way:
             done.answers.append(answer)
 
@@ -129,7 +136,7 @@ class SendsAtOnce:
         if self._done:
             found, self._done = self._done, {}
             for peer, done in found.items():
-                peer.finish(done.count, done.size, done.answers)
+                peer.finish(done.count, done.size, done.answers, done.passed_count)
 
 
 @attrs.define(eq=False)
@@ -138,6 +145,7 @@ class _Done:
 
     count: int = 0
     size: int = 0
+    passed_count: int = 0
     answers: list[bytes | Command] = attrs.field(factory=list)
 
 
@@ -151,16 +159,22 @@ class _SendAtOnce:
     room: SendsAtOnce
     request: Request
     key: str
+    is_passed: bool = False
 
     @property
     def is_gone(self) -> bool:
         return False
 
+    def placed(self) -> None:
+        # It is in the log, and what comes next from the same peer comes after it.
+        self.is_passed = True
+        self.request.peer.let_pass(1)
+
     def stored(self, places: Sequence[tuple[int, int]], late: Late | None) -> None:
         command, (message,) = self.request.command, self.messages
         if late is None:
             frame = self.room.frame_of(command.opaque, places[0], message.queue_id, self.key)
-            self.room.note(self.request, frame)
+            self._note(frame)
             return
         header = SendAnswer(
             msg_id=self.room.message_id(places[0][1]),
@@ -169,7 +183,10 @@ class _SendAtOnce:
             transaction_id=self.key,
         )
         answer = command.answer(late.code, header, remark=late.text, more=TRACED)
-        self.room.note(self.request, answer)
+        self._note(answer)
 
     def failed(self, error: Exception) -> None:
-        self.room.note(self.request, refused(self.request.command, error))
+        self._note(refused(self.request.command, error))
+
+    def _note(self, answer: bytes | Command) -> None:
+        self.room.note(self.request, answer, is_passed=self.is_passed)

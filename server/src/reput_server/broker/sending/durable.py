@@ -1,4 +1,4 @@
-"""`DurableAnswers`: keeps the answers to sends that are stored until these are on disk.
+"""`DurableAnswers`: keeps back the answers to sends that are stored until these are on disk.
 
 Sends that are stored while the disk works go with the next flush. On a slow disk the producers that
 were just answered get a moment to send again before that flush begins, as fewer flushes then serve
@@ -12,7 +12,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeGuard
 
 import attrs
 
@@ -27,10 +27,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["DurableAnswers"]
+__all__ = ["DurableAnswers", "is_late"]
 
-WaitFlushed = Callable[[int, float | None], bool]
-"""`reput.store.calls.writes.DirectPuts.wait_flushed`."""
 _SLOW_FLUSH_SECONDS: Final = 0.0005
 """Only after a flush that took longer the next one waits for producers, half as long as it took."""
 _LONGEST_GATHER_SECONDS: Final = 0.001
@@ -45,7 +43,28 @@ class _Kept:
     size: int
     answers: bytes
     since: float
-    wait_flushed: WaitFlushed
+
+
+Told = Callable[[Exception | None], None]
+"""Takes why messages are not known to be on disk; None if they are."""
+
+
+@attrs.frozen(eq=False)
+class _Held:
+    """Sends that were stored together, and who answers them."""
+
+    count: int
+    told: Told
+
+
+@attrs.define(eq=False)
+class _Round:
+    """What one flush covers."""
+
+    kept: list[_Kept] = attrs.field(init=False, factory=list)
+    held: list[_Held] = attrs.field(init=False, factory=list)
+    count: int = attrs.field(init=False, default=0)
+    """Sends."""
 
 
 _Ended = tuple[Exception | None, Sequence[bytes]]
@@ -61,6 +80,8 @@ class DurableAnswers:
     """One thread, which waits for the disk."""
     log_end: Callable[[], int]
     """Returns where the log ends."""
+    wait_flushed: Callable[[int, float], bool]
+    """`reput.Store.wait_flushed`."""
     flush_timeout_ms: int
     times: PutTimes
     clock: Callable[[], float] = time.monotonic
@@ -68,9 +89,8 @@ class DurableAnswers:
     """Called when messages are on disk; None if nothing is to be done then."""
     count: int = attrs.field(init=False, default=0)
     """Sends whose answers are kept."""
-    _kept: list[_Kept] = attrs.field(init=False, factory=list)
-    _kept_count: int = attrs.field(init=False, default=0)
-    """Sends in `_kept`."""
+    _next: _Round = attrs.field(init=False, factory=_Round)
+    """What waits for a flush to begin."""
     _covered_count: int = attrs.field(init=False, default=0)
     """Sends that the last flush covered."""
     _began: float | None = attrs.field(init=False, default=None)
@@ -84,15 +104,7 @@ class DurableAnswers:
         """Return for how long the flush under way has lasted; ``now`` is by `clock`, s."""
         return 0 if self._began is None else int((now - self._began) * 1000)
 
-    def keep(
-        self,
-        peer: Connection,
-        count: int,
-        size: int,
-        answers: bytes,
-        since: float,
-        wait_flushed: WaitFlushed,
-    ) -> None:
+    def keep(self, peer: Connection, count: int, size: int, answers: bytes, since: float) -> None:
         """Send answers once everything that is in the log now is on disk.
 
         Args:
@@ -101,19 +113,31 @@ class DurableAnswers:
             size: bytes of their frames.
             answers: the frames of the answers; a send that goes one way has no answer.
             since: when the sends came, by `clock`, s.
-            wait_flushed: of the store.
         """
         peer.hold(count, size)
+        self._next.kept.append(_Kept(peer, count, size, answers, since))
+        self._count_more(count)
+
+    def hold(self, count: int, told: Told) -> None:
+        """Have ``told`` called once everything that is in the log now is on disk, or has failed.
+
+        Args:
+            count: how many sends.
+            told: also counts them, and answers them.
+        """
+        self._next.held.append(_Held(count, told))
+        self._count_more(count)
+
+    def _count_more(self, count: int) -> None:
         self.count += count
-        self._kept_count += count
-        self._kept.append(_Kept(peer, count, size, answers, since, wait_flushed))
+        self._next.count += count
         if self._began is None and (self._timer is None or self._has_gathered):
             # What else comes in this turn of the loop goes along.
             self._begin_by(self.loop.call_soon(self._begin))
 
     @property
     def _has_gathered(self) -> bool:
-        return self._kept_count >= self._covered_count > 1
+        return self._next.count >= self._covered_count > 1
 
     def _begin_by(self, timer: asyncio.Handle | None) -> None:
         if self._timer is not None:
@@ -122,44 +146,46 @@ class DurableAnswers:
 
     def _begin(self) -> None:
         self._begin_by(None)
-        if not self._kept or self._began is not None:
+        if not self._next.count or self._began is not None:
             return
-        kept, self._kept = self._kept, []
-        self._covered_count, self._kept_count = self._kept_count, 0
+        covered, self._next = self._next, _Round()
+        self._covered_count = covered.count
         now = self.clock()
         try:
             # All of them are below the log's end now.
-            work = self.loop.run_in_executor(self.executor, self._flushed, kept, self.log_end())
+            end_offset = self.log_end()
+            work = self.loop.run_in_executor(self.executor, self._flushed, covered.kept, end_offset)
         except RuntimeError as error:
             # The messages stay, and the flush of the store comes to them.
             text = f"stored, but not known to be on disk: no thread can be started: {error}"
-            self._answer(kept, _with_error(kept, Refusal(ResponseCode.FLUSH_DISK_TIMEOUT, text)))
+            refusal = Refusal(ResponseCode.FLUSH_DISK_TIMEOUT, text)
+            self._answer(covered, _with_error(covered.kept, refusal))
             return
         self._began = now
         self.times.begin(now)
-        work.add_done_callback(lambda found: self._end(kept, found))
+        work.add_done_callback(lambda found: self._end(covered, found))
 
     def _flushed(self, kept: list[_Kept], end_offset: int) -> _Ended:
         """Wait for the disk, on the thread; of many answers an error changes each."""
         try:
-            if kept[-1].wait_flushed(end_offset, self.flush_timeout_ms / 1000):
+            if self.wait_flushed(end_offset, self.flush_timeout_ms / 1000):
                 return None, [each.answers for each in kept]
         except Exception as error:
             return _with_error(kept, error)
         text = f"FLUSH_DISK_TIMEOUT: stored, but not on disk after {self.flush_timeout_ms} ms"
         return _with_error(kept, Refusal(ResponseCode.FLUSH_DISK_TIMEOUT, text))
 
-    def _end(self, kept: list[_Kept], found: asyncio.Future[_Ended]) -> None:
+    def _end(self, covered: _Round, found: asyncio.Future[_Ended]) -> None:
         now, began = self.clock(), self._began
         self._began = None
         self._last_seconds = 0.0 if began is None else now - began
         self.times.end(now)
         if found.cancelled() or found.exception() is not None:
-            ended = _with_error(kept, ConnectionResetError("the server stops"))
+            ended = _with_error(covered.kept, ConnectionResetError("the server stops"))
         else:
             ended = found.result()
         try:
-            self._answer(kept, ended)
+            self._answer(covered, ended)
         finally:
             self._go_on()
 
@@ -174,15 +200,27 @@ class DurableAnswers:
         else:
             self._begin()
 
-    def _answer(self, kept: Sequence[_Kept], ended: _Ended) -> None:
-        now = self.clock()
+    def _answer(self, covered: _Round, ended: _Ended) -> None:
         error, answers = ended
+        self.count -= covered.count
+        self._answer_kept(covered.kept, answers, error)
+        for each in covered.held:
+            try:
+                each.told(error)
+            except Exception:  # others are answered all the same
+                logger.exception("sends not answered count=%d", each.count)
+        if self.log_grew is not None:
+            self.log_grew()
+
+    def _answer_kept(
+        self, kept: Sequence[_Kept], answers: Sequence[bytes], error: Exception | None
+    ) -> None:
+        now = self.clock()
         # A message that came to the disk late is stored.
-        is_failed = error is not None and not _is_late(error)
+        is_failed = error is not None and not is_late(error)
         joined: dict[Connection, list[tuple[_Kept, bytes]]] = {}
         for each, answer in zip(kept, answers, strict=True):
             joined.setdefault(each.peer, []).append((each, answer))
-            self.count -= each.count
             self.times.answered_same(each.count, each.since, now, is_failed=is_failed)
         for peer, together in joined.items():
             count = sum(each.count for each, _ in together)
@@ -192,11 +230,10 @@ class DurableAnswers:
             except Exception:  # others are answered all the same
                 logger.exception("answers not sent count=%d", count)
                 peer.cut("its answers could not be sent")
-        if self.log_grew is not None:
-            self.log_grew()
 
 
-def _is_late(error: Exception) -> bool:
+def is_late(error: Exception) -> TypeGuard[Refusal]:
+    """Whether messages are stored, and only not known to be on disk yet."""
     return isinstance(error, Refusal) and error.code == ResponseCode.FLUSH_DISK_TIMEOUT
 
 
@@ -210,7 +247,7 @@ def _with_error(kept: Sequence[_Kept], error: Exception) -> _Ended:
         changed = []
         while (answer := reader.next_command()) is not None:
             told = told or answer_of_error(answer, error)
-            fields = answer.fields if _is_late(error) else dict(TRACED)
+            fields = answer.fields if is_late(error) else dict(TRACED)
             code, remark = told.code, told.remark
             changed.append(frame_of(attrs.evolve(answer, code=code, remark=remark, fields=fields)))
         found.append(b"".join(changed))

@@ -1,4 +1,8 @@
-"""`SendsTogether`: all sends that have arrived meanwhile are one put, and wait for one flush."""
+"""`SendsTogether`: all sends that have arrived meanwhile are one put, and are answered together.
+
+Answers may wait for the disk and for replicas. A put never does, so that the log goes on growing
+while the disk works.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +17,9 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import attrs
 
-from reput import Durability
 from reput.errors import PluginError, PutError, ServiceNotAvailableError
 from reput_remoting import ResponseCode
+from reput_server.broker.sending.durable import is_late
 from reput_server.broker.statistics.times import PutTimes
 from reput_server.errors import Refusal
 from reput_server.replicas.waits import Late
@@ -23,6 +27,7 @@ from reput_server.replicas.waits import Late
 if TYPE_CHECKING:
     from reput import BatchReceipt, Message, Receipt
     from reput_server.broker.options import Options
+    from reput_server.broker.sending.durable import DurableAnswers
 
 __all__ = ["Send", "SendsTogether", "Stored"]
 
@@ -34,8 +39,10 @@ _SLOW_SECONDS: Final = 0.05
 """A put that takes longer has waited for more than a processor that others use, too."""
 _SPARED_SECONDS: Final = 1.0
 
-Result = tuple[Sequence[tuple[int, int]], Late | None] | Exception
-"""Places and why they are late, as `Send.stored` takes them; or why there are none."""
+Places = Sequence[tuple[int, int]]
+"""Queue offset and physical offset of each message of a send."""
+Result = Places | Exception
+"""Places, or why there are none."""
 
 
 class Send(Protocol):
@@ -61,8 +68,12 @@ class Send(Protocol):
         """Whether nobody wants it any more."""
         ...
 
-    def stored(self, places: Sequence[tuple[int, int]], late: Late | None) -> None:
-        """Take queue offset and physical offset of each message.
+    def placed(self) -> None:
+        """Note that the log has the messages; `stored` or `failed` is called later."""
+        ...
+
+    def stored(self, places: Places, late: Late | None) -> None:
+        """Take where the messages are.
 
         Args:
             places: one for each message.
@@ -98,8 +109,7 @@ class PutMany(Protocol):
 class Stored:
     """Where the messages of one send are."""
 
-    places: Sequence[tuple[int, int]]
-    """Queue offset and physical offset of each message."""
+    places: Places
     late: Late | None = None
     """Why they were not on disk, or not at replicas, in time; None if they were, or need not be."""
 
@@ -117,7 +127,10 @@ class _Awaited:
     def is_gone(self) -> bool:
         return self.done.done()
 
-    def stored(self, places: Sequence[tuple[int, int]], late: Late | None) -> None:
+    def placed(self) -> None:
+        pass
+
+    def stored(self, places: Places, late: Late | None) -> None:
         if not self.done.done():
             self.done.set_result(Stored(places, late))
 
@@ -138,11 +151,8 @@ class SendsTogether:
     options: Options
     times: PutTimes = attrs.field(factory=PutTimes)
     """How long sends waited for their answers, and how long puts took."""
-    flush_timeout_ms: int = 5_000
-    """How long a round waits for the disk, if it does."""
-    is_flushed: bool = False
-    """Whether a put waits for the disk. One that does not takes microseconds, less than a thread
-    takes to be woken, so it is made on the loop, as long as the store is that fast."""
+    durable: DurableAnswers | None = None
+    """Whom answers wait for that are given when messages are on disk; None if they do not wait."""
     clock: Callable[[], float] = time.monotonic
     """s. Not the loop's: that of uvloop stands while a put is made."""
     replication: Replication | None = None
@@ -183,7 +193,7 @@ class SendsTogether:
         Raises:
             Refusal: the store is too slow for what is sent to it.
         """
-        if len(self._waiting) >= self.options.limits.waiting_sends:
+        if self._unanswered_count >= self.options.limits.waiting_sends:
             text = "[OVERLOAD]system busy, start flow control for a while"
             raise Refusal(ResponseCode.SYSTEM_BUSY, text)
         self._waiting.append(send)
@@ -193,9 +203,14 @@ class SendsTogether:
             self.loop.call_soon(self._begin_round)
 
     @property
+    def _unanswered_count(self) -> int:
+        """Sends that are not stored, or not on disk."""
+        return len(self._waiting) + (0 if self.durable is None else self.durable.count)
+
+    @property
     def answers_at_once(self) -> bool:
         """Whether answers wait neither for the disk nor for replicas."""
-        return not self.is_flushed and self.replication is None
+        return self.durable is None and self.replication is None
 
     def may_put_here(self, now: float) -> bool:
         """Whether sends can be put on the loop, and answered when they are stored.
@@ -216,7 +231,12 @@ class SendsTogether:
         Args:
             now: by `clock`, s.
         """
-        return self.is_flushed and self.replication is None and now >= self._slow_until
+        return (
+            self.durable is not None
+            and self.replication is None
+            and not self._is_slow(now)
+            and self._unanswered_count < self.options.limits.waiting_sends
+        )
 
     def put_late(self, began: float) -> None:
         """Note that sends were put on the loop since ``began``, by `clock`, s; not answered yet."""
@@ -249,6 +269,12 @@ class SendsTogether:
         self.times.put_here(count, began, ended)
         if self.log_grew is not None:
             self.log_grew()
+
+    def _is_slow(self, now: float) -> bool:
+        """Whether a put may take long: it did lately, or the disk takes long now."""
+        limit_ms, durable = self.options.limits.send_wait_ms, self.durable
+        is_disk_slow = durable is not None and durable.waited_ms(now) > limit_ms
+        return is_disk_slow or now < self._slow_until
 
     def _spare_if_slow(self, began: float, ended: float) -> None:
         if ended - began > _SLOW_SECONDS:
@@ -286,8 +312,9 @@ class SendsTogether:
         if not taken:
             self._tell_round_over()  # of sends that waited too long
             return False
-        self.times.begin(now)
-        if self.is_flushed or now < self._slow_until:
+        self._begin_times(now)
+        # A put takes microseconds, less than a thread takes to be woken.
+        if self._is_slow(now):
             return self._put_on_thread(taken)
         results: Sequence[Result]
         try:
@@ -296,9 +323,17 @@ class SendsTogether:
             results = [error] * len(taken)
         ended = self.clock()
         self._spare_if_slow(now, ended)
-        self.times.end(ended)
+        self._end_times(ended)
         self._answer(taken, results, self._end_offset)
         return False
+
+    def _begin_times(self, now: float) -> None:
+        if self.durable is None:  # which counts the whole put, with its flush
+            self.times.begin(now)
+
+    def _end_times(self, now: float) -> None:
+        if self.durable is None:
+            self.times.end(now)
 
     def _put_on_thread(self, taken: list[Send]) -> bool:
         """Have sends put on the thread; answer that nothing was stored if none can start."""
@@ -308,10 +343,10 @@ class SendsTogether:
         except RuntimeError as error:
             # The executor has kept the call, and makes it once it has a thread.
             sends.clear()
-            self.times.end(self.clock())
+            self._end_times(self.clock())
             text = f"[OVERLOAD]system busy, no thread can be started for the put: {error}"
             refusal = Refusal(ResponseCode.SYSTEM_BUSY, text)
-            self._tell(taken, [refusal] * len(taken))
+            self._tell(taken, [refusal] * len(taken), None)
             return False
         work.add_done_callback(lambda found: self._end_round_of(taken, found))
         return True
@@ -345,11 +380,12 @@ class SendsTogether:
             ended: list[Result] = [raised or ConnectionResetError("the server stops")] * len(taken)
         else:
             ended = found.result()
-        self.times.end(self.clock())
+        now = self.clock()
+        self._end_times(now)
         end_offset = self._end_offset
-        if self.is_flushed or self.clock() < self._slow_until:
+        if self._is_slow(now):
             try:
-                self._begin_round()  # first: the disk works while these are answered
+                self._begin_round()  # first: the store works while these are answered
             finally:
                 self._answer(taken, ended, end_offset)
             return
@@ -360,43 +396,65 @@ class SendsTogether:
             self._begin_round()
 
     def _answer(self, taken: list[Send], results: Sequence[Result], end_offset: int) -> None:
-        """Answer sends; stored ones once replicas have them, if the options ask for that.
+        """Answer sends; stored ones once the disk and replicas have them, if answers wait for that.
 
         Args:
             taken: the sends.
             results: how each ended.
             end_offset: where the log ended when all of them were stored.
         """
-        replication = self.replication
-        if replication is None:
-            self._tell(taken, results)
+        if self.answers_at_once:
+            self._tell(taken, results, None)
             if self.log_grew is not None:
                 self.log_grew()
             return
-        held, waiting = [], []
-        ended, given = [], []
+        held: list[Send] = []
+        refused: list[Send] = []
+        places: list[Result] = []
+        errors: list[Result] = []
         for send, result in zip(taken, results, strict=True):
-            if isinstance(result, Exception) or result[1] is not None:
-                ended.append(send)
-                given.append(result)
-            else:
-                held.append(send)
-                waiting.append(result[0])
-        if ended:
-            self._tell(ended, given)
-        if held:
-            replication.hold(
-                end_offset, lambda late: self._tell(held, [(each, late) for each in waiting])
-            )
+            is_refused = isinstance(result, Exception)
+            (refused if is_refused else held).append(send)
+            (errors if is_refused else places).append(result)
+        if refused:
+            self._tell(refused, errors, None)
+        if not held:
+            return
+        if self.durable is None:
+            self._answer_replicated(held, places, end_offset)
+            return
+        self.durable.hold(
+            len(held), lambda error: self._answer_flushed(held, places, end_offset, error)
+        )
+        for send in held:
+            send.placed()
 
-    def _tell(self, taken: Sequence[Send], results: Sequence[Result]) -> None:
+    def _answer_flushed(
+        self, held: list[Send], places: list[Result], end_offset: int, error: Exception | None
+    ) -> None:
+        """Answer sends that are on disk, or are not, for which ``error`` gives the reason."""
+        if error is None:
+            self._answer_replicated(held, places, end_offset)
+        elif is_late(error):
+            # Stored, and the producer wants to know where.
+            self._tell(held, places, Late(ResponseCode.FLUSH_DISK_TIMEOUT, error.remark))
+        else:
+            self._tell(held, [error] * len(held), None)
+
+    def _answer_replicated(self, held: list[Send], places: list[Result], end_offset: int) -> None:
+        if self.replication is None:
+            self._tell(held, places, None)
+        else:
+            self.replication.hold(end_offset, lambda late: self._tell(held, places, late))
+
+    def _tell(self, taken: Sequence[Send], results: Sequence[Result], late: Late | None) -> None:
         failed_count = 0
         for each, result in zip(taken, results, strict=True):
             if isinstance(result, Exception):
                 failed_count += 1
                 each.failed(result)
             else:
-                each.stored(*result)
+                each.stored(result, late)
         self.times.answered([each.since for each in taken], self.clock(), failed_count)
         self._tell_round_over()
 
@@ -409,76 +467,53 @@ class SendsTogether:
     def _put_all(self, sends: list[Send]) -> list[Result]:
         """Put all sends of a round; what the store has stored is never put again."""
         self.put_count += 1
-        receipts: list[BatchReceipt] = []
-        found = self._stored(sends, receipts)
+        found = self._stored(sends)
         if self.replication is not None:
-            self._end_offset = (
-                self.log_end()
-            )  # before others append more while the disk is waited for
-        if self.is_flushed and receipts:
-            return self._when_flushed(found, receipts[-1])
+            self._end_offset = self.log_end()  # before others append more
         return found
 
-    def _stored(self, sends: list[Send], receipts: list[BatchReceipt]) -> list[Result]:
-        if len(sends) <= _SINGLE_COUNT and not self.is_flushed:
+    def _stored(self, sends: list[Send]) -> list[Result]:
+        if len(sends) <= _SINGLE_COUNT and self.durable is None:
             return [result for send in sends for result in self._put_one(send)]
         found: list[Result] = []
         for are_batches, group in itertools.groupby(sends, lambda send: len(send.messages) > 1):
             if are_batches:
-                for send in group:
-                    found += self._put_batch(send, receipts)
+                found += [self._put_batch(send) for send in group]
             else:
-                found += self._put_run(list(group), receipts)
+                found += self._put_run(list(group))
         return found
 
     def _put_one(self, send: Send) -> list[Result]:
         if len(send.messages) > 1:
-            return self._put_batch(send, [])
+            return [self._put_batch(send)]
         try:
             receipt = self.put_one(send.messages[0])
         except (PutError, PluginError) as error:
             return [error]
-        return [(((receipt.queue_offset, receipt.physical_offset),), None)]
+        return [((receipt.queue_offset, receipt.physical_offset),)]
 
-    def _put_batch(self, send: Send, receipts: list[BatchReceipt]) -> list[Result]:
+    def _put_batch(self, send: Send) -> Result:
         """Put the messages of one producer's batch: all of them or none."""
         try:
-            receipt = self.put_many(send.messages, whole=True, wait=False)
+            return _places_of(self.put_many(send.messages, whole=True, wait=False))
         except (PutError, PluginError) as error:
-            return [error]
-        receipts.append(receipt)
-        return [(_places_of(receipt), None)]
+            return error
 
-    def _put_run(self, sends: list[Send], receipts: list[BatchReceipt]) -> list[Result]:
+    def _put_run(self, sends: list[Send]) -> list[Result]:
         """Put sends of one message each; each refusal concerns one send."""
         try:
             receipt = self.put_many([send.messages[0] for send in sends], wait=False)
         except (PutError, PluginError) as error:
             found: list[Result] = []
             if isinstance(error, PutError) and error.stored is not None:
-                receipts.append(error.stored)
-                found = [((place,), None) for place in _places_of(error.stored)]
+                found = [(place,) for place in _places_of(error.stored)]
             left = sends[len(found) :]
             if len(left) == 1 or isinstance(error, ServiceNotAvailableError):
                 return found + [error] * len(left)
-            return found + [each for send in left for each in self._put_run([send], receipts)]
-        receipts.append(receipt)
-        return [((place,), None) for place in _places_of(receipt)]
-
-    def _when_flushed(self, found: list[Result], last: BatchReceipt) -> list[Result]:
-        """Wait for the disk, once for all; ``last`` ends after all others."""
-        timeout = self.flush_timeout_ms
-        try:
-            if last.wait(timeout / 1000) is Durability.DURABLE:
-                return found
-        except PutError as error:
-            return [each if isinstance(each, Exception) else error for each in found]
-        # Stored, and the producer wants to know where.
-        text = f"FLUSH_DISK_TIMEOUT: stored, but not on disk after {timeout} ms"
-        late = Late(ResponseCode.FLUSH_DISK_TIMEOUT, text)
-        return [each if isinstance(each, Exception) else (each[0], late) for each in found]
+            return found + [each for send in left for each in self._put_run([send])]
+        return [(place,) for place in _places_of(receipt)]
 
 
-def _places_of(receipt: BatchReceipt) -> Sequence[tuple[int, int]]:
+def _places_of(receipt: BatchReceipt) -> Places:
     offsets, positions = receipt.queue_offsets.tolist(), receipt.physical_offsets.tolist()
     return list(zip(offsets, positions, strict=True))
