@@ -204,9 +204,9 @@ def test_a_store_that_was_slow_is_waited_for_on_a_thread(served, taken):
     peer, sends = served.peer(), served.server.broker.sends
     put_one, threads = sends.put_one, []
 
-    def noted(found):
+    def noted(found, **options):
         threads.append(threading.current_thread().name)
-        return put_one(found)
+        return put_one(found, **options)
 
     times = iter([0.0, 0.0, 0.1])  # the send comes, its round begins, and ends
 
@@ -223,7 +223,7 @@ def test_a_store_that_was_slow_is_waited_for_on_a_thread(served, taken):
 def test_whatever_the_store_raises_is_answered(served, taken):
     peer, sends = served.peer(), served.server.broker.sends
 
-    def broken(found):
+    def broken(found, **options):
         raise RuntimeError("out of order")
 
     sends.put_one = broken

@@ -245,11 +245,11 @@ def test_answers_keep_their_order_when_a_store_is_no_longer_slow(served):
     peer.ask(SEND, message("orders"), body=b"")  # makes the topic
     begun, let_go, real, times = threading.Event(), threading.Event(), sends.put_one, [0.0]
 
-    def slow_once(message):
+    def slow_once(message, **options):
         if not begun.is_set():
             begun.set()
             assert let_go.wait(60)
-        return real(message)
+        return real(message, **options)
 
     def change():
         sends.clock, sends._slow_until, sends.put_one = lambda: times[0], 1.0, slow_once

@@ -93,11 +93,16 @@ class Store(ReplicaCalls):
 
     # ------------------------------------------------------------------ writing
 
-    def put(self, message: Message) -> Receipt:
+    def put(self, message: Message, *, wait: bool = True) -> Receipt:
         """Store one message.
 
         With ``flush="sync"`` the call returns when the message is on disk, unless the message's
         property ``WAIT`` is ``false``.
+
+        Args:
+            message: the message.
+            wait: False if several calls are to share one wait for the disk: `Receipt.wait` of the
+                last one covers all of them.
 
         Raises:
             TypeError: ``message`` is no `reput.Message`.
@@ -108,7 +113,7 @@ class Store(ReplicaCalls):
                 (`ReadOnlyStoreError`), or its disk failed.
             FlushDiskTimeoutError: stored, but not on disk within ``flush_timeout_ms``.
         """
-        return self._put(message)
+        return self._put(message) if wait else self._parts.writes.put(message, wait=False)
 
     def put_many(
         self, messages: Sequence[Message] | Columns, *, whole: bool = False, wait: bool = True

@@ -146,13 +146,13 @@ class Writes:
 
     # ------------------------------------------------------------------ putting
 
-    def put(self, message: Message) -> Receipt:
+    def put(self, message: Message, *, wait: bool = True) -> Receipt:
         """See `reput.Store.put`."""
         put_at_once = self._put_at_once
         if put_at_once is not None:
             receipt = put_at_once(message)
             if receipt is not NotImplemented:
-                if self._is_sync and _waits_for_disk(message):
+                if self._is_sync and wait and _waits_for_disk(message):
                     self._wait_durable(receipt)
                 return receipt
         hooks = self._hooks
@@ -160,7 +160,7 @@ class Writes:
             message = hooks.changed([message])[0]
         prepared = self._prepare(message)
         receipt = self._append(prepared)
-        if self._is_sync and waits_for_disk(prepared[7]):
+        if self._is_sync and wait and waits_for_disk(prepared[7]):
             self._wait_durable(receipt)
         return receipt
 

@@ -95,6 +95,14 @@ class Replication(Protocol):
         ...
 
 
+class PutOne(Protocol):
+    """`reput.Store.put`."""
+
+    def __call__(self, message: Message, *, wait: bool = ...) -> Receipt:
+        """Store a message."""
+        ...
+
+
 class PutMany(Protocol):
     """`reput.Store.put_many`."""
 
@@ -143,7 +151,7 @@ class _Awaited:
 class SendsTogether:
     """Takes sends one by one, and puts them together. Used on the event loop."""
 
-    put_one: Callable[[Message], Receipt]
+    put_one: PutOne
     put_many: PutMany
     loop: asyncio.AbstractEventLoop
     executor: Executor
@@ -473,7 +481,7 @@ class SendsTogether:
         return found
 
     def _stored(self, sends: list[Send]) -> list[Result]:
-        if len(sends) <= _SINGLE_COUNT and self.durable is None:
+        if len(sends) <= _SINGLE_COUNT:
             return [result for send in sends for result in self._put_one(send)]
         found: list[Result] = []
         for are_batches, group in itertools.groupby(sends, lambda send: len(send.messages) > 1):
@@ -487,7 +495,7 @@ class SendsTogether:
         if len(send.messages) > 1:
             return [self._put_batch(send)]
         try:
-            receipt = self.put_one(send.messages[0])
+            receipt = self.put_one(send.messages[0], wait=False)
         except (PutError, PluginError) as error:
             return [error]
         return [((receipt.queue_offset, receipt.physical_offset),)]
