@@ -194,7 +194,6 @@ def test_too_many_that_wait_go_the_way_that_refuses_them(durable, disk):
 
 @COMPILED
 def test_only_what_is_not_stored_yet_keeps_others_from_the_short_way(durable, disk):
-    direct = durable.server.service._handlers.from_bytes[0].__self__
     taken, peer = taken_from_bytes(durable), durable.peer()
     peer.socket.sendall(ordinary(1))
     assert peer.receive().opaque == 1
@@ -203,7 +202,6 @@ def test_only_what_is_not_stored_yet_keeps_others_from_the_short_way(durable, di
 
     def no_room():
         appender.move_record_limit(appender.end_offset - 1)
-        object.__setattr__(direct._made_of[0], "make_room", lambda: False)
 
     durable.on_loop(no_room)
     end = log.max_physical_offset
@@ -219,6 +217,76 @@ def test_only_what_is_not_stored_yet_keeps_others_from_the_short_way(durable, di
     assert [peer.receive().opaque for _ in range(2)] == [2, 3]
     durable.wait_until(lambda: not durable.server.broker.durable.count)
     assert counts(durable) == [0, 0, 0]
+
+
+@COMPILED
+def test_a_send_by_a_task_keeps_others_from_the_short_way_only_until_it_is_stored(durable, disk):
+    taken, peer, log = taken_from_bytes(durable), durable.peer(), durable.store.log
+    disk.let_go.clear()
+    end = log.max_physical_offset
+    unusual = "UNIQ_KEY\x01u\x02DELAY\x011\x02"
+    peer.socket.sendall(ordinary(1, i=unusual))
+    durable.wait_until(lambda: log.max_physical_offset > end)
+    assert disk.begun.wait(20)
+    assert counts(durable)[2] == 1
+
+    for opaque in (2, 3):
+        peer.socket.sendall(ordinary(opaque))
+        durable.wait_until(lambda opaque=opaque: len(taken) == opaque - 1)
+
+    disk.let_go.set()
+    assert sorted(peer.receive().opaque for _ in range(3)) == [1, 2, 3]
+    durable.wait_until(lambda: not durable.server.broker.durable.count)
+    assert counts(durable) == [0, 0, 0]
+
+
+def test_nobody_waits_for_a_put_that_waits_for_space(durable, monkeypatch):
+    begun, let_go, log = threading.Event(), threading.Event(), type(durable.store.log)
+    sends, real = durable.server.broker.sends, log.look_ahead
+
+    def slow(self, offset, size):
+        begun.set()
+        assert let_go.wait(60)
+        return real(self, offset, size)
+
+    def no_room():
+        appender = durable.store.log._appender
+        appender.move_record_limit(appender.end_offset - 1)
+
+    durable.on_loop(no_room)
+    monkeypatch.setattr(log, "look_ahead", slow)
+    peer, other = durable.peer(), durable.peer()
+    try:
+        peer.socket.sendall(ordinary(1, b"x" * 1_000))
+        assert begun.wait(20)
+        assert other.ask(RequestCode.GET_BROKER_CONFIG).code == ResponseCode.SUCCESS
+        peer.socket.sendall(ordinary(2))
+        durable.wait_until(lambda: sends.waiting_count)
+        sends.clock = lambda: 2.0  # since then two seconds have gone by
+        waits = (sends.put_ms, sends.head_wait_ms)
+    finally:
+        let_go.set()
+
+    assert waits == (2_000, 2_000)
+    assert [peer.receive().opaque for _ in range(2)] == [1, 2]
+    durable.wait_until(lambda: not sends.waiting_count)
+    assert (sends.put_ms, sends.head_wait_ms) == (0, 0)
+
+
+def test_sends_that_wait_for_the_disk_are_counted_with_how_long_they_have_waited(durable, disk):
+    sends, peer = durable.server.broker.sends, durable.peer()
+    disk.let_go.clear()
+    peer.socket.sendall(ordinary(1))
+    assert disk.begun.wait(20)
+    peer.socket.sendall(ordinary(2))
+    durable.wait_until(lambda: sends.waiting_count == 2)
+    sends.clock = lambda: 3.0
+
+    found = (sends.put_ms, sends.head_wait_ms)
+    disk.let_go.set()
+
+    assert found == (3_000, 3_000)
+    assert [peer.receive().opaque for _ in range(2)] == [1, 2]
 
 
 @pytest.mark.parametrize("code", [SEND, RequestCode.SEND_BATCH_MESSAGE])

@@ -92,34 +92,9 @@ def test_what_the_store_has_no_room_for_is_left(tmp_path, make):
     with place_of(make, tmp_path / "store") as place:
         place.store.close()
 
-        answers, end, count, unknown, needs_room = place.lane.take(ordinary(), 0, ADDRESS)
+        answers, end, count, unknown = place.lane.take(ordinary(), 0, ADDRESS)
 
-        assert (answers, end, count, unknown) == (b"", 0, 0, None)
-        assert needs_room == (make is not SendLane and ENGINE.name != "python")
-        assert not place.store.direct_puts.make_room()
-
-
-@pytest.mark.skipif(ENGINE.name == "python", reason="a put of Python's makes its room itself")
-def test_a_send_that_needs_room_is_taken_once_there_is_some(tmp_path):
-    with place_of(send_lane, tmp_path / "store", file_size=1 << 20) as place:
-        appender, data = place.store.log._appender, ordinary(body=b"x" * 1_000)
-        appender.move_record_limit(appender.end_offset + len(data))
-
-        found = place.lane.take(data * 3, 0, ADDRESS)
-        assert found[1:] == (len(data), 1, None, True)
-        assert place.store.direct_puts.make_room()
-        found = place.lane.take(data * 3, len(data), ADDRESS)
-        assert found[1:] == (3 * len(data), 2, None, False)
-
-        # Up to the end of the file, and no further: the next file is for a put to make.
-        many, end, more = data * 2_000, 0, True
-        while more:
-            _, end, _, _, needs_room = place.lane.take(many, end, ADDRESS)
-            more = needs_room and place.store.direct_puts.make_room()
-        assert needs_room
-        assert 0 < end < len(many)
-        assert appender.record_limit == appender.file_limit
-        assert appender.file_limit - appender.end_offset < len(data) + 200
+    assert (answers, end, count, unknown) == (b"", 0, 0, None)
 
 
 @pytest.mark.parametrize("make", [send_lane, SendLane])
@@ -185,8 +160,7 @@ def test_all_are_stored_in_their_order_where_files_end(served, from_bytes):
         assert [each.opaque for each in answers] == list(range(1_000, 1_500))
         assert {each.code for each in answers} == {ResponseCode.SUCCESS}
 
-    # Where a file ends, what else has arrived goes the longer way, too.
-    assert count - 4 * 500 <= sum(from_bytes) <= count
+    assert sum(from_bytes) > count / 2
     assert served.store.wait_dispatched(timeout=20)
     found = [each.body for each in served.store.read("orders", 0, 0, 10_000)]
     while len(found) < count + 1:

@@ -32,7 +32,7 @@ class Place:
     def take(self, data, begin=0, address=ADDRESS):
         """What the lane answers, the records that it has written, and where its queues are."""
         before = self.store.log.max_physical_offset
-        answers, end, count, unknown, _ = self.lane.take(data, begin, address)
+        answers, end, count, unknown = self.lane.take(data, begin, address)
         size = self.store.log.max_physical_offset - before
         log = bytearray(self.store.log.read(before, size)) if size else bytearray()
         at = 0

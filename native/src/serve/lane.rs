@@ -30,7 +30,7 @@ pub struct SendLane {
     owner: Py<PyAny>,
 }
 
-type Answer = (Py<PyBytes>, usize, usize, Option<Py<PyString>>, bool);
+type Answer = (Py<PyBytes>, usize, usize, Option<Py<PyString>>);
 /// Of the connection with this number: what was read and not taken, and what was not written.
 type Rest<T> = (usize, T, T);
 
@@ -68,8 +68,7 @@ impl SendLane {
                 .unknown
                 .map(|topic| PyString::from_bytes(py, &topic).map(Bound::unbind));
             let answers = PyBytes::new(py, &taken.answers).unbind();
-            let (end, count) = (taken.end, taken.count);
-            Ok((answers, end, count, unknown.transpose()?, taken.needs_room))
+            Ok((answers, taken.end, taken.count, unknown.transpose()?))
         })
     }
 

@@ -52,8 +52,6 @@ pub struct Taken {
     pub count: usize,
     /// The topic for which the next send is, if nothing else is the matter with it.
     pub unknown: Option<Box<[u8]>>,
-    /// Whether only the log did not take the next send: room may have to be made first.
-    pub needs_room: bool,
 }
 
 impl Taken {
@@ -142,9 +140,7 @@ impl Room {
             body: frame.body,
             properties: text,
         };
-        let put = end.put(&message, origin.store_timestamp, origin.store_host);
-        taken.needs_room = put.is_err();
-        let (place, _) = put?;
+        let (place, _) = end.put(&message, origin.store_timestamp, origin.store_host)?;
         if !send.is_one_way {
             let out = &mut taken.answers;
             self.answers

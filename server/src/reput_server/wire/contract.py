@@ -45,8 +45,12 @@ class Connection(Protocol):
         """Write the answers to such requests, which are whole frames, and end them."""
         ...
 
-    def let_pass(self, count: int) -> None:
-        """Let others overtake requests that were taken at once, until `finish`."""
+    def let_pass(self, request: Request) -> None:
+        """Let others overtake a request that is worked on, and is not answered yet."""
+        ...
+
+    def let_pass_taken(self) -> None:
+        """Let others overtake a request that was taken at once; `finish` gets their number."""
         ...
 
     def finish(
@@ -58,7 +62,7 @@ class Connection(Protocol):
             count: requests.
             size: bytes that they took, the sum of `Request.size`.
             answers: the answers that peers wait for; bytes are whole frames.
-            passed_count: for how many of them `let_pass` was called.
+            passed_count: for how many of them `let_pass_taken` was called.
         """
         ...
 

@@ -51,7 +51,8 @@ class Peer(asyncio.Protocol):
         self._request_count = 0  # being worked on, with what they take of the memory
         self._request_bytes = 0
         self._taken_count = 0  # requests that were taken at once, and that none may overtake
-        self._passed_count = 0  # requests that could not be taken at once, and are worked on
+        # Requests that were not taken at once, are worked on, and that none may overtake.
+        self._passed: set[Request] = set()
         self._held_size = 0  # what the service counts of this peer's unfinished frame
         self._is_writing_paused = False
         self._is_reading_paused = False
@@ -158,7 +159,7 @@ class Peer(asyncio.Protocol):
         transport = self._transport
         if transport is None or not self.is_open or transport.is_closing():
             return
-        is_under_way = self._passed_count or self._taken_count or self._reader.held_size
+        is_under_way = self._passed or self._taken_count or self._reader.held_size
         if self._is_shared or self._descriptor < 0 or self.unread_size or is_under_way:
             return
         if self._is_full or self._is_reading_paused:
@@ -220,7 +221,7 @@ class Peer(asyncio.Protocol):
     def _take_bytes(self, data: bytes | bytearray) -> int:
         """Have requests taken with which ``data`` begins; return how many bytes they have."""
         # None overtakes one that went a longer way.
-        if not data or self._passed_count or self._taken_count or not self.is_open or self._is_full:
+        if not data or self._passed or self._taken_count or not self.is_open or self._is_full:
             return 0
         answers, taken, _ = self.service.take_bytes(self, data)
         if answers:
@@ -285,22 +286,23 @@ class Peer(asyncio.Protocol):
         request = Request(command, self, size)
         may_be_taken = self.service.may_take(command.code)
         # None overtakes one that went the longer way.
-        if may_be_taken and not self._passed_count:
+        if may_be_taken and not self._passed:
             self._taken_count += 1  # first: it may have ended when this comes back
             if self.service.take(request):
                 return
             self._taken_count -= 1
-        self._passed_count += may_be_taken
-        self.service.begin(self._work(request, may_be_taken))
+        if may_be_taken:
+            self._passed.add(request)
+        self.service.begin(self._work(request))
 
-    async def _work(self, request: Request, may_be_taken: bool) -> None:
+    async def _work(self, request: Request) -> None:
         command = request.command
         try:
             answer = await self.service.answer(request)
             if answer is not None:
                 self.answer(command, answer)
         finally:
-            self._passed_count -= may_be_taken
+            self._passed.discard(request)
             self._end(1, request.size)
 
     def _end(self, count: int, size: int) -> None:
@@ -326,9 +328,13 @@ class Peer(asyncio.Protocol):
             self.service.finished(count)
             self._end(count, size)
 
-    def let_pass(self, count: int) -> None:
-        """Let others overtake requests that were taken at once, until `finish`."""
-        self._taken_count -= count
+    def let_pass(self, request: Request) -> None:
+        """Let others overtake a request that is worked on, and is not answered yet."""
+        self._passed.discard(request)
+
+    def let_pass_taken(self) -> None:
+        """Let others overtake a request that was taken at once; `finish` gets their number."""
+        self._taken_count -= 1
 
     def finish(
         self, count: int, size: int, answers: Sequence[bytes | Command], passed_count: int = 0

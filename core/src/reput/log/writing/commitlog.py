@@ -8,7 +8,6 @@ Source: RocketMQ ``CommitLog``.
 
 from __future__ import annotations
 
-import contextlib
 from collections import ChainMap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -63,20 +62,6 @@ class CommitLog(WritableLog):
     def put_at_once(self, topics: frozenset[str], properties: frozenset[str]) -> PutAtOnce | None:
         """See `Appender.put_at_once`."""
         return self._appender.put_at_once(self, topics, properties)
-
-    def make_room(self) -> bool:
-        """Make room in the active file for what comes next; see `DirectPuts.make_room`."""
-        appender = self._appender
-        # A put of another thread makes room itself, and may take long.
-        if self.feeding is not None or appender.is_appending:
-            return False
-        # What stands in the way is an error of the next put that takes the steps one by one.
-        with contextlib.suppress(PutError), self.appending():
-            limit, offset = appender.record_limit, appender.end_offset
-            if offset < appender.file_limit:
-                appender.move_record_limit(self.look_ahead(offset, 0))
-            return appender.record_limit > limit
-        return False
 
     def ask_to_wake(self, wake: Callable[[], None]) -> None:
         """Have ``wake`` called by the next append, once."""

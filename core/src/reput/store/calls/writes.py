@@ -58,9 +58,6 @@ class DirectPuts:
     """Plugins must see messages of these topics before they are stored."""
     properties: frozenset[str]
     """Likewise messages with one of these properties."""
-    make_room: Callable[[], bool]
-    """Makes the room in the log that `put_at_once` needs next, as far as that takes no new file;
-    false if it made none. Raises nothing."""
 
 
 @attrs.frozen(eq=False)
@@ -141,8 +138,7 @@ class Writes:
             names = _NOTHING.names() if hooks is None else hooks.names
             put_at_once = None if names is None else self._log.put_at_once(*names)
             self._put_at_once = put_at_once
-            room = self._log.make_room
-            self.direct = None if names is None else DirectPuts(self.put, put_at_once, *names, room)
+            self.direct = None if names is None else DirectPuts(self.put, put_at_once, *names)
 
     # ------------------------------------------------------------------ putting
 

@@ -96,10 +96,9 @@ class StatusHandlers:
     def _of_times(self) -> dict[str, Any]:
         now, times = self.sends.clock(), self.sends.times
         minute = times.last_minute(now)
-        since = times.began
         return {
             "getMessageEntireTimeMax": _ms(self.context.statistics.reads.longest),
-            "pageCacheLockTimeMills": 0 if since is None else _ms(now - since),
+            "pageCacheLockTimeMills": self.sends.put_ms,
             "putLatency99": f"{minute.quantile(0.99) * 1000:.2f}",
             "putLatency999": f"{minute.quantile(0.999) * 1000:.2f}",
             "putMessageDistributeTime": times.text(now),

@@ -121,7 +121,7 @@ class SendsAtOnce:
         Args:
             request: what it answers.
             answer: the frame or the header.
-            is_passed: whether `let_pass` was called for it.
+            is_passed: whether `let_pass_taken` was called for it.
         """
         done = self._done.get(request.peer)
         if done is None:
@@ -168,7 +168,7 @@ class _SendAtOnce:
     def placed(self) -> None:
         # It is in the log, and what comes next from the same peer comes after it.
         self.is_passed = True
-        self.request.peer.let_pass(1)
+        self.request.peer.let_pass_taken()
 
     def stored(self, places: Sequence[tuple[int, int]], late: Late | None) -> None:
         command, (message,) = self.request.command, self.messages

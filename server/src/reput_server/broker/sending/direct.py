@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -58,9 +57,13 @@ class DirectSends:
         lane = self._lane_at(now)
         if lane is None:
             return NOTHING
-        answers, end, count, unknown, needs_room = lane.take(data, 0, peer.address)
-        while self._may_go_on(lane, unknown, needs_room=needs_room):
-            more, end, more_count, unknown, needs_room = lane.take(data, end, peer.address)
+        answers, end, count, unknown = lane.take(data, 0, peer.address)
+        while unknown is not None and (queue_count := self._queue_count(unknown)):
+            try:
+                lane.allow(unknown, queue_count)
+            except MemoryError:  # stored sends are answered; the longer way takes the rest
+                break
+            more, end, more_count, unknown = lane.take(data, end, peer.address)
             answers, count = answers + more, count + more_count
         if count and durable is not None:
             sends.put_late(now)
@@ -91,17 +94,6 @@ class DirectSends:
         lane = self._current() if sends.may_put_late(now) else None
         # Python's lane waits for the disk itself.
         return None if isinstance(lane, SendLane) else lane
-
-    def _may_go_on(self, lane: Lane, unknown: str | None, *, needs_room: bool) -> bool:
-        """Do what the lane needs for the next send; False if the longer way has to take it."""
-        if needs_room:
-            return bool(self._made_of[0].make_room())
-        if unknown is None or not (queue_count := self._queue_count(unknown)):
-            return False
-        with contextlib.suppress(MemoryError):  # stored sends are answered
-            lane.allow(unknown, queue_count)
-            return True
-        return False
 
     def _queue_count(self, topic: str) -> int:
         # Plugins see messages of some topics before they are stored.

@@ -65,6 +65,8 @@ class _Round:
     held: list[_Held] = attrs.field(init=False, factory=list)
     count: int = attrs.field(init=False, default=0)
     """Sends."""
+    since: float = attrs.field(init=False, default=0.0)
+    """When the first of them was stored, by `DurableAnswers.clock`, s."""
 
 
 _Ended = tuple[Exception | None, Sequence[bytes]]
@@ -91,8 +93,8 @@ class DurableAnswers:
     """Sends whose answers are kept."""
     _next: _Round = attrs.field(init=False, factory=_Round)
     """What waits for a flush to begin."""
-    _covered_count: int = attrs.field(init=False, default=0)
-    """Sends that the last flush covered."""
+    _covered: _Round = attrs.field(init=False, factory=_Round)
+    """What the last flush covered, or the one under way covers."""
     _began: float | None = attrs.field(init=False, default=None)
     """When the flush under way began, by `clock`, s; None if there is none."""
     _last_seconds: float = attrs.field(init=False, default=0.0)
@@ -128,8 +130,16 @@ class DurableAnswers:
         self._next.held.append(_Held(count, told))
         self._count_more(count)
 
+    @property
+    def since(self) -> float | None:
+        """When the first send was stored that is not on disk, by `clock`, s; None without one."""
+        oldest = self._covered if self._began is not None else self._next
+        return oldest.since if oldest.count else None
+
     def _count_more(self, count: int) -> None:
         self.count += count
+        if not self._next.count:
+            self._next.since = self.clock()
         self._next.count += count
         if self._began is None and (self._timer is None or self._has_gathered):
             # What else comes in this turn of the loop goes along.
@@ -137,7 +147,7 @@ class DurableAnswers:
 
     @property
     def _has_gathered(self) -> bool:
-        return self._next.count >= self._covered_count > 1
+        return self._next.count >= self._covered.count > 1
 
     def _begin_by(self, timer: asyncio.Handle | None) -> None:
         if self._timer is not None:
@@ -149,7 +159,7 @@ class DurableAnswers:
         if not self._next.count or self._began is not None:
             return
         covered, self._next = self._next, _Round()
-        self._covered_count = covered.count
+        self._covered = covered
         now = self.clock()
         try:
             # All of them are below the log's end now.
@@ -195,7 +205,7 @@ class DurableAnswers:
             return
         seconds = min(self._last_seconds / 2, _LONGEST_GATHER_SECONDS)
         is_slow = self._last_seconds > _SLOW_FLUSH_SECONDS
-        if is_slow and self._covered_count > 1 and not self._has_gathered:
+        if is_slow and self._covered.count > 1 and not self._has_gathered:
             self._timer = self.loop.call_later(seconds, self._begin)
         else:
             self._begin()

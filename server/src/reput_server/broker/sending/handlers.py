@@ -126,7 +126,7 @@ class SendHandlers:
         else:
             self._check_plugins(found)
             messages = [first]
-        stored = await self.sends.put(messages)
+        stored = await self.sends.put(messages, lambda: request.peer.let_pass(request))
         header = SendAnswer(
             msg_id=await self._of_batch(command, self._ids_of, stored)
             if is_batch

@@ -46,10 +46,9 @@ class LaneSizes(NamedTuple):
     body_max: int
 
 
-Taken = tuple[bytes, int, int, str | None, bool]
-"""Answers; where what was not taken begins; how many sends were taken; the topic of the send that
-comes next, if only that topic is not known; and whether only the log did not take it, as room may
-have to be made first."""
+Taken = tuple[bytes, int, int, str | None]
+"""Answers; where what was not taken begins; how many sends were taken; and the topic of the send
+that comes next, if only that topic is not known."""
 
 
 class Lane(Protocol):
@@ -127,7 +126,7 @@ class SendLane:
             if not command.flag:
                 answers.append(answer)
             count, end = count + 1, following
-        return b"".join(answers), end, count, unknown, False
+        return b"".join(answers), end, count, unknown
 
     def take_sockets(self, sockets: Sequence[Socket], /) -> FromSockets:
         """See `Lane.take_sockets`."""
@@ -140,7 +139,7 @@ class SendLane:
                 continue
             except OSError:  # nothing more comes, and its transport finds out why
                 data = b""
-            answers, end, taken, *_ = self.take(data, 0, address)
+            answers, end, taken, _ = self.take(data, 0, address)
             count += taken
             written = _written(descriptor, answers)
             if not data or end < len(data) or written < len(answers):

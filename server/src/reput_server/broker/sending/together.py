@@ -1,7 +1,8 @@
 """`SendsTogether`: all sends that have arrived meanwhile are one put, and are answered together.
 
-Answers may wait for the disk and for replicas. A put never does, so that the log goes on growing
-while the disk works.
+Answers may wait for the disk and for replicas. A put does not wait for a flush, so that the log
+goes on growing while the disk works. But it may wait for space on the disk. So a thread makes the
+puts of a store that flushes each message; in others a put takes less than a thread needs to wake.
 """
 
 from __future__ import annotations
@@ -130,13 +131,15 @@ class _Awaited:
     size: int
     since: float
     done: asyncio.Future[Stored]
+    told_placed: Callable[[], None] | None = None
 
     @property
     def is_gone(self) -> bool:
         return self.done.done()
 
     def placed(self) -> None:
-        pass
+        if self.told_placed is not None:
+            self.told_placed()
 
     def stored(self, places: Places, late: Late | None) -> None:
         if not self.done.done():
@@ -180,11 +183,19 @@ class SendsTogether:
     there still has been passed over."""
     _end_offset: int = attrs.field(init=False, default=0)
     """Where the log ended after the last put, of which answers are to wait for replicas."""
+    _round_began: float | None = attrs.field(init=False, default=None)
+    """When the put under way began, by `clock`, s; None if there is none."""
     _slow_until: float = attrs.field(init=False, default=0.0)
     """Until when the loop is spared a store that was slow, by the monotonic clock, s."""
 
-    async def put(self, messages: Sequence[Message]) -> Stored:
+    async def put(
+        self, messages: Sequence[Message], placed: Callable[[], None] | None = None
+    ) -> Stored:
         """Store the messages of one send, and return where they are.
+
+        Args:
+            messages: at least one.
+            placed: called when the log has them, if the answer has to wait after that.
 
         Raises:
             PutError: they cannot be stored.
@@ -192,7 +203,7 @@ class SendsTogether:
         """
         done: asyncio.Future[Stored] = self.loop.create_future()
         size = sum(len(message.body) for message in messages)
-        self.add(_Awaited(messages, size, self.clock(), done))
+        self.add(_Awaited(messages, size, self.clock(), done, placed))
         return await done
 
     def add(self, send: Send) -> None:
@@ -201,7 +212,7 @@ class SendsTogether:
         Raises:
             Refusal: the store is too slow for what is sent to it.
         """
-        if self._unanswered_count >= self.options.limits.waiting_sends:
+        if self.waiting_count >= self.options.limits.waiting_sends:
             text = "[OVERLOAD]system busy, start flow control for a while"
             raise Refusal(ResponseCode.SYSTEM_BUSY, text)
         self._waiting.append(send)
@@ -209,11 +220,6 @@ class SendsTogether:
             self._is_busy = True
             # What else has come in this turn of the loop goes along.
             self.loop.call_soon(self._begin_round)
-
-    @property
-    def _unanswered_count(self) -> int:
-        """Sends that are not stored, or not on disk."""
-        return len(self._waiting) + (0 if self.durable is None else self.durable.count)
 
     @property
     def answers_at_once(self) -> bool:
@@ -239,11 +245,13 @@ class SendsTogether:
         Args:
             now: by `clock`, s.
         """
+        durable, limits = self.durable, self.options.limits
         return (
-            self.durable is not None
+            durable is not None
             and self.replication is None
-            and not self._is_slow(now)
-            and self._unanswered_count < self.options.limits.waiting_sends
+            and now >= self._slow_until
+            and durable.waited_ms(now) <= limits.send_wait_ms
+            and self.waiting_count < limits.waiting_sends
         )
 
     def put_late(self, began: float) -> None:
@@ -278,11 +286,9 @@ class SendsTogether:
         if self.log_grew is not None:
             self.log_grew()
 
-    def _is_slow(self, now: float) -> bool:
-        """Whether a put may take long: it did lately, or the disk takes long now."""
-        limit_ms, durable = self.options.limits.send_wait_ms, self.durable
-        is_disk_slow = durable is not None and durable.waited_ms(now) > limit_ms
-        return is_disk_slow or now < self._slow_until
+    def _may_take_long(self, now: float) -> bool:
+        """Whether the loop has to be spared a put."""
+        return self.durable is not None or now < self._slow_until
 
     def _spare_if_slow(self, began: float, ended: float) -> None:
         if ended - began > _SLOW_SECONDS:
@@ -290,13 +296,22 @@ class SendsTogether:
 
     @property
     def waiting_count(self) -> int:
-        """Sends that are not stored yet."""
-        return len(self._waiting)
+        """Sends that are not stored, or not on disk where answers wait for that."""
+        return len(self._waiting) + (0 if self.durable is None else self.durable.count)
 
     @property
     def head_wait_ms(self) -> int:
         """How long the first of them has waited."""
-        return int((self.clock() - self._waiting[0].since) * 1000) if self._waiting else 0
+        since = [each.since for each in itertools.islice(self._waiting, 1)]
+        if self.durable is not None and self.durable.since is not None:
+            since.append(self.durable.since)
+        return int((self.clock() - min(since)) * 1000) if since else 0
+
+    @property
+    def put_ms(self) -> int:
+        """For how long the put under way has lasted, or the flush under way; 0 without one."""
+        began = [each for each in (self._round_began, self.times.began) if each is not None]
+        return int((self.clock() - min(began)) * 1000) if began else 0
 
     def _begin_round(self) -> None:
         is_on_thread = False
@@ -320,9 +335,9 @@ class SendsTogether:
         if not taken:
             self._tell_round_over()  # of sends that waited too long
             return False
-        self._begin_times(now)
-        # A put takes microseconds, less than a thread takes to be woken.
-        if self._is_slow(now):
+        self._begin_put(now)
+        # Where it takes microseconds, a thread takes longer to be woken.
+        if self._may_take_long(now):
             return self._put_on_thread(taken)
         results: Sequence[Result]
         try:
@@ -331,17 +346,17 @@ class SendsTogether:
             results = [error] * len(taken)
         ended = self.clock()
         self._spare_if_slow(now, ended)
-        self._end_times(ended)
+        self._end_put(ended)
         self._answer(taken, results, self._end_offset)
         return False
 
-    def _begin_times(self, now: float) -> None:
-        if self.durable is None:  # which counts the whole put, with its flush
-            self.times.begin(now)
+    def _begin_put(self, now: float) -> None:
+        self._round_began = now
 
-    def _end_times(self, now: float) -> None:
-        if self.durable is None:
-            self.times.end(now)
+    def _end_put(self, now: float) -> None:
+        began, self._round_began = self._round_began, None
+        if began is not None and self.durable is None:  # which counts flushes
+            self.times.puts.add(now - began)
 
     def _put_on_thread(self, taken: list[Send]) -> bool:
         """Have sends put on the thread; answer that nothing was stored if none can start."""
@@ -351,7 +366,7 @@ class SendsTogether:
         except RuntimeError as error:
             # The executor has kept the call, and makes it once it has a thread.
             sends.clear()
-            self._end_times(self.clock())
+            self._end_put(self.clock())
             text = f"[OVERLOAD]system busy, no thread can be started for the put: {error}"
             refusal = Refusal(ResponseCode.SYSTEM_BUSY, text)
             self._tell(taken, [refusal] * len(taken), None)
@@ -389,9 +404,9 @@ class SendsTogether:
         else:
             ended = found.result()
         now = self.clock()
-        self._end_times(now)
+        self._end_put(now)
         end_offset = self._end_offset
-        if self._is_slow(now):
+        if self._may_take_long(now):
             try:
                 self._begin_round()  # first: the store works while these are answered
             finally:
