@@ -38,6 +38,7 @@ OWN_PAGES = [
     "docs/anatomy-of-a-record.md",
     "docs/configuration.md",
     "docs/crash-safety.md",
+    "docs/crash-tests.md",
     "docs/formats.md",
 ]
 
@@ -265,8 +266,10 @@ def test_a_closed_store_has_the_files_of_the_page_and_no_other(tmp_path):
 # --------------------------------------------------------------------------- named tests
 
 
-def test_every_test_that_crash_safety_names_is_there():
-    named = re.findall(r"`(test_\w+)`", text_of("docs/crash-safety.md"))
+def test_every_test_that_the_pages_on_crashes_name_is_there():
+    text = text_of("docs/crash-safety.md") + text_of("docs/crash-tests.md")
+    named = re.findall(r"`(test_\w+)`", text)
+    paths = set(re.findall(r"\btests/[\w/]+\.py\b", text))
     sources = [*ROOT.glob("tests/**/*.py"), *ROOT.glob("extras/testing/src/**/*.py")]
     known = {
         name
@@ -274,8 +277,10 @@ def test_every_test_that_crash_safety_names_is_there():
         for name in re.findall(r"^ *def (test_\w+)", path.read_text(encoding="utf-8"), re.MULTILINE)
     }
 
-    assert len(named) > 20
+    assert len(named) > 70
     assert sorted(set(named) - known) == []
+    assert len(paths) > 90
+    assert sorted(path for path in paths if not (ROOT / path).is_file()) == []
 
 
 @pytest.mark.parametrize("page", OWN_PAGES)
