@@ -62,7 +62,7 @@ native-installed: $(BIN)/tox
 	  elif ! $(INSTALL) --no-deps ./native; then echo 'reput-native: cannot be built; the kernels run in Python' >&2; fi
 
 test: LABELS = test
-test: matrix ## lint, types, every distribution alone with its proofs, a little of each other CPython >= 3.11
+test: matrix ## lint, types, every distribution alone with its proofs, a little of the newest CPythons
 
 LABELS ?= test more
 matrix: $(BIN)/tox ## the whole matrix: also all together, the rest of each proof, every CPython >= 3.11, Spark where Java is
