@@ -66,6 +66,7 @@ def test_the_paths_are_those_of_all_plugins_and_of_temporary_files(paths):
     assert len(paths) > 150
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("share", range(3))
 @pytest.mark.parametrize("left", ["closed", "crashed"])
 def test_what_a_link_leads_to_stays_as_it_is(tmp_path, stores, paths, outside, left, share):
