@@ -75,7 +75,7 @@ class Limits:
     held_bytes: int = _bytes(64 << 20)
     """What waiting pulls have in their headers; a further one is answered at once."""
     waiting_sends: int = _positive(10_000)
-    """Sends that wait for the store; a further one is answered with "busy"."""
+    """Sends that wait for the store, or for the disk; a further one is answered with "busy"."""
     send_wait_ms: int = _positive(1_000)
     """How long a send may wait for the store before it is answered with "busy", if it has also
     been passed over for others; a disk that is slow for a while refuses nothing by itself."""

@@ -50,7 +50,11 @@ _LISTED: Final = (
     ),
     # ------------------------------------------------------------------ what waits
     Metric("reput_server_held_pulls", "gauge", "Pulls that wait for a message."),
-    Metric("reput_server_waiting_sends", "gauge", "Sends that are not stored yet."),
+    Metric(
+        "reput_server_waiting_sends",
+        "gauge",
+        'Sends that are not stored yet, or with `flush = "sync"` not on disk yet.',
+    ),
     Metric("reput_server_waiting_send_seconds", "gauge", "How long the first has waited."),
     Metric("reput_server_waiting_reads", "gauge", "Reads that wait for a thread."),
     Metric("reput_server_waiting_read_seconds", "gauge", "How long the first has waited."),
@@ -59,7 +63,7 @@ _LISTED: Final = (
     Metric(
         "reput_server_put_seconds",
         "histogram",
-        "Time of a put, which stores all sends that have arrived.",
+        'Time of a put of all sends that have arrived; with `flush = "sync"`, of a flush.',
     ),
     Metric("reput_server_read_seconds", "histogram", "Time of a read for a pull."),
     Metric("reput_server_failed_sends_total", "counter", "Sends that were not stored."),
