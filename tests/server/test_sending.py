@@ -272,8 +272,12 @@ def test_a_store_that_is_too_slow_is_told_of(serve):
     peer = served.peer()
     peer.ask(SEND, message("orders"), body=b"first")
 
-    goes_on, put_many = threading.Event(), sends.put_many
-    sends.put_many = lambda *args, **kwargs: goes_on.wait(20) and put_many(*args, **kwargs)
+    goes_on = threading.Event()
+
+    def slowly(put):
+        return lambda *args, **kwargs: goes_on.wait(60) and put(*args, **kwargs)
+
+    sends.put_one, sends.put_many = slowly(sends.put_one), slowly(sends.put_many)
     for _ in range(10):
         peer.send(Command.request(SEND, message("orders"), body=b"x"))
 

@@ -111,12 +111,13 @@ class DispatchRules(ContractRules):
         """`reput_flush` runs on another thread while messages are dispatched."""
         log = self.log()
         expected = self.build(tmp_path / "in turn", log)
-        done = threading.Event()
+        begun, done = threading.Event(), threading.Event()
         errors: list[BaseException] = []
 
         def flush_until_done(driver: Any) -> None:
             try:
                 while not done.is_set():
+                    begun.set()
                     driver.call("reput_flush")
             except BaseException as error:  # raised again on the test's thread
                 errors.append(error)
@@ -128,6 +129,7 @@ class DispatchRules(ContractRules):
                 thread = threading.Thread(target=flush_until_done, args=(driver,))
                 thread.start()
                 try:
+                    begun.wait()
                     driver.catch_up(range(len(log.starts)))
                 finally:
                     done.set()
