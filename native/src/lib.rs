@@ -19,7 +19,7 @@ mod serve;
 mod shared;
 
 /// Raised with every change of a kernel's arguments, answer or meaning; see `reput.engine`.
-const INTERFACE: u32 = 12;
+const INTERFACE: u32 = 13;
 
 // Free-threaded builds are refused by `__init__.py`: kernels rely on the interpreter lock.
 #[pyo3::pymodule(gil_used = true)]
@@ -46,7 +46,7 @@ mod _kernels {
         put::interest::concerns_any,
         put::rows::{queue_offsets_of_rows, rows_of_columns, rows_of_messages},
         read::pieces::read_pieces,
-        read::sound::{sound_count, sound_messages},
+        read::sound::{sound_columns, sound_messages},
         read::view::MessageView,
         serve::lane::send_lane,
         serve::values::plain_values,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import struct
 import subprocess
@@ -16,6 +17,7 @@ from reput.files.pool import FilePool
 from reput.files.populating import POPULATE_READ, populate
 from reput.files.readmap import ReadMaps
 from reput.files.system.disk import Disk
+from reput.files.system.pieces import read_pieces
 from reput_testing import QuickDisk
 
 SIZE = 1 << 19  # two blocks
@@ -41,15 +43,22 @@ def path(tmp_path):
     return str(tmp_path / "file")
 
 
-@pytest.fixture
-def descriptor(path):
-    found = os.open(path, os.O_RDONLY)
-    yield found
-    os.close(found)
+def maps_of(path, disk):
+    """Maps of one file, by whatever name."""
+
+    @contextlib.contextmanager
+    def descriptor(name):
+        found = os.open(path, os.O_RDONLY)
+        try:
+            yield found
+        finally:
+            os.close(found)
+
+    return ReadMaps(disk, descriptor)
 
 
 @pytest.fixture(autouse=True)
-def loads(monkeypatch, descriptor):
+def loads(monkeypatch):
     """List what is loaded, on systems without such a call, too."""
     loaded = []
 
@@ -61,25 +70,25 @@ def loads(monkeypatch, descriptor):
     return loaded
 
 
-def test_a_map_holds_the_bytes_of_the_file_and_is_made_once(descriptor):
+def test_a_map_holds_the_bytes_of_the_file_and_is_made_once(path):
     disk = CountingDisk()
-    maps = ReadMaps(disk)
+    maps = maps_of(path, disk)
 
     ranges = [(0, 900), (SIZE - 900, SIZE)]
-    found = [maps.usable("file", descriptor, SIZE, *each, 8, SIZE) for each in ranges]
+    found = [maps.loaded("file", SIZE, *each, 8, SIZE) for each in ranges]
 
-    assert [data.tobytes() for data in found] == [CONTENT] * 2
+    assert [data.tobytes() for data in found] == [CONTENT[:900], CONTENT[-900:]]
     assert disk.map_count == 1
 
 
-def test_a_block_is_loaded_once_up_to_where_the_file_is_written(descriptor, loads):
-    maps = ReadMaps(Disk())
+def test_a_block_is_loaded_once_up_to_where_the_file_is_written(path, loads):
+    maps = maps_of(path, Disk())
 
     for end, limit in ((9, 9), (9, 200), (100, 200), (150, 200), (300, SIZE // 2 + 70)):
-        assert maps.usable("file", descriptor, SIZE, 0, end, 99, limit) is not None
+        assert maps.loaded("file", SIZE, 0, end, 99, limit) is not None
     assert loads == [9, 200, SIZE // 2]
-    assert maps.usable("file", descriptor, SIZE, 0, SIZE // 2 + 60, 99, SIZE // 2 + 70) is not None
-    assert maps.usable("file", descriptor, SIZE, 0, SIZE // 2 + 80, 99, SIZE) is not None
+    assert maps.loaded("file", SIZE, 0, SIZE // 2 + 60, 99, SIZE // 2 + 70) is not None
+    assert maps.loaded("file", SIZE, 0, SIZE // 2 + 80, 99, SIZE) is not None
 
     assert loads == [9, 200, SIZE // 2, 70, SIZE // 2]
 
@@ -87,56 +96,54 @@ def test_a_block_is_loaded_once_up_to_where_the_file_is_written(descriptor, load
 @pytest.mark.parametrize(
     ("start", "end", "count"), [(0, 900, 7), (900, 0, 9), (-9, 9, 9), (9, SIZE + 1, 9)]
 )
-def test_few_pieces_and_places_outside_of_the_file_are_not_read_by_map(
-    descriptor, start, end, count
-):
-    assert ReadMaps(Disk()).usable("file", descriptor, SIZE, start, end, count, SIZE) is None
+def test_few_pieces_and_places_outside_of_the_file_are_not_read_by_map(path, start, end, count):
+    assert maps_of(path, Disk()).loaded("file", SIZE, start, end, count, SIZE) is None
 
 
 def test_pieces_far_from_each_other_are_not_read_by_map(tmp_path):
     with (tmp_path / "sparse").open("wb+") as file:
         file.truncate(1 << 24)
-        maps = ReadMaps(Disk())
-        assert maps.usable("sparse", file.fileno(), 1 << 24, 0, 1 << 19, 8, 1 << 24) is not None
-        assert maps.usable("sparse", file.fileno(), 1 << 24, 0, (1 << 19) + 1, 8, 1 << 24) is None
+    maps = maps_of(tmp_path / "sparse", Disk())
+    assert maps.loaded("sparse", 1 << 24, 0, 1 << 19, 8, 1 << 24) is not None
+    assert maps.loaded("sparse", 1 << 24, 0, (1 << 19) + 1, 8, 1 << 24) is None
 
 
-def test_a_file_that_was_cut_is_not_read_by_map(path, descriptor):
-    maps = ReadMaps(Disk())
-    assert maps.usable("file", descriptor, SIZE, 0, 900, 9, SIZE) is not None
+def test_a_file_that_was_cut_is_not_read_by_map(path):
+    maps = maps_of(path, Disk())
+    assert maps.loaded("file", SIZE, 0, 900, 9, SIZE) is not None
     os.truncate(path, SIZE - 1)
 
-    assert maps.usable("file", descriptor, SIZE, 0, 900, 9, SIZE) is None
+    assert maps.loaded("file", SIZE, 0, 900, 9, SIZE) is None
 
 
-def test_a_block_that_cannot_be_loaded_is_not_read_by_map(descriptor, monkeypatch):
+def test_a_block_that_cannot_be_loaded_is_not_read_by_map(path, monkeypatch):
     monkeypatch.setattr(readmap, "populate", lambda *_: False)
 
-    assert ReadMaps(Disk()).usable("file", descriptor, SIZE, 0, 900, 9, SIZE) is None
+    assert maps_of(path, Disk()).loaded("file", SIZE, 0, 900, 9, SIZE) is None
 
 
-def test_where_no_file_can_be_mapped_none_is_tried_again(descriptor):
+def test_where_no_file_can_be_mapped_none_is_tried_again(path):
     disk = CountingDisk()
     disk.has_maps = False
-    maps = ReadMaps(disk)
+    maps = maps_of(path, disk)
 
-    assert [maps.usable("file", descriptor, SIZE, 0, 900, 9, SIZE) for _ in range(3)] == [None] * 3
+    assert [maps.loaded("file", SIZE, 0, 900, 9, SIZE) for _ in range(3)] == [None] * 3
     assert disk.map_count == 1
 
 
-def test_a_file_that_is_forgotten_is_mapped_again_and_few_stay_mapped(descriptor):
+def test_a_file_that_is_forgotten_is_mapped_again_and_few_stay_mapped(path):
     disk = CountingDisk()
-    maps = ReadMaps(disk)
+    maps = maps_of(path, disk)
     for name in ("a", "a", *"bcdefghi", "a"):
-        maps.usable(name, descriptor, SIZE, 0, 900, 9, SIZE)
+        maps.loaded(name, SIZE, 0, 900, 9, SIZE)
     assert disk.map_count == 10  # "a" is the ninth from the end, and eight are kept
 
     maps.forget("a")
-    maps.usable("a", descriptor, SIZE, 0, 900, 9, SIZE)
+    maps.loaded("a", SIZE, 0, 900, 9, SIZE)
     maps.clear()
 
     assert disk.map_count == 11
-    assert maps.usable("a", descriptor, SIZE, 0, 900, 9, SIZE) is None
+    assert maps.loaded("a", SIZE, 0, 900, 9, SIZE) is None
 
 
 def test_a_pool_reads_the_same_pieces_with_and_without_a_map(path):
@@ -148,7 +155,8 @@ def test_a_pool_reads_the_same_pieces_with_and_without_a_map(path):
     found = pool.read_pieces(path, *wanted)
 
     assert disk.map_count == 0
-    assert pool.read_pieces(path, *wanted, within=(SIZE, 0, 1_900, 10, SIZE)) == found
+    data = pool.mapped(path, SIZE, 0, 1_900, 10, SIZE)
+    assert read_pieces(data, 0, 1_900, *wanted[2:]) == found
     assert disk.map_count == 1
     assert found == ([CONTENT[at : at + 100] for at in range(0, 2_000, 200)], 10)
     pool.close()
@@ -178,21 +186,20 @@ def test_a_damaged_place_is_not_read_where_a_map_is_not_loaded(tmp_path, path, d
 def test_a_file_that_is_removed_during_a_read_stays_mapped_no_longer(
     path, monkeypatch, is_first_known_here
 ):
-    places = b"".join(struct.pack(">qi", at, 100) for at in range(0, 2_000, 200))
-    pool = FilePool(Disk())
+    disk = Disk()
+    pool = FilePool(disk)
     if is_first_known_here:
         pool.read(path, 1, 0)
-    read = pool._maps.usable
+    map_to_read = disk.map_to_read
 
     def removed_meanwhile(*asked):
         pool.forget(path)
-        return read(*asked)
+        return map_to_read(*asked)
 
-    monkeypatch.setattr(pool._maps, "usable", removed_meanwhile)
-    wanted = 0, SIZE, places, 12, 1 << 20, 99, 1 << 20
-    _, count = pool.read_pieces(path, *wanted, within=(SIZE, 0, 1_900, 10, SIZE))
+    monkeypatch.setattr(disk, "map_to_read", removed_meanwhile)
+    data = pool.mapped(path, SIZE, 0, 1_900, 10, SIZE)
 
-    assert count == 10
+    assert data.tobytes() == CONTENT[:1_900]
     assert not pool._maps._maps
     pool.close()
 

@@ -28,7 +28,7 @@ from reput.record.text.properties import PropertyPlaces, property_places, texts_
 from reput.record.text.topics import topic_table
 from reput_arrow.propertytexts import joined_texts
 from reput_consumequeue._runs import units_by_queue
-from reput_consumequeue.reading._sound import sound_count, sound_messages
+from reput_consumequeue.reading._sound import sound_columns, sound_messages
 from reput_index._keys import keys_of_texts
 from reput_index.files._chain import make_items
 from reput_index.layout import ITEM_DTYPE
@@ -52,7 +52,7 @@ OTHERS = (
     read_pieces,
     rows_of_columns,
     rows_of_messages,
-    sound_count,
+    sound_columns,
     sound_messages,
     topic_table,
 )

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 import reput
 from reput.files.system.pieces import read_pieces
 from reput.record import Encoder, Message
-from reput_consumequeue.reading._sound import sound_count, sound_messages
+from reput_consumequeue.reading._sound import sound_columns, sound_messages
 from reput_testing import fuzzing, strategies
 
 MANY = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
@@ -86,7 +86,7 @@ def test_a_file_that_ends_inside_of_a_piece(descriptor):
     assert read_pieces(*mapped) == read_pieces.__wrapped__(*mapped) == read_pieces(*asked)
 
 
-@pytest.mark.parametrize("kernel", [read_pieces, sound_count, sound_messages])
+@pytest.mark.parametrize("kernel", [read_pieces, sound_columns, sound_messages])
 @pytest.mark.parametrize("argument", [None, "text", 5, b"bytes", [1, 2], 1 << 70])
 def test_arguments_of_other_kinds_fail_as_in_python(kernel, argument):
     arguments = [argument] * kernel.__wrapped__.__code__.co_argcount
@@ -155,7 +155,12 @@ def test_records_that_are_beyond_doubt(sent, is_light, data):
     found = sound_messages(*asked)
 
     assert shown(found) == shown(sound_messages.__wrapped__(*asked))
-    assert sound_count(*asked) == sound_count.__wrapped__(*asked) == len(found)
+    as_columns = b"".join(chunks), *asked[1:]
+    columns, expected = sound_columns(*as_columns), sound_columns.__wrapped__(*as_columns)
+    for made, other in zip(columns, expected, strict=True):
+        assert (made.dtype, made.shape, made.tolist()) == (other.dtype, other.shape, other.tolist())
+    together = sound_messages(as_columns[:1], *asked[1:])
+    assert columns[2].tolist() == [each.physical_offset for each in together]
 
 
 # --------------------------------------------------------------------------- whole reads

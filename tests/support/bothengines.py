@@ -21,7 +21,6 @@ from reput_consumequeue._runs import light_runs, runs
 from reput_index._keys import KeysOfBatch
 
 COLUMNS = ("physical_offset", "tags_code", *(HEADER_DTYPE.names or ()))
-PARTS = ("body", "topic", "properties")
 NAMES = ("TAGS", "KEYS", "UNIQ_KEY", "a", "TAG", "XTAGS", "值", "", "TAGS\x01x", "\x02TAGS")
 
 
@@ -65,11 +64,7 @@ def everything(decoder, data, base, file_end=None):
         "topic_code": alike(batch.topic_code),
     }
     found |= {name: alike(batch.column(name)) for name in COLUMNS}
-    found |= {
-        f"{part}_{which}": alike(batch._parts[f"{part}_{which}"])
-        for part in PARTS
-        for which in ("start", "size")
-    }
+    found["places"] = [alike(row) for row in batch._places]
     for name in NAMES:
         text = batch.text(name)
         found[f"text {name}"] = alike(text.starts), alike(text.sizes), alike(text.java_hash())

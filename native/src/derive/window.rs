@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::encode::record::crc32;
-use crate::shared::arrays::{array, slices};
+use crate::shared::arrays::{Columns, array, matrix, slices};
 use crate::shared::border::{guarded, unlocked};
 use crate::shared::bytes::{be_i16, be_i32, be_i64, be_u32};
 use crate::shared::decline::Arg;
@@ -21,9 +21,8 @@ const STORE_TIMESTAMP: usize = 56;
 const AFTER_STORE_HOST: usize = 72;
 
 /// Why the window's records end in front of one; the numbers are those of `reput.record.decode`.
-#[derive(Clone, Copy, Default, PartialEq)]
+#[derive(Clone, Copy, PartialEq)]
 enum Reason {
-    #[default]
     None = 0,
     LengthMismatch = 1,
     PhysicalOffset = 2,
@@ -38,34 +37,63 @@ struct Checks {
     record_crc: bool,
 }
 
-/// Columns over the sound records from the start of a window on.
-#[derive(Default)]
-struct Cut {
-    start: Vec<i64>,
-    size: Vec<i64>,
+/// Where records and their parts stand, and their headers.
+pub struct Cuts {
+    places: Columns<PLACES>,
     /// 88 bytes for each record, as if both hosts were IPv4.
     header: Vec<u8>,
+}
+
+/// Start and size of record, body, topic and properties, as `reput.record.batch.Place` has them.
+const PLACES: usize = 8;
+
+impl Cuts {
+    pub fn with_capacity(count: usize) -> Self {
+        Self {
+            places: Columns::with_capacity(count),
+            header: Vec::with_capacity(count * HEADER_SIZE),
+        }
+    }
+
+    /// Add a record that begins at `at`; its header.
+    #[inline]
+    pub fn add(&mut self, at: usize, record: &[u8], parts: &Parts) -> [u8; HEADER_SIZE] {
+        let places = [
+            at,
+            record.len(),
+            at + parts.body,
+            parts.body_size,
+            at + parts.topic,
+            parts.topic_size,
+            at + parts.properties,
+            record.len() - parts.properties,
+        ];
+        self.places.push(places.map(|place| place as i64));
+        let header = parts.header(record);
+        self.header.extend_from_slice(&header);
+        header
+    }
+
+    /// The matrix of places, and that of headers.
+    pub fn matrices(self, py: Python<'_>) -> PyResult<(Bound<'_, PyAny>, Bound<'_, PyAny>)> {
+        let header = matrix(py, self.header, HEADER_SIZE)?;
+        Ok((self.places.matrix(py)?, header.into_any()))
+    }
+}
+
+/// Columns over the sound records from the start of a window on.
+struct Cut {
+    cuts: Cuts,
     // Of the header, what every dispatcher asks for.
     queue_id: Vec<i32>,
     queue_offset: Vec<i64>,
     sys_flag: Vec<i32>,
     store_timestamp: Vec<i64>,
-    /// Where bodies, topics and properties begin in the window, each followed by its size.
-    parts: [Vec<i64>; PARTS.len()],
     end_position: usize,
     reason: Reason,
     /// The physical offset that the record behind the last one states.
     stated: i64,
 }
-
-const PARTS: [&str; 6] = [
-    "body_start",
-    "body_size",
-    "topic_start",
-    "topic_size",
-    "properties_start",
-    "properties_size",
-];
 
 /// See `reput.record.decode.cut_window`.
 #[pyfunction]
@@ -92,17 +120,12 @@ pub fn cut_window<'py>(
         numbers.set_item("queue_offset", array(py, cut.queue_offset))?;
         numbers.set_item("sys_flag", array(py, cut.sys_flag))?;
         numbers.set_item("store_timestamp", array(py, cut.store_timestamp))?;
-        let parts = PyDict::new(py);
-        for (name, column) in PARTS.into_iter().zip(cut.parts) {
-            parts.set_item(name, array(py, column))?;
-        }
+        let (places, header) = cut.cuts.matrices(py)?;
         let is_sound = cut.reason == Reason::None;
         Ok((
-            array(py, cut.start),
-            array(py, cut.size),
-            array(py, cut.header),
+            places,
+            header,
             numbers,
-            parts,
             cut.end_position,
             cut.reason as u8,
             if is_sound { 0 } else { cut.stated },
@@ -113,17 +136,15 @@ pub fn cut_window<'py>(
 fn cut(window: &[u8], base_offset: i64, checks: Checks) -> Cut {
     // Most records are larger, and a column that was guessed too small grows.
     let guess = window.len() / 256 + 1;
-    let column = || Vec::with_capacity(guess);
     let mut found = Cut {
-        start: column(),
-        size: column(),
-        header: Vec::with_capacity(guess * HEADER_SIZE),
+        cuts: Cuts::with_capacity(guess),
         queue_id: Vec::with_capacity(guess),
-        queue_offset: column(),
+        queue_offset: Vec::with_capacity(guess),
         sys_flag: Vec::with_capacity(guess),
-        store_timestamp: column(),
-        parts: std::array::from_fn(|_| column()),
-        ..Cut::default()
+        store_timestamp: Vec::with_capacity(guess),
+        end_position: 0,
+        reason: Reason::None,
+        stated: 0,
     };
     while let Some(record) = record_at(window, found.end_position) {
         let at = found.end_position;
@@ -135,25 +156,11 @@ fn cut(window: &[u8], base_offset: i64, checks: Checks) -> Cut {
         let Some(parts) = parts.filter(|_| found.reason == Reason::None) else {
             break;
         };
-        found.start.push(at as i64);
-        found.size.push(record.len() as i64);
-        let header = parts.header(record);
-        found.header.extend_from_slice(&header);
+        let header = found.cuts.add(at, record, &parts);
         found.queue_id.push(be_i32(&header, QUEUE_ID));
         found.queue_offset.push(be_i64(&header, QUEUE_OFFSET));
         found.sys_flag.push(be_i32(&header, SYS_FLAG));
         found.store_timestamp.push(be_i64(&header, STORE_TIMESTAMP));
-        let places = [
-            at + parts.body,
-            parts.body_size,
-            at + parts.topic,
-            parts.topic_size,
-            at + parts.properties,
-            record.len() - parts.properties,
-        ];
-        for (column, place) in found.parts.iter_mut().zip(places) {
-            column.push(place as i64);
-        }
         found.end_position = at + record.len();
     }
     found

@@ -5,9 +5,10 @@ use std::ops::Range;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 
-use crate::derive::window::{Parts, is_record};
+use crate::derive::window::{Cuts, Parts, is_record};
 use crate::read::pieces::PLACE_SIZE;
 use crate::read::view::MessageView;
+use crate::shared::arrays::array;
 use crate::shared::border::{guarded, unlocked};
 use crate::shared::bytes::{be_i32, be_i64};
 use crate::shared::decline::{Arg, Decline, declined_unless};
@@ -36,7 +37,17 @@ pub fn sound_messages<'py>(
         after,
     );
     guarded(py, "sound_messages", || {
-        let (held, found) = listed.sound(py, &chunks.get()?)?;
+        let chunks = chunks.get()?;
+        // Held here: what a list holds, others may exchange.
+        let mut held = Vec::with_capacity(chunks.len());
+        for chunk in chunks.iter() {
+            let chunk = chunk.cast_into::<PyBytes>();
+            held.push(chunk.map_err(|_| Decline::ToPython)?);
+        }
+        let mut found = Vec::new();
+        listed.each_sound(py, &held, |chunk, record, offset, _, _| {
+            found.push((chunk, record, offset));
+        })?;
         let made = found.into_iter().map(|(chunk, record, offset)| {
             Bound::new(
                 py,
@@ -47,12 +58,12 @@ pub fn sound_messages<'py>(
     })
 }
 
-/// See `reput_consumequeue.reading._sound.sound_count`.
+/// See `reput_consumequeue.reading._sound.sound_columns`.
 #[pyfunction]
 #[allow(clippy::too_many_arguments)] // they are those of the Python function
-pub fn sound_count<'py>(
+pub fn sound_columns<'py>(
     py: Python<'py>,
-    chunks: Arg<Bound<'py, PyList>>,
+    records: Arg<Bound<'py, PyBytes>>,
     places: Arg<Bound<'py, PyBytes>>,
     stride: Arg<usize>,
     topic: Arg<Bound<'py, PyBytes>>,
@@ -70,8 +81,16 @@ pub fn sound_count<'py>(
         is_light,
         after,
     );
-    guarded(py, "sound_count", || {
-        Ok(listed.sound(py, &chunks.get()?)?.1.len())
+    guarded(py, "sound_columns", || {
+        let records = [records.get()?];
+        let guess = records[0].as_bytes().len() / 256 + 1; // most records are larger
+        let (mut cuts, mut offsets) = (Cuts::with_capacity(guess), Vec::with_capacity(guess));
+        listed.each_sound(py, &records, |_, place, offset, record, parts| {
+            cuts.add(place.start, record, parts);
+            offsets.push(offset);
+        })?;
+        let (places, header) = cuts.matrices(py)?;
+        Ok((places, header, array(py, offsets)))
     })
 }
 
@@ -87,26 +106,19 @@ struct Listed<'py>(
     Arg<i64>,
 );
 
-/// Which chunk a record is in, where, and its physical offset.
-type Found = (usize, Range<usize>, i64);
-
 impl<'py> Listed<'py> {
-    /// The chunks, and the records up to the first one that is in doubt.
-    fn sound(
+    /// Call `add` with each record up to the first one that is in doubt: its chunk, where it is in
+    /// there, its physical offset, its bytes and its parts.
+    fn each_sound(
         self,
         py: Python<'py>,
-        chunks: &Bound<'py, PyList>,
-    ) -> Result<(Vec<Bound<'py, PyBytes>>, Vec<Found>), Decline> {
+        chunks: &[Bound<'py, PyBytes>],
+        add: impl FnMut(usize, Range<usize>, i64, &[u8], &Parts) + Send,
+    ) -> Result<(), Decline> {
         let Self(places, stride, topic, queue_id, queue_offset, is_light, after) = self;
         let (places, stride, topic) = (places.get()?, stride.get()?, topic.get()?);
         declined_unless(stride >= PLACE_SIZE)?;
-        // Held here: what a list holds, others may exchange.
-        let mut held = Vec::with_capacity(chunks.len());
-        for chunk in chunks.iter() {
-            let chunk = chunk.cast_into::<PyBytes>();
-            held.push(chunk.map_err(|_| Decline::ToPython)?);
-        }
-        let bytes: Vec<&[u8]> = held.iter().map(|chunk| chunk.as_bytes()).collect();
+        let bytes: Vec<&[u8]> = chunks.iter().map(|chunk| chunk.as_bytes()).collect();
         let queue = Queue {
             topic: topic.as_bytes(),
             queue_id: queue_id.get()?,
@@ -115,8 +127,10 @@ impl<'py> Listed<'py> {
         };
         let (places, after) = (places.as_bytes(), after.get()?);
         let size = bytes.iter().map(|chunk| chunk.len()).sum();
-        let found = unlocked(py, size, || queue.sound(&bytes, places, stride, after));
-        Ok((held, found))
+        unlocked(py, size, || {
+            queue.each_sound(&bytes, places, stride, after, add);
+        });
+        Ok(())
     }
 }
 
@@ -128,9 +142,15 @@ struct Queue<'a> {
 }
 
 impl Queue<'_> {
-    /// The records, up to the first one that is in doubt.
-    fn sound(&self, chunks: &[&[u8]], places: &[u8], stride: usize, mut after: i64) -> Vec<Found> {
-        let mut found = Vec::with_capacity(places.len() / stride);
+    /// See `Listed::each_sound`.
+    fn each_sound(
+        &self,
+        chunks: &[&[u8]],
+        places: &[u8],
+        stride: usize,
+        mut after: i64,
+        mut add: impl FnMut(usize, Range<usize>, i64, &[u8], &Parts),
+    ) {
         let (mut chunk, mut at) = (0, 0);
         for (row, place) in places.chunks_exact(stride).enumerate() {
             while chunks.get(chunk).is_some_and(|bytes| at == bytes.len()) {
@@ -139,28 +159,24 @@ impl Queue<'_> {
             let (offset, size) = (be_i64(place, 0), be_i32(place, 8));
             let record = usize::try_from(size).map(|size| at..at + size);
             let Ok(stretch) = record else { break };
-            let bytes = chunks
-                .get(chunk)
-                .and_then(|bytes| bytes.get(stretch.clone()));
+            let bytes = chunks.get(chunk).and_then(|bytes| bytes.get(stretch.clone()));
+            let Some(record) = bytes else { break };
             let following = places.get((row + 1) * stride..(row + 2) * stride);
-            let is_sound = bytes.is_some_and(|record| {
-                let is_there = is_record(record)
-                    && offset > after
-                    && be_i64(record, 28) == offset
-                    && self.is_listed(record, row, &place[..PLACE_SIZE], following);
-                is_there && Parts::of(record).is_some_and(|parts| self.is_own(record, parts))
-            });
-            if !is_sound {
+            let is_there = is_record(record)
+                && offset > after
+                && be_i64(record, 28) == offset
+                && self.is_listed(record, row, &place[..PLACE_SIZE], following);
+            let parts = if is_there { Parts::of(record) } else { None };
+            let Some(parts) = parts.filter(|parts| self.is_own(record, parts)) else {
                 break;
-            }
+            };
             (at, after) = (stretch.end, offset);
-            found.push((chunk, stretch, offset));
+            add(chunk, stretch, offset, record, &parts);
         }
-        found
     }
 
     /// Whether topic and body of a record are those that belong to it.
-    fn is_own(&self, record: &[u8], parts: Parts) -> bool {
+    fn is_own(&self, record: &[u8], parts: &Parts) -> bool {
         let name = &record[parts.topic..parts.topic + parts.topic_size];
         (self.is_light || name == self.topic) && parts.body_matches(record)
     }

@@ -1,8 +1,9 @@
 //! Arrays as slices: taken only where each element is where a slice has it.
 
-use numpy::{Element, PyArray1, PyArrayMethods, PyReadonlyArray1};
+use numpy::{Element, PyArray1, PyArray2, PyArrayMethods, PyReadonlyArray1};
 use pyo3::exceptions::PyImportError;
 use pyo3::prelude::*;
+use pyo3::types::PySlice;
 
 use crate::shared::decline::{Decline, declined_unless};
 
@@ -105,4 +106,61 @@ pub fn load_numpy(py: Python<'_>) -> PyResult<()> {
 /// An array that takes over the memory of `values`.
 pub fn array<'py, T: Element>(py: Python<'py>, values: Vec<T>) -> Bound<'py, PyArray1<T>> {
     PyArray1::from_vec(py, values)
+}
+
+/// A matrix that takes over the memory of `values`, of which `width` are one row.
+pub fn matrix<T: Element>(
+    py: Python<'_>,
+    values: Vec<T>,
+    width: usize,
+) -> PyResult<Bound<'_, PyArray2<T>>> {
+    let height = values.len() / width;
+    array(py, values).reshape([height, width])
+}
+
+/// `COUNT` columns of one length in one piece of memory, one behind the other.
+pub struct Columns<const COUNT: usize> {
+    values: Vec<i64>,
+    /// Numbers of each column for which there is room.
+    room: usize,
+    length: usize,
+}
+
+impl<const COUNT: usize> Columns<COUNT> {
+    pub fn with_capacity(room: usize) -> Self {
+        Self {
+            values: vec![0; COUNT * room],
+            room,
+            length: 0,
+        }
+    }
+
+    /// Add one number to each column.
+    #[inline]
+    pub fn push(&mut self, numbers: [i64; COUNT]) {
+        if self.length == self.room {
+            self.grow();
+        }
+        for (column, number) in numbers.into_iter().enumerate() {
+            self.values[column * self.room + self.length] = number;
+        }
+        self.length += 1;
+    }
+
+    fn grow(&mut self) {
+        let mut grown = Self::with_capacity(2 * self.room + 8);
+        let columns = self.values.chunks_exact(self.room.max(1));
+        for (column, target) in columns.zip(grown.values.chunks_exact_mut(grown.room)) {
+            target[..self.length].copy_from_slice(&column[..self.length]);
+        }
+        grown.length = self.length;
+        *self = grown;
+    }
+
+    /// The matrix, of which each row is one column.
+    pub fn matrix(self, py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
+        let whole = array(py, self.values).reshape([COUNT, self.room])?;
+        let used = PySlice::new(py, 0, self.length as isize, 1);
+        whole.get_item((PySlice::full(py), used))
+    }
 }

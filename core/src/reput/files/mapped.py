@@ -25,7 +25,7 @@ from reput.errors import CorruptFileError
 from reput.files.names import FILE_NAME_DIGITS, file_name, is_file_name
 from reput.files.readmap import MAPPED_MIN
 from reput.files.system.disk import is_zero
-from reput.files.system.pieces import PLACE, PLACE_SIZE
+from reput.files.system.pieces import PLACE, PLACE_SIZE, read_pieces
 from reput.locks import new_lock
 
 if TYPE_CHECKING:
@@ -301,15 +301,18 @@ class MappedFileQueue:
         base = self.base_of(int.from_bytes(places[:8], "big", signed=True))
         if base is None:
             return [], 0
-        limit = min(limit, base + self.file_size)
-        within = None
-        count = min(max_count, len(places) // stride)
-        if count >= MAPPED_MIN and self.maps_to_read:
-            first, end, count = _extent(places, stride, count, max_bytes)
-            within = self.file_size, first - base, end - base, count, limit - base
-        wanted = base, limit, places, stride, max_size, max_count, max_bytes, together
+        size = self.file_size
+        limit = min(limit, base + size)
+        path, count = self.path(base), min(max_count, len(places) // stride)
+        wanted = places, stride, max_size, max_count, max_bytes, together
         try:
-            return self._pool.read_pieces(self.path(base), *wanted, within=within)
+            if count >= MAPPED_MIN and self.maps_to_read:
+                first, end, count = _extent(places, stride, count, max_bytes)
+                stretch = size, first - base, end - base, count, limit - base
+                data = self._pool.mapped(path, *stretch)
+                if data is not None:
+                    return read_pieces(data, first, min(limit, end), *wanted)
+            return self._pool.read_pieces(path, base, limit, *wanted)
         except FileNotFoundError:  # trimmed in the meantime
             return [], 0
 

@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from reput.files.readmap import ReadMaps
-from reput.files.system.pieces import read_pieces
 from reput.locks import new_lock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    import numpy as np
+    import numpy.typing as npt
 
     from reput.files.system.disk import Buffer, Disk
 
@@ -55,7 +57,7 @@ class FilePool:
         self._opening: dict[str | Handle, int] = {}  # file -> number of threads opening it
         self._doomed: set[str | Handle] = set()
         self._is_closed = False
-        self._maps = ReadMaps(disk)
+        self._maps: ReadMaps[str | Handle] = ReadMaps(disk, self.descriptor)
 
     @contextlib.contextmanager
     def descriptor(self, file: str | Handle) -> Iterator[int]:
@@ -78,32 +80,17 @@ class FilePool:
         finally:
             self._unpin(file)
 
-    def read_pieces(
-        self,
-        file: str | Handle,
-        *wanted: Any,
-        within: tuple[int, int, int, int, int] | None = None,
-    ) -> tuple[list[bytes], int]:
-        """Call `Disk.read_pieces` on a pooled file.
-
-        Args:
-            file: the file.
-            wanted: as for `Disk.read_pieces`.
-            within: size of the file, file positions between which the pieces are, their number,
-                and where the file's bytes end, if it may be read by a map; otherwise None.
-        """
+    def read_pieces(self, file: str | Handle, *wanted: Any) -> tuple[list[bytes], int]:
+        """Call `Disk.read_pieces` on a pooled file."""
         descriptor = self._pin(file)
         try:
-            if within is not None:
-                data = self._maps.usable(file, descriptor, *within)
-                if data is not None:  # of the map, only what is loaded
-                    base, limit, *rest = wanted
-                    start, end = within[1:3]
-                    loaded = base + start, min(limit, base + end)
-                    return read_pieces(data[start:end], *loaded, *rest)
             return self._disk.read_pieces(descriptor, *wanted)
         finally:
             self._unpin(file)
+
+    def mapped(self, file: str | Handle, *stretch: int) -> npt.NDArray[np.uint8] | None:
+        """Call `ReadMaps.loaded` on a pooled file."""
+        return self._maps.loaded(file, *stretch)
 
     def write(self, file: str | Handle, data: Buffer, position: int) -> None:
         """Call `Disk.write` on a pooled file."""

@@ -9,8 +9,7 @@ shorter than it was. Everything else is read by its descriptor, where an error i
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 import attrs
 import numpy as np
@@ -19,9 +18,15 @@ from reput.files.populating import POPULATE_READ, populate
 from reput.locks import new_lock
 
 if TYPE_CHECKING:
+    import mmap
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
+
     import numpy.typing as npt
 
     from reput.files.system.disk import Disk
+
+_File = TypeVar("_File")
 
 __all__ = ["MAPPED_MIN", "ReadMaps"]
 
@@ -35,8 +40,9 @@ _MAPS_MAX: Final = 8  # files; a map has a descriptor of its own
 
 @attrs.define(eq=False)
 class _ReadMap:
+    map: mmap.mmap
     data: npt.NDArray[np.uint8]
-    """``(file size,)``, read-only; the map ends with the last reference to it."""
+    """``(file size,)``, the bytes of `map`; it ends with the last reference to them."""
     loaded: list[int]
     """Bytes of each block that were loaded once."""
 
@@ -58,57 +64,60 @@ class _ReadMap:
         return True
 
 
-class ReadMaps:
+class ReadMaps(Generic[_File]):
     """Maps of the files that were read last. Thread-safe."""
 
-    def __init__(self, disk: Disk) -> None:
+    def __init__(
+        self, disk: Disk, descriptor: Callable[[_File], AbstractContextManager[int]]
+    ) -> None:
+        """Map files of ``disk``, which ``descriptor`` opens."""
         self._disk = disk
+        self._descriptor = descriptor
         self._lock = new_lock()
-        self._maps: OrderedDict[Hashable, _ReadMap] = OrderedDict()
+        self._maps: OrderedDict[_File, _ReadMap] = OrderedDict()
         self._works = True
 
-    def usable(
-        self,
-        file: Hashable,
-        descriptor: int,
-        size: int,
-        start: int,
-        end: int,
-        count: int,
-        limit: int,
+    def loaded(
+        self, file: _File, size: int, start: int, end: int, count: int, limit: int
     ) -> npt.NDArray[np.uint8] | None:
-        """Return a file's bytes, of which ``[start, end)`` is loaded; None to read without a map.
+        """Return ``(end - start,)``, those bytes of a file; None to read them without a map.
 
         Args:
             file: identifies the file.
-            descriptor: of the file, open during the call.
             size: bytes of the file.
             start: file position of the first piece that is wanted.
             end: file position after the last one.
             count: how many pieces are wanted.
             limit: file position after the last byte that is written.
+
+        Raises:
+            FileNotFoundError: the file does not exist.
         """
         is_worth = count >= MAPPED_MIN and 0 <= start < end <= limit <= size
         if not self._works or not is_worth or end - start > count * _SPREAD_MAX:
             return None
-        if not self._disk.is_whole(descriptor, size):
+        found = self._maps.get(file) or self._made(file, size)
+        if found is None or found.map.size() < size or not found.load(start, end, limit):
             return None
-        found = self._maps.get(file) or self._made(file, descriptor, size)
-        return found.data if found is not None and found.load(start, end, limit) else None
+        return found.data[start:end]
 
-    def _made(self, file: Hashable, descriptor: int, size: int) -> _ReadMap | None:
-        try:
-            data = np.frombuffer(self._disk.map_to_read(descriptor, size), np.uint8)
-        except (OSError, ValueError, OverflowError):  # no address space, or no such maps
-            self._works = False
-            return None
-        with self._lock:
-            self._maps[file] = made = _ReadMap(data, [0] * -(-size // _BLOCK_SIZE))
-            while len(self._maps) > _MAPS_MAX:
-                self._maps.popitem(last=False)
-        return made
+    def _made(self, file: _File, size: int) -> _ReadMap | None:
+        with self._descriptor(file) as descriptor:
+            if not self._disk.is_whole(descriptor, size):
+                return None
+            try:
+                made = self._disk.map_to_read(descriptor, size)
+            except (OSError, ValueError, OverflowError):  # no address space, or no such maps
+                self._works = False
+                return None
+            found = _ReadMap(made, np.frombuffer(made, np.uint8), [0] * -(-size // _BLOCK_SIZE))
+            with self._lock:  # before the descriptor is given back: see `FilePool.forget`
+                self._maps[file] = found
+                while len(self._maps) > _MAPS_MAX:
+                    self._maps.popitem(last=False)
+        return found
 
-    def forget(self, file: Hashable) -> None:
+    def forget(self, file: _File) -> None:
         """Unmap a file that is going to be removed or replaced, after its last use."""
         with self._lock:
             self._maps.pop(file, None)

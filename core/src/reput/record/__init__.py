@@ -15,12 +15,14 @@ if TYPE_CHECKING:
     from reput.record.batch import Corruption as Corruption
     from reput.record.batch import CorruptionKind as CorruptionKind
     from reput.record.batch import DispatchBatch as DispatchBatch
+    from reput.record.batch import Place as Place
     from reput.record.batch import queue_keys as queue_keys
     from reput.record.batch import queue_of_key as queue_of_key
     from reput.record.checksum import crc32 as crc32
     from reput.record.decode import RECORD_SIZE_MAX as RECORD_SIZE_MAX
     from reput.record.decode import Decoder as Decoder
     from reput.record.decode import End as End
+    from reput.record.decode import cut_window as cut_window
     from reput.record.encoding.lightqueues import inner_message_count as inner_message_count
     from reput.record.encoding.lightqueues import light_queue_names as light_queue_names
     from reput.record.encoding.many import Columns as Columns
@@ -61,6 +63,7 @@ _HOMES = {
     "Host": "messages.message",
     "Message": "messages.message",
     "MessageView": "view",
+    "Place": "batch",
     "Prepared": "encoding.one",
     "PreparedMany": "encoding.many",
     "PropertyColumns": "text.properties",
@@ -69,6 +72,7 @@ _HOMES = {
     "check_topic": "encoding.one",
     "compression_name": "unpacking",
     "crc32": "checksum",
+    "cut_window": "decode",
     "encode_properties": "text.properties",
     "encode_property_text": "messages.message",
     "fixed_rows": "text.gather",

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 import attrs
 import numpy as np
 
-from reput.record.layout import PROPERTY_TAGS, TRANSACTION_MASK
+from reput.record.layout import HEADER_DTYPE, PROPERTY_TAGS, TRANSACTION_MASK
 from reput.record.text.properties import PropertyColumns, TextColumn
 
 if TYPE_CHECKING:
@@ -22,10 +22,19 @@ if TYPE_CHECKING:
 
     from reput.record.view import MessageView
 
-__all__ = ["Corruption", "CorruptionKind", "DispatchBatch", "queue_keys", "queue_of_key"]
+__all__ = ["Corruption", "CorruptionKind", "DispatchBatch", "Place", "queue_keys", "queue_of_key"]
 
 _TEXT = "text:"  # begins the keys of properties among what a batch has made
 _ASKED_MAX = 64
+
+
+class Place:
+    """Rows of the ``(8, n)`` int64 matrix that says where ``n`` records and their parts are.
+
+    Positions are those of a window; sizes are in bytes.
+    """
+
+    START, SIZE, BODY, BODY_SIZE, TOPIC, TOPIC_SIZE, PROPERTIES, PROPERTIES_SIZE = range(8)
 
 
 class CorruptionKind(enum.Enum):
@@ -75,14 +84,10 @@ class DispatchBatch:
     base_offset: int
     """Physical offset of ``window[0]``; 0 if the records were moved together from several places
     (see `physical_offset`)."""
-    start: npt.NDArray[np.int64]
-    """``(n,)``, position of each record in the window."""
-    size: npt.NDArray[np.int64]
-    """``(n,)``, bytes of each record."""
-    _header: npt.NDArray[np.void]
-    """``(n,)`` of `HEADER_DTYPE`."""
-    _parts: Mapping[str, npt.NDArray[np.int64]]
-    """Start and size of body, topic and properties, by name."""
+    _places: npt.NDArray[np.int64]
+    """``(8, n)``, contiguous rows as `Place` names them."""
+    _header: npt.NDArray[np.uint8]
+    """``(n, 88)``, each row the bytes of one `HEADER_DTYPE`."""
     topic_code: npt.NDArray[np.int32]
     """``(n,)``, index of each record's topic in `topics`."""
     topics: tuple[str, ...]
@@ -96,13 +101,22 @@ class DispatchBatch:
     """Columns that were made or added, by name."""
     _asked: set[str] = attrs.field(factory=set)
     """Names of columns that were made; one set for a batch and its parts."""
+    start: npt.NDArray[np.int64] = attrs.field(init=False)
+    """``(n,)``, position of each record in the window."""
+    size: npt.NDArray[np.int64] = attrs.field(init=False)
+    """``(n,)``, bytes of each record."""
 
     def __attrs_post_init__(self) -> None:
         # All plugins are given the same batch, so none may write into it.
         self.window = self.window.view()
-        for each in (self.window, self.start, self.size, self.topic_code, *self._columns.values()):
+        self.window.setflags(write=False)
+        self.topic_code.setflags(write=False)
+        places = self._places
+        places.setflags(write=False)  # as its rows are then
+        self.start, self.size = places[Place.START], places[Place.SIZE]
+        for each in self._columns.values():
             if isinstance(each, np.ndarray):
-                each.flags.writeable = False
+                each.setflags(write=False)
 
     def __len__(self) -> int:
         return len(self.start)
@@ -131,15 +145,15 @@ class DispatchBatch:
         elif name in ("start", "size", "topic_code"):
             return getattr(self, name)  # type: ignore[no-any-return]
         else:
-            fields = self._header.dtype.names or ()
+            fields = HEADER_DTYPE.names or ()
             if name not in fields:
                 known = sorted({*fields, *self._columns, "physical_offset", "tags_code"})
                 raise KeyError(f"{name!r}; known: {', '.join(known)}")
-            raw = self._header[name]
+            raw = self._header.view(HEADER_DTYPE)[:, 0][name]
             value = raw.astype(raw.dtype.newbyteorder("="))
         if len(self._asked) < _ASKED_MAX:
             self._asked.add(name)
-        value.flags.writeable = False
+        value.setflags(write=False)
         self._columns[name] = value
         return value
 
@@ -189,16 +203,17 @@ class DispatchBatch:
     @property
     def body(self) -> TextColumn:
         """Bodies, as positions in the window."""
-        return TextColumn(self.window, self._parts["body_start"], self._parts["body_size"])
+        places = self._places
+        return TextColumn(self.window, places[Place.BODY], places[Place.BODY_SIZE])
 
     @property
     def properties(self) -> PropertyColumns:
         """Properties of all rows, which can be looked up by name."""
         found = self._columns.get("properties")
         if found is None:
-            parts = self._parts
+            places = self._places
             found = PropertyColumns(
-                self.window, parts["properties_start"], parts["properties_size"]
+                self.window, places[Place.PROPERTIES], places[Place.PROPERTIES_SIZE]
             )
             self._columns["properties"] = found
         return found
@@ -216,8 +231,8 @@ class DispatchBatch:
     @property
     def properties_text(self) -> TextColumn:
         """The rows' encoded property texts."""
-        parts = self._parts
-        return TextColumn(self.window, parts["properties_start"], parts["properties_size"])
+        places = self._places
+        return TextColumn(self.window, places[Place.PROPERTIES], places[Place.PROPERTIES_SIZE])
 
     # ------------------------------------------------------------------ rows
 
@@ -245,10 +260,8 @@ class DispatchBatch:
         return DispatchBatch(
             window=self.window,
             base_offset=self.base_offset,
-            start=self.start[first:stop],
-            size=self.size[first:stop],
+            places=self._places[:, first:stop],
             header=self._header[first:stop],
-            parts={name: column[first:stop] for name, column in self._parts.items()},
             topic_code=self.topic_code[first:stop],
             topics=self.topics,
             end_offset=end_offset,
@@ -266,7 +279,7 @@ class DispatchBatch:
 
         For a batch of records that were moved together.
         """
-        physical_offset.flags.writeable = False
+        physical_offset.setflags(write=False)
         self._columns["physical_offset"] = physical_offset
         self.end_offset = int(physical_offset[-1] + self.size[-1]) if len(self) else 0
 
@@ -297,7 +310,7 @@ class DispatchBatch:
         changed = self[:]
         for name, column in columns.items():
             kept = np.asarray(column).view()
-            kept.flags.writeable = False
+            kept.setflags(write=False)
             changed._columns[name] = kept
         return changed
 

@@ -19,7 +19,7 @@ import attrs
 import numpy as np
 
 from reput.engine import kernel
-from reput.record.batch import Corruption, CorruptionKind, DispatchBatch
+from reput.record.batch import Corruption, CorruptionKind, DispatchBatch, Place
 from reput.record.checksum import crc32, record_crc_matches
 from reput.record.layout import (
     AFTER_STORE_HOST_DTYPE,
@@ -120,7 +120,7 @@ class Decoder:
         Returns:
             The batch of all whole, valid records from the start of the window on.
         """
-        start, size, cut, numbers, parts, position, reason, stated = cut_window(
+        places, header, numbers, position, reason, stated = cut_window(
             window,
             base_offset,
             self.check_offset,
@@ -128,15 +128,15 @@ class Decoder:
             self.check_record_crc,
             self._walks,
         )
-        if self.requires_record_crc and self.check_record_crc and len(start):
-            row = _first_without_crc(window, start, size, parts)
-            if row < len(start):
-                position, reason = int(start[row]), _NO_RECORD_CRC
-                start, size, cut = start[:row], size[:row], cut[: row * HEADER_DTYPE.itemsize]
+        count = len(header)
+        if self.requires_record_crc and self.check_record_crc and count:
+            row = _first_without_crc(window, places)
+            if row < count:
+                position, reason, count = int(places[Place.START, row]), _NO_RECORD_CRC, row
+                places, header = places[:, :row], header[:row]
                 numbers = {name: column[:row] for name, column in numbers.items()}
-                parts = {name: column[:row] for name, column in parts.items()}
-        if len(start):
-            self._walks = position > _WALK_ABOVE * len(start)
+        if count:
+            self._walks = position > _WALK_ABOVE * count
         finding: Corruption | None
         if reason:
             kind, detail = _FINDINGS[reason]
@@ -146,14 +146,12 @@ class Decoder:
             end, next_offset, needed, finding = _what_follows(
                 window, base_offset, position, file_end
             )
-        codes = self.topics.encode(window, parts["topic_start"], parts["topic_size"])
+        codes = self.topics.encode(window, places[Place.TOPIC], places[Place.TOPIC_SIZE])
         batch = DispatchBatch(
             window=window,
             base_offset=base_offset,
-            start=start,
-            size=size,
-            header=cut.view(HEADER_DTYPE),
-            parts=parts,
+            places=places,
+            header=header,
             topic_code=codes,
             topics=tuple(self.topics.names),
             end_offset=next_offset,
@@ -200,16 +198,16 @@ def cut_window(
         walks: how to look for borders, which changes no answer.
 
     Returns:
-        Start and size, ``(n,)`` int64; the headers, ``(88 n,)`` uint8 of `HEADER_DTYPE`, as if all
-        hosts were IPv4; by name some or none of their numbers, ``(n,)`` in native byte order; start
-        and size of body, topic and properties by name, ``(n,)`` int64; the position after the last
+        Where the records and their parts are, ``(8, n)`` int64, rows as `Place` names them; the
+        headers, ``(n, 88)`` uint8, each row a `HEADER_DTYPE`, as if all hosts were IPv4; by name
+        some or none of their numbers, ``(n,)`` in native byte order; the position after the last
         record; the fault of the record there by its number in `_FINDINGS`, 0 if it is valid
         or no whole record; and the physical offset that this record states.
     """
     few = walks or len(window) <= _WALK_WITHIN
     borders = _walk_bytes(window) if few else _find_borders(window)
     header = _cut_headers(window, borders.start)
-    parts, structural = _cut_parts(window, borders, header)
+    places, structural = _cut_parts(window, borders, header)
     # The first record that fails a check; each check covers only rows before the one found.
     count, reason = len(borders.start), 0
     valid = structural
@@ -219,11 +217,11 @@ def cut_window(
         count = int(valid.argmin())
         reason = _PHYSICAL_OFFSET if structural[count] else _LENGTH_MISMATCH
     if check_crc:
-        bad = _wrong_crc(window, count, header, parts)
+        bad = _wrong_crc(window, count, header, places)
         if bad >= 0:
             count, reason = bad, _BODY_CRC
     if check_record_crc:
-        properties_size = parts["properties_size"].tolist()
+        properties_size = places[Place.PROPERTIES_SIZE].tolist()
         for row in range(count):
             if properties_size[row] < CRC_PROPERTY_SIZE:
                 continue  # too short for a checksum property: the bytes belong to the body
@@ -232,12 +230,12 @@ def cut_window(
             if not record_crc_matches(record, properties_size[row]):
                 count, reason = row, _RECORD_CRC
                 break
-    start, size, position, stated = borders.start, borders.size, borders.end_position, 0
+    position, stated = borders.end_position, 0
     if reason:
-        position, stated = int(start[count]), int(header["physical_offset"][count])
-        start, size, header = start[:count], size[:count], header[:count]
-        parts = {name: column[:count] for name, column in parts.items()}
-    return start, size, header.view(np.uint8), {}, parts, position, reason, stated
+        position, stated = int(borders.start[count]), int(header["physical_offset"][count])
+        places, header = places[:, :count], header[:count]
+    rows = header.view(np.uint8).reshape(count, HEADER_DTYPE.itemsize)
+    return places, rows, {}, position, reason, stated
 
 
 # --------------------------------------------------------------------------- borders
@@ -354,8 +352,8 @@ def _cut_headers(
 
 def _cut_parts(
     window: npt.NDArray[np.uint8], borders: _Borders, header: npt.NDArray[np.void]
-) -> tuple[dict[str, npt.NDArray[np.int64]], npt.NDArray[np.bool_]]:
-    """Return start and size of body, topic and properties, and which rows are consistent.
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """Return where records and parts are, as `Place` says, and which records are consistent.
 
     A length is read only if the lengths before it leave space for it; otherwise it counts as zero.
     """
@@ -384,15 +382,9 @@ def _cut_parts(
     properties_size = np.maximum(words_at(window, properties_at, _BE_I2).astype(np.int64), 0)
     properties_start = properties_at + 2
     valid &= properties_start + properties_size == end
-    parts = {
-        "body_start": body_start,
-        "body_size": body_size,
-        "topic_start": topic_start,
-        "topic_size": topic_size,
-        "properties_start": properties_start,
-        "properties_size": np.where(valid, properties_size, 0),
-    }
-    return parts, valid
+    properties_size = np.where(valid, properties_size, 0)
+    body, topic = (body_start, body_size), (topic_start, topic_size)
+    return np.stack([start, size, *body, *topic, properties_start, properties_size]), valid
 
 
 # --------------------------------------------------------------------------- checksums
@@ -402,15 +394,15 @@ def _wrong_crc(
     window: npt.NDArray[np.uint8],
     count: int,
     header: npt.NDArray[np.void],
-    parts: dict[str, npt.NDArray[np.int64]],
+    places: npt.NDArray[np.int64],
 ) -> int:
     """Return the first of ``count`` rows whose body does not match its checksum, -1 if all match.
 
     One call per message: no library computes a CRC over many short texts at once.
     """
     view = window.data
-    starts = parts["body_start"][:count].tolist()
-    sizes = parts["body_size"][:count].tolist()
+    starts = places[Place.BODY, :count].tolist()
+    sizes = places[Place.BODY_SIZE, :count].tolist()
     stated = header["body_crc"][:count].tolist()
     for row, (start, size, crc) in enumerate(zip(starts, sizes, stated, strict=True)):
         if size and crc32(view[start : start + size]) & 0x7FFFFFFF != crc:
@@ -418,19 +410,15 @@ def _wrong_crc(
     return -1
 
 
-def _first_without_crc(
-    window: npt.NDArray[np.uint8],
-    start: npt.NDArray[np.int64],
-    size: npt.NDArray[np.int64],
-    parts: dict[str, npt.NDArray[np.int64]],
-) -> int:
+def _first_without_crc(window: npt.NDArray[np.uint8], places: npt.NDArray[np.int64]) -> int:
     """Return the first row without a checksum property, the number of rows if each has one.
 
     A record that is too small for a topic and the property is a filler.
     """
     name = np.frombuffer(CRC_PROPERTY_NAME, np.uint8)
+    start, size = places[Place.START], places[Place.SIZE]
     lacks = size >= RECORD_MIN_SIZE + CRC_PROPERTY_SIZE
-    rows = np.flatnonzero(parts["properties_size"] >= CRC_PROPERTY_SIZE)
+    rows = np.flatnonzero(places[Place.PROPERTIES_SIZE] >= CRC_PROPERTY_SIZE)
     end = (start + size)[rows]
     at = end[:, np.newaxis] - CRC_PROPERTY_SIZE + np.arange(len(name))
     # No checksum covers the property's own name and end.

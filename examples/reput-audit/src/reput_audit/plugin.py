@@ -84,7 +84,7 @@ class AuditPlugin(reput.Plugin):
             data = encode_counts(self._counts)
         if data != self._written:
             directory = self._context.directory(DIRECTORY)
-            self._context.disk.make_directory(directory)
+            self._context.disk.make_directory(directory, durable=True)
             self._context.disk.replace(os.path.join(directory, FILE_NAME), data)
             self._written = data
 

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from reput.plugin import ReadColumns, ReadResult
-from reput.record import Decoder
-from reput_consumequeue.layout import UNIT_DTYPE
-from reput_consumequeue.reading._sound import sound_count, sound_messages
+from reput.record import Decoder, DispatchBatch, Place
+from reput_consumequeue.reading._sound import sound_columns, sound_messages
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -81,6 +80,8 @@ class Columns:
         self._records: list[bytes] = []
         self._offsets: list[npt.NDArray[np.int64]] = []
         self._places: list[npt.NDArray[np.int64]] = []
+        # What was cut already: places, headers and topic of the records, if they are all there are.
+        self._cut: tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8], bytes] | None = None
 
     def __len__(self) -> int:
         return self._count
@@ -91,6 +92,7 @@ class Columns:
 
     def add(self, place: int, message: MessageView) -> None:
         self._count += 1
+        self._cut = None
         self._records.append(message.record)
         self._offsets.append(np.array([message.physical_offset], np.int64))
         self._places.append(np.array([place], np.int64))
@@ -98,15 +100,22 @@ class Columns:
     def add_sound(
         self, asked: tuple[Any, ...], place: int, wanted: int, intact: CountIntact | None
     ) -> int:
-        chunks, units = asked[:2]
-        count = sound_count(*asked) if intact is None else intact(sound_messages(*asked))
+        chunks, *listed = asked
+        records = _joined(chunks)
+        cut, headers, offsets = sound_columns(records, *listed)
+        count = len(offsets)
+        if intact is not None:
+            count = intact(sound_messages(*asked))
+            cut, headers, offsets = cut[:, :count], headers[:count], offsets[:count]
         if not count:
             return 0
-        known = np.frombuffer(units, UNIT_DTYPE, count)
         if count < wanted:  # the records after these are in doubt, or were not read
-            chunks = [b"".join(chunks)[: int(known["size"].sum())]]
-        self._records += chunks
-        self._offsets.append(known["physical_offset"].astype(np.int64))
+            records = records[: int(cut[Place.START, -1] + cut[Place.SIZE, -1])]
+        topic, is_light = listed[2], listed[5]
+        # A light queue lists messages of several topics, which the decoder tells apart.
+        self._cut = None if self._count or is_light else (cut, headers, topic)
+        self._records.append(records)
+        self._offsets.append(offsets)
         self._places.append(np.arange(place, place + count))
         self._count += count
         return count
@@ -117,9 +126,23 @@ class Columns:
         if not self._count:
             return ReadResult(status, at, low, high, holes=holes)
         window = np.frombuffer(_joined(self._records), np.uint8)
-        # Lengths were checked, and where the records stand: they were moved together.
-        batch = Decoder(check_offset=False).decode(window, 0).batch
-        batch.stand_at(_together(self._offsets))
+        if self._cut is not None:
+            places, headers, topic = self._cut
+            offsets = self._offsets[0]
+            batch = DispatchBatch(
+                window=window,
+                base_offset=0,
+                places=places,
+                header=headers,
+                topic_code=np.zeros(self._count, np.int32),
+                topics=(topic.decode(),),
+                end_offset=int(offsets[-1] + places[Place.SIZE, -1]),
+                columns={"physical_offset": offsets},
+            )
+        else:
+            # Lengths were checked, and where the records stand: they were moved together.
+            batch = Decoder(check_offset=False).decode(window, 0).batch
+            batch.stand_at(_together(self._offsets))
         return ReadColumns(status, at, low, high, batch, _together(self._places), holes)
 
 

@@ -7,9 +7,12 @@ by looking at one record; most records leave nothing to decide, and these go thr
 from __future__ import annotations
 
 import struct
+from typing import TYPE_CHECKING
+
+import numpy as np
 
 from reput.engine import kernel
-from reput.record import MessageView, crc32, message_at
+from reput.record import MessageView, crc32, cut_window, message_at
 from reput.record.layout import (
     BORN_HOST_V6,
     HEADER_SIZE,
@@ -20,7 +23,10 @@ from reput.record.layout import (
     TOPIC_SIZE_V1_MAX,
 )
 
-__all__ = ["sound_count", "sound_messages"]
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+__all__ = ["sound_columns", "sound_messages"]
 
 _PLACE_SIZE = 12  # physical offset (int64) and size (int32)
 _HEAD = struct.Struct(">iIii4xqqi44xi")
@@ -122,8 +128,8 @@ def _records(chunks: list[bytes], places: list[tuple[int, int]]) -> list[bytes]:
 
 
 @kernel
-def sound_count(
-    chunks: list[bytes],
+def sound_columns(
+    records: bytes,
     places: bytes | memoryview,
     stride: int,
     topic: bytes,
@@ -131,7 +137,16 @@ def sound_count(
     queue_offset: int,
     is_light: bool,
     after: int,
-) -> int:
-    """Return how many messages `sound_messages` returns."""
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+    """Return where the ``n`` messages are that `sound_messages` returns of one chunk.
+
+    Returns:
+        Where records and parts are, ``(8, n)`` int64, as `reput.record.Place` says; the headers,
+        ``(n, 88)`` uint8, as those of a `DispatchBatch`; and the physical offsets, ``(n,)`` int64.
+    """
     queue = topic, queue_id, queue_offset, is_light
-    return len(sound_messages(chunks, places, stride, *queue, after))
+    messages = sound_messages([records], places, stride, *queue, after)
+    window = np.frombuffer(records, np.uint8)[: sum(message.size for message in messages)]
+    cut, headers, *_ = cut_window(window, 0, False, False, False, False)
+    offsets = [message.physical_offset for message in messages]
+    return cut, headers, np.array(offsets, np.int64)
