@@ -310,6 +310,27 @@ def test_a_message_that_is_kept_keeps_little_memory(tmp_path):
         assert message.record == reput.MessageView(message.record).record
 
 
+def test_columns_of_a_short_answer_keep_no_memory_of_what_was_read(tmp_path):
+    root = tmp_path / "s"
+    with reput.open(root, "w", plugins=["consumequeue"]) as store:
+        for number in range(400):
+            store.put(Message("T", bytes([number % 251]) * 900))
+        assert store.wait_dispatched()
+        second = store.read("T", 0, 1, 1).messages[0]
+    (path,) = (root / "commitlog").iterdir()
+    data = bytearray(path.read_bytes())
+    data[second.physical_offset + 200] ^= 1  # in its body
+    path.write_bytes(data)
+
+    with reput.open(root, "r") as store:
+        batch = store.read("T", 0, 0, 400, 1 << 20, as_columns=True).batch
+
+    assert len(batch) == 1
+    for kept in (batch._places, batch._header, batch.window):
+        whole = kept if kept.base is None else kept.base
+        assert memoryview(whole).nbytes < 1_200
+
+
 def test_bodies_that_rot_under_an_open_store(tmp_path, made):
     root = tmp_path / "store"
     shutil.copytree(made, root)

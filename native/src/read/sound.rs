@@ -83,8 +83,8 @@ pub fn sound_columns<'py>(
     );
     guarded(py, "sound_columns", || {
         let records = [records.get()?];
-        let guess = records[0].as_bytes().len() / 256 + 1; // most records are larger
-        let (mut cuts, mut offsets) = (Cuts::with_capacity(guess), Vec::with_capacity(guess));
+        let room = listed.count();
+        let (mut cuts, mut offsets) = (Cuts::with_capacity(room), Vec::with_capacity(room));
         listed.each_sound(py, &records, |_, place, offset, record, parts| {
             cuts.add(place.start, record, parts);
             offsets.push(offset);
@@ -107,6 +107,15 @@ struct Listed<'py>(
 );
 
 impl<'py> Listed<'py> {
+    /// How many places there are.
+    fn count(&self) -> usize {
+        let size = self.0.peek().map_or(0, |places| places.as_bytes().len());
+        self.1
+            .peek()
+            .and_then(|stride| size.checked_div(*stride))
+            .unwrap_or(0)
+    }
+
     /// Call `add` with each record up to the first one that is in doubt: its chunk, where it is in
     /// there, its physical offset, its bytes and its parts.
     fn each_sound(
@@ -159,7 +168,9 @@ impl Queue<'_> {
             let (offset, size) = (be_i64(place, 0), be_i32(place, 8));
             let record = usize::try_from(size).map(|size| at..at + size);
             let Ok(stretch) = record else { break };
-            let bytes = chunks.get(chunk).and_then(|bytes| bytes.get(stretch.clone()));
+            let bytes = chunks
+                .get(chunk)
+                .and_then(|bytes| bytes.get(stretch.clone()));
             let Some(record) = bytes else { break };
             let following = places.get((row + 1) * stride..(row + 2) * stride);
             let is_there = is_record(record)

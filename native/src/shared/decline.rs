@@ -44,6 +44,11 @@ impl<T> Arg<T> {
         Self(Some(value))
     }
 
+    /// The argument before it is asked for; `None` where it will be declined.
+    pub const fn peek(&self) -> Option<&T> {
+        self.0.as_ref()
+    }
+
     pub fn get(self) -> Result<T, Decline> {
         self.0.ok_or(Decline::ToPython)
     }

@@ -113,13 +113,14 @@ class FilePool:
 
         Call this before the file is removed, or its path given to another file.
         """
-        self._maps.forget(file)
         with self._lock:
             if isinstance(file, Handle):
                 file.is_replaced = True
             descriptor = self._idle.pop(file, None)
             if file in self._pinned or file in self._opening:
                 self._doomed.add(file)
+        # After the lock: a thread that maps the file meanwhile is done by now, or forgets its map.
+        self._maps.forget(file)
         if descriptor is not None:
             self._disk.close(descriptor)
 

@@ -80,7 +80,7 @@ class Columns:
         self._records: list[bytes] = []
         self._offsets: list[npt.NDArray[np.int64]] = []
         self._places: list[npt.NDArray[np.int64]] = []
-        # What was cut already: places, headers and topic of the records, if they are all there are.
+        # Places, headers and topic of the records, if one call has cut all of them.
         self._cut: tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8], bytes] | None = None
 
     def __len__(self) -> int:
@@ -111,6 +111,7 @@ class Columns:
             return 0
         if count < wanted:  # the records after these are in doubt, or were not read
             records = records[: int(cut[Place.START, -1] + cut[Place.SIZE, -1])]
+            cut, headers = cut.copy(), headers.copy()  # they were made for all that was read
         topic, is_light = listed[2], listed[5]
         # A light queue lists messages of several topics, which the decoder tells apart.
         self._cut = None if self._count or is_light else (cut, headers, topic)
