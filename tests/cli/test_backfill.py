@@ -198,7 +198,7 @@ def test_ctrl_c_keeps_what_was_done_and_the_next_one_goes_on(plugin_store, backf
     out, err = process.communicate(timeout=60)
     interrupted = json.loads(out)
 
-    assert process.returncode == ExitCode.INTERRUPTED
+    assert process.returncode == ExitCode.INTERRUPTED, err
     assert f"`reput backfill {path} slow` goes on from there" in err
     assert interrupted["is_interrupted"] is True
     assert interrupted["is_complete"] is False
