@@ -258,3 +258,27 @@ def test_loading_pages_behind_the_end_of_a_file_is_no_signal(path):
         file.truncate(0)
 
         assert not populate(data.ctypes.data, SIZE, POPULATE_READ)
+
+
+def test_a_map_that_is_made_while_its_file_is_forgotten_does_not_stay(path):
+    pool = FilePool(Disk())
+    lock = pool._lock
+    found = []
+
+    class Between:
+        """Has a reader map the file just before `forget` has the pool's lock."""
+
+        def __enter__(self):
+            pool._lock = lock
+            found.append(pool.mapped(path, SIZE, 0, 1_900, 10, SIZE))
+            return lock.__enter__()
+
+        def __exit__(self, *error):
+            return lock.__exit__(*error)
+
+    pool._lock = Between()
+    pool.forget(path)
+
+    assert found[0].tobytes() == CONTENT[:1_900]
+    assert not pool._maps._maps
+    pool.close()
