@@ -15,6 +15,7 @@ from reput.errors import MessageIllegalError
 from reput.status import ReadStatus
 from reput_consumequeue.layout import UNIT_SIZE
 from reput_consumequeue.plugin import ConsumeQueueConfig, ConsumeQueuePlugin
+from reput_consumequeue.reading import _read
 from reput_testing import Driver, QuickDisk, SmallLog, snapshot
 
 PER_FILE = 4
@@ -47,6 +48,77 @@ def _facts(answer):
 
 def _bodies(answer):
     return [message.body for message in answer]
+
+
+# ------------------------------------------------------------------ at once
+
+
+@pytest.fixture
+def many(tmp_path):
+    """A hundred messages in T/0, whose files hold 64 units."""
+    config = {"consumequeue": {"units_per_file": 64}}
+    with reput.open(tmp_path / "many", plugins=["consumequeue"], config=config) as store:
+        store.put_many([reput.Message("T", b"%d" % n * 10) for n in range(100)])
+        assert store.wait_dispatched()
+        yield store
+
+
+_AT_ONCE = [
+    (0, 8, 1 << 20, (8, 8)),
+    (5, 32, 1 << 20, (37, 32)),
+    (5, 1000, 1 << 20, (64, 59)),  # to the end of the file
+    (64, 1000, 1 << 20, (100, 36)),
+    (90, 10, 1 << 20, (100, 10)),
+    (10, 50, 2_000, (27, 17)),  # as many as fit
+]
+
+
+@pytest.mark.parametrize("as_columns", [False, True])
+@pytest.mark.parametrize(("at", "count", "size", "expected"), _AT_ONCE)
+def test_a_read_that_leaves_nothing_to_decide(
+    many, monkeypatch, as_columns, at, count, size, expected
+):
+    asked = "T", 0, at, count, size
+    with monkeypatch.context() as patch:
+        patch.setattr(_read, "read_mapped", lambda *_: None)
+        slowly = many.read(*asked)
+    monkeypatch.setattr(_read, "Collector", None)  # which decides
+
+    found = many.read(*asked, as_columns=as_columns)
+
+    assert (found.next_queue_offset, len(found)) == expected
+    assert _facts(found) == _facts(slowly)
+    assert tuple(found.queue_offsets) == slowly.queue_offsets == tuple(range(at, expected[0]))
+    bodies = found.batch.body.as_bytes() if as_columns else _bodies(found)
+    assert bodies == _bodies(slowly)
+
+
+def _changed(path, position, data):
+    with path.open("r+b") as file:
+        file.seek(position)
+        file.write(data)
+
+
+@pytest.mark.parametrize("as_columns", [False, True])
+def test_a_read_in_doubt_is_looked_at_message_by_message(many, tmp_path, as_columns):
+    fourth = many.read("T", 0, 0, 8).messages[3]
+    log = tmp_path / "many" / "commitlog" / f"{0:020d}"
+    _changed(log, fourth.physical_offset + 90, b"?")  # in its body
+
+    found = many.read("T", 0, 0, 8, as_columns=as_columns)
+
+    assert list(found.queue_offsets) == [0, 1, 2, 4, 5, 6, 7, 8]
+    assert [hole.queue_offset for hole in found.holes] == [3]
+
+
+def test_units_that_were_cut_under_an_open_store_are_no_end_of_the_process(many, tmp_path):
+    assert len(many.read("T", 0, 0, 32)) == 32
+    path = tmp_path / "many" / "consumequeue" / "T" / "0" / f"{0:020d}"
+
+    os.truncate(path, 5 * UNIT_SIZE)
+
+    assert _bodies(many.read("T", 0, 0, 32)) == [b"%d" % n * 10 for n in range(5)]
+    assert _bodies(many.read("T", 0, 64, 32)) == [b"%d" % n * 10 for n in range(64, 96)]
 
 
 # ------------------------------------------------------------------ statuses

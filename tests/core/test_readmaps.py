@@ -43,7 +43,7 @@ def path(tmp_path):
     return str(tmp_path / "file")
 
 
-def maps_of(path, disk):
+def maps_of(path, disk, max_count=8):
     """Maps of one file, by whatever name."""
 
     @contextlib.contextmanager
@@ -54,7 +54,7 @@ def maps_of(path, disk):
         finally:
             os.close(found)
 
-    return ReadMaps(disk, descriptor)
+    return ReadMaps(disk, descriptor, max_count)
 
 
 @pytest.fixture(autouse=True)
@@ -131,19 +131,36 @@ def test_where_no_file_can_be_mapped_none_is_tried_again(path):
     assert disk.map_count == 1
 
 
-def test_a_file_that_is_forgotten_is_mapped_again_and_few_stay_mapped(path):
+def test_a_file_that_is_forgotten_is_mapped_again(path):
     disk = CountingDisk()
     maps = maps_of(path, disk)
-    for name in ("a", "a", *"bcdefghi", "a"):
+    for name in ("a", "a", "b", "a"):
         maps.loaded(name, SIZE, 0, 900, 9, SIZE)
-    assert disk.map_count == 10  # "a" is the ninth from the end, and eight are kept
+    assert disk.map_count == 2
 
     maps.forget("a")
     maps.loaded("a", SIZE, 0, 900, 9, SIZE)
     maps.clear()
 
-    assert disk.map_count == 11
+    assert disk.map_count == 3
     assert maps.loaded("a", SIZE, 0, 900, 9, SIZE) is None
+
+
+def test_of_many_files_a_few_stay_mapped_and_others_have_their_turn(path):
+    disk = CountingDisk()
+    maps = maps_of(path, disk, max_count=2)
+
+    def is_mapped(name):
+        return maps.loaded(name, SIZE, 0, 900, 9, SIZE) is not None
+
+    assert is_mapped("a")
+    assert is_mapped("b")
+    found = [is_mapped("c") for _ in range(40)]
+
+    assert found.index(True) > 5  # a map that is used once costs more than it saves
+    assert all(found[found.index(True) :])
+    assert [is_mapped("b"), is_mapped("a")] == [True, False]
+    assert disk.map_count == 3
 
 
 def test_a_pool_reads_the_same_pieces_with_and_without_a_map(path):

@@ -28,6 +28,7 @@ from reput.record.text.properties import PropertyPlaces, property_places, texts_
 from reput.record.text.topics import topic_table
 from reput_arrow.propertytexts import joined_texts
 from reput_consumequeue._runs import units_by_queue
+from reput_consumequeue.reading._mapped import whole_columns, whole_messages
 from reput_consumequeue.reading._sound import sound_columns, sound_messages
 from reput_index._keys import keys_of_texts
 from reput_index.files._chain import make_items
@@ -55,6 +56,8 @@ OTHERS = (
     sound_columns,
     sound_messages,
     topic_table,
+    whole_columns,
+    whole_messages,
 )
 int32s = st.integers(-(1 << 31), (1 << 31) - 1)
 int64s = st.integers(-(1 << 63), (1 << 63) - 1)

@@ -21,11 +21,14 @@ from hypothesis import strategies as st
 import reput
 from reput.files.system.pieces import read_pieces
 from reput.record import Encoder, Message
+from reput_consumequeue.reading import _read
+from reput_consumequeue.reading._mapped import whole_columns, whole_messages
 from reput_consumequeue.reading._sound import sound_columns, sound_messages
 from reput_testing import fuzzing, strategies
 
 MANY = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 ENCODERS = (Encoder(), Encoder(store_host=bytes(range(20))))
+KERNELS = (read_pieces, sound_columns, sound_messages, whole_columns, whole_messages)
 COLUMNS = ("physical_offset", "queue_offset", "queue_id", "sys_flag", "store_timestamp", "size")
 
 # --------------------------------------------------------------------------- pieces of a file
@@ -86,7 +89,7 @@ def test_a_file_that_ends_inside_of_a_piece(descriptor):
     assert read_pieces(*mapped) == read_pieces.__wrapped__(*mapped) == read_pieces(*asked)
 
 
-@pytest.mark.parametrize("kernel", [read_pieces, sound_columns, sound_messages])
+@pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("argument", [None, "text", 5, b"bytes", [1, 2], 1 << 70])
 def test_arguments_of_other_kinds_fail_as_in_python(kernel, argument):
     arguments = [argument] * kernel.__wrapped__.__code__.co_argcount
@@ -161,6 +164,52 @@ def test_records_that_are_beyond_doubt(sent, is_light, data):
         assert (made.dtype, made.shape, made.tolist()) == (other.dtype, other.shape, other.tolist())
     together = sound_messages(as_columns[:1], *asked[1:])
     assert columns[2].tolist() == [each.physical_offset for each in together]
+
+
+@MANY
+@given(st.lists(strategies.messages(), min_size=1, max_size=6), st.booleans(), st.data())
+def test_reads_that_end_at_a_limit_and_others(sent, is_light, data):
+    base = 1_000
+    log, listed = bytearray(data.draw(st.integers(0, 9), label="before")), []
+    for number, message in enumerate(sent):
+        try:
+            record = ENCODERS[number % 2].encode(message, 5 + len(listed), base + len(log), 1)
+        except ValueError:  # a text that looks like a checksum
+            continue
+        listed.append((base + len(log), len(record)))
+        log += record + bytes(number)
+    for mutation in data.draw(st.lists(fuzzing.mutations(len(log), []), max_size=1)):
+        log = mutation.apply(bytes(log))
+    window = np.frombuffer(bytes(log), np.uint8)
+    if data.draw(st.booleans(), label="repeated"):
+        listed += listed[-1:]
+    strange = st.tuples(st.integers(-9, 3_000), st.integers(-9, 3_000))
+    listed += data.draw(st.lists(strange, max_size=2), label="strange")
+    total = sum(max(size, 0) for _, size in listed)
+    stop = st.sampled_from([len(log), len(log) + 50]) | st.integers(0, len(log))
+    mapped = window, base, base + data.draw(stop, label="limit")
+    limits = (
+        data.draw(st.integers(0, len(listed) + 1), label="wanted"),
+        data.draw(st.sampled_from([0, total, total - 1, 1 << 40]) | st.integers(0, total + 1)),
+        data.draw(st.sampled_from([1 << 20, 1 << 20, 250]), label="most of one"),
+        data.draw(st.sampled_from([0, 400, 1 << 16]), label="together"),
+    )
+    topic = data.draw(st.sampled_from([sent[0].topic, "other"])).encode()
+    place = topic, sent[0].queue_id, data.draw(st.sampled_from([5, 6])), is_light
+    asked = mapped, packed(listed), 20, limits, place
+
+    found, expected = whole_messages(*asked), whole_messages.__wrapped__(*asked)
+    columns, others = whole_columns(*asked), whole_columns.__wrapped__(*asked)
+
+    assert (found is None) == (expected is None) == (columns is None) == (others is None)
+    if found is None:
+        return
+    assert type(found) is tuple
+    assert shown(found) == shown(expected)
+    for made, other in zip(columns, others, strict=True):
+        assert (made.dtype, made.shape, made.tolist()) == (other.dtype, other.shape, other.tolist())
+    assert columns[3].tolist() == [each.physical_offset for each in found]
+    assert columns[0].tobytes() == b"".join(each.record for each in found)
 
 
 # --------------------------------------------------------------------------- whole reads
@@ -274,7 +323,7 @@ def assert_same_columns(answer, columns):
 
 @pytest.mark.parametrize("mode", ["w", "r"])
 @pytest.mark.parametrize("seed", [None, 1, 2, 3])
-def test_reads_of_all_queues_sound_and_damaged(tmp_path, made, mode, seed):
+def test_reads_of_all_queues_sound_and_damaged(tmp_path, made, mode, seed, monkeypatch):
     root = tmp_path / "store"
     shutil.copytree(made, root)
     if seed is not None:
@@ -286,8 +335,11 @@ def test_reads_of_all_queues_sound_and_damaged(tmp_path, made, mode, seed):
         found = answers(store)
         with python_engine():
             expected = answers(store)
+        with monkeypatch.context() as patch:
+            patch.setattr(_read, "read_mapped", lambda *_: None)
+            one_by_one = answers(store)
 
-    assert found == expected
+    assert found == expected == one_by_one
     with open_store(root, "r") as store:
         names = {queue.topic for queue in store.queues()}
     assert names == {"%LMQ%a", "%LMQ%b", "orders", "prices"}

@@ -3,3 +3,4 @@
 pub mod pieces;
 pub mod sound;
 pub mod view;
+pub mod whole;

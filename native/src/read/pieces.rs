@@ -112,12 +112,12 @@ impl Source<'_> {
 }
 
 /// What may be read.
-struct Bounds {
-    base: i64,
-    limit: i64,
-    max_size: i64,
-    max_count: usize,
-    max_bytes: i64,
+pub struct Bounds {
+    pub base: i64,
+    pub limit: i64,
+    pub max_size: i64,
+    pub max_count: usize,
+    pub max_bytes: i64,
 }
 
 /// Neighbours that are read together, to `start` of the buffer.
@@ -128,15 +128,15 @@ struct Stretch {
 }
 
 /// What is read, and where in the buffer each piece stands then.
-struct Plan {
+pub struct Plan {
     stretches: Vec<Stretch>,
-    pieces: Vec<Range<usize>>,
-    size: usize,
+    pub pieces: Vec<Range<usize>>,
+    pub size: usize,
 }
 
 impl Plan {
     /// A plan for the first places, up to one that leaves the bounds.
-    fn of(places: &[u8], stride: usize, bounds: &Bounds, gap_max: usize) -> Self {
+    pub fn of(places: &[u8], stride: usize, bounds: &Bounds, gap_max: usize) -> Self {
         let count = bounds.max_count.min(places.len() / stride);
         let mut plan = Self {
             stretches: Vec::with_capacity(count),

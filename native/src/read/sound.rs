@@ -143,16 +143,16 @@ impl<'py> Listed<'py> {
     }
 }
 
-struct Queue<'a> {
-    topic: &'a [u8],
-    queue_id: i64,
-    queue_offset: i64,
-    is_light: bool,
+pub struct Queue<'a> {
+    pub topic: &'a [u8],
+    pub queue_id: i64,
+    pub queue_offset: i64,
+    pub is_light: bool,
 }
 
 impl Queue<'_> {
     /// See `Listed::each_sound`.
-    fn each_sound(
+    pub fn each_sound(
         &self,
         chunks: &[&[u8]],
         places: &[u8],

@@ -37,6 +37,8 @@ from reput_native._kernels import (  # noqa: E402 - an interpreter that does not
     texts_of,
     topic_table,
     units_by_queue,
+    whole_columns,
+    whole_messages,
 )
 
 __all__ = [
@@ -67,4 +69,6 @@ __all__ = [
     "texts_of",
     "topic_table",
     "units_by_queue",
+    "whole_columns",
+    "whole_messages",
 ]

@@ -22,9 +22,11 @@ if TYPE_CHECKING:
     from reput.files.pool import FilePool as FilePool
     from reput.files.pool import Handle as Handle
     from reput.files.pool import ReplacedError as ReplacedError
+    from reput.files.readmap import MAPPED_MIN as MAPPED_MIN
     from reput.files.system.disk import Buffer as Buffer
     from reput.files.system.disk import Disk as Disk
     from reput.files.system.disk import system_clock as system_clock
+    from reput.files.system.pieces import read_pieces as read_pieces
     from reput.files.system.tree import Entry as Entry
     from reput.files.unflushed import Unflushed as Unflushed
     from reput.locks import new_lock as new_lock
@@ -36,6 +38,7 @@ _HOMES = {
     "FILE_NAME_DIGITS": "names",
     "FilePool": "pool",
     "Handle": "pool",
+    "MAPPED_MIN": "readmap",
     "MappedFileQueue": "mapped",
     "OWN_DIRECTORY": "names",
     "ReplacedError": "pool",
@@ -46,6 +49,7 @@ _HOMES = {
     "make_aside": "making",
     "make_file": "making",
     "new_lock": "reput.locks",
+    "read_pieces": "system.pieces",
     "system_clock": "system.disk",
 }
 

@@ -31,6 +31,8 @@ from reput.locks import new_lock
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    import numpy.typing as npt
+
     from reput.files.pool import FilePool
     from reput.files.system.disk import Disk
 
@@ -298,23 +300,42 @@ class MappedFileQueue:
         """
         if len(places) < stride:
             return [], 0
+        wanted = places, stride, max_size, max_count, max_bytes, together
+        mapped = self.mapped(limit, places, stride, max_count, max_bytes)
+        if mapped is not None:
+            data, base_offset, end = mapped
+            return read_pieces(data, base_offset, end, *wanted)
         base = self.base_of(int.from_bytes(places[:8], "big", signed=True))
         if base is None:
             return [], 0
-        size = self.file_size
-        limit = min(limit, base + size)
-        path, count = self.path(base), min(max_count, len(places) // stride)
-        wanted = places, stride, max_size, max_count, max_bytes, together
+        limit = min(limit, base + self.file_size)
         try:
-            if count >= MAPPED_MIN and self.maps_to_read:
-                first, end, count = _extent(places, stride, count, max_bytes)
-                stretch = size, first - base, end - base, count, limit - base
-                data = self._pool.mapped(path, *stretch)
-                if data is not None:
-                    return read_pieces(data, first, min(limit, end), *wanted)
-            return self._pool.read_pieces(path, base, limit, *wanted)
+            return self._pool.read_pieces(self.path(base), base, limit, *wanted)
         except FileNotFoundError:  # trimmed in the meantime
             return [], 0
+
+    def mapped(
+        self, limit: int, places: bytes | memoryview, stride: int, max_count: int, max_bytes: int
+    ) -> tuple[npt.NDArray[np.uint8], int, int] | None:
+        """Return the bytes in which many pieces are, in the file of the first one, without a copy.
+
+        See `reput.log.LogView.map_records`.
+        """
+        count = min(max_count, len(places) // stride)
+        if count < MAPPED_MIN or not self.maps_to_read:
+            return None
+        first, end, count = _extent(places, stride, count, max_bytes)
+        base = self.base_of(first)
+        if base is None:
+            return None
+        size = self.file_size
+        limit = min(limit, base + size)
+        stretch = size, first - base, end - base, count, limit - base
+        try:
+            data = self._pool.mapped(self.path(base), *stretch)
+        except FileNotFoundError:  # trimmed in the meantime
+            return None
+        return None if data is None else (data, first, min(limit, end))
 
     def read_into(self, offset: int, buffer: memoryview) -> int:
         """Fill ``buffer`` from ``offset`` up to the file's end; return the number of bytes read."""

@@ -43,11 +43,13 @@ class Handle:
 class FilePool:
     """Open descriptors of many files, at most ``max_open``; closes the least recently used.
 
-    A descriptor in use is pinned, so each thread may have one open beyond ``max_open``.
-    Thread-safe.
+    A descriptor in use is pinned, so each thread may have one open beyond ``max_open``; and each of
+    ``max_mapped`` maps has one. Thread-safe.
     """
 
-    def __init__(self, disk: Disk, max_open: int = 256, *, write: bool = False) -> None:
+    def __init__(
+        self, disk: Disk, max_open: int = 256, *, write: bool = False, max_mapped: int = 8
+    ) -> None:
         self._disk = disk
         self._max_open = max_open
         self._write = write
@@ -57,7 +59,7 @@ class FilePool:
         self._opening: dict[str | Handle, int] = {}  # file -> number of threads opening it
         self._doomed: set[str | Handle] = set()
         self._is_closed = False
-        self._maps: ReadMaps[str | Handle] = ReadMaps(disk, self.descriptor)
+        self._maps: ReadMaps[str | Handle] = ReadMaps(disk, self.descriptor, max_mapped)
 
     @contextlib.contextmanager
     def descriptor(self, file: str | Handle) -> Iterator[int]:

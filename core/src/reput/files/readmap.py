@@ -35,7 +35,7 @@ MAPPED_MIN: Final = 8
 
 _BLOCK_SIZE: Final = 1 << 18  # bytes that are loaded at once
 _SPREAD_MAX: Final = 1 << 16  # bytes of a file for each piece; more would load what nobody reads
-_MAPS_MAX: Final = 8  # files; a map has a descriptor of its own
+_MADE_EACH: Final = 16  # misses for one new map when there is no room: a map used once is a loss
 
 
 @attrs.define(eq=False)
@@ -68,11 +68,19 @@ class ReadMaps(Generic[_File]):
     """Maps of the files that were read last. Thread-safe."""
 
     def __init__(
-        self, disk: Disk, descriptor: Callable[[_File], AbstractContextManager[int]]
+        self,
+        disk: Disk,
+        descriptor: Callable[[_File], AbstractContextManager[int]],
+        max_count: int,
     ) -> None:
-        """Map files of ``disk``, which ``descriptor`` opens."""
+        """Map files of ``disk``, which ``descriptor`` opens; at most ``max_count`` at a time.
+
+        Each map has a descriptor of its own.
+        """
         self._disk = disk
         self._descriptor = descriptor
+        self._max_count = max_count
+        self._misses = 0
         self._lock = new_lock()
         self._maps: OrderedDict[_File, _ReadMap] = OrderedDict()
         self._works = True
@@ -102,6 +110,10 @@ class ReadMaps(Generic[_File]):
         return found.data[start:end]
 
     def _made(self, file: _File, size: int) -> _ReadMap | None:
+        if len(self._maps) >= self._max_count:
+            self._misses += 1
+            if self._misses % _MADE_EACH:
+                return None
         with self._descriptor(file) as descriptor:
             if not self._disk.is_whole(descriptor, size):
                 return None
@@ -113,7 +125,7 @@ class ReadMaps(Generic[_File]):
             found = _ReadMap(made, np.frombuffer(made, np.uint8), [0] * -(-size // _BLOCK_SIZE))
             with self._lock:  # before the descriptor is given back: see `FilePool.forget`
                 self._maps[file] = found
-                while len(self._maps) > _MAPS_MAX:
+                while len(self._maps) > self._max_count:
                     self._maps.popitem(last=False)
         return found
 

@@ -35,6 +35,9 @@ from reput.record.layout import (
 from reput.record.view import MessageView, message_at
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
     from reput.log.losses import LossLedger
     from reput.log.reading.beside import Tail
 
@@ -197,6 +200,14 @@ class LogReader:
             found += more
             done += count
         return found
+
+    def map_records(
+        self, places: bytes | memoryview, stride: int, max_count: int, max_bytes: int
+    ) -> tuple[npt.NDArray[np.uint8], int, int] | None:
+        """See `reput.log.LogView.map_records`."""
+        if self.checked.ranges:
+            return None
+        return self.files.mapped(self._ending.end_offset, places, stride, max_count, max_bytes)
 
     def read_message(self, physical_offset: int, size: int = 0) -> MessageView | None:
         """Return the record at the physical offset of a record; None without one.

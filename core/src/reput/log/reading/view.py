@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    import numpy as np
+    import numpy.typing as npt
+
     from reput.log.damage import Loss
     from reput.record.batch import DispatchBatch
     from reput.record.view import MessageView
@@ -65,6 +68,26 @@ class LogView(Protocol):
         Returns:
             The bytes at the first places, up to the first at which the log does not hold as many
             bytes as stated, or to a limit. The bytes are not checked.
+        """
+        ...
+
+    def map_records(
+        self, places: bytes | memoryview, stride: int, max_count: int, max_bytes: int
+    ) -> tuple[npt.NDArray[np.uint8], int, int] | None:
+        """Return the part of the log in which many records are, without a copy of its bytes.
+
+        Args:
+            places: see `read_records`.
+            stride: see `read_records`.
+            max_count: most records that will be read.
+            max_bytes: most bytes that will be read; but one record at least.
+
+        Returns:
+            ``(w,)`` uint8, read-only; the physical offset of its first byte; and the one after its
+            last byte that may be used. Release the array soon: it keeps the file's map. None if
+            the records must be read by `read_records`: few or scattered ones, records that must
+            have a checksum of all of their bytes, and all records if another process may change
+            the log's files.
         """
         ...
 

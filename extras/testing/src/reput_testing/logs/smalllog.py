@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import attrs
 import numpy as np
@@ -29,6 +29,9 @@ from reput.record.layout import (
     TRANSACTION_ROLLBACK,
 )
 from reput_testing.logs.clock import NOON
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 __all__ = ["FILE_SIZE", "SmallLog", "sample_log"]
 
@@ -210,6 +213,16 @@ class SmallLog:
                 break
             found.append(record)
         return [b"".join(found)] if found and together else found
+
+    def map_records(
+        self, places: bytes | memoryview, stride: int, max_count: int, max_bytes: int
+    ) -> tuple[npt.NDArray[np.uint8], int, int] | None:
+        """Return a copy of the file from the first place on; None if the log does not hold it."""
+        if len(places) < stride or max_count < 1:
+            return None
+        (offset,) = struct.unpack_from(">q", places)
+        data = self.read(offset, self._file_size)
+        return (np.frombuffer(data, np.uint8), offset, offset + len(data)) if data else None
 
     def read_message(self, physical_offset: int, size: int = 0) -> MessageView | None:
         """Return the record that begins at that offset; None if none begins there."""

@@ -18,15 +18,16 @@ if TYPE_CHECKING:
 
     CountIntact = Callable[[list[MessageView]], int]
 
-__all__ = ["Columns", "Objects"]
+__all__ = ["SHARED_SIZE", "Columns", "Objects"]
 
-_SHARED_SIZE: Final = 1 << 16  # bytes of records that one message, which is kept, keeps with it
+SHARED_SIZE: Final = 1 << 16
+"""Most bytes of records that share memory: one message that is kept keeps so many bytes."""
 
 
 class Objects:
     """Messages as objects, which share the memory of what was read together."""
 
-    together = _SHARED_SIZE
+    together = SHARED_SIZE
     """Most bytes of records that are read as one."""
 
     def __init__(self) -> None:

@@ -15,11 +15,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from reput.files import MAPPED_MIN
 from reput.plugin import ReadColumns, ReadResult
 from reput.status import ReadStatus
 from reput_consumequeue.layout import UNIT_DTYPE, UNIT_SIZE
 from reput_consumequeue.reading._collector import Collector
 from reput_consumequeue.reading._kept import Columns, Objects
+from reput_consumequeue.reading._mapped import read_mapped
 
 if TYPE_CHECKING:
     from reput.log import LogView
@@ -58,6 +60,10 @@ def read(
     max_bytes = min(max(max_bytes, _MAX_BYTES_LOWEST), _MAX_BYTES_HIGHEST)
 
     files, at = queue.files, queue_offset
+    if make_scout is None and max_count >= MAPPED_MIN and files.shared.writable:
+        answer = read_mapped(queue, log, queue_offset, max_count, max_bytes, as_columns)
+        if answer is not None:
+            return answer
     scout = None if make_scout is None else make_scout()
     kept = Columns() if as_columns else Objects()
     found = Collector(queue, log, max_count, max_bytes, scout, kept)
@@ -70,7 +76,7 @@ def read(
         # At first no more units than can be returned, as most reads need no others, and the next
         # one, which tells whether the last is a hole unit.
         wanted = min(count, stop - at)
-        data = files.read_data(at, min(wanted + 1, high - at))
+        data = files.read_data(at, min(wanted + 1, high - at), high)
         if not data:
             if found.kept:
                 break  # trimmed during the read; the next read says so
