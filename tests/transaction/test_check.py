@@ -223,6 +223,23 @@ def test_a_check_that_fails_or_talks_nonsense_has_given_no_answer(steps, caplog)
     assert at.store.plugins()[1].last_error is None
 
 
+def test_the_log_has_one_line_for_each_failed_check_and_a_traceback_once(steps, caplog):
+    at = steps()
+    prepare(at)
+
+    def check(half):
+        raise ValueError(f"no database, asked {half.times_checked} times")
+
+    at.store.plugin("transaction").on_check(check)
+    with caplog.at_level(logging.WARNING):
+        at.work_for(5 * HOUR)
+
+    failed = [each for each in caplog.records if each.getMessage().startswith("check failed")]
+    assert len(failed) > 3
+    assert len({each.getMessage() for each in failed}) == len(failed)
+    assert [each.exc_info is not None for each in failed] == [True] + [False] * (len(failed) - 1)
+
+
 def test_messages_of_one_transaction_have_one_answer(steps):
     at, asked = steps(), []
     transaction = at.store.plugin("transaction").transaction(group="g")

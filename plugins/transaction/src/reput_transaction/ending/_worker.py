@@ -36,6 +36,7 @@ Check = Callable[[HalfMessage], Answer]
 _SLICE_SECONDS: Final = 0.1
 _FLUSH_SECONDS: Final = 0.1  # how long a slice waits for the disk
 _PAUSE_MS: Final = 100  # until the disk is asked again
+_SHOWN_MAX: Final = 64  # tracebacks that are logged, one for each place that raises
 
 
 @attrs.frozen
@@ -61,6 +62,8 @@ class Worker:
     _run_started: int = 0
     _next_run: int | None = None
     """When the next check-back run begins, ms; None means at once."""
+    _shown: set[tuple[type, str, int]] = attrs.field(factory=set, init=False)
+    """Kinds of errors of checks, and the lines that raised them, whose traceback was logged."""
 
     def work(self, now: int) -> int | None:
         """Do what is due, and return when to call again, ms."""
@@ -199,11 +202,17 @@ class Worker:
     def _answer_of(self, half: HalfMessage, check: Check) -> object:
         try:
             return check(half)
-        except Exception:  # an application may raise anything, and then gave no answer
+        except Exception as error:  # an application may raise anything, and then gave no answer
+            # Operators need one line for each failure, but the same traceback only once.
+            place = _place_of(error)
+            is_new = place not in self._shown and len(self._shown) < _SHOWN_MAX
+            if is_new:
+                self._shown.add(place)
             logger.warning(
-                "check failed, asked again later physical_offset=%d",
+                "check failed, asked again later physical_offset=%d error=%r",
                 half.physical_offset,
-                exc_info=True,
+                error,
+                exc_info=error if is_new else None,
             )
             return None
 
@@ -219,3 +228,13 @@ class Worker:
             self.engine.roll_back(halves)
         else:
             self.engine.renew(halves)
+
+
+def _place_of(error: BaseException) -> tuple[type, str, int]:
+    """Return the class of an error, and the file and line that raised it."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None:
+        return type(error), "", 0
+    return type(error), trace.tb_frame.f_code.co_filename, trace.tb_lineno
