@@ -362,6 +362,28 @@ def test_a_message_that_is_kept_keeps_little_memory(tmp_path):
         assert message.record == reput.MessageView(message.record).record
 
 
+def test_the_collector_visits_a_message_only_once_its_properties_may_lead_to_it(tmp_path):
+    class Finalized:
+        def __del__(self):
+            finalized.append(True)
+
+    finalized = []
+    with reput.open(tmp_path / "s", "w", plugins=["consumequeue"]) as store:
+        store.put_many([Message("T", b"%d" % number, tags="a") for number in range(10)])
+        assert store.wait_dispatched()
+        for count in (1, 10):  # message by message, and at once
+            message = store.read("T", 0, 0, count).messages[0]
+            assert not gc.is_tracked(message)
+            assert message.properties["TAGS"] == "a"
+            assert gc.is_tracked(message)
+            message.properties["itself"] = message
+            message.properties["it"] = Finalized()
+            del message
+            gc.collect()
+
+    assert finalized == [True, True]
+
+
 def test_columns_of_a_short_answer_keep_no_memory_of_what_was_read(tmp_path):
     root = tmp_path / "s"
     with reput.open(root, "w", plugins=["consumequeue"]) as store:

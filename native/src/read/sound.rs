@@ -49,10 +49,7 @@ pub fn sound_messages<'py>(
             found.push((chunk, record, offset));
         })?;
         let made = found.into_iter().map(|(chunk, record, offset)| {
-            Bound::new(
-                py,
-                MessageView::made(held[chunk].clone().unbind(), record, offset),
-            )
+            MessageView::untracked(py, held[chunk].clone().unbind(), record, offset)
         });
         Ok(made.collect::<PyResult<Vec<_>>>()?)
     })

@@ -54,7 +54,7 @@ pub fn whole_messages<'py>(
         }
         let made = found.into_iter().map(|(chunk, place, offset)| {
             let shared = chunks[chunk].clone().unbind();
-            Bound::new(py, MessageView::made(shared, place, offset))
+            MessageView::untracked(py, shared, place, offset)
         });
         Ok(Some(PyTuple::new(py, made.collect::<PyResult<Vec<_>>>()?)?))
     })

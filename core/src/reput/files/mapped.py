@@ -155,6 +155,8 @@ class MappedFileQueue:
     ) -> None:
         self.directory = directory
         self._prefix = os.path.join(directory, "")
+        self._last_path = -1, ""
+        """Base and path of the file that was named last, as nearly every read is in it."""
         self.file_size = file_size
         self._disk = disk
         self._pool = pool
@@ -254,7 +256,11 @@ class MappedFileQueue:
 
     def path(self, base_offset: int) -> str:
         """Return the path of the file with that base."""
-        return f"{self._prefix}{base_offset:0{FILE_NAME_DIGITS}d}"
+        base, path = self._last_path
+        if base != base_offset:
+            path = f"{self._prefix}{base_offset:0{FILE_NAME_DIGITS}d}"
+            self._last_path = base_offset, path
+        return path
 
     def base_of(self, offset: int) -> int | None:
         """Return the base of the file that holds ``offset``; None if no file does."""

@@ -19,9 +19,6 @@ from reput.locks import new_lock
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import numpy as np
-    import numpy.typing as npt
-
     from reput.files.system.disk import Buffer, Disk
 
 __all__ = ["FilePool", "Handle", "ReplacedError"]
@@ -60,6 +57,8 @@ class FilePool:
         self._doomed: set[str | Handle] = set()
         self._is_closed = False
         self._maps: ReadMaps[str | Handle] = ReadMaps(disk, self.descriptor, max_mapped)
+        self.mapped = self._maps.loaded
+        """`ReadMaps.loaded`, for files of this pool."""
 
     @contextlib.contextmanager
     def descriptor(self, file: str | Handle) -> Iterator[int]:
@@ -89,10 +88,6 @@ class FilePool:
             return self._disk.read_pieces(descriptor, *wanted)
         finally:
             self._unpin(file)
-
-    def mapped(self, file: str | Handle, *stretch: int) -> npt.NDArray[np.uint8] | None:
-        """Call `ReadMaps.loaded` on a pooled file."""
-        return self._maps.loaded(file, *stretch)
 
     def write(self, file: str | Handle, data: Buffer, position: int) -> None:
         """Call `Disk.write` on a pooled file."""

@@ -53,6 +53,9 @@ class _ReadMap:
             False if the system could not.
         """
         loaded = self.loaded
+        block = start // _BLOCK_SIZE
+        if end - block * _BLOCK_SIZE <= loaded[block]:
+            return True  # most reads: all of it is in one block
         for block in range(start // _BLOCK_SIZE, -(-end // _BLOCK_SIZE)):
             begin = block * _BLOCK_SIZE
             if loaded[block] >= min(_BLOCK_SIZE, end - begin):

@@ -84,6 +84,8 @@ class RecordFiles:
         self.shared = shared
         self._depth = depth
         self._removed_one = False
+        # Base and path of the file that was named last, as nearly every read is in it.
+        self._last_path = -1, ""
 
     @property
     def file_size(self) -> int:
@@ -92,7 +94,11 @@ class RecordFiles:
 
     def path(self, base: int) -> str:
         """Return the path of the file with that base."""
-        return f"{self.directory}/{file_name(base * self.record_size)}"
+        known, path = self._last_path
+        if known != base:
+            path = f"{self.directory}/{file_name(base * self.record_size)}"
+            self._last_path = base, path
+        return path
 
     def base_of(self, record: int) -> int | None:
         """Return the base of the file that holds ``record``; None if no file does."""

@@ -372,15 +372,14 @@ class ConsumeQueuePlugin(reput.Plugin):
         make_scout = None
         if filter is not None:
             make_scout = partial(Scout, queue, self.context, self.extend_file_size, filter)
-        limits = max_count, max_bytes
-        ask = partial(read, queue, self.context.log, queue_offset, *limits, make_scout, as_columns)
+        asked = self.context.log, queue_offset, max_count, max_bytes, make_scout, as_columns
         if self.context.writable:
-            return ask()
+            return read(queue, *asked)
         if queue_offset + max_count > queue.max_offset:
             self._refresh(queue)
         if queue.min_offset < queue.max_offset:
             correct_min_offset(queue, self.context.log.min_physical_offset)
-        return self._follower.read(queue, queue_offset, ask)
+        return self._follower.read(queue, queue_offset, partial(read, queue, *asked))
 
     @reput.hookimpl
     def reput_offset_by_time(
