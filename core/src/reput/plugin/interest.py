@@ -89,6 +89,9 @@ class PutInterest:
         if _is_pair(found):
             return self._is_in(bytes(found[1]))
         rows: Any = found
+        kinds = set(map(type, rows))
+        if kinds <= _MAPPINGS:  # without a step of Python for each row
+            return not all(map(self.properties.isdisjoint, filter(None, rows)))
         return any(
             self._is_in(row) if isinstance(row, bytes) else not self.properties.isdisjoint(row)
             for row in rows
@@ -135,4 +138,5 @@ def _is_pair(column: Any) -> bool:
 
 
 _END = bytes([NAME_END])
+_MAPPINGS = frozenset({dict, type(None)})
 _OF_FIELDS = frozenset({PROPERTY_KEYS, PROPERTY_TAGS})

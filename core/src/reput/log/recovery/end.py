@@ -377,8 +377,9 @@ def torn_rows(batch: DispatchBatch, file_offset: int) -> npt.NDArray[np.int64]:
     texts = batch.properties_text
     inside = texts.starts[rows] <= borders
     inside &= borders < texts.starts[rows] + texts.sizes[rows]
-    torn_topics = [
-        code for code in np.unique(batch.topic_code) if batch.topics[code].endswith("\0")
-    ]
-    torn = np.flatnonzero(np.isin(batch.topic_code, torn_topics))
-    return np.union1d(torn, rows[inside])
+    is_torn = np.bincount(rows[inside], minlength=len(batch)) > 0
+    # Not by `numpy.unique`, whose first call imports `numpy.ma`: that takes longer than a window.
+    for code in np.flatnonzero(np.bincount(batch.topic_code)).tolist():
+        if batch.topics[code].endswith("\0"):
+            is_torn |= batch.topic_code == code
+    return np.flatnonzero(is_torn)
