@@ -154,3 +154,20 @@ def test_clearing_writes_only_what_is_not_zero(tmp_path, disk):
     assert 0 < cleared <= 1 << 20
     assert again == 0
     assert path.read_bytes().count(0) == 8 << 20
+
+
+def test_a_file_that_a_reader_opens_while_it_is_removed_stays_open_no_longer(tmp_path):
+    class ReadWhileRemoved(QuickDisk):
+        def remove(self, path):
+            assert run.read_bytes(0, 0, 4) == b"abcd"  # the reader found the file before
+            super().remove(path)
+
+    disk = ReadWhileRemoved()
+    run, access = run_in(tmp_path, disk)
+    run.make(0)
+    run.write_bytes(0, 0, b"abcd")
+
+    run.remove(0)
+
+    assert run.read_bytes(0, 0, 4) == b""
+    assert not access.pool._idle

@@ -146,8 +146,8 @@ impl Plan {
         let mut total = 0i64;
         for place in places.chunks_exact(stride).take(count) {
             let (offset, size) = (be_i64(place, 0), i64::from(be_i32(place, 8)));
-            let end = offset.saturating_add(size);
-            let is_there = offset >= bounds.base && end <= bounds.limit;
+            let end = offset.checked_add(size);
+            let is_there = offset >= bounds.base && end.is_some_and(|end| end <= bounds.limit);
             if size <= 0 || size > bounds.max_size || !is_there {
                 break;
             }

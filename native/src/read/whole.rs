@@ -14,8 +14,8 @@ use crate::shared::border::{guarded, unlocked};
 use crate::shared::bytes::{be_i32, be_i64};
 use crate::shared::decline::{Arg, Decline, declined_unless, room};
 
-/// Bytes of the log, the physical offset of the first, and the one after the last.
-type Mapped<'py> = (Bound<'py, PyAny>, i64, i64);
+/// Bytes of the log, and the physical offset of the first.
+type Mapped<'py> = (Bound<'py, PyAny>, i64);
 /// Messages, bytes of records, bytes of one record, bytes that share memory; most of each.
 type Limits = (usize, i64, i64, i64);
 /// Topic, queue id, queue offset, and whether the queue is a light one.
@@ -108,7 +108,6 @@ pub fn whole_columns<'py>(
 struct Asked<'py> {
     data: Column<'py, u8>,
     base: i64,
-    limit: i64,
     places: Bound<'py, PyBytes>,
     stride: usize,
     limits: Limits,
@@ -123,13 +122,12 @@ impl<'py> Asked<'py> {
         limits: Arg<Limits>,
         place: Arg<Place<'py>>,
     ) -> Result<Self, Decline> {
-        let (data, base, limit) = mapped.get()?;
+        let (data, base) = mapped.get()?;
         let stride = stride.get()?;
         declined_unless(stride >= PLACE_SIZE)?;
         Ok(Self {
             data: Column::of(&data)?,
             base,
-            limit,
             places: places.get()?,
             stride,
             limits: limits.get()?,
@@ -145,10 +143,9 @@ impl<'py> Asked<'py> {
     fn records(&self) -> Option<Records<'_>> {
         let (wanted, max_bytes, max_size, _) = self.limits;
         let data = self.data.items();
-        let end = self.base.saturating_add(data.len() as i64);
         let bounds = Bounds {
             base: self.base,
-            limit: self.limit.min(end),
+            limit: self.base.saturating_add(data.len() as i64),
             max_size,
             max_count: wanted,
             max_bytes,

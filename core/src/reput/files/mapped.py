@@ -309,8 +309,8 @@ class MappedFileQueue:
         wanted = places, stride, max_size, max_count, max_bytes, together
         mapped = self.mapped(limit, places, stride, max_count, max_bytes)
         if mapped is not None:
-            data, base_offset, end = mapped
-            return read_pieces(data, base_offset, end, *wanted)
+            data, first = mapped
+            return read_pieces(data, first, first + len(data), *wanted)
         base = self.base_of(int.from_bytes(places[:8], "big", signed=True))
         if base is None:
             return [], 0
@@ -322,7 +322,7 @@ class MappedFileQueue:
 
     def mapped(
         self, limit: int, places: bytes | memoryview, stride: int, max_count: int, max_bytes: int
-    ) -> tuple[npt.NDArray[np.uint8], int, int] | None:
+    ) -> tuple[npt.NDArray[np.uint8], int] | None:
         """Return the bytes in which many pieces are, in the file of the first one, without a copy.
 
         See `reput.log.LogView.map_records`.
@@ -335,13 +335,12 @@ class MappedFileQueue:
         if base is None:
             return None
         size = self.file_size
-        limit = min(limit, base + size)
-        stretch = size, first - base, end - base, count, limit - base
+        stretch = size, first - base, end - base, count, min(limit - base, size)
         try:
             data = self._pool.mapped(self.path(base), *stretch)
         except FileNotFoundError:  # trimmed in the meantime
             return None
-        return None if data is None else (data, first, min(limit, end))
+        return None if data is None else (data, first)
 
     def read_into(self, offset: int, buffer: memoryview) -> int:
         """Fill ``buffer`` from ``offset`` up to the file's end; return the number of bytes read."""

@@ -40,13 +40,11 @@ class Handle:
 class FilePool:
     """Open descriptors of many files, at most ``max_open``; closes the least recently used.
 
-    A descriptor in use is pinned, so each thread may have one open beyond ``max_open``; and each of
-    ``max_mapped`` maps has one. Thread-safe.
+    A descriptor in use is pinned, so each thread may have one open beyond ``max_open``.
+    Thread-safe.
     """
 
-    def __init__(
-        self, disk: Disk, max_open: int = 256, *, write: bool = False, max_mapped: int = 8
-    ) -> None:
+    def __init__(self, disk: Disk, max_open: int = 256, *, write: bool = False) -> None:
         self._disk = disk
         self._max_open = max_open
         self._write = write
@@ -56,7 +54,7 @@ class FilePool:
         self._opening: dict[str | Handle, int] = {}  # file -> number of threads opening it
         self._doomed: set[str | Handle] = set()
         self._is_closed = False
-        self._maps: ReadMaps[str | Handle] = ReadMaps(disk, self.descriptor, max_mapped)
+        self._maps: ReadMaps[str | Handle] = ReadMaps(disk, self.descriptor)
         self.mapped = self._maps.loaded
         """`ReadMaps.loaded`, for files of this pool."""
 

@@ -8,6 +8,8 @@ shorter than it was. Everything else is read by its descriptor, where an error i
 
 from __future__ import annotations
 
+import errno
+import mmap
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
@@ -18,7 +20,6 @@ from reput.files.populating import POPULATE_READ, populate
 from reput.locks import new_lock
 
 if TYPE_CHECKING:
-    import mmap
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
@@ -35,7 +36,8 @@ MAPPED_MIN: Final = 8
 
 _BLOCK_SIZE: Final = 1 << 18  # bytes that are loaded at once
 _SPREAD_MAX: Final = 1 << 16  # bytes of a file for each piece; more would load what nobody reads
-_MADE_EACH: Final = 16  # misses for one new map when there is no room: a map used once is a loss
+_MAPS_MAX: Final = 8  # files; a map has a descriptor of its own
+_SHORT_NOW: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 
 @attrs.define(eq=False)
@@ -61,29 +63,22 @@ class _ReadMap:
             if loaded[block] >= min(_BLOCK_SIZE, end - begin):
                 continue
             size = min(_BLOCK_SIZE, limit - begin)  # the rest may not be written yet
-            if not populate(self.data.ctypes.data + begin, size, POPULATE_READ):
+            done = loaded[block] & -mmap.PAGESIZE  # readers at the end ask for a little each time
+            if not populate(self.data.ctypes.data + begin + done, size - done, POPULATE_READ):
                 return False
             loaded[block] = size
         return True
 
 
 class ReadMaps(Generic[_File]):
-    """Maps of the files that were read last. Thread-safe."""
+    """Maps of the files that were mapped last. Thread-safe."""
 
     def __init__(
-        self,
-        disk: Disk,
-        descriptor: Callable[[_File], AbstractContextManager[int]],
-        max_count: int,
+        self, disk: Disk, descriptor: Callable[[_File], AbstractContextManager[int]]
     ) -> None:
-        """Map files of ``disk``, which ``descriptor`` opens; at most ``max_count`` at a time.
-
-        Each map has a descriptor of its own.
-        """
+        """Map files of ``disk``, which ``descriptor`` opens."""
         self._disk = disk
         self._descriptor = descriptor
-        self._max_count = max_count
-        self._misses = 0
         self._lock = new_lock()
         self._maps: OrderedDict[_File, _ReadMap] = OrderedDict()
         self._works = True
@@ -113,22 +108,20 @@ class ReadMaps(Generic[_File]):
         return found.data[start:end]
 
     def _made(self, file: _File, size: int) -> _ReadMap | None:
-        if len(self._maps) >= self._max_count:
-            self._misses += 1
-            if self._misses % _MADE_EACH:
-                return None
         with self._descriptor(file) as descriptor:
             if not self._disk.is_whole(descriptor, size):
                 return None
             try:
                 made = self._disk.map_to_read(descriptor, size)
-            except (OSError, ValueError, OverflowError):  # no address space, or no such maps
-                self._works = False
+            except (OSError, ValueError, OverflowError) as error:
+                # No such maps, or no address space for them. What is short only now is tried again.
+                is_short = isinstance(error, OSError) and error.errno in _SHORT_NOW
+                self._works = self._works and is_short
                 return None
             found = _ReadMap(made, np.frombuffer(made, np.uint8), [0] * -(-size // _BLOCK_SIZE))
             with self._lock:  # before the descriptor is given back: see `FilePool.forget`
                 self._maps[file] = found
-                while len(self._maps) > self._max_count:
+                while len(self._maps) > _MAPS_MAX:
                     self._maps.popitem(last=False)
         return found
 

@@ -98,20 +98,13 @@ class QueueFiles(RecordFiles):
         """Return units from ``unit`` on, at most ``count`` and up to the end of their file."""
         return np.frombuffer(self.read_data(unit, count), UNIT_DTYPE)
 
-    def read_data(self, unit: int, count: int, stop: int = 0) -> bytes:
-        """Return the same as `read`, as the bytes of whole units.
-
-        Args:
-            unit: the first one.
-            count: most units to return.
-            stop: unit after the last one that is written; 0 for unknown.
-        """
+    def read_data(self, unit: int, count: int) -> bytes:
+        """Return the same as `read`, as the bytes of whole units."""
         base = self.base_of(unit)
         if base is None or count <= 0:
             return b""
         count = min(count, base + self.per_file - unit)
-        written = min(stop - base, self.per_file) * UNIT_SIZE if stop else 0
-        data = self.read_bytes(base, (unit - base) * UNIT_SIZE, count * UNIT_SIZE, written)
+        data = self.read_bytes(base, (unit - base) * UNIT_SIZE, count * UNIT_SIZE)
         excess = len(data) % UNIT_SIZE
         return data[:-excess] if excess else data
 

@@ -51,6 +51,7 @@ class FileSet:
         self.unflushed.forget(path)
         self.pool.forget(path)
         self.disk.remove(path)
+        self.pool.forget(path)  # a reader may have opened it in between
         self.unflushed.named(os.path.dirname(path))
 
 
@@ -110,26 +111,12 @@ class RecordFiles:
 
     # ------------------------------------------------------------------ bytes of one file
 
-    def read_bytes(self, base: int, position: int, size: int, written: int = 0) -> bytes:
-        """Return ``size`` bytes of a file from ``position``: fewer at its end, none without it.
-
-        Args:
-            base: of the file.
-            position: file position of the first byte.
-            size: bytes.
-            written: file position after the last record that is written; 0 for unknown. Reads of
-                many records are faster if it is known.
-        """
+    def read_bytes(self, base: int, position: int, size: int) -> bytes:
+        """Return ``size`` bytes of a file from ``position``: fewer at its end, none without it."""
         shared = self.shared
         try:
             if shared.writable:
-                path = self.path(base)
-                if written and shared.disk.reads_plainly:
-                    end, count = position + size, size // self.record_size
-                    data = shared.pool.mapped(path, self.file_size, position, end, count, written)
-                    if data is not None:
-                        return data.tobytes()
-                return shared.pool.read(path, size, position)
+                return shared.pool.read(self.path(base), size, position)
             # Opened each time: a kept descriptor would still show a file that the writer has
             # removed, even after the writer has made another file of that name.
             descriptor = shared.disk.open(self.path(base))

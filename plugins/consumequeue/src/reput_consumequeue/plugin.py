@@ -51,7 +51,6 @@ logger = logging.getLogger(__name__)
 __all__ = ["ConsumeQueueConfig", "ConsumeQueuePlugin"]
 
 _FILES_OPEN = 256  # of more queues, files are opened again when needed
-_FILES_MAPPED = 64  # of more queues, units are read by descriptors
 _QUEUE_ID_MAX = (1 << 31) - 1
 _NAMES_MAX = 1 << 16  # names that are remembered as good, and as many as refused
 
@@ -107,7 +106,7 @@ class ConsumeQueuePlugin(reput.Plugin):
         self.context = context
         self.queues = {}  # a resumed plugin is opened again
         self.refused_topics = {}
-        pool = FilePool(context.disk, _FILES_OPEN, write=context.writable, max_mapped=_FILES_MAPPED)
+        pool = FilePool(context.disk, _FILES_OPEN, write=context.writable)
         self.files = FileSet(
             context.disk,
             pool,

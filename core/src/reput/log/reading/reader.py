@@ -203,11 +203,15 @@ class LogReader:
 
     def map_records(
         self, places: bytes | memoryview, stride: int, max_count: int, max_bytes: int
-    ) -> tuple[npt.NDArray[np.uint8], int, int] | None:
+    ) -> tuple[npt.NDArray[np.uint8], int] | None:
         """See `reput.log.LogView.map_records`."""
-        if self.checked.ranges:
-            return None
-        return self.files.mapped(self._ending.end_offset, places, stride, max_count, max_bytes)
+        limit, ranges = self._ending.end_offset, self.checked.ranges
+        found = self.files.mapped(limit, places, stride, max_count, max_bytes)
+        if found is None or not ranges:
+            return found
+        data, first = found
+        end = first + len(data)
+        return None if any(low < end and first < high for low, high in ranges) else found
 
     def read_message(self, physical_offset: int, size: int = 0) -> MessageView | None:
         """Return the record at the physical offset of a record; None without one.

@@ -73,8 +73,11 @@ class LogView(Protocol):
 
     def map_records(
         self, places: bytes | memoryview, stride: int, max_count: int, max_bytes: int
-    ) -> tuple[npt.NDArray[np.uint8], int, int] | None:
+    ) -> tuple[npt.NDArray[np.uint8], int] | None:
         """Return the part of the log in which many records are, without a copy of its bytes.
+
+        Copy what you use before you check it, as the bytes are those of the file. Release the array
+        soon: if another process cuts the file meanwhile, a use of the array ends this process.
 
         Args:
             places: see `read_records`.
@@ -83,11 +86,10 @@ class LogView(Protocol):
             max_bytes: most bytes that will be read; but one record at least.
 
         Returns:
-            ``(w,)`` uint8, read-only; the physical offset of its first byte; and the one after its
-            last byte that may be used. Release the array soon: it keeps the file's map. None if
-            the records must be read by `read_records`: few or scattered ones, records that must
-            have a checksum of all of their bytes, and all records if another process may change
-            the log's files.
+            ``(w,)`` uint8, read-only, and the physical offset of its first byte. None if the
+            records must be read by `read_records`: few or scattered ones, records that must have a
+            checksum of all of their bytes, and all records if another process may change the log's
+            files.
         """
         ...
 

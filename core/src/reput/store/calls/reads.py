@@ -121,7 +121,9 @@ class QueueReads:
             )
             if answer is None:
                 continue
-            if not by_columns or type(answer) is not ReadColumns:
+            if type(answer) is not (ReadColumns if by_columns else ReadResult) or (
+                chosen is not None and not knows_filters
+            ):
                 found = _checked(name, "reput_read", answer, ReadResult)
                 if chosen is not None and not knows_filters:
                     found = _selected(found, chosen)

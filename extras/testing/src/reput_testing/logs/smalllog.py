@@ -216,13 +216,13 @@ class SmallLog:
 
     def map_records(
         self, places: bytes | memoryview, stride: int, max_count: int, max_bytes: int
-    ) -> tuple[npt.NDArray[np.uint8], int, int] | None:
+    ) -> tuple[npt.NDArray[np.uint8], int] | None:
         """Return a copy of the file from the first place on; None if the log does not hold it."""
         if len(places) < stride or max_count < 1:
             return None
         (offset,) = struct.unpack_from(">q", places)
         data = self.read(offset, self._file_size)
-        return (np.frombuffer(data, np.uint8), offset, offset + len(data)) if data else None
+        return (np.frombuffer(data, np.uint8), offset) if data else None
 
     def read_message(self, physical_offset: int, size: int = 0) -> MessageView | None:
         """Return the record that begins at that offset; None if none begins there."""

@@ -36,16 +36,27 @@ _RECORD_MAX: Final = 1 << 20  # bytes of a record; a larger one is looked at by 
 def read_mapped(
     queue: ConsumeQueue,
     log: LogView,
-    queue_offset: int,
+    units: bytes,
+    extent: tuple[int, int, int],
     max_count: int,
     max_bytes: int,
     as_columns: bool,
 ) -> ReadResult | ReadColumns | None:
-    """Answer `reput_read` for messages that exist; None if the read needs a decision."""
-    files = queue.files
-    low, high = queue.min_offset, queue.max_offset
-    # The unit after the last wanted one tells whether that is a hole unit.
-    units = files.read_data(queue_offset, min(max_count + 1, high - queue_offset), high)
+    """Answer `reput_read` for messages that exist; None if the read needs a decision.
+
+    Args:
+        queue: the queue.
+        log: the log.
+        units: the first units, one more than ``max_count`` if the next unit exists: it tells
+            whether the last wanted one is a hole unit.
+        extent: queue offset of the first unit; and the queue's `min_offset` and `max_offset`.
+        max_count: most messages to return.
+        max_bytes: most bytes of records; but one record at least.
+        as_columns: whether to answer with columns.
+    """
+    if as_columns and queue.is_light:
+        return None  # lists messages of several topics, which the decoder tells apart
+    queue_offset, low, high = extent
     wanted = min(max_count, len(units) // UNIT_SIZE)
     mapped = log.map_records(units, UNIT_SIZE, wanted, max_bytes)
     if mapped is None:
@@ -59,8 +70,6 @@ def read_mapped(
         stop = queue_offset + len(messages)
         places = tuple(range(queue_offset, stop))
         return ReadResult(ReadStatus.FOUND, stop, low, high, messages, places)
-    if queue.is_light:
-        return None  # lists messages of several topics, which the decoder tells apart
     columns = whole_columns(mapped, units, UNIT_SIZE, limits, place)
     if columns is None:
         return None
@@ -82,7 +91,7 @@ def read_mapped(
 
 @kernel
 def whole_messages(
-    mapped: tuple[npt.NDArray[np.uint8], int, int],
+    mapped: tuple[npt.NDArray[np.uint8], int],
     places: bytes,
     stride: int,
     limits: tuple[int, int, int, int],
@@ -91,8 +100,7 @@ def whole_messages(
     """Return the messages of a whole read; None if anything is in doubt.
 
     Args:
-        mapped: ``(w,)`` uint8 in which the records are, the physical offset of its first byte, and
-            the one after the last byte that may be used.
+        mapped: ``(w,)`` uint8 in which the records are, and the physical offset of its first byte.
         places: see `sound_messages`; one more than are wanted if the next place is known.
         stride: see `sound_messages`.
         limits: how many messages are wanted, all that are known or fewer; most bytes of records,
@@ -100,8 +108,9 @@ def whole_messages(
             bytes of records that share memory.
         place: ``topic``, ``queue_id``, ``queue_offset`` and ``is_light`` of `sound_messages`.
     """
-    wanted, max_bytes, max_size, together = limits
-    chunks, count = read_pieces(*mapped, places, stride, max_size, wanted, max_bytes, together)
+    (data, base), (wanted, max_bytes, max_size, together) = mapped, limits
+    bounds, asked = (base, base + len(data)), (max_size, wanted, max_bytes, together)
+    chunks, count = read_pieces(data, *bounds, places, stride, *asked)
     found = sound_messages(chunks, places, stride, *place, -1)
     is_whole = len(found) == count and _is_whole(places, stride, count, limits)
     return tuple(found) if is_whole else None
@@ -109,7 +118,7 @@ def whole_messages(
 
 @kernel
 def whole_columns(
-    mapped: tuple[npt.NDArray[np.uint8], int, int],
+    mapped: tuple[npt.NDArray[np.uint8], int],
     places: bytes,
     stride: int,
     limits: tuple[int, int, int, int],
@@ -125,8 +134,9 @@ def whole_columns(
         `DispatchBatch`; physical offsets, ``(n,)`` int64; zeros, ``(n,)`` int32; and queue offsets,
         ``(n,)`` int64.
     """
-    wanted, max_bytes, max_size, _ = limits
-    pieces, count = read_pieces(*mapped, places, stride, max_size, wanted, max_bytes)
+    (data, base), (wanted, max_bytes, max_size, _) = mapped, limits
+    bounds = base, base + len(data)
+    pieces, count = read_pieces(data, *bounds, places, stride, max_size, wanted, max_bytes)
     records = b"".join(pieces)
     cut, headers, offsets = sound_columns(records, places, stride, *place, -1)
     if len(offsets) < count or not _is_whole(places, stride, count, limits):
@@ -141,5 +151,6 @@ def _is_whole(places: bytes, stride: int, count: int, limits: tuple[int, int, in
     wanted, max_bytes, *_ = limits
     if not 0 < count < wanted:
         return count == wanted > 0
-    sizes = np.ndarray((count + 1,), ">i4", places, _SIZE_AT, (stride,))
+    known = min(count + 1, len(places) // stride)
+    sizes = np.ndarray((known,), ">i4", places, _SIZE_AT, (stride,))
     return int(sizes.sum(dtype=np.int64)) > max_bytes

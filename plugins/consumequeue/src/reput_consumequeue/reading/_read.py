@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from reput.files import MAPPED_MIN
 from reput.plugin import ReadColumns, ReadResult
 from reput.status import ReadStatus
 from reput_consumequeue.layout import UNIT_DTYPE, UNIT_SIZE
@@ -57,26 +56,28 @@ def read(
         return ReadResult(ReadStatus.OFFSET_OVERFLOW_ONE, queue_offset, low, high)
     if queue_offset > high:
         return ReadResult(ReadStatus.OFFSET_OVERFLOW_BADLY, high, low, high)
-    max_bytes = min(max(max_bytes, _MAX_BYTES_LOWEST), _MAX_BYTES_HIGHEST)
+    if not _MAX_BYTES_LOWEST <= max_bytes <= _MAX_BYTES_HIGHEST:
+        max_bytes = min(max(max_bytes, _MAX_BYTES_LOWEST), _MAX_BYTES_HIGHEST)
 
     files, at = queue.files, queue_offset
-    if make_scout is None and max_count >= MAPPED_MIN and files.shared.writable:
-        answer = read_mapped(queue, log, queue_offset, max_count, max_bytes, as_columns)
+    count = max_count
+    if make_scout is not None:
+        count = max(_FIRST_LOOK * max_count, _FIRST_LOOK_MIN)  # usually most are not wanted
+    # At first no more units than can be returned, as most reads need no others, and the next one,
+    # which tells whether the last is a hole unit.
+    stop = min(high, queue_offset + max(_SCAN_SIZE // UNIT_SIZE, max_count))
+    wanted = min(count, stop - at)
+    data = files.read_data(at, min(wanted + 1, high - at))
+    if make_scout is None:
+        extent = queue_offset, low, high
+        answer = read_mapped(queue, log, data, extent, max_count, max_bytes, as_columns)
         if answer is not None:
             return answer
     scout = None if make_scout is None else make_scout()
     kept = Columns() if as_columns else Objects()
     found = Collector(queue, log, max_count, max_bytes, scout, kept)
-    stop = min(high, queue_offset + max(_SCAN_SIZE // UNIT_SIZE, max_count))
-    file_end = _end_of_file(files, at)
-    count, next_files = max_count, _NEXT_FILES
-    if scout is not None:
-        count = max(_FIRST_LOOK * max_count, _FIRST_LOOK_MIN)  # usually most are not wanted
+    file_end, next_files = _end_of_file(files, at), _NEXT_FILES
     while True:
-        # At first no more units than can be returned, as most reads need no others, and the next
-        # one, which tells whether the last is a hole unit.
-        wanted = min(count, stop - at)
-        data = files.read_data(at, min(wanted + 1, high - at), high)
         if not data:
             if found.kept:
                 break  # trimmed during the read; the next read says so
@@ -102,7 +103,8 @@ def read(
             next_files -= 1
             stop = min(high, at + max(_SCAN_SIZE // UNIT_SIZE, max_count))
             file_end = _end_of_file(files, at)
-        count = stop - at
+        wanted = stop - at
+        data = files.read_data(at, min(wanted + 1, high - at))
     return kept.answer(found.status, at, low, high, tuple(found.holes))
 
 
