@@ -132,11 +132,14 @@ ROWS: tuple[Row, ...] = (
             f"read.100B.{step}{suffix}",
             f"read by queue{form}, {step:,} a read, 100 B",
             f"{label}-{step}",
-            Target(rate=1e6),
+            target,
             job="read.100B",
         )
-        for step in STEPS
-        for label, form, suffix in (("read", "", ""), ("bodies", " as columns", ".columns"))
+        for step, columns_rate in zip(STEPS, (2e6, 5e6), strict=True)
+        for label, form, suffix, target in (
+            ("read", "", "", Target(times={JAVA_4: 1.0})),
+            ("bodies", " as columns", ".columns", Target(rate=columns_rate)),
+        )
     ),
     Row(
         name="open.killed",

@@ -114,7 +114,7 @@ class ReadMaps(Generic[_File]):
             try:
                 made = self._disk.map_to_read(descriptor, size)
             except (OSError, ValueError, OverflowError) as error:
-                # No such maps, or no address space for them. What is short only now is tried again.
+                # No such maps, or no address space. Descriptors and memory may be short only now.
                 is_short = isinstance(error, OSError) and error.errno in _SHORT_NOW
                 self._works = self._works and is_short
                 return None
