@@ -68,10 +68,11 @@ def in_processes(trial: Trial) -> None:
 
 def _make_and_drop(columns: Sequence[str], task: Task, report: Callable[[int], None]) -> int:
     from reput_arrow import schema_of, to_arrow
+    from reput_arrow.reading.selection import Selection
     from reput_arrow.reading.whole import batches_of
 
     schema, count = schema_of(columns, unit="us"), 0
-    for batch in batches_of(task, report):
+    for batch in batches_of(task, report, Selection(paths=(task.place.store,))):
         for first in range(0, len(batch), _BATCH_ROWS):
             count += to_arrow(batch[first : first + _BATCH_ROWS], schema).num_rows
     return count
