@@ -86,7 +86,7 @@ def _prepare(trial: Trial) -> None:
     trial.warm_up()
     root = trial.directory / "store"
     with _open(root) as store:
-        _fill(store, trial.count(_MESSAGES, least=_PER_PUT), bytes(trial.body_size))
+        _fill(store, trial.count(_MESSAGES, least=_QUEUES * _PER_PUT), bytes(trial.body_size))
         for queue in store.plugin_objects["compaction"].queues.values():
             queue.close_last()  # so that no run changes an existing file
     for name in _DERIVED:

@@ -32,7 +32,7 @@ def cases() -> Iterator[Case]:
             table=SPARK_READ,
             run=in_processes,
             body_size=body,
-            needs=("reput", "pyarrow", "reput_spark", "psutil"),
+            needs=("reput", "pyarrow", "reput_arrow", "reput_offline", "psutil"),
             big_log=True,
         )
         yield Case(
@@ -119,17 +119,14 @@ def _few(trial: Trial, session: Any, path: str) -> None:
 
     first = read(session, path, columns=["topic", "queue_id"], max_offset=1 << 20).first()
     queue = {"topic": first.topic, "queue_id": first.queue_id}
-    queue.update(min_queue_offset=1_000, max_queue_offset=1_010)
+    queue.update(min_queue_offset=10, max_queue_offset=20)
     times = read(session, path, columns=["store_timestamp"])
     (low, high), *_ = times.selectExpr(
         "unix_millis(min(store_timestamp))", "unix_millis(max(store_timestamp))"
     ).collect()
     start = high - (high - low) // 20
     for label, options in (
-        (
-            "ten messages of a queue",
-            {**queue, "min_queue_offset": 1_000, "max_queue_offset": 1_010},
-        ),
+        ("ten messages of a queue", queue),
         ("the last 5 % by time", {"start": start}),
     ):
         read(session, path, columns=["queue_offset"], **options).collect()
