@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from reput.files.pool import FilePool as FilePool
     from reput.files.pool import Handle as Handle
     from reput.files.pool import ReplacedError as ReplacedError
+    from reput.files.readmap import MAPPED_MIN as MAPPED_MIN
     from reput.files.system.disk import Buffer as Buffer
     from reput.files.system.disk import Disk as Disk
     from reput.files.system.disk import system_clock as system_clock
@@ -37,6 +38,7 @@ _HOMES = {
     "FILE_NAME_DIGITS": "names",
     "FilePool": "pool",
     "Handle": "pool",
+    "MAPPED_MIN": "readmap",
     "MappedFileQueue": "mapped",
     "OWN_DIRECTORY": "names",
     "ReplacedError": "pool",

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from reput.files import MAPPED_MIN
 from reput.plugin import ReadColumns, ReadResult
 from reput.status import ReadStatus
 from reput_consumequeue.layout import UNIT_DTYPE, UNIT_SIZE
@@ -68,7 +69,7 @@ def read(
     stop = min(high, queue_offset + max(_SCAN_SIZE // UNIT_SIZE, max_count))
     wanted = min(count, stop - at)
     data = files.read_data(at, min(wanted + 1, high - at))
-    if make_scout is None:
+    if make_scout is None and len(data) >= MAPPED_MIN * UNIT_SIZE:
         extent = queue_offset, low, high
         answer = read_mapped(queue, log, data, extent, max_count, max_bytes, as_columns)
         if answer is not None:
