@@ -25,7 +25,7 @@ from reput.errors import CorruptFileError
 from reput.files.names import FILE_NAME_DIGITS, file_name, is_file_name
 from reput.files.readmap import MAPPED_MIN
 from reput.files.system.disk import is_zero
-from reput.files.system.pieces import PLACE, PLACE_SIZE, read_pieces
+from reput.files.system.pieces import extent_of, read_pieces
 from reput.locks import new_lock
 
 if TYPE_CHECKING:
@@ -124,23 +124,6 @@ class MappedFile:
 def _further(used: int) -> int:
     """Return how much space to reserve beyond ``used`` bytes: little in a file with little."""
     return min(max(used, FIRST_SPACE), _MOST_SPACE)
-
-
-def _extent(
-    places: bytes | memoryview, stride: int, count: int, max_bytes: int
-) -> tuple[int, int, int]:
-    """Return where the first of ``count`` places begins and the last ends, and their number.
-
-    Places that do not fit into ``max_bytes`` do not count.
-    """
-    first, first_size = PLACE.unpack_from(places)
-    last, size = PLACE.unpack_from(places, (count - 1) * stride)
-    if last + size - first > max_bytes:
-        sizes = np.ndarray((count,), ">i4", places, PLACE_SIZE - 4, (stride,))
-        fits = int(np.searchsorted(np.cumsum(sizes, dtype=np.int64), max_bytes, "right"))
-        count = max(fits, 1)
-        last, size = PLACE.unpack_from(places, (count - 1) * stride)
-    return first, max(last + size, first + first_size), count
 
 
 class MappedFileQueue:
@@ -330,7 +313,7 @@ class MappedFileQueue:
         count = min(max_count, len(places) // stride)
         if count < MAPPED_MIN or not self.maps_to_read:
             return None
-        first, end, count = _extent(places, stride, count, max_bytes)
+        first, end, count = extent_of(places, stride, count, max_bytes)
         base = self.base_of(first)
         if base is None:
             return None

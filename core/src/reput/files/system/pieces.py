@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     Source = int | npt.NDArray[np.uint8] | Callable[[int, int], bytes]
 
-__all__ = ["PLACE", "PLACE_SIZE", "places_of", "read_pieces"]
+__all__ = ["PLACE", "PLACE_SIZE", "extent_of", "places_of", "read_pieces"]
 
 PLACE = struct.Struct(">qi")
 """One place: where a piece stands, and how many bytes it has."""
@@ -43,6 +43,23 @@ def places_of(places: bytes | memoryview, stride: int) -> list[tuple[int, int]]:
     """
     whole = len(places) - len(places) % stride
     return list(_layout(stride).iter_unpack(places if whole == len(places) else places[:whole]))
+
+
+def extent_of(
+    places: bytes | memoryview, stride: int, count: int, max_bytes: int
+) -> tuple[int, int, int]:
+    """Return where the first of ``count`` places begins and the last ends, and their number.
+
+    Places that do not fit into ``max_bytes`` do not count.
+    """
+    first, first_size = PLACE.unpack_from(places)
+    last, size = PLACE.unpack_from(places, (count - 1) * stride)
+    if last + size - first > max_bytes:
+        sizes = np.ndarray((count,), ">i4", places, PLACE_SIZE - 4, (stride,))
+        fits = int(np.searchsorted(np.cumsum(sizes, dtype=np.int64), max_bytes, "right"))
+        count = max(fits, 1)
+        last, size = PLACE.unpack_from(places, (count - 1) * stride)
+    return first, max(last + size, first + first_size), count
 
 
 @kernel
