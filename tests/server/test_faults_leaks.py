@@ -38,6 +38,7 @@ SEND = RequestCode.SEND_MESSAGE_V2
 COMMIT, ROLLBACK = 8, 12
 GROUPS, TOPICS = 20, 20  # more would stay, as they are in files
 WARM_ROUNDS, ROUNDS = 40, 50
+LOOKS = 4
 MINUTES = 10
 BOUND = 8 << 20
 BOUND_OF_REST = 1 << 20
@@ -158,17 +159,20 @@ def test_nothing_of_clients_stays_in_the_memory(tmp_path):
     with watched(tmp_path / "store") as server:
         live_often(server.address, numbers, WARM_ROUNDS)
         server.look()  # a look leaves room behind that the next ones use
-        for _ in range(3):
+        for _ in range(LOOKS):
             looks.append(server.look())
             live_often(server.address, numbers, ROUNDS)
 
-    # What is under way at a look comes and goes; what stays grows from each look to the next.
-    first, second, third = (each["objects"] for each in looks)
+    # What is under way at a look comes and goes. Two things come once, at a time of the clock: the
+    # counts of pulls, with the first slice of ten seconds, and the last state of a file of
+    # offsets. What stays grows from each look to the next.
+    counts = {
+        name: [each["objects"].get(name, 0) for each in looks] for name in looks[-1]["objects"]
+    }
     grown = {
-        name: (first.get(name, 0), second.get(name, 0), third[name])
-        for name in third
-        if min(third[name] - second.get(name, 0), second.get(name, 0) - first.get(name, 0))
-        >= ROUNDS // 2
+        name: found
+        for name, found in counts.items()
+        if min(after - before for before, after in itertools.pairwise(found)) >= ROUNDS // 2
     }
     assert grown == {}
     assert looks[-1]["memory"] - looks[0]["memory"] < BOUND
