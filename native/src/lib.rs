@@ -19,7 +19,7 @@ mod serve;
 mod shared;
 
 /// Raised with every change of a kernel's arguments, answer or meaning; see `reput.engine`.
-const INTERFACE: u32 = 14;
+const INTERFACE: u32 = 15;
 
 // Free-threaded builds are refused by `__init__.py`: kernels rely on the interpreter lock.
 #[pyo3::pymodule(gil_used = true)]
@@ -35,6 +35,7 @@ mod _kernels {
         derive::hash::java_string_hash_column,
         derive::items::make_items,
         derive::keys::keys_of_texts,
+        derive::maps::property_maps,
         derive::properties::property_places,
         derive::text::texts_of,
         derive::topics::topic_table,

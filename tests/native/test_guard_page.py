@@ -13,6 +13,7 @@ from reput.record import Decoder, Encoder, Message
 from reput.record.text.java import java_string_hash_column
 from reput.record.text.properties import property_places, texts_of
 from reput.record.text.topics import topic_table
+from reput_arrow.entries import property_maps
 from reput_consumequeue._runs import runs
 from reput_index._keys import KeysOfBatch
 
@@ -44,6 +45,7 @@ for number in range(300):
         rows = np.array([len(data) - size]), np.array([size])
         java_string_hash_column(window, *rows), topic_table().encode(window, *rows)
         property_places(window, *rows).find(b"TAGS"), property_places(window, *rows).find(b"a")
+        property_maps(window, *rows)
         assert texts_of(window, *rows) == [window[-size:].tobytes()]
         places = struct.pack(">qiqi", len(data) - size, size, size, len(data))
         read_pieces(window, 0, 1 << 40, places, 12, 1 << 20, 9, 1 << 20)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 
 import numpy as np
@@ -21,11 +22,12 @@ from reput.log.writing.appender import (
     rows_of_messages,
 )
 from reput.plugin.interest import concerns_any
-from reput.record import java_string_hash, java_text
+from reput.record import java_string_hash, java_text, parse_properties
 from reput.record.decode import cut_window
 from reput.record.text.java import java_string_hash_column
 from reput.record.text.properties import PropertyPlaces, property_places, texts_of
 from reput.record.text.topics import topic_table
+from reput_arrow.entries import property_maps
 from reput_arrow.propertytexts import joined_texts
 from reput_consumequeue._runs import units_by_queue
 from reput_consumequeue.reading._mapped import whole_columns, whole_messages
@@ -39,6 +41,7 @@ KERNELS = (
     java_string_hash_column,
     keys_of_texts,
     make_items,
+    property_maps,
     property_places,
     texts_of,
     units_by_queue,
@@ -158,6 +161,56 @@ def test_every_pair_of_bytes_after_one_that_begins_a_character():
     assert_alike(java_string_hash_column, window, starts, np.full(len(texts), 3))
 
 
+ENTRIES = st.lists(
+    st.sampled_from([b"a", b"b", b"ab", b"", "\u00e9".encode(), b"\xff", b"\1", b"\2"])
+    | st.sampled_from([b"a\1x\2", b"b\1yy\2", b"ab\1z\2"]),
+    max_size=9,
+)
+
+
+@given(st.lists(ENTRIES, max_size=6), st.integers(0, 9))
+@settings(max_examples=400, deadline=None)
+def test_entries_of_any_texts_become_maps(texts, before):
+    rows = [b"".join(text) for text in texts]
+    window = np.frombuffer(bytes(before) + b"".join(rows), np.uint8)
+    sizes = column([len(text) for text in rows])
+    starts = before + np.cumsum(sizes) - sizes
+
+    assert_alike(property_maps, window, starts, sizes)
+    first, names, letters, values, bytes_of_values = property_maps(window, starts, sizes)
+    found = pairs(names, letters, values, bytes_of_values)
+    for row, text in enumerate(rows):
+        assert found[first[row] : first[row + 1]] == list(parse_properties(text).items())
+    assert len(found) == first[-1]
+
+
+def pairs(name_borders, names, value_borders, values):
+    return list(zip(cut(name_borders, names), cut(value_borders, values), strict=True))
+
+
+def cut(borders, data):
+    ranges = itertools.pairwise(borders.tolist())
+    return [data[start:end].tobytes().decode() for start, end in ranges]
+
+
+@pytest.mark.parametrize(("count", "is_compiled"), [(0, True), (64, True), (65, False)])
+def test_of_texts_with_many_entries_python_compares_the_names(count, is_compiled):
+    text = b"".join(b"n%d\1v\2" % number for number in range(count))
+    window = np.frombuffer(text + bytes(8), np.uint8)
+    arguments = window, column([0]), column([len(text)])
+
+    assert (reput_native.property_maps(*arguments) is not NotImplemented) is is_compiled
+    assert_alike(property_maps, *arguments)
+
+
+def test_a_name_that_a_text_has_twice_is_left_to_python():
+    text = b"a\1x\2b\1y\2a\1z\2"
+    arguments = np.frombuffer(text, np.uint8), column([0]), column([len(text)])
+
+    assert reput_native.property_maps(*arguments) is NotImplemented
+    assert pairs(*property_maps(*arguments)[1:]) == [("a", "z"), ("b", "y")]
+
+
 # --------------------------------------------------------------------------- rows that lead away
 
 
@@ -179,6 +232,7 @@ def test_rows_outside_of_the_window_are_not_read(rows):
 
     inside = all(size <= 0 or (start >= 0 and start + size <= 40) for start, size in rows)
     assert [answer is not NotImplemented for answer in native] == [inside] * 3
+    assert inside or reput_native.property_maps(window, starts, sizes) is NotImplemented
 
 
 def test_a_table_of_topics_reads_no_name_outside_of_its_window():

@@ -3,6 +3,7 @@
 pub mod hash;
 pub mod items;
 pub mod keys;
+pub mod maps;
 pub mod properties;
 pub mod text;
 pub mod topics;

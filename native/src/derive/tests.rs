@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use crate::derive::hash::java_hash;
+use crate::derive::maps::{Joined, maps_of};
 use crate::derive::properties::each_entry;
 use crate::derive::text::java_text;
 use crate::derive::window::{Parts, is_record};
@@ -98,6 +99,43 @@ proptest! {
         let mut found = vec![];
         each_entry(&text, start, text.len(), |name, from, to| found.push((name, &text[from..to])));
         prop_assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn maps_have_the_entries_of_each_text(texts in prop::collection::vec(text(), 0..4)) {
+        let window = texts.concat();
+        let sizes: Vec<_> = texts.iter().map(|text| text.len() as i64).collect();
+        let ends = sizes.iter().scan(0, |end, size| {
+            *end += size;
+            Some(*end)
+        });
+        let starts: Vec<_> = ends.zip(&sizes).map(|(end, size)| end - size).collect();
+        let mut expected = vec![];
+        let mut is_plain = true;
+        for text in &texts {
+            let mut entries = vec![];
+            each_entry(text, 0, text.len(), |name, from, to| {
+                if !name.is_empty() {
+                    entries.push((name.to_vec(), text[from..to].to_vec()));
+                }
+            });
+            let mut names: Vec<_> = entries.iter().map(|(name, _)| name).collect();
+            names.sort();
+            is_plain &= names.is_sorted_by(|a, b| a < b) && std::str::from_utf8(text).is_ok();
+            expected.push(entries);
+        }
+        let found = maps_of(&window, Stretches::of(&window, &starts, &sizes).unwrap());
+        prop_assert_eq!(found.is_ok(), is_plain);
+        let Ok((first, names, values)) = found else { return Ok(()) };
+        let cut = |joined: &Joined, number: usize| {
+            let [from, to] = [number, number + 1].map(|at| joined.borders[at] as usize);
+            joined.bytes[from..to].to_vec()
+        };
+        for (row, entries) in expected.into_iter().enumerate() {
+            let numbers = first[row] as usize..first[row + 1] as usize;
+            let row: Vec<_> = numbers.map(|at| (cut(&names, at), cut(&values, at))).collect();
+            prop_assert_eq!(row, entries);
+        }
     }
 
     #[test]

@@ -7,27 +7,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from reput.record import fixed_rows, host_of
-from reput.record.layout import (
-    BORN_HOST_POSITION,
-    BORN_HOST_V6,
-    HOST_EXTRA_V6,
-    HOST_SIZE,
-    HOST_SIZE_V6,
-    PROPERTY_KEYS,
-    PROPERTY_TAGS,
-    PROPERTY_UNIQ_KEY,
-    STORE_HOST_V6,
-)
+from reput.record.layout import PROPERTY_KEYS, PROPERTY_TAGS, PROPERTY_UNIQ_KEY
 from reput_arrow.bodies import Bodies
 from reput_arrow.fields import schema_of
+from reput_arrow.hosts import HostColumns
 from reput_arrow.textcolumns import TextColumns
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
     from reput.record import DispatchBatch
 
 __all__ = ["to_arrow"]
@@ -62,15 +49,17 @@ def to_arrow(
         UnpackError: the bodies are larger than 1 GiB in all when unpacked; convert parts.
     """
     schema = columns if isinstance(columns, pa.Schema) else schema_of(columns, unit=unit)
-    texts = TextColumns(batch, has_all="properties" in schema.names)
+    texts, hosts = TextColumns(batch), HostColumns(batch)
     bodies = Bodies(batch, raw=raw or "body" not in schema.names)
-    arrays = [_array(batch, texts, bodies, field) for field in schema]
+    arrays = [_array(batch, texts, hosts, bodies, field) for field in schema]
     if not arrays:
         return pa.RecordBatch.from_struct_array(pa.array([{}] * len(batch), pa.struct([])))
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _array(batch: DispatchBatch, texts: TextColumns, bodies: Bodies, field: pa.Field) -> pa.Array:
+def _array(
+    batch: DispatchBatch, texts: TextColumns, hosts: HostColumns, bodies: Bodies, field: pa.Field
+) -> pa.Array:
     if field.name == "body":
         return bodies.column()
     if field.name == "sys_flag":
@@ -78,6 +67,9 @@ def _array(batch: DispatchBatch, texts: TextColumns, bodies: Bodies, field: pa.F
     from_text = _FROM_TEXT.get(field.name)
     if from_text is not None:
         return from_text(texts, field.type)
+    from_host = _FROM_HOST.get(field.name)
+    if from_host is not None:
+        return from_host(hosts, field.type)
     special = _SPECIAL.get(field.name)
     if special is not None:
         return special(batch, field.type)
@@ -101,93 +93,19 @@ def _time(name: str) -> Callable[[DispatchBatch, pa.DataType], pa.Array]:
     return make
 
 
-# --------------------------------------------------------------------------- hosts
-
-
-def _host_bytes(
-    batch: DispatchBatch, bit: int, position: npt.NDArray[np.int64]
-) -> tuple[npt.NDArray[np.bool_], list[bytes], npt.NDArray[np.int64]]:
-    """Return whether each row's host is IPv6, the distinct hosts, and each row's index in them."""
-    is_v6 = (batch.sys_flag & bit) != 0
-    found: list[bytes] = []
-    numbers = np.zeros(len(batch), np.int64)
-    for rows, size in [
-        (np.flatnonzero(~is_v6), HOST_SIZE),
-        (np.flatnonzero(is_v6), HOST_SIZE_V6),
-    ]:
-        if len(rows):
-            items = fixed_rows(batch.window, position[rows], np.dtype((np.void, size)))
-            letters = items.view(np.uint32).reshape(len(rows), -1)
-            if (letters == letters[0]).all():  # mostly one host; else sorting finds all
-                numbers[rows] = len(found)
-                found.append(items[0].tobytes())
-                continue
-            hosts, places = np.unique(items, return_inverse=True)
-            numbers[rows] = places + len(found)
-            found += [host.tobytes() for host in hosts]
-    return is_v6, found, numbers
-
-
-def _born_host(batch: DispatchBatch, kind: pa.DataType) -> pa.Array:
-    _, hosts, numbers = _host_bytes(batch, BORN_HOST_V6, batch.start + BORN_HOST_POSITION)
-    return pa.array(map(_host_text, hosts), kind).take(pa.array(numbers))
-
-
-def _store_host_position(batch: DispatchBatch) -> npt.NDArray[np.int64]:
-    extra = np.where(batch.sys_flag & BORN_HOST_V6, HOST_EXTRA_V6, 0)
-    return batch.start + BORN_HOST_POSITION + HOST_SIZE + 8 + extra
-
-
-def _store_host(batch: DispatchBatch, kind: pa.DataType) -> pa.Array:
-    _, hosts, numbers = _host_bytes(batch, STORE_HOST_V6, _store_host_position(batch))
-    return pa.array(map(_host_text, hosts), kind).take(pa.array(numbers))
-
-
-def _host_text(host: bytes) -> str:
-    address, port = host_of(host)
-    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
-
-
-def _msg_id(batch: DispatchBatch, kind: pa.DataType) -> pa.Array:
-    """Return message ids: hex digits of the store host, then of the physical offset."""
-    _, hosts, numbers = _host_bytes(batch, STORE_HOST_V6, _store_host_position(batch))
-    digits = _HEX[batch.physical_offset.astype(">i8").view(np.uint8)].view(np.uint8)
-    digits = digits.reshape(len(batch), 16)
-    if len({len(host) for host in hosts}) <= 1:  # nearly always: one store has one address
-        heads = np.array([list(host.hex().upper().encode()) for host in hosts], np.uint8)
-        if not hosts:
-            return _NO_TEXTS
-        letters = np.empty((len(batch), heads.shape[1] + 16), np.uint8)
-        letters[:, :-16] = heads[0] if len(hosts) == 1 else heads[numbers]
-        letters[:, -16:] = digits
-        return _strings(letters)
-    texts = pa.array([host.hex().upper() for host in hosts], pa.string()).take(pa.array(numbers))
-    return pc.binary_join_element_wise(texts, _strings(digits), "")
-
-
-def _strings(letters: npt.NDArray[np.uint8]) -> pa.StringArray:
-    """Return ``n`` texts of one width, made of ``(n, width)`` ASCII letters."""
-    count, width = letters.shape
-    offsets = np.arange(count + 1, dtype=np.int32) * np.int32(width)
-    data = np.ascontiguousarray(letters)
-    return pa.StringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(data))
-
-
-_NO_TEXTS: Final = pa.array([], pa.string())
-_HEX: Final = np.frombuffer(b"".join(b"%02X" % byte for byte in range(256)), np.uint16)
-"""Both hex digits of each byte, in memory order."""
 _FROM_TEXT: Final[dict[str, Callable[[TextColumns, pa.DataType], Any]]] = {
     "tags": lambda texts, kind: texts.column(PROPERTY_TAGS),
-    "tags_code": lambda texts, kind: pa.array(texts.tags_code()),
     "keys": lambda texts, kind: texts.words(PROPERTY_KEYS, kind),
     "uniq_key": lambda texts, kind: texts.column(PROPERTY_UNIQ_KEY),
     "properties": lambda texts, kind: texts.maps(kind),
+}
+_FROM_HOST: Final[dict[str, Callable[[HostColumns, pa.DataType], Any]]] = {
+    "born_host": HostColumns.born_host,
+    "store_host": HostColumns.store_host,
+    "msg_id": HostColumns.msg_id,
 }
 _SPECIAL: Final[dict[str, Callable[[DispatchBatch, pa.DataType], Any]]] = {
     "topic": _topic,
     "born_timestamp": _time("born_timestamp"),
     "store_timestamp": _time("store_timestamp"),
-    "born_host": _born_host,
-    "store_host": _store_host,
-    "msg_id": _msg_id,
 }
