@@ -1,11 +1,17 @@
-"""The next window is read ahead, with the columns that the window before was asked for."""
+"""The next windows are read ahead, with the columns that the window before was asked for."""
 
 from __future__ import annotations
 
+import itertools
+from concurrent.futures import ThreadPoolExecutor, wait
+
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import reput
+from reput.log.reading.windows import PrefetchingReader
 
 WINDOW = 1 << 16
 
@@ -74,3 +80,90 @@ def test_what_enriched_batches_and_parts_are_asked_for_counts_and_what_plugins_a
             at = batch.end_offset
     finally:
         reader.close()
+
+
+@given(
+    jumps=st.lists(st.sampled_from(["on", "on", "on", "back", "again", "short"]), max_size=12),
+    data=st.data(),
+)
+@settings(
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+def test_whatever_a_caller_reads_next_is_what_one_reader_reads(log, jumps, data):
+    ahead, alone = log.read_ahead(), log.window_reader()
+    whole = [batch.end_offset for batch in log.scan()]
+    starts = [0, *(place for batch in log.scan() for place in batch.physical_offset.tolist())]
+    at = 0
+    try:
+        for jump in jumps:
+            end = log.max_physical_offset
+            if jump == "back":
+                at = data.draw(st.sampled_from(starts))
+            elif jump == "again":
+                at = 0
+            elif jump == "short":
+                end = data.draw(st.sampled_from([each for each in starts if each >= at] or [end]))
+            found, expected = ahead.read(at, end), alone.read(at, end)
+            assert found.end == expected.end
+            assert found.batch.physical_offset.tolist() == expected.batch.physical_offset.tolist()
+            assert found.batch.window.tobytes() == expected.batch.window.tobytes()
+            at = found.batch.end_offset if found.batch.end_offset < whole[-1] else 0
+    finally:
+        ahead.close()
+
+
+def test_a_batch_stays_as_it_is_until_the_next_read(log):
+    reader, at = log.read_ahead(), 0
+    try:
+        while at < log.max_physical_offset:
+            batch = reader.read(at, log.max_physical_offset).batch
+            before = batch.window.tobytes()
+            wait([each.future for each in reader._ahead])  # the thread has filled its buffers
+
+            assert batch.window.tobytes() == before
+            assert len(reader._ahead) <= 2
+            at = batch.end_offset
+    finally:
+        reader.close()
+
+
+class Failing:
+    """A reader that fails once at each of some places."""
+
+    def __init__(self, reader, places):
+        self.reader, self.places = reader, places
+
+    def read(self, start, end):
+        if start in self.places:
+            self.places.discard(start)
+            raise OSError("no such sector")
+        return self.reader.read(start, end)
+
+
+@pytest.mark.parametrize("number", [0, 1, 2, 3, 5])
+def test_an_error_of_a_window_is_raised_and_the_window_can_be_read_again(log, number):
+    alone, places = log.window_reader(), [0]
+    while places[-1] < log.max_physical_offset:
+        places.append(alone.read(places[-1], log.max_physical_offset).batch.end_offset)
+    failing = {places[number]}
+    reader = PrefetchingReader(lambda: Failing(log.window_reader(), failing), WINDOW)
+    try:
+        for at, end in itertools.pairwise(places):
+            if at == places[number]:
+                with pytest.raises(OSError, match="no such sector"):
+                    reader.read(at, log.max_physical_offset)
+            assert reader.read(at, log.max_physical_offset).batch.end_offset == end
+    finally:
+        reader.close()
+
+
+def test_without_a_thread_each_window_is_read_when_it_is_wanted(log, monkeypatch):
+    def submit(*_):
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ThreadPoolExecutor, "submit", submit)
+        expected = batches(log, [])
+    assert expected == batches(log, [])

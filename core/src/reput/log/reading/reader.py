@@ -321,7 +321,7 @@ class LogReader:
             self.ledger.note(Loss.of(damage))
 
     def read_ahead(self) -> PrefetchingReader:
-        """Return a reader of decoded windows that prefetches one window, for one thread."""
+        """Return a reader of decoded windows that prefetches the next ones, for one thread."""
         return PrefetchingReader(self.window_reader, self._window_size)
 
     def path_of(self, physical_offset: int) -> tuple[str, int]:

@@ -1,8 +1,10 @@
-"""Reads the log in decoded windows, and prefetches the next window."""
+"""Reads the log in decoded windows, and prefetches the next windows."""
 
 from __future__ import annotations
 
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections import deque
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from functools import partial
 from typing import TYPE_CHECKING, Final, Self
 
 import attrs
@@ -20,6 +22,9 @@ __all__ = ["OPEN_END", "BatchReader", "CheckedRanges", "PrefetchingReader"]
 
 OPEN_END: Final = 1 << 62
 """End of the range that is being written."""
+
+_AHEAD_COUNT: Final = 2
+"""Windows that are prefetched. A third one gains nothing."""
 
 
 @attrs.frozen
@@ -57,68 +62,120 @@ class CheckedRanges:
 
 
 class PrefetchingReader:
-    """A `BatchReader` that reads the next window on a thread while the caller uses the last one.
+    """A `BatchReader` that reads the next windows on a thread while the caller uses the last one.
 
-    While one prefetches, the batch of the other stays valid, until the next `read`. The thread
-    helps if there is a second processor, as most of the work is in calls that release the
-    interpreter lock. Only whole windows are prefetched, so none at the end of the log. The thread
-    also makes the columns and properties that the batch before was asked for, as this one will be,
-    too.
+    The batch of the last `read` stays valid until the next `read`. The thread helps if there is a
+    second processor, as most of the work is in calls that release the interpreter lock. It is two
+    windows ahead: if one window takes longer to use than the next takes to read, or the other way
+    round, neither thread waits for the other. Only whole windows are prefetched, so none at the end
+    of the log. The thread also makes the columns and properties that an earlier batch was asked
+    for, as these will be, too.
     """
 
     def __init__(self, make: Callable[[], BatchReader], window_size: int) -> None:
         self._make = make
         self._readers = [make()]
-        """One, and a second one from the first window on that is prefetched."""
+        """One, and all of them from the first window on that is prefetched; used in turn."""
         self._window_size = window_size
         self._turn = 0
-        self._ahead: tuple[int, int, Future[DecodeResult]] | None = None
+        """Index of the reader whose batch the caller has."""
+        self._ahead: deque[_Ahead] = deque()
+        """Windows of the readers after that one; each begins where the one before it ends."""
         self._executor: ThreadPoolExecutor | None = None
         self._before: DispatchBatch | None = None
         """The batch of the last `read`, which has been used by now."""
 
     def read(self, start: int, end: int) -> DecodeResult:
         """See `BatchReader.read`."""
-        ahead, self._ahead = self._ahead, None
-        result = None
-        if ahead is not None:
-            ahead_start, ahead_end, future = ahead
-            found = future.result()  # waited for even if it is not wanted: it uses the buffer
-            if ahead_start == start and ahead_end <= end:
-                result = found
+        result = self._taken(start, end)
         if result is None:
             result = self._readers[self._turn].read(start, end)
         before, self._before = self._before, result.batch
-        next_start = result.batch.end_offset
-        if result.end == End.WINDOW and end - next_start >= self._window_size:
-            if self._executor is None:
-                self._executor = ThreadPoolExecutor(1, "reput-read")
-            if len(self._readers) == 1:
-                self._readers.append(self._make())
-            reader = self._readers[self._turn ^ 1]
-            wanted = () if before is None else before.asked()
+        if result.end == End.WINDOW and end - result.batch.end_offset >= self._window_size:
+            # The first batch has not been used, so nobody knows yet what the next ones need.
+            count = 1 if before is None else _AHEAD_COUNT
+            self._prefetch(result.batch.end_offset, end, count, before.asked() if before else ())
+        return result
+
+    def _taken(self, start: int, end: int) -> DecodeResult | None:
+        """Return the next prefetched window if it is the wanted one; drop all if not."""
+        if not self._ahead:
+            return None
+        ahead = self._ahead[0]
+        try:
+            found = ahead.future.result()
+        except Exception:
+            self._drop()
+            raise
+        if found is None or found[0] != start or ahead.end > end:
+            self._drop()
+            return None
+        self._ahead.popleft()
+        self._turn = (self._turn + 1) % len(self._readers)
+        return found[1]
+
+    def _prefetch(self, start: int, end: int, count: int, wanted: Sequence[str]) -> None:
+        """Have ``count`` windows prefetched in all, the first one from ``start`` on."""
+        while len(self._readers) <= _AHEAD_COUNT:
+            self._readers.append(self._make())
+        if self._executor is None:
+            self._executor = ThreadPoolExecutor(1, "reput-read")
+        while len(self._ahead) < count:
+            reader = self._readers[(self._turn + 1 + len(self._ahead)) % len(self._readers)]
+            last = self._ahead[-1].future if self._ahead else None
+            work = partial(_read, reader, self._window_size, last, start, end, wanted)
             try:
-                future = self._executor.submit(_read, reader, next_start, end, wanted)
+                future = self._executor.submit(work)
             except RuntimeError:  # no threads now, or the interpreter ends
                 # The executor may have kept the task, which would use the buffer later.
                 self._executor.shutdown(wait=False, cancel_futures=True)
                 self._executor = None
-                return result
-            self._turn ^= 1
-            self._ahead = next_start, end, future
-        return result
+                self._drop()
+                return
+            self._ahead.append(_Ahead(end, future))
+
+    def _drop(self) -> None:
+        """Wait for windows that nobody wants, as the thread uses their buffers."""
+        wait([each.future for each in self._ahead])
+        self._ahead.clear()
 
     def close(self) -> None:
         """End the reading thread."""
         if self._executor is not None:
             self._executor.shutdown()
-            self._executor = self._ahead = None
+            self._executor = None
+            self._ahead.clear()
 
 
-def _read(reader: BatchReader, start: int, end: int, asked: Sequence[str]) -> DecodeResult:
+@attrs.frozen
+class _Ahead:
+    """A window that is prefetched."""
+
+    end: int
+    """Where the log ended for this read."""
+    future: Future[tuple[int, DecodeResult] | None]
+    """Where the window begins, and the window; None if no whole window follows."""
+
+
+def _read(
+    reader: BatchReader,
+    window_size: int,
+    last: Future[tuple[int, DecodeResult] | None] | None,
+    start: int,
+    end: int,
+    wanted: Sequence[str],
+) -> tuple[int, DecodeResult] | None:
+    """Read the window after the ``last`` one, or from ``start`` on."""
+    if last is not None:
+        found = last.result()  # the one thread has read it by now
+        if found is None or found[1].end != End.WINDOW:
+            return None
+        start = found[1].batch.end_offset
+        if end - start < window_size:
+            return None
     result = reader.read(start, end)
-    result.batch.make(asked)
-    return result
+    result.batch.make(wanted)
+    return start, result
 
 
 class BatchReader:
