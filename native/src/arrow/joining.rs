@@ -154,42 +154,25 @@ impl Properties {
         given: [Option<&[u8]>; 3],
         out: &mut Vec<u8>,
     ) -> Result<usize, Decline> {
-        let entries = || {
-            let further = self.further.iter().filter_map(|(rows, names, values)| {
-                Some((rows.get(row)?, names, values)) //
-            });
-            further.flat_map(|(places, names, values)| {
-                places.filter_map(|at| Some((names.get(at), values.get(at)?)))
-            })
+        let Some((rows, names, values)) = &self.further else {
+            return self.add_columns(given, out);
         };
-        let column_of = |name: &[u8]| {
-            let mut names = self.columns.iter();
-            names.position(|(column, _)| column.as_bytes() == name)
-        };
+        let places = rows.get(row).unwrap_or(0..0);
         let mut left = given;
-        for (name, _) in entries() {
-            // It takes the column's value, where it stands.
-            if let Some(column) = column_of(name.ok_or(Decline::ToPython)?) {
-                left[column] = None;
+        for at in places.clone() {
+            if values.get(at).is_some()
+                && let Some(column) = self.column_of(names.get(at).ok_or(Decline::ToPython)?)
+            {
+                left[column] = None; // the entry takes the column's value, where it stands
             }
         }
-        let mut count = 0;
-        let mut add = |name: &[u8], value: &[u8]| {
-            count += 1;
-            out.try_reserve(name.len() + value.len() + 2)?;
-            out.extend_from_slice(name);
-            out.push(NAME_END);
-            out.extend_from_slice(value);
-            out.push(VALUE_END);
-            Ok::<_, Decline>(())
-        };
-        for ((name, _), value) in self.columns.iter().zip(left) {
-            value.map_or(Ok(()), |value| add(name.as_bytes(), value))?;
-        }
-        for (name, value) in entries() {
-            let name = name.unwrap_or_default();
-            let value = match column_of(name) {
-                None if name == PROPERTY_CRC.as_bytes() => None, // of another record
+        let mut count = self.add_columns(left, out)?;
+        for at in places {
+            let (Some(name), Some(value)) = (names.get(at), values.get(at)) else {
+                continue;
+            };
+            let value = match self.column_of(name) {
+                None if name == PROPERTY_CRC.as_bytes() => continue, // of another record
                 None => {
                     let is_end = |byte: &u8| matches!(*byte, NAME_END | VALUE_END);
                     declined_unless(!name.is_empty() && !name.iter().any(is_end))?;
@@ -205,10 +188,43 @@ impl Properties {
                 }
                 Some(column) => given[column],
             };
-            value.map_or(Ok(()), |value| add(name, value))?;
+            if let Some(value) = value {
+                count += 1;
+                add(name, value, out)?;
+            }
         }
         Ok(count)
     }
+
+    fn add_columns(&self, values: [Option<&[u8]>; 3], out: &mut Vec<u8>) -> Result<usize, Decline> {
+        let mut count = 0;
+        for ((name, _), value) in self.columns.iter().zip(values) {
+            if let Some(value) = value {
+                count += 1;
+                add(name.as_bytes(), value, out)?;
+            }
+        }
+        Ok(count)
+    }
+
+    /// Which column has the values of that property.
+    #[inline]
+    fn column_of(&self, name: &[u8]) -> Option<usize> {
+        // Most names are none of these: their first letters differ.
+        let is = |column: &str| column.as_bytes().first() == name.first();
+        let mut columns = self.columns.iter();
+        columns.position(|(column, _)| is(column) && column.as_bytes() == name)
+    }
+}
+
+#[inline]
+fn add(name: &[u8], value: &[u8], out: &mut Vec<u8>) -> Result<(), Decline> {
+    out.try_reserve(name.len() + value.len() + 2)?;
+    out.extend_from_slice(name);
+    out.push(NAME_END);
+    out.extend_from_slice(value);
+    out.push(VALUE_END);
+    Ok(())
 }
 
 /// Whether the words of a text, with one space between them, are that.
