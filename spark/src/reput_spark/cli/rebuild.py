@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from reput_cli.kit import CheckedPath, follow_links_option, json_option, with_debug
+from reput_cli.kit import json_option, path_argument, with_debug
 from reput_spark.cli.engines import engine_of, progress_of
 from reput_spark.cli.options import engine_options
 
@@ -17,8 +17,7 @@ __all__ = ["rebuild"]
 
 
 @click.command(short_help="Rebuild the files of plugins.")
-@click.argument("path", type=CheckedPath(readable=False))
-@follow_links_option
+@path_argument
 @click.argument("plugins", nargs=-1, metavar="[PLUGIN]...")
 @click.option("--check", is_flag=True, help="Only compare with the existing files; change nothing.")
 @engine_options
