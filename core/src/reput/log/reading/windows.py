@@ -87,7 +87,7 @@ class PrefetchingReader:
 
     def read(self, start: int, end: int) -> DecodeResult:
         """See `BatchReader.read`."""
-        result = self._taken(start, end)
+        result = self._taken(start, end) if self._ahead else None
         if result is None:
             result = self._readers[self._turn].read(start, end)
         before, self._before = self._before, result.batch
@@ -99,8 +99,6 @@ class PrefetchingReader:
 
     def _taken(self, start: int, end: int) -> DecodeResult | None:
         """Return the next prefetched window if it is the wanted one; drop all if not."""
-        if not self._ahead:
-            return None
         ahead = self._ahead[0]
         try:
             found = ahead.future.result()
