@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from concurrent.futures import ThreadPoolExecutor, wait
+from threading import Event, Timer
 
 import numpy as np
 import pytest
@@ -167,3 +168,30 @@ def test_without_a_thread_each_window_is_read_when_it_is_wanted(log, monkeypatch
         patch.setattr(ThreadPoolExecutor, "submit", submit)
         expected = batches(log, [])
     assert expected == batches(log, [])
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("is_read", [False, True])
+def test_a_thread_pool_that_ends_between_two_windows_leaves_nothing_to_wait_for(
+    log, monkeypatch, is_read
+):
+    submit, calls, go = ThreadPoolExecutor.submit, [], Event()
+
+    def ending(executor, work):
+        calls.append(work)
+        if len(calls) == 2 and not is_read:
+            submit(executor, go.wait)  # the window waits behind this for the only thread
+        if len(calls) == 3:
+            Timer(0.2, go.set).start()
+            raise RuntimeError("cannot schedule new futures after interpreter shutdown")
+        return submit(executor, work)
+
+    monkeypatch.setattr(ThreadPoolExecutor, "submit", ending)
+    reader, alone, at = log.read_ahead(), log.window_reader(), 0
+    while at < log.max_physical_offset:
+        found = reader.read(at, log.max_physical_offset)
+        expected = alone.read(at, log.max_physical_offset)
+        assert found.batch.window.tobytes() == expected.batch.window.tobytes()
+        at = found.batch.end_offset
+    reader.close()
+    assert len(calls) > 3

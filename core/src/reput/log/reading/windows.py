@@ -133,8 +133,10 @@ class PrefetchingReader:
             self._ahead.append(_Ahead(end, future))
 
     def _drop(self) -> None:
-        """Wait for windows that nobody wants, as the thread uses their buffers."""
-        wait([each.future for each in self._ahead])
+        """Give up windows that nobody wants; wait for one that the thread reads into its buffer."""
+        for ahead in reversed(self._ahead):  # each needs the one before it
+            if not ahead.future.cancel():
+                wait([ahead.future])
         self._ahead.clear()
 
     def close(self) -> None:
