@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from concurrent.futures import ThreadPoolExecutor, wait
-from threading import Event, Timer
+import sys
+import threading
 
 import numpy as np
 import pytest
@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import reput
+from reput.log.reading import windows
 from reput.log.reading.windows import PrefetchingReader
 
 WINDOW = 1 << 16
@@ -121,7 +122,7 @@ def test_a_batch_stays_as_it_is_until_the_next_read(log):
         while at < log.max_physical_offset:
             batch = reader.read(at, log.max_physical_offset).batch
             before = batch.window.tobytes()
-            wait([each.future for each in reader._ahead])  # the thread has filled its buffers
+            assert all(each.done.wait(60) for each in reader._ahead)  # its buffers are filled
 
             assert batch.window.tobytes() == before
             assert len(reader._ahead) <= 2
@@ -160,38 +161,103 @@ def test_an_error_of_a_window_is_raised_and_the_window_can_be_read_again(log, nu
         reader.close()
 
 
+def test_an_error_of_a_window_that_nobody_wants_is_not_raised(log):
+    alone, end = log.window_reader(), log.max_physical_offset
+    first = alone.read(0, end).batch.end_offset
+    second = alone.read(first, end).batch.end_offset
+    reader = PrefetchingReader(lambda: Failing(log.window_reader(), {second}), WINDOW)
+    try:
+        reader.read(0, end)
+        reader.read(first, end)  # the window after this one fails
+        assert reader._ahead[0].done.wait(60)
+
+        assert reader.read(0, end).batch.end_offset == first
+    finally:
+        reader.close()
+
+
+def test_a_name_that_no_property_can_have_does_not_fail_other_windows(log):
+    reader, at = log.read_ahead(), 0
+    try:
+        while at < log.max_physical_offset:
+            batch = reader.read(at, log.max_physical_offset).batch
+            with pytest.raises(UnicodeEncodeError):
+                batch.text("\ud800")
+            at = batch.end_offset
+    finally:
+        reader.close()
+
+
 def test_without_a_thread_each_window_is_read_when_it_is_wanted(log, monkeypatch):
-    def submit(*_):
+    def no_more(_):
         raise RuntimeError("can't start new thread")
 
     with monkeypatch.context() as patch:
-        patch.setattr(ThreadPoolExecutor, "submit", submit)
-        expected = batches(log, [])
-    assert expected == batches(log, [])
+        patch.setattr(windows, "start_thread", no_more)
+        assert batches(log, ["flag"]) == [[]] * len(batches(log, []))
+    assert ["flag"] in batches(log, ["flag"])
 
 
-@pytest.mark.timeout(60)
-@pytest.mark.parametrize("is_read", [False, True])
-def test_a_thread_pool_that_ends_between_two_windows_leaves_nothing_to_wait_for(
-    log, monkeypatch, is_read
-):
-    submit, calls, go = ThreadPoolExecutor.submit, [], Event()
+def test_the_thread_ends_with_the_reader(log):
+    reader, before = log.read_ahead(), set(threading.enumerate())
+    first = reader.read(0, log.max_physical_offset).batch
+    reader.read(first.end_offset, log.max_physical_offset)
 
-    def ending(executor, work):
-        calls.append(work)
-        if len(calls) == 2 and not is_read:
-            submit(executor, go.wait)  # the window waits behind this for the only thread
-        if len(calls) == 3:
-            Timer(0.2, go.set).start()
-            raise RuntimeError("cannot schedule new futures after interpreter shutdown")
-        return submit(executor, work)
-
-    monkeypatch.setattr(ThreadPoolExecutor, "submit", ending)
-    reader, alone, at = log.read_ahead(), log.window_reader(), 0
-    while at < log.max_physical_offset:
-        found = reader.read(at, log.max_physical_offset)
-        expected = alone.read(at, log.max_physical_offset)
-        assert found.batch.window.tobytes() == expected.batch.window.tobytes()
-        at = found.batch.end_offset
     reader.close()
-    assert len(calls) > 3
+
+    assert set(threading.enumerate()) <= before
+
+
+class InterruptedAt:
+    """Raises before one of the steps of this thread in the module, as a signal handler does."""
+
+    def __init__(self, number):
+        self.left = number
+
+    def __call__(self, frame, event, argument):
+        if frame.f_code.co_filename != windows.__file__:
+            return None
+        frame.f_trace_opcodes = True
+        if event == "opcode":
+            self.left -= 1
+            if self.left == -1:
+                raise KeyboardInterrupt
+        return self
+
+
+def read_to(log, end, trace):
+    """Read up to ``end``; a read that is interrupted is made again. Each batch is checked twice."""
+    at, interrupts = 0, 0
+    whole, reader = log.read(0, end), log.read_ahead()
+    try:
+        while at < end:
+            sys.settrace(trace)
+            try:
+                batch = reader.read(at, end).batch
+            except KeyboardInterrupt:
+                interrupts += 1
+                continue
+            finally:
+                sys.settrace(None)
+            expected = whole[at : at + len(batch.window)]
+            assert batch.window.tobytes() == expected
+            assert all(each.done.wait(60) for each in reader._ahead)
+            assert batch.window.tobytes() == expected
+            at = batch.end_offset
+    finally:
+        reader.close()
+    return interrupts
+
+
+def test_wherever_a_signal_handler_raises_no_buffer_is_used_twice_and_nothing_hangs(log):
+    alone, end = log.window_reader(), 0
+    for _ in range(5):
+        end = alone.read(end, log.max_physical_offset).batch.end_offset
+    threads, count = set(threading.enumerate()), 0
+    while read_to(log, end, InterruptedAt(count)):
+        count += 1
+
+    assert count > 100
+    for each in set(threading.enumerate()) - threads:
+        each.join(60)  # one that was started just before the interrupt ends by itself
+        assert not each.is_alive()

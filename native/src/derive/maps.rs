@@ -58,6 +58,9 @@ pub(super) fn maps_of(
         declined_unless(names.fits() && values.fits() && names.are_distinct(before))?;
         first.push(names.count() as i32); // fewer than there are bytes, which fit
     }
+    // Arrow keeps this memory as long as a batch lives.
+    names.bytes.shrink_to_fit();
+    values.bytes.shrink_to_fit();
     Ok((first, names, values))
 }
 

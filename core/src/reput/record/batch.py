@@ -223,9 +223,9 @@ class DispatchBatch:
         key = _TEXT + name
         found = self._columns.get(key)
         if found is None:
-            if len(self._asked) < _ASKED_MAX:
-                self._asked.add(key)
             found = self._columns[key] = self.properties.find(name)
+            if len(self._asked) < _ASKED_MAX:
+                self._asked.add(key)  # only now: another batch is to make what can be made
         return found
 
     @property

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
 from collections import deque
-from concurrent.futures import Future, ThreadPoolExecutor, wait
-from functools import partial
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Final, Self
 
 import attrs
 import numpy as np
 
+from reput.locks import Flag, start_thread
 from reput.record.decode import RECORD_SIZE_MAX, Decoder, DecodeResult, End
 
 if TYPE_CHECKING:
@@ -70,18 +72,21 @@ class PrefetchingReader:
     round, neither thread waits for the other. Only whole windows are prefetched, so none at the end
     of the log. The thread also makes the columns and properties that an earlier batch was asked
     for, as these will be, too.
+
+    Each window has a reader, and so a buffer, of its own. A signal handler that raises anywhere
+    here can lose a window with its reader, but no buffer ever belongs to two windows.
     """
 
     def __init__(self, make: Callable[[], BatchReader], window_size: int) -> None:
         self._make = make
-        self._readers = [make()]
-        """One, and all of them from the first window on that is prefetched; used in turn."""
         self._window_size = window_size
-        self._turn = 0
-        """Index of the reader whose batch the caller has."""
+        self._reader = make()
+        """The one whose batch the caller has."""
+        self._idle: list[BatchReader] = []
         self._ahead: deque[_Ahead] = deque()
-        """Windows of the readers after that one; each begins where the one before it ends."""
-        self._executor: ThreadPoolExecutor | None = None
+        """Windows that the thread was given; each begins where the one before it ends."""
+        self._tasks: SimpleQueue[_Ahead | None] | None = None
+        self._thread: threading.Thread | None = None
         self._before: DispatchBatch | None = None
         """The batch of the last `read`, which has been used by now."""
 
@@ -89,7 +94,7 @@ class PrefetchingReader:
         """See `BatchReader.read`."""
         result = self._taken(start, end) if self._ahead else None
         if result is None:
-            result = self._readers[self._turn].read(start, end)
+            result = self._reader.read(start, end)
         before, self._before = self._before, result.batch
         if result.end == End.WINDOW and end - result.batch.end_offset >= self._window_size:
             # The first batch has not been used, so nobody knows yet what the next ones need.
@@ -99,83 +104,105 @@ class PrefetchingReader:
 
     def _taken(self, start: int, end: int) -> DecodeResult | None:
         """Return the next prefetched window if it is the wanted one; drop all if not."""
-        ahead = self._ahead[0]
-        try:
-            found = ahead.future.result()
-        except Exception:
-            self._drop()
-            raise
-        if found is None or found[0] != start or ahead.end > end:
-            self._drop()
-            return None
-        self._ahead.popleft()
-        self._turn = (self._turn + 1) % len(self._readers)
-        return found[1]
+        ahead = self._ahead.popleft()
+        ahead.done.wait()
+        if ahead.start == start and ahead.end <= end:
+            if ahead.error is not None:
+                self._drop()
+                raise ahead.error
+            if ahead.result is not None:
+                old, self._reader = self._reader, ahead.reader
+                self._idle.append(old)
+                return ahead.result
+        self._drop()
+        return None
 
     def _prefetch(self, start: int, end: int, count: int, wanted: Sequence[str]) -> None:
         """Have ``count`` windows prefetched in all, the first one from ``start`` on."""
-        while len(self._readers) <= _AHEAD_COUNT:
-            self._readers.append(self._make())
-        if self._executor is None:
-            self._executor = ThreadPoolExecutor(1, "reput-read")
-        while len(self._ahead) < count:
-            reader = self._readers[(self._turn + 1 + len(self._ahead)) % len(self._readers)]
-            last = self._ahead[-1].future if self._ahead else None
-            work = partial(_read, reader, self._window_size, last, start, end, wanted)
-            try:
-                future = self._executor.submit(work)
-            except RuntimeError:  # no threads now, or the interpreter ends
-                # The executor may have kept the task, which would use the buffer later.
-                self._executor.shutdown(wait=False, cancel_futures=True)
-                self._executor = None
-                self._drop()
-                return
-            self._ahead.append(_Ahead(end, future))
+        tasks = self._tasks or self._started()
+        while tasks is not None and len(self._ahead) < count:
+            reader = self._idle.pop() if self._idle else self._make()
+            last = self._ahead[-1] if self._ahead else None
+            ahead = _Ahead(reader, self._window_size, last, start, end, wanted)
+            tasks.put(ahead)
+            self._ahead.append(ahead)  # only now: the thread has what is waited for
+
+    def _started(self) -> SimpleQueue[_Ahead | None] | None:
+        """Start the thread; return its tasks, or None if there can be no more threads."""
+        tasks: SimpleQueue[_Ahead | None] = SimpleQueue()
+        thread = threading.Thread(target=_serve, args=(tasks,), name="reput-read", daemon=True)
+        try:
+            start_thread(thread)
+            self._thread, self._tasks = thread, tasks
+        except BaseException as error:
+            tasks.put(None)  # it may run already
+            if not isinstance(error, RuntimeError):
+                raise
+            return None
+        return tasks
 
     def _drop(self) -> None:
-        """Give up windows that nobody wants; wait for one that the thread reads into its buffer."""
-        for ahead in reversed(self._ahead):  # each needs the one before it
-            if not ahead.future.cancel():
-                wait([ahead.future])
+        """Give up windows that nobody wants, with their buffers: one may be read right now."""
+        for ahead in self._ahead:
+            ahead.is_wanted = False
         self._ahead.clear()
 
     def close(self) -> None:
         """End the reading thread."""
-        if self._executor is not None:
-            self._executor.shutdown()
-            self._executor = None
-            self._ahead.clear()
+        tasks, self._tasks = self._tasks, None
+        if tasks is not None and self._thread is not None:
+            self._drop()
+            tasks.put(None)
+            with contextlib.suppress(RuntimeError):  # it has not begun, and finds nothing to do
+                self._thread.join()
 
 
-@attrs.frozen
+@attrs.define(eq=False)
 class _Ahead:
-    """A window that is prefetched."""
+    """A window that is prefetched; what the caller reads was set before `done`."""
 
+    reader: BatchReader
+    window_size: int
+    last: _Ahead | None
+    """The window before, which the thread has read by then."""
+    start: int
+    """Where the window begins, if there is no ``last`` one; corrected by `run` otherwise."""
     end: int
     """Where the log ended for this read."""
-    future: Future[tuple[int, DecodeResult] | None]
-    """Where the window begins, and the window; None if no whole window follows."""
+    wanted: Sequence[str]
+    is_wanted: bool = True
+    result: DecodeResult | None = None
+    """None also if no whole window follows."""
+    error: Exception | None = None
+    done: Flag = attrs.field(factory=Flag)
+
+    def run(self) -> None:
+        """Read the window."""
+        try:
+            if self.is_wanted and self._follows():
+                result = self.reader.read(self.start, self.end)
+                result.batch.make(self.wanted)
+                self.result = result
+        except Exception as error:
+            self.error = error
+        finally:
+            self.last = None
+            self.done.set()
+
+    def _follows(self) -> bool:
+        if self.last is None:
+            return True
+        before = self.last.result
+        if before is None or before.end != End.WINDOW:
+            return False
+        self.start = before.batch.end_offset
+        return self.end - self.start >= self.window_size
 
 
-def _read(
-    reader: BatchReader,
-    window_size: int,
-    last: Future[tuple[int, DecodeResult] | None] | None,
-    start: int,
-    end: int,
-    wanted: Sequence[str],
-) -> tuple[int, DecodeResult] | None:
-    """Read the window after the ``last`` one, or from ``start`` on."""
-    if last is not None:
-        found = last.result()  # the one thread has read it by now
-        if found is None or found[1].end != End.WINDOW:
-            return None
-        start = found[1].batch.end_offset
-        if end - start < window_size:
-            return None
-    result = reader.read(start, end)
-    result.batch.make(wanted)
-    return start, result
+def _serve(tasks: SimpleQueue[_Ahead | None]) -> None:
+    while (ahead := tasks.get()) is not None:
+        ahead.run()
+        ahead = None  # its buffer is not kept while the thread waits
 
 
 class BatchReader:
