@@ -170,4 +170,4 @@ def test_a_file_that_a_reader_opens_while_it_is_removed_stays_open_no_longer(tmp
     run.remove(0)
 
     assert run.read_bytes(0, 0, 4) == b""
-    assert not access.pool._idle
+    assert not access.pool._files

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -102,11 +103,11 @@ def test_a_file_that_was_replaced_is_read_to_the_end_by_who_has_it_open(paths):
     _, other = paths
     pool, handle = FilePool(Disk(), write=True), Handle(str(other))
 
-    with pool.descriptor(handle):
+    with pool.descriptor(handle) as descriptor:
         pool.forget(handle)
         other.unlink()
         other.write_bytes(b"newer")
-        read = pool.read(handle, 9, 0)
+        read = os.pread(descriptor, 9, 0)
 
     assert read == b"other"
     with pytest.raises(ReplacedError):
@@ -152,5 +153,63 @@ def test_a_closed_pool_keeps_nothing_open(paths):
     with pool.descriptor(str(slow)):
         pool.close()
         pool.read(str(other), 9, 0)
+
+    assert disk.open_count == 0
+
+
+def test_a_file_in_use_stays_open_when_it_is_forgotten_and_the_pool_is_closed(paths):
+    _, other = paths
+    disk = SlowDisk("")
+    pool = FilePool(disk)
+
+    with pool.descriptor(str(other)) as descriptor:
+        pool.forget(str(other))
+        pool.close()
+        assert (os.pread(descriptor, 9, 0), disk.open_count) == (b"other", 1)
+
+    assert disk.open_count == 0
+
+
+def test_no_more_stay_open_than_allowed_and_those_in_frequent_use_do(tmp_path):
+    disk = SlowDisk("")
+    pool, often = FilePool(disk, 3), str(tmp_path / "often")
+    names = [often, *(str(tmp_path / str(number)) for number in range(9))]
+    for name in names:
+        (tmp_path / name).write_bytes(b"x")
+    opened = []
+    disk_open = disk.open
+    disk.open = lambda path, **options: opened.append(path) or disk_open(path, **options)
+
+    for name in names[1:]:
+        pool.read(often, 1, 0)
+        pool.read(name, 1, 0)
+        pool.read(name, 1, 0)
+        assert disk.open_count <= 3
+
+    assert opened.count(often) <= 3  # the others fill the pool three times
+    assert all(opened.count(name) == 1 for name in names[1:])
+
+
+def test_an_error_that_is_kept_does_not_keep_the_file_open(paths):
+    class Failing(SlowDisk):
+        def read(self, descriptor, size, position):
+            raise OSError(5, "no such block")
+
+    disk = Failing("")
+    pool = FilePool(disk)
+    with pytest.raises(OSError, match="no such block") as kept:
+        pool.read(str(paths[1]), 1, 0)
+    pool.close()
+
+    assert kept.value.__traceback__ is not None
+    assert disk.open_count == 0
+
+
+def test_a_pool_that_keeps_nothing_opens_a_file_for_each_use(paths):
+    disk = SlowDisk("")
+    pool, path = FilePool(disk, 0), str(paths[1])
+
+    with pool.descriptor(path):
+        assert (pool.read(path, 9, 0), disk.open_count) == (b"other", 1)
 
     assert disk.open_count == 0

@@ -1,7 +1,7 @@
 """`FilePool`: open descriptors of many files, kept for reuse.
 
-A file is identified by its path or, if a path may pass from one file to another, by a `Handle`: a
-reader that has begun to read the old file continues with it, and a reader that has not gets a
+A file is identified by its path or, if a path may pass from one file to another, by a `Handle`. A
+thread that has the old file's descriptor continues with it. Any later use of the handle raises
 `ReplacedError`.
 """
 
@@ -17,7 +17,7 @@ from reput.files.readmap import ReadMaps
 from reput.locks import new_lock
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from reput.files.system.disk import Buffer, Disk
 
@@ -37,11 +37,27 @@ class Handle:
     """Whether `path` names another file by now, so that it is not opened; see `FilePool.forget`."""
 
 
-class FilePool:
-    """Open descriptors of many files, at most ``max_open``; closes the least recently used.
+class _OpenFile:
+    """A descriptor, closed when the last user and the pool let go of this object."""
 
-    A descriptor in use is pinned, so each thread may have one open beyond ``max_open``.
-    Thread-safe.
+    __slots__ = ("_close", "descriptor", "was_used")
+
+    def __init__(self, descriptor: int, close: Callable[[int], None]) -> None:
+        self.descriptor = descriptor
+        self._close = close
+        self.was_used = False
+        """Whether somebody used it again since the pool last looked for one to close."""
+
+    def __del__(self) -> None:
+        self._close(self.descriptor)
+
+
+class FilePool:
+    """Open descriptors of many files, at most ``max_open``; closes files that are seldom used.
+
+    A thread that uses a descriptor holds its object, so the descriptor stays open until the thread
+    is done, whatever happens to the pool meanwhile. Each thread may have one open beyond
+    ``max_open``. If that is 0, each use opens the file again. Thread-safe.
     """
 
     def __init__(self, disk: Disk, max_open: int = 256, *, write: bool = False) -> None:
@@ -49,11 +65,9 @@ class FilePool:
         self._max_open = max_open
         self._write = write
         self._lock = new_lock()  # reentrant: a signal handler may close the store on any thread
-        self._idle: OrderedDict[str | Handle, int] = OrderedDict()
-        self._pinned: dict[str | Handle, tuple[int, int]] = {}  # file -> (descriptor, users)
-        self._opening: dict[str | Handle, int] = {}  # file -> number of threads opening it
-        self._doomed: set[str | Handle] = set()
-        self._is_closed = False
+        self._files: OrderedDict[str | Handle, _OpenFile] = OrderedDict()
+        self._forget_count = 0
+        self._keeps = max_open > 0
         self._maps: ReadMaps[str | Handle] = ReadMaps(disk, self.descriptor)
         self.mapped = self._maps.loaded
         """`ReadMaps.loaded`, for files of this pool."""
@@ -65,43 +79,43 @@ class FilePool:
         Raises:
             ReplacedError: the file was replaced, and is not open.
         """
-        descriptor = self._pin(file)
+        held = self._held(file)
         try:
-            yield descriptor
+            yield held.descriptor
         finally:
-            self._unpin(file)
+            del held  # an error that is kept must not keep the file open
 
     def read(self, file: str | Handle, size: int, position: int) -> bytes:
         """Call `Disk.read` on a pooled file."""
-        descriptor = self._pin(file)
+        held = self._held(file)
         try:
-            return self._disk.read(descriptor, size, position)
+            return self._disk.read(held.descriptor, size, position)
         finally:
-            self._unpin(file)
+            del held
 
     def read_pieces(self, file: str | Handle, *wanted: Any) -> tuple[list[bytes], int]:
         """Call `Disk.read_pieces` on a pooled file."""
-        descriptor = self._pin(file)
+        held = self._held(file)
         try:
-            return self._disk.read_pieces(descriptor, *wanted)
+            return self._disk.read_pieces(held.descriptor, *wanted)
         finally:
-            self._unpin(file)
+            del held
 
     def write(self, file: str | Handle, data: Buffer, position: int) -> None:
         """Call `Disk.write` on a pooled file."""
-        descriptor = self._pin(file)
+        held = self._held(file)
         try:
-            self._disk.write(descriptor, data, position)
+            self._disk.write(held.descriptor, data, position)
         finally:
-            self._unpin(file)
+            del held
 
     def flush(self, file: str | Handle) -> None:
         """Call `Disk.flush` on a pooled file."""
-        descriptor = self._pin(file)
+        held = self._held(file)
         try:
-            self._disk.flush(descriptor)
+            self._disk.flush(held.descriptor)
         finally:
-            self._unpin(file)
+            del held
 
     def forget(self, file: str | Handle) -> None:
         """Close the file's descriptor after its last use; mark a `Handle` as replaced.
@@ -111,86 +125,53 @@ class FilePool:
         with self._lock:
             if isinstance(file, Handle):
                 file.is_replaced = True
-            descriptor = self._idle.pop(file, None)
-            if file in self._pinned or file in self._opening:
-                self._doomed.add(file)
-        # After the lock: a thread that maps the file meanwhile is done by now, or forgets its map.
+            self._forget_count += 1  # a thread that opens it now keeps it for this use only
+            held = self._files.pop(file, None)
         self._maps.forget(file)
-        if descriptor is not None:
-            self._disk.close(descriptor)
+        del held  # closes it, not under the lock
 
     def close(self) -> None:
-        """Close all idle descriptors now, and those in use after their last use."""
+        """Close the descriptors that nobody uses now, and the others after their last use."""
         with self._lock:
-            idle, self._idle = list(self._idle.values()), OrderedDict()
-            self._is_closed = True
+            held, self._files = self._files, OrderedDict()
+            self._keeps = False
         self._maps.clear()
-        for descriptor in idle:
-            self._disk.close(descriptor)
+        del held
 
-    def _pin(self, file: str | Handle) -> int:
-        with self._lock:
-            held = self._pinned.get(file)
-            if held is not None:
-                self._pinned[file] = (held[0], held[1] + 1)
-                return held[0]
-            descriptor = self._idle.pop(file, -1)
-            if descriptor >= 0:
-                self._pinned[file] = (descriptor, 1)
-                return descriptor
-            path = file if isinstance(file, str) else _path_of(file)
-            self._opening[file] = self._opening.get(file, 0) + 1
-        # Not under the lock: one slow open would stop all readers.
-        opened = spare = -1
-        try:
-            opened = self._disk.open(path, write=self._write)
-        finally:
-            with self._lock:
-                self._opening[file] -= 1
-                if opened >= 0:
-                    descriptor, spare = self._chosen(file, opened)
-                if not self._opening[file]:
-                    del self._opening[file]
-                    if file not in self._pinned:
-                        self._doomed.discard(file)
-        if spare >= 0:
-            self._disk.close(spare)
-        if descriptor < 0:
-            raise ReplacedError(path)
-        return descriptor
-
-    def _chosen(self, file: str | Handle, opened: int) -> tuple[int, int]:
-        """Pin the file's descriptor; return the one to use and the one to close, -1 for none."""
-        held = self._pinned.get(file)
-        idle = self._idle.pop(file, -1)
+    def _held(self, file: str | Handle) -> _OpenFile:
+        held = self._files.get(file)  # without the lock: one lookup, and what it returns stays open
         if held is not None:
-            self._pinned[file] = (held[0], held[1] + 1)
-            return held[0], opened
-        if idle >= 0:
-            self._pinned[file] = (idle, 1)
-            return idle, opened
-        if isinstance(file, Handle) and file.is_replaced:
-            return -1, opened  # the path may have named the other file when it was opened
-        self._pinned[file] = (opened, 1)
-        return opened, -1
-
-    def _unpin(self, file: str | Handle) -> None:
-        surplus = []
+            held.was_used = True
+            return held
+        forget_count = self._forget_count
+        path = file if isinstance(file, str) else _path_of(file)
+        # Not under the lock: one slow open would stop all readers.
+        opened = _OpenFile(self._disk.open(path, write=self._write), self._disk.close)
+        surplus = None
         with self._lock:
-            descriptor, users = self._pinned.pop(file)
-            if users > 1:
-                self._pinned[file] = (descriptor, users - 1)
-                return
-            if self._is_closed or file in self._doomed:
-                self._doomed.discard(file)
-                self._maps.forget(file)  # which a read may have mapped since
-                surplus.append(descriptor)
-            else:
-                self._idle[file] = descriptor
-                while len(self._idle) > self._max_open:
-                    surplus.append(self._idle.popitem(last=False)[1])
-        for descriptor in surplus:
-            self._disk.close(descriptor)
+            held = self._files.get(file)
+            if held is not None:
+                return held  # another thread was faster
+            if isinstance(file, Handle) and file.is_replaced:
+                surplus = opened  # the path may have named the other file when it was opened
+            elif self._keeps and self._forget_count == forget_count:
+                if len(self._files) >= self._max_open:
+                    surplus = self._take_seldom_used()
+                self._files[file] = opened
+        if surplus is opened:
+            del surplus, opened
+            raise ReplacedError(path)
+        del surplus
+        return opened
+
+    def _take_seldom_used(self) -> _OpenFile:
+        """Take out the oldest file that was not used since the last look."""
+        while True:
+            file, held = self._files.popitem(last=False)
+            if not held.was_used:
+                return held
+            held.was_used = False
+            self._files[file] = held
 
 
 def _path_of(handle: Handle) -> str:

@@ -82,6 +82,7 @@ class ReadMaps(Generic[_File]):
         self._lock = new_lock()
         self._maps: OrderedDict[_File, _ReadMap] = OrderedDict()
         self._works = True
+        self._forget_count = 0
 
     def loaded(
         self, file: _File, size: int, start: int, end: int, count: int, limit: int
@@ -108,6 +109,7 @@ class ReadMaps(Generic[_File]):
         return found.data[start:end]
 
     def _made(self, file: _File, size: int) -> _ReadMap | None:
+        forget_count = self._forget_count
         with self._descriptor(file) as descriptor:
             if not self._disk.is_whole(descriptor, size):
                 return None
@@ -119,8 +121,9 @@ class ReadMaps(Generic[_File]):
                 self._works = self._works and is_short
                 return None
             found = _ReadMap(made, np.frombuffer(made, np.uint8), [0] * -(-size // _BLOCK_SIZE))
-            with self._lock:  # before the descriptor is given back: see `FilePool.forget`
-                self._maps[file] = found
+            with self._lock:
+                if self._forget_count == forget_count:
+                    self._maps[file] = found
                 while len(self._maps) > _MAPS_MAX:
                     self._maps.popitem(last=False)
         return found
@@ -128,10 +131,12 @@ class ReadMaps(Generic[_File]):
     def forget(self, file: _File) -> None:
         """Unmap a file that is going to be removed or replaced, after its last use."""
         with self._lock:
+            self._forget_count += 1  # a thread that maps it now keeps the map for this read only
             self._maps.pop(file, None)
 
     def clear(self) -> None:
         """Unmap all files after their last use, and map none any more."""
         self._works = False
         with self._lock:
+            self._forget_count += 1
             self._maps.clear()
