@@ -74,7 +74,7 @@ OPERATIONS = {
     "texts": lambda: plain(lambda: texts_of(bytes_, longs, longs)),
     "hash": lambda: plain(lambda: java_string_hash_column(bytes_, longs, longs)),
     "units": lambda: plain(lambda: units_by_queue(ints, ints, ints, *[longs] * 4)),
-    "keys": lambda: plain(lambda: keys_of_texts(bytes_, *[longs] * 4, ints, longs, longs)),
+    "keys": lambda: plain(lambda: keys_of_texts(bytes_, *[longs] * 4, ints, ints, longs, longs)),
     "items": lambda: plain(lambda: make_items(np.zeros(9, np.int32), ints, longs, longs, 1, 0)),
     "view": lambda: plain(lambda: MessageView(bytes(record)).properties),
     "broken view": lambda: plain(lambda: raises(lambda: MessageView(broken).places())),

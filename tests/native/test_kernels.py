@@ -286,11 +286,21 @@ def test_arrays_of_other_kinds_give_the_same(other):
         if other is not strided or arguments[0] is window:
             assert_alike(java_string_hash_column, *arguments)
     assert_alike(units_by_queue, other(four), *(column(range(4), t) for t in "iiqqqq"))
-    keys = (starts, sizes, starts, sizes, seeds, starts, sizes)
+    codes = column([1, 0], np.int32)
+    keys = (starts, sizes, starts, sizes, codes, seeds, starts, sizes)
     assert_alike(keys_of_texts, window, *map(other, keys))
     places, expected = property_places(window, other(starts), sizes), None
     expected = property_places.__wrapped__(window, starts, sizes)
     assert outcome(places.find, b"TAGS") == outcome(expected.find, b"TAGS")
+
+
+@pytest.mark.parametrize("codes", [[0, 2], [-1, 0], [0, -3]])
+def test_keys_of_topics_beside_the_table_are_those_of_python(codes):
+    window = np.frombuffer(b"ab", np.uint8)
+    starts, sizes, seeds = column([0, 1]), column([1, 1]), column([5, 7], np.int32)
+    keys = (window, starts, sizes, starts, sizes, column(codes, np.int32), seeds, starts, sizes)
+
+    assert outcome(keys_of_texts, *keys) == outcome(keys_of_texts.__wrapped__, *keys)
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.__name__)

@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use crate::derive::hash::java_hash;
 use crate::shared::arrays::{Stretches, are_equal, array, slices};
 use crate::shared::border::{guarded, unlocked};
-use crate::shared::decline::declined_unless;
+use crate::shared::decline::{Decline, declined_unless};
 use crate::shared::layout::KEY_SEPARATOR;
 
 /// See `reput_index._keys.keys_of_texts`.
@@ -18,7 +18,8 @@ pub fn keys_of_texts<'py>(
     unique_sizes: &Bound<'py, PyAny>,
     words_starts: &Bound<'py, PyAny>,
     words_sizes: &Bound<'py, PyAny>,
-    seeds: &Bound<'py, PyAny>,
+    topic_code: &Bound<'py, PyAny>,
+    topic_seeds: &Bound<'py, PyAny>,
     physical_offsets: &Bound<'py, PyAny>,
     timestamps: &Bound<'py, PyAny>,
 ) -> PyResult<Bound<'py, PyAny>> {
@@ -30,23 +31,24 @@ pub fn keys_of_texts<'py>(
             words_starts,
             words_sizes
         );
-        slices!(seeds, physical_offsets, timestamps);
+        slices!(topic_code, topic_seeds, physical_offsets, timestamps);
         let messages = Messages {
             unique: Stretches::of(window, unique_starts, unique_sizes)?,
             words: Stretches::of(window, words_starts, words_sizes)?,
-            seeds,
+            topic_code,
+            topic_seeds,
             physical_offsets,
             timestamps,
         };
         declined_unless(are_equal([
             messages.unique.len(),
             messages.words.len(),
-            seeds.len(),
+            topic_code.len(),
             physical_offsets.len(),
             timestamps.len(),
         ]))?;
-        let size = 64 * messages.seeds.len();
-        let (hashes, offsets, timestamps) = unlocked(py, size, || messages.keys());
+        let size = 64 * messages.topic_code.len();
+        let (hashes, offsets, timestamps) = unlocked(py, size, || messages.keys())?;
         Ok((array(py, hashes), array(py, offsets), array(py, timestamps)))
     })
 }
@@ -54,19 +56,23 @@ pub fn keys_of_texts<'py>(
 struct Messages<'a> {
     unique: Stretches<'a>,
     words: Stretches<'a>,
-    seeds: &'a [i32],
+    topic_code: &'a [i32],
+    topic_seeds: &'a [i32],
     physical_offsets: &'a [i64],
     timestamps: &'a [i64],
 }
 
 impl Messages<'_> {
     /// Hash, physical offset and store time of each key; of a message its unique key first.
-    fn keys(&self) -> (Vec<i32>, Vec<i64>, Vec<i64>) {
+    fn keys(&self) -> Result<(Vec<i32>, Vec<i64>, Vec<i64>), Decline> {
         let guess = 2 * self.unique.len();
         let mut hashes = Vec::with_capacity(guess);
         let (mut offsets, mut timestamps) = (Vec::with_capacity(guess), Vec::with_capacity(guess));
         for row in 0..self.unique.len() {
-            let (unique, seed) = (self.unique.row(row), self.seeds[row] as u32);
+            let code = usize::try_from(self.topic_code[row]).ok();
+            let seed = code.and_then(|code| self.topic_seeds.get(code));
+            let seed = *seed.ok_or(Decline::ToPython)? as u32;
+            let unique = self.unique.row(row);
             if !unique.is_empty() {
                 hashes.push(key_hash(unique, seed));
             }
@@ -77,7 +83,7 @@ impl Messages<'_> {
             offsets.resize(hashes.len(), self.physical_offsets[row]);
             timestamps.resize(hashes.len(), self.timestamps[row]);
         }
-        (hashes, offsets, timestamps)
+        Ok((hashes, offsets, timestamps))
     }
 }
 

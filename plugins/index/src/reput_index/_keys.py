@@ -16,6 +16,8 @@ from reput.record.layout import PROPERTY_KEYS, PROPERTY_UNIQ_KEY, TRANSACTION_RO
 from reput_index.layout import KEY_SEPARATOR, TOPIC_END, key_hash
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     import numpy.typing as npt
 
     from reput.record import DispatchBatch, MessageView
@@ -24,6 +26,7 @@ __all__ = ["Keys", "KeysOfBatch", "hash_of", "keys_of_message"]
 
 _SEPARATOR: Final = ord(KEY_SEPARATOR)
 _SEEDS_MAX = 1 << 16  # topics whose hashes are remembered
+_ROWS_PER_TOPIC: Final = 16  # with fewer, finding out which topics occur takes less time
 
 
 class Keys(NamedTuple):
@@ -64,28 +67,34 @@ class KeysOfBatch:
                 unique_sizes,
                 words.starts,
                 words_sizes,
-                self._topic_seeds(batch),
+                batch.topic_code,
+                self._seeds_of(batch),
                 batch.physical_offset,
                 batch.store_timestamp,
             )
         )
 
-    def _topic_seeds(self, batch: DispatchBatch) -> npt.NDArray[np.int32]:
-        """Return the ``(n,)`` hash of the text before each message's keys."""
+    def _seeds_of(self, batch: DispatchBatch) -> npt.NDArray[np.int32]:
+        """Return the hash of the text before the keys of each topic in ``batch.topics``.
+
+        If ``batch`` has few rows for each topic, topics without rows have 0.
+        """
         if len(self._seeds) > _SEEDS_MAX:
             self._seeds.clear()
-        seeds = self._seeds
-        codes = batch.topic_code
-        table = np.zeros(len(batch.topics), np.int32)
-        present = np.zeros(len(batch.topics), np.bool_)
-        present[codes] = True
-        for code in np.flatnonzero(present).tolist():
-            topic = batch.topics[code]
+        topics, codes, seeds = batch.topics, batch.topic_code, self._seeds
+        table = np.zeros(len(topics), np.int32)
+        wanted: Iterable[int] = range(len(topics))
+        if len(topics) > len(codes) // _ROWS_PER_TOPIC:
+            occurs = np.zeros(len(topics), np.bool_)
+            occurs[codes] = True
+            wanted = np.flatnonzero(occurs).tolist()
+        for code in wanted:
+            topic = topics[code]
             seed = seeds.get(topic)
             if seed is None:
                 seed = seeds[topic] = java_string_hash(topic + TOPIC_END)
             table[code] = seed
-        return table[codes]
+        return table
 
 
 @kernel
@@ -95,7 +104,8 @@ def keys_of_texts(
     unique_sizes: npt.NDArray[np.int64],
     words_starts: npt.NDArray[np.int64],
     words_sizes: npt.NDArray[np.int64],
-    seeds: npt.NDArray[np.int32],
+    topic_code: npt.NDArray[np.int32],
+    topic_seeds: npt.NDArray[np.int32],
     physical_offsets: npt.NDArray[np.int64],
     timestamps: npt.NDArray[np.int64],
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
@@ -107,10 +117,12 @@ def keys_of_texts(
         unique_sizes: its bytes; 0 or less without a key.
         words_starts: position of the text of its other keys, words between separators.
         words_sizes: the text's bytes; 0 or less without a text.
-        seeds: Java hash of the text before each of its keys.
+        topic_code: index of its topic in ``topic_seeds``.
+        topic_seeds: ``(t,)``, Java hash of the text before the keys of each topic.
         physical_offsets: where its record stands.
         timestamps: its store time.
     """
+    seeds = topic_seeds[topic_code]
     has_unique = unique_sizes > 0
     word_rows, word_starts, word_sizes = _words(window, words_starts, words_sizes)
     unique_hashes = java_string_hash_column(window, unique_starts, unique_sizes, seeds)
