@@ -53,6 +53,9 @@ pub fn keys_of_texts<'py>(
     })
 }
 
+/// Hash, physical offset and store time of each key.
+type Keys = (Vec<i32>, Vec<i64>, Vec<i64>);
+
 struct Messages<'a> {
     unique: Stretches<'a>,
     words: Stretches<'a>,
@@ -63,8 +66,8 @@ struct Messages<'a> {
 }
 
 impl Messages<'_> {
-    /// Hash, physical offset and store time of each key; of a message its unique key first.
-    fn keys(&self) -> Result<(Vec<i32>, Vec<i64>, Vec<i64>), Decline> {
+    /// The keys of all messages; of a message its unique key first.
+    fn keys(&self) -> Result<Keys, Decline> {
         let guess = 2 * self.unique.len();
         let mut hashes = Vec::with_capacity(guess);
         let (mut offsets, mut timestamps) = (Vec::with_capacity(guess), Vec::with_capacity(guess));
