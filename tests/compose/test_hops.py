@@ -17,8 +17,8 @@ CEILINGS = {
     "put sync": 28,
     "dispatch": 128,
     "flush": 197,
-    "read": 49,
-    "close": 197,
+    "read": 46,
+    "close": 199,
     "open": 700,
     "open after a kill": 997,
 }
