@@ -154,24 +154,27 @@ class FilePool:
                 return held  # another thread was faster
             if isinstance(file, Handle) and file.is_replaced:
                 surplus = opened  # the path may have named the other file when it was opened
-            elif self._keeps and self._forget_count == forget_count:
+            else:
+                # First: a signal handler may close the pool in this call, but not after it.
                 if len(self._files) >= self._max_open:
                     surplus = self._take_seldom_used()
-                self._files[file] = opened
+                if self._keeps and self._forget_count == forget_count:
+                    self._files[file] = opened
         if surplus is opened:
             del surplus, opened
             raise ReplacedError(path)
         del surplus
         return opened
 
-    def _take_seldom_used(self) -> _OpenFile:
-        """Take out the oldest file that was not used since the last look."""
-        while True:
+    def _take_seldom_used(self) -> _OpenFile | None:
+        """Take out the oldest file that was not used since the last look; None without files."""
+        while self._files:
             file, held = self._files.popitem(last=False)
             if not held.was_used:
                 return held
             held.was_used = False
             self._files[file] = held
+        return None
 
 
 def _path_of(handle: Handle) -> str:

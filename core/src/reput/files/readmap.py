@@ -122,7 +122,7 @@ class ReadMaps(Generic[_File]):
                 return None
             found = _ReadMap(made, np.frombuffer(made, np.uint8), [0] * -(-size // _BLOCK_SIZE))
             with self._lock:
-                if self._forget_count == forget_count:
+                if self._works and self._forget_count == forget_count:
                     self._maps[file] = found
                 while len(self._maps) > _MAPS_MAX:
                     self._maps.popitem(last=False)
