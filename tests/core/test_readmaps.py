@@ -233,6 +233,22 @@ def test_a_file_that_is_removed_during_a_read_stays_mapped_no_longer(
     pool.close()
 
 
+def test_a_file_that_is_mapped_beside_the_closing_stays_mapped_no_longer(path, monkeypatch):
+    pool = FilePool(Disk())
+    made = pool._maps._made
+
+    def closed_meanwhile(*asked):
+        pool.close()
+        return made(*asked)
+
+    monkeypatch.setattr(pool._maps, "_made", closed_meanwhile)
+    data = pool.mapped(path, SIZE, 0, 1_900, 10, SIZE)
+
+    assert data.tobytes() == CONTENT[:1_900]
+    assert not pool._maps._maps
+    assert not pool._descriptors
+
+
 @pytest.mark.parametrize("mode", ["r", "w"])
 def test_only_the_process_that_writes_the_store_maps_the_log(tmp_path, mode):
     with reput.open(tmp_path / "s", "w", plugins=[]) as store:

@@ -8,7 +8,8 @@ thread that has the old file's descriptor continues with it. Any later use of th
 from __future__ import annotations
 
 import contextlib
-from collections import OrderedDict
+import weakref
+from collections import OrderedDict, deque
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -17,7 +18,7 @@ from reput.files.readmap import ReadMaps
 from reput.locks import new_lock
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from reput.files.system.disk import Buffer, Disk
 
@@ -38,18 +39,14 @@ class Handle:
 
 
 class _OpenFile:
-    """A descriptor, closed when the last user and the pool let go of this object."""
+    """A descriptor in use or kept; closed when nobody refers to this object any more."""
 
-    __slots__ = ("_close", "descriptor", "was_used")
+    __slots__ = ("__weakref__", "descriptor", "was_used")
 
-    def __init__(self, descriptor: int, close: Callable[[int], None]) -> None:
+    def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
-        self._close = close
         self.was_used = False
         """Whether somebody used it again since the pool last looked for one to close."""
-
-    def __del__(self) -> None:
-        self._close(self.descriptor)
 
 
 class FilePool:
@@ -66,7 +63,12 @@ class FilePool:
         self._write = write
         self._lock = new_lock()  # reentrant: a signal handler may close the store on any thread
         self._files: OrderedDict[str | Handle, _OpenFile] = OrderedDict()
+        self._descriptors: dict[weakref.ref[_OpenFile], int] = {}
+        """Each one that is open."""
+        self._dropped: deque[weakref.ref[_OpenFile]] = deque()
+        """Files to which nobody refers any more, and which are to be closed."""
         self._forget_count = 0
+        """Calls of `forget`; a file that was opened meanwhile may be the forgotten one."""
         self._keeps = max_open > 0
         self._maps: ReadMaps[str | Handle] = ReadMaps(disk, self.descriptor)
         self.mapped = self._maps.loaded
@@ -77,13 +79,15 @@ class FilePool:
         """Yield the file's descriptor, which stays open during the ``with`` block.
 
         Raises:
-            ReplacedError: the file was replaced, and is not open.
+            ReplacedError: the file was replaced.
         """
         held = self._held(file)
         try:
             yield held.descriptor
         finally:
             del held  # an error that is kept must not keep the file open
+            if self._dropped:
+                self._close_dropped()
 
     def read(self, file: str | Handle, size: int, position: int) -> bytes:
         """Call `Disk.read` on a pooled file."""
@@ -92,6 +96,8 @@ class FilePool:
             return self._disk.read(held.descriptor, size, position)
         finally:
             del held
+            if self._dropped:
+                self._close_dropped()
 
     def read_pieces(self, file: str | Handle, *wanted: Any) -> tuple[list[bytes], int]:
         """Call `Disk.read_pieces` on a pooled file."""
@@ -100,6 +106,8 @@ class FilePool:
             return self._disk.read_pieces(held.descriptor, *wanted)
         finally:
             del held
+            if self._dropped:
+                self._close_dropped()
 
     def write(self, file: str | Handle, data: Buffer, position: int) -> None:
         """Call `Disk.write` on a pooled file."""
@@ -108,6 +116,8 @@ class FilePool:
             self._disk.write(held.descriptor, data, position)
         finally:
             del held
+            if self._dropped:
+                self._close_dropped()
 
     def flush(self, file: str | Handle) -> None:
         """Call `Disk.flush` on a pooled file."""
@@ -116,6 +126,8 @@ class FilePool:
             self._disk.flush(held.descriptor)
         finally:
             del held
+            if self._dropped:
+                self._close_dropped()
 
     def forget(self, file: str | Handle) -> None:
         """Close the file's descriptor after its last use; mark a `Handle` as replaced.
@@ -128,7 +140,8 @@ class FilePool:
             self._forget_count += 1  # a thread that opens it now keeps it for this use only
             held = self._files.pop(file, None)
         self._maps.forget(file)
-        del held  # closes it, not under the lock
+        del held
+        self._close_dropped()
 
     def close(self) -> None:
         """Close the descriptors that nobody uses now, and the others after their last use."""
@@ -137,6 +150,7 @@ class FilePool:
             self._keeps = False
         self._maps.clear()
         del held
+        self._close_dropped()
 
     def _held(self, file: str | Handle) -> _OpenFile:
         held = self._files.get(file)  # without the lock: one lookup, and what it returns stays open
@@ -146,35 +160,45 @@ class FilePool:
         forget_count = self._forget_count
         path = file if isinstance(file, str) else _path_of(file)
         # Not under the lock: one slow open would stop all readers.
-        opened = _OpenFile(self._disk.open(path, write=self._write), self._disk.close)
-        surplus = None
+        opened = _OpenFile(self._disk.open(path, write=self._write))
+        # The callback is a function of C: in a Python one, a handler's exception would be lost.
+        # Nor does it close anything, so a forked process closes no descriptor by accident.
+        self._descriptors[weakref.ref(opened, self._dropped.append)] = opened.descriptor
         with self._lock:
             held = self._files.get(file)
             if held is not None:
                 return held  # another thread was faster
-            if isinstance(file, Handle) and file.is_replaced:
-                surplus = opened  # the path may have named the other file when it was opened
-            else:
+            # The path may have named the other file when it was opened.
+            is_wrong = isinstance(file, Handle) and file.is_replaced
+            if not is_wrong:
                 # First: a signal handler may close the pool in this call, but not after it.
                 if len(self._files) >= self._max_open:
-                    surplus = self._take_seldom_used()
+                    self._make_room()
                 if self._keeps and self._forget_count == forget_count:
                     self._files[file] = opened
-        if surplus is opened:
-            del surplus, opened
+        if is_wrong:
+            del opened
+            self._close_dropped()
             raise ReplacedError(path)
-        del surplus
         return opened
 
-    def _take_seldom_used(self) -> _OpenFile | None:
-        """Take out the oldest file that was not used since the last look; None without files."""
-        while self._files:
-            file, held = self._files.popitem(last=False)
+    def _close_dropped(self) -> None:
+        while True:
+            try:
+                dropped = self._dropped.popleft()
+            except IndexError:  # another thread may have closed the last one
+                return
+            self._disk.close(self._descriptors.pop(dropped))
+
+    def _make_room(self) -> None:
+        """Let go of the oldest file that was not used since the last look."""
+        files = self._files  # the same ones, if a signal handler closes the pool meanwhile
+        while files:
+            file, held = files.popitem(last=False)
             if not held.was_used:
-                return held
+                return
             held.was_used = False
-            self._files[file] = held
-        return None
+            files[file] = held
 
 
 def _path_of(handle: Handle) -> str:

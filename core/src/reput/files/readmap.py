@@ -83,6 +83,7 @@ class ReadMaps(Generic[_File]):
         self._maps: OrderedDict[_File, _ReadMap] = OrderedDict()
         self._works = True
         self._forget_count = 0
+        """Calls of `forget` and `clear`; a map made meanwhile may be of the forgotten file."""
 
     def loaded(
         self, file: _File, size: int, start: int, end: int, count: int, limit: int
