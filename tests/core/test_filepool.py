@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -231,54 +230,6 @@ def test_what_a_signal_handler_raises_while_a_file_is_closed_is_not_lost(paths):
         pool.close()
 
     assert disk.open_count == 0
-
-
-def test_a_signal_handler_may_close_a_full_pool_before_any_step_of_making_room(tmp_path):
-    names = [str(tmp_path / name) for name in "abc"]
-    for name in names:
-        (tmp_path / name).write_bytes(b"x")
-    step, was_closed = 0, True
-    while was_closed:
-        step += 1
-        disk = SlowDisk("")
-        pool = FilePool(disk, 2)
-        for name in names[:2] * 2:
-            pool.read(name, 1, 0)
-
-        data, was_closed = close_at_step(pool, step, lambda: pool.read(names[2], 1, 0))  # noqa: B023
-
-        assert data == b"x"
-        if not was_closed:
-            pool.close()
-        assert (disk.open_count, pool._descriptors) == (0, {})
-    assert step > 10
-
-
-def close_at_step(pool, step, work):
-    """Close the pool before that instruction of `_make_room`; say also whether there is one."""
-    count = 0
-
-    def at_instruction(frame, event, _):
-        nonlocal count
-        count += event == "opcode"
-        if event == "opcode" and count == step:
-            sys.settrace(None)
-            pool.close()
-        return at_instruction
-
-    def at_call(frame, event, _):
-        if frame.f_code.co_name != "_make_room":
-            return None
-        frame.f_trace_opcodes = True
-        return at_instruction
-
-    before = sys.gettrace()
-    sys.settrace(at_call)
-    try:
-        data = work()
-    finally:
-        sys.settrace(before)
-    return data, count >= step
 
 
 def test_a_pool_dropped_in_a_forked_process_closes_no_descriptor_of_it(paths):

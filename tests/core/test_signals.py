@@ -16,6 +16,8 @@ import reput
 from reput.dispatch.running.calls import PluginCalls
 from reput.engine import ENGINE
 from reput.errors import ReputError, ServiceNotAvailableError
+from reput.files.pool import FilePool
+from reput.files.system.disk import Disk
 from reput.plugin.base import Plugin
 from reput_testing import QuickDisk
 
@@ -39,6 +41,22 @@ class Witness(Plugin):
     @reput.hookimpl
     def reput_dispatch(self, batch):
         self.seen += batch.physical_offset.tolist()
+
+
+class CountingDisk(Disk):
+    """Knows the descriptors that are open."""
+
+    def __init__(self):
+        self.open_now = set()
+
+    def open(self, path, **options):
+        descriptor = super().open(path, **options)
+        self.open_now.add(descriptor)
+        return descriptor
+
+    def close(self, descriptor):
+        self.open_now.remove(descriptor)
+        super().close(descriptor)
 
 
 def message(body=b"x" * 100, **fields):
@@ -313,6 +331,28 @@ def test_ctrl_c_anywhere_in_a_call_of_a_plugin_leaves_nobody_inside(threads):
         if interrupts.where is None:
             break
     assert at > 1
+
+
+def test_a_handler_that_closes_a_pool_while_it_makes_room_leaves_no_file_open(tmp_path):
+    names = [str(tmp_path / name) for name in "abc"]
+    for name in names:
+        (tmp_path / name).write_bytes(name[-1].encode())
+    for at in itertools.count(1):
+        disk = CountingDisk()
+        pool = FilePool(disk, 2)
+        for name in names[:2] * 2:  # each was used again, so that each is looked at
+            pool.read(name, 1, 0)
+
+        interrupts = Interrupts(at, pool.close)
+        with interrupts:
+            data = pool.read(names[2], 1, 0)
+        if interrupts.where is None:
+            pool.close()
+
+        assert (data, disk.open_now) == (b"c", set()), interrupts.where
+        if interrupts.where is None:
+            break
+    assert at > 20
 
 
 def test_several_threads_close_one_store_and_each_finds_it_closed(tmp_path):
