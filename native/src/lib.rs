@@ -19,7 +19,7 @@ mod serve;
 mod shared;
 
 /// Raised with every change of a kernel's arguments, answer or meaning; see `reput.engine`.
-const INTERFACE: u32 = 16;
+const INTERFACE: u32 = 17;
 
 // Free-threaded builds are refused by `__init__.py`: kernels rely on the interpreter lock.
 #[pyo3::pymodule(gil_used = true)]
@@ -51,6 +51,7 @@ mod _kernels {
         read::view::MessageView,
         read::whole::{whole_columns, whole_messages},
         serve::lane::send_lane,
+        serve::sockets::write_sockets,
         serve::values::plain_values,
         shared::border::provoke_panic,
         shared::layout::layout,

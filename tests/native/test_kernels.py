@@ -102,8 +102,9 @@ def test_the_engine_runs_all_that_it_has():
     public = {name for name in reput_native.__all__ if name.islower() and name[0] != "_"}
 
     assert all(map(is_kernel, KERNELS + OTHERS))
-    # `tests/server/test_sending_lane.py` and `test_plain_values.py` are about them.
-    of_the_server = {"send_lane", "plain_values"}
+    # `test_sending_lane.py`, `test_plain_values.py`, `test_shared_reads.py` of `tests/server` are
+    # about them.
+    of_the_server = {"send_lane", "plain_values", "write_sockets"}
     others = {"layout", "provoke_panic"} | of_the_server
     assert {kernel.__name__ for kernel in KERNELS + OTHERS} == public - others
     assert (ENGINE.name, ENGINE.version) == ("native", reput_native.__version__)

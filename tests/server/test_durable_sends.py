@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import select
+import socket
 import threading
 
 import attrs
@@ -23,6 +25,7 @@ from reput_remoting import (
 )
 from reput_server.broker.sending.durable import DurableAnswers
 from reput_server.broker.statistics.times import PutTimes
+from reput_server.wire.peer import _SHARED_AFTER
 
 SEND = RequestCode.SEND_MESSAGE_V2
 COMPILED = pytest.mark.skipif(ENGINE.name == "python", reason="puts in steps wait for the disk")
@@ -173,6 +176,144 @@ def test_a_server_that_stops_answers_first(durable, disk):
     stopped.result(20)
 
 
+@pytest.fixture
+def sharing(durable, disk):
+    """Connections that are read together; their last answers came when messages were on disk."""
+    peers = [durable.peer() for _ in range(3)]
+    for at in range(2 * _SHARED_AFTER):
+        for peer in peers:
+            peer.socket.sendall(ordinary(at))
+            assert peer.receive().opaque == at
+    assert count_shared(durable) == 3
+    disk.begun.clear()
+    return peers
+
+
+def count_shared(served):
+    """How many connections are read together."""
+    found = []
+    served.on_loop(
+        lambda: found.append(sum(each._is_shared for each in served.server.service.peers))
+    )
+    return found[0]
+
+
+@COMPILED
+def test_connections_that_are_read_together_are_answered_when_messages_are_on_disk(
+    durable, disk, sharing
+):
+    before = len(disk.offsets)
+    disk.let_go.clear()
+    for at, peer in enumerate(sharing):
+        peer.socket.sendall(ordinary(at) + ordinary(at + 10))
+    assert disk.begun.wait(20)
+    durable.wait_until(lambda: durable.server.broker.durable.count == 6)
+    assert counts(durable)[0] == 6
+    assert counts(durable)[1] > 0
+    assert durable.peer().ask(RequestCode.GET_BROKER_CONFIG).code == ResponseCode.SUCCESS
+    assert select.select([peer.socket for peer in sharing], [], [], 0)[0] == []
+
+    disk.let_go.set()
+    answers = [peer.receive() for peer in sharing for _ in range(2)]
+
+    assert [each.opaque for each in answers] == [0, 10, 1, 11, 2, 12]
+    assert {each.code for each in answers} == {ResponseCode.SUCCESS}
+    assert 1 <= len(disk.offsets) - before <= 3
+    last = max(int(each.fields["msgId"][-16:], 16) for each in answers)
+    assert disk.offsets[-1] > last
+    durable.wait_until(lambda: not durable.server.broker.durable.count)
+    assert counts(durable) == [0, 0, 0]
+    assert count_shared(durable) == 3
+
+
+@COMPILED
+def test_connections_that_are_read_together_are_told_of_a_disk_that_is_late_or_fails(
+    durable, disk, sharing
+):
+    disk.is_late = True
+    sharing[0].socket.sendall(ordinary(1))
+    late = sharing[0].receive()
+    disk.error = ServiceNotAvailableError("log", "closed", None, "the log is not writable")
+    for peer in sharing:
+        peer.socket.sendall(ordinary(2))
+    failed = [peer.receive() for peer in sharing]
+
+    assert (late.opaque, late.code) == (1, ResponseCode.FLUSH_DISK_TIMEOUT)
+    assert {(each.opaque, each.code) for each in failed} == {
+        (2, ResponseCode.SERVICE_NOT_AVAILABLE)
+    }
+    durable.wait_until(lambda: not durable.server.broker.durable.count)
+    assert counts(durable) == [0, 0, 0]
+
+
+@COMPILED
+def test_a_connection_with_too_many_sends_that_wait_is_read_no_more_until_they_are_answered(
+    durable, disk, sharing
+):
+    most = durable.server.config.limits.requests_per_peer
+    sender, *others = sharing
+    disk.let_go.clear()
+    for at in range(most + 50):
+        sender.socket.sendall(ordinary(at))
+        if not at:
+            assert disk.begun.wait(20)  # the first ones are taken one by one
+    (peer,) = (
+        each for each in durable.server.service.peers if each.address == sender.socket.getsockname()
+    )
+    durable.wait_until(lambda: peer._is_reading_paused)
+    assert not peer._is_shared
+    assert most <= peer._request_count <= most + 50
+    assert count_shared(durable) == 2
+
+    disk.let_go.set()
+    answers = [sender.receive() for _ in range(most + 50)]
+
+    assert sorted(each.opaque for each in answers) == list(range(most + 50))
+    assert {each.code for each in answers} == {ResponseCode.SUCCESS}
+    for each in others:
+        each.socket.sendall(ordinary(1))
+        assert each.receive().opaque == 1
+    durable.wait_until(lambda: not durable.server.broker.durable.count)
+    assert counts(durable) == [0, 0, 0]
+
+
+@COMPILED
+def test_a_connection_that_closes_while_its_sends_wait_disturbs_none_that_is_read_with_it(
+    durable, disk, sharing
+):
+    disk.let_go.clear()
+    for peer in sharing:
+        peer.socket.sendall(ordinary(1))
+    durable.wait_until(lambda: durable.server.broker.durable.count == 3)
+    before = len(durable.server.service.peers)
+    sharing[0].socket.close()
+    durable.wait_until(lambda: len(durable.server.service.peers) == before - 1)
+
+    disk.let_go.set()
+
+    assert [peer.receive().opaque for peer in sharing[1:]] == [1, 1]
+    durable.wait_until(lambda: not durable.server.broker.durable.count)
+    assert counts(durable) == [0, 0, 0]
+
+
+@COMPILED
+def test_a_server_that_stops_answers_connections_first_that_are_read_together(
+    durable, disk, sharing
+):
+    service = durable.server.service
+    disk.let_go.clear()
+    for peer in sharing:
+        peer.socket.sendall(ordinary(1))
+    durable.wait_until(lambda: durable.server.broker.durable.count == 3)
+
+    stopped = asyncio.run_coroutine_threadsafe(service.stop(), service.loop)
+    durable.wait_until(lambda: service.is_stopping)
+    disk.let_go.set()
+
+    assert {peer.receive().code for peer in sharing} == {ResponseCode.SUCCESS}
+    stopped.result(20)
+
+
 @COMPILED
 def test_too_many_that_wait_go_the_way_that_refuses_them(durable, disk):
     taken, peer, config = taken_from_bytes(durable), durable.peer(), durable.server.config
@@ -317,6 +458,8 @@ def test_what_goes_by_a_task_is_stored_at_once_and_answered_when_it_is_on_disk(d
 class Peer:
     """Counts what a connection is told."""
 
+    direct_descriptor = -1
+
     def __init__(self):
         self.held = self.released = 0
         self.answers = b""
@@ -324,9 +467,11 @@ class Peer:
     def hold(self, count, size):
         self.held += count
 
-    def release(self, count, size, answers):
-        self.released += count
+    def write(self, answers):
         self.answers += answers
+
+    def release(self, count, size):
+        self.released += count
 
 
 class Rounds:
@@ -478,21 +623,51 @@ def test_on_a_fast_disk_no_flush_waits():
     run(work)
 
 
+def test_answers_that_a_system_does_not_take_at_once_are_written_by_their_connections():
+    async def work():
+        pairs = [socket.socketpair() for _ in range(3)]
+        rounds, peers = Rounds(), [Peer() for _ in range(4)]
+        answers, _ = made(asyncio.get_running_loop(), rounds)
+        data = b"x" * (4 << 20)  # more than a pair of sockets takes
+        for (ours, _), peer in zip(pairs, peers, strict=False):
+            ours.setblocking(False)
+            peer.direct_descriptor = ours.fileno()
+        pairs[2][1].close()
+        for peer, frames in zip(peers, [data, b"small", b"gone", b"by its transport"], strict=True):
+            answers.keep(peer, 1, 10, frames, 0.0)
+        await settle()
+        rounds.end()
+        await settle()
+
+        taken = pairs[0][1].recv(len(data), socket.MSG_DONTWAIT)
+        while len(taken) + len(peers[0].answers) < len(data):
+            taken += pairs[0][1].recv(len(data), socket.MSG_DONTWAIT)
+        assert taken + peers[0].answers == data
+        assert 0 < len(peers[0].answers) < len(data)
+        assert (pairs[1][1].recv(100), peers[1].answers) == (b"small", b"")
+        assert [each.answers for each in peers[2:]] == [b"gone", b"by its transport"]
+        assert [each.released for each in peers] == [1] * 4
+        for each in (end for pair in pairs for end in pair):
+            each.close()
+
+    run(work)
+
+
 def test_a_connection_that_fails_or_sends_again_disturbs_no_other():
     async def work():
         rounds, peers = Rounds(), [Peer() for _ in range(3)]
         answers, _ = made(asyncio.get_running_loop(), rounds)
 
         class Failing(Peer):
-            def release(self, count, size, answers):
+            def write(self, answers):
                 raise RuntimeError("not this one")
 
             def cut(self, reason):
                 self.is_cut = True
 
         class Again(Peer):
-            def release(self, count, size, frames):
-                super().release(count, size, frames)
+            def release(self, count, size):
+                super().release(count, size)
                 if len(self.answers) < 3:
                     answers.keep(self, 1, 10, b"b", 0.0)
 

@@ -40,6 +40,7 @@ from reput_native._kernels import (  # noqa: E402 - an interpreter that does not
     units_by_queue,
     whole_columns,
     whole_messages,
+    write_sockets,
 )
 
 __all__ = [
@@ -73,4 +74,5 @@ __all__ = [
     "units_by_queue",
     "whole_columns",
     "whole_messages",
+    "write_sockets",
 ]

@@ -33,6 +33,18 @@ pub struct SendLane {
 type Answer = (Py<PyBytes>, usize, usize, Option<Py<PyString>>);
 /// Of the connection with this number: what was read and not taken, and what was not written.
 type Rest<T> = (usize, T, T);
+/// Of that connection: how many sends were taken, the size of their frames, and their answers.
+type Kept<T> = (usize, usize, usize, T);
+/// As Python gets it.
+type TakenOfSockets = (usize, Vec<Rest<Py<PyBytes>>>, Vec<Kept<Py<PyBytes>>>);
+
+/// What was taken of several connections, and what is left of them.
+#[derive(Default)]
+struct FromSockets {
+    count: usize,
+    rests: Vec<Rest<Vec<u8>>>,
+    kept: Vec<Kept<Vec<u8>>>,
+}
 
 /// Bytes that are read of a connection in one turn, and after which a turn ends.
 const READ_SIZE: usize = 256 << 10;
@@ -76,18 +88,20 @@ impl SendLane {
         &self,
         py: Python<'_>,
         connections: Vec<(i32, Bound<'_, PyAny>)>,
-    ) -> PyResult<(usize, Vec<Rest<Py<PyBytes>>>)> {
+        answers: bool,
+    ) -> PyResult<TakenOfSockets> {
         shielded(py, "SendLane.take_sockets", || {
-            let (count, rests) = self.scratch.lend(py, READ_SIZE, |scratch| {
+            let found = self.scratch.lend(py, READ_SIZE, |scratch| {
                 scratch.resize(READ_SIZE, 0);
-                self.taken_of_sockets(py, &connections, scratch)
+                self.taken_of_sockets(py, &connections, answers, scratch)
             });
-            self.wake_after(py, count);
-            let rests = rests.into_iter().map(|(number, data, answers)| {
-                let bytes = |part: Vec<u8>| PyBytes::new(py, &part).unbind();
-                (number, bytes(data), bytes(answers))
-            });
-            Ok((count, rests.collect()))
+            self.wake_after(py, found.count);
+            let bytes = |part: Vec<u8>| PyBytes::new(py, &part).unbind();
+            let rests = found.rests.into_iter();
+            let rests = rests.map(|(number, data, rest)| (number, bytes(data), bytes(rest)));
+            let kept = found.kept.into_iter();
+            let kept = kept.map(|(number, count, size, all)| (number, count, size, bytes(all)));
+            Ok((found.count, rests.collect(), kept.collect()))
         })
     }
 }
@@ -126,15 +140,16 @@ impl SendLane {
         &self,
         py: Python<'_>,
         connections: &[(i32, Bound<'_, PyAny>)],
+        answers: bool,
         scratch: &mut [u8],
-    ) -> (usize, Vec<Rest<Vec<u8>>>) {
-        let (mut count, mut total, mut rests) = (0, 0, vec![]);
+    ) -> FromSockets {
+        let (mut found, mut total) = (FromSockets::default(), 0);
         for (number, (descriptor, address)) in connections.iter().enumerate() {
             // SAFETY: the caller owns the connections, and closes none of them meanwhile, as the
             // interpreter lock is held.
             let socket = unsafe { Socket::borrowed(*descriptor) };
             let Some(mut socket) = socket else {
-                rests.push((number, vec![], vec![]));
+                found.rests.push((number, vec![], vec![]));
                 continue;
             };
             let Some(size) = socket.read(scratch) else {
@@ -144,18 +159,25 @@ impl SendLane {
             let taken = packed_host(address.as_borrowed())
                 .and_then(|born_host| self.taken_of(py, data, 0, born_host));
             let taken = taken.unwrap_or_else(|_| Taken::nothing(0));
-            count += taken.count;
-            let written = socket.write(&taken.answers);
-            if size == 0 || taken.end < size || written < taken.answers.len() {
-                let unwritten = &taken.answers[written..];
-                rests.push((number, data[taken.end..].to_vec(), unwritten.to_vec()));
+            found.count += taken.count;
+            let mut unwritten = vec![];
+            if answers {
+                let written = socket.write(&taken.answers);
+                unwritten = taken.answers[written..].to_vec();
+            } else if taken.count > 0 {
+                let kept = (number, taken.count, taken.end, taken.answers);
+                found.kept.push(kept);
+            }
+            if size == 0 || taken.end < size || !unwritten.is_empty() {
+                let rest = (number, data[taken.end..].to_vec(), unwritten);
+                found.rests.push(rest);
             }
             total += size;
             if taken.end < size || total >= READ_SIZE {
                 break;
             }
         }
-        (count, rests)
+        found
     }
 
     /// Wake who waits for appends, if there were any.

@@ -10,7 +10,7 @@ mod json;
 pub mod lane;
 mod room;
 mod send;
-mod sockets;
+pub mod sockets;
 #[cfg(test)]
 mod tests;
 mod unusual;

@@ -5,6 +5,11 @@ use std::mem::ManuallyDrop;
 use std::net::TcpStream;
 use std::os::fd::{FromRawFd, RawFd};
 
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use crate::shared::border::guarded;
+
 /// A socket that stays Python's, and does not block.
 pub struct Socket(ManuallyDrop<TcpStream>);
 
@@ -43,4 +48,22 @@ impl Socket {
 
 fn is_passing(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::WouldBlock | ErrorKind::Interrupted)
+}
+
+/// See `reput_server.wire.sharing.write_sockets`. The interpreter lock is kept, as to take it again
+/// for each socket costs more.
+#[pyfunction]
+pub fn write_sockets<'py>(
+    py: Python<'py>,
+    answers: Vec<(RawFd, Bound<'py, PyBytes>)>,
+) -> PyResult<Bound<'py, PyAny>> {
+    guarded(py, "write_sockets", || {
+        let written = answers.iter().map(|(descriptor, bytes)| {
+            // SAFETY: the caller owns the sockets, and closes none of them meanwhile, as the
+            // interpreter lock is held.
+            let socket = unsafe { Socket::borrowed(*descriptor) };
+            socket.map_or(0, |mut socket| socket.write(bytes.as_bytes()))
+        });
+        Ok(written.collect::<Vec<_>>())
+    })
 }

@@ -216,8 +216,8 @@ class Broker:
             access_keys,
             SendsAtOnce(context, self.sends, topics).by_code(),
             (sends.take, DirectPulls(pulls).take),
-            # Answers that wait for the disk or for replicas are not written by who read.
-            sends.take_sockets if self.sends.answers_at_once else None,
+            # The lane takes no sends whose answers wait for replicas.
+            sends.take_sockets if self.sends.replication is None else None,
             PULL_CODES,
         )
 

@@ -23,7 +23,14 @@ from reput_remoting import (
     is_signed_with,
 )
 from reput_server.errors import Refusal
-from reput_server.wire.contract import Connection, FromBytes, FromSockets, Request, Socket
+from reput_server.wire.contract import (
+    Connection,
+    FromBytes,
+    FromSockets,
+    Request,
+    Socket,
+    TakeSockets,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -90,7 +97,7 @@ class Handlers:
     from_bytes: Sequence[Callable[[Connection, bytes | bytearray], FromBytes]] = ()
     """What is asked before that, one after the other, while requests are bytes still. It knows of
     no access keys."""
-    from_sockets: Callable[[Sequence[Socket]], FromSockets | None] | None = None
+    from_sockets: TakeSockets | None = None
     """What is asked before that for connections that only send: it reads their sockets itself."""
     codes_from_bytes: Collection[int] = ()
     """Codes of the requests in `from_bytes` that are not in `at_once`, too."""
@@ -111,15 +118,17 @@ class Handlers:
         """Whether connections may be read by `take_sockets`."""
         return self.from_sockets is not None and not self.access_keys
 
-    def take_sockets(self, sockets: Sequence[Socket]) -> FromSockets | None:
-        """Read sockets, take the requests with which their bytes begin, and answer them.
+    def take_sockets(
+        self, sockets: Sequence[Socket], peers: Sequence[Connection]
+    ) -> FromSockets | None:
+        """Read sockets of peers, and take the requests with which their bytes begin.
 
         Returns:
             How many requests were taken, and what is left; None if no socket was read.
         """
         if self.from_sockets is None or self.access_keys:
             return None
-        return self.from_sockets(sockets)
+        return self.from_sockets(sockets, peers)
 
     def may_take(self, code: int) -> bool:
         """Whether requests of this code are stored and read in their order, on one connection.

@@ -14,7 +14,16 @@ import attrs
 from reput_remoting import Command
 from reput_server.config import Limits
 
-__all__ = ["Connection", "FromBytes", "FromSockets", "Host", "Request", "Rest", "Socket"]
+__all__ = [
+    "Connection",
+    "FromBytes",
+    "FromSockets",
+    "Host",
+    "Request",
+    "Rest",
+    "Socket",
+    "TakeSockets",
+]
 
 FromBytes = tuple[bytes, int, int]
 """What was taken from a connection's bytes: answers, size of the requests, and how many of them."""
@@ -25,6 +34,9 @@ Rest = tuple[int, bytes, bytes]
 are empty where nothing more can be read."""
 FromSockets = tuple[int, list[Rest]]
 """How many requests were taken of several sockets, and what is left of them."""
+TakeSockets = Callable[[Sequence[Socket], Sequence["Connection"]], FromSockets | None]
+"""Reads sockets, and takes requests of the connections that they belong to; the answers may come
+later. None if it read none of them."""
 
 
 class Connection(Protocol):
@@ -32,6 +44,11 @@ class Connection(Protocol):
 
     address: tuple[str, int]
     is_open: bool
+
+    @property
+    def direct_descriptor(self) -> int:
+        """Its socket, if answers may be written there by others now; -1 if only `write` may."""
+        ...
 
     def answer(self, command: Command, answer: Command) -> None:
         """Send the answer to a request, unless nobody waits for one."""
@@ -41,8 +58,12 @@ class Connection(Protocol):
         """Count requests that were taken from bytes and are not answered yet, until `release`."""
         ...
 
-    def release(self, count: int, size: int, answers: bytes) -> None:
-        """Write the answers to such requests, which are whole frames, and end them."""
+    def write(self, answers: bytes) -> None:
+        """Write whole frames, or what is left of them."""
+        ...
+
+    def release(self, count: int, size: int) -> None:
+        """End such requests, whose answers were written."""
         ...
 
     def let_pass(self, request: Request) -> None:

@@ -195,7 +195,7 @@ class Peer(asyncio.Protocol):
         """Go on by the transport, which also writes answers that were not written."""
         self.unshare()
         if answers:
-            self._write(answers)
+            self.write(answers)
 
     def _pump(self) -> None:
         """Begin the requests that were read, until the limit is reached."""
@@ -225,7 +225,7 @@ class Peer(asyncio.Protocol):
             return 0
         answers, taken, _ = self.service.take_bytes(self, data)
         if answers:
-            self._write(answers)
+            self.write(answers)
         return taken
 
     def _count_held(self, size: int) -> None:
@@ -318,15 +318,14 @@ class Peer(asyncio.Protocol):
         self._request_bytes += size
         self.service.request_bytes += size
         self.service.held(count)
+        if self._is_shared and self._is_full:  # which nobody looks at who reads it with others
+            self.unshare()
+            self._pause_or_resume()
 
-    def release(self, count: int, size: int, answers: bytes) -> None:
-        """Write the answers to such requests, which are whole frames, and end them."""
-        try:
-            if answers:
-                self._write(answers)
-        finally:
-            self.service.finished(count)
-            self._end(count, size)
+    def release(self, count: int, size: int) -> None:
+        """End such requests, whose answers were written."""
+        self.service.finished(count)
+        self._end(count, size)
 
     def let_pass(self, request: Request) -> None:
         """Let others overtake a request that is worked on, and is not answered yet."""
@@ -342,7 +341,7 @@ class Peer(asyncio.Protocol):
         """End requests that were taken at once; their answers are written together."""
         if answers:
             frames = [each if isinstance(each, bytes) else frame_of(each) for each in answers]
-            self._write(b"".join(frames))
+            self.write(b"".join(frames))
         self.service.finished(count)
         self._taken_count -= count - passed_count
         self._end(count, size)
@@ -352,12 +351,12 @@ class Peer(asyncio.Protocol):
     def answer(self, command: Command, answer: Command) -> None:
         """Send the answer to a request, unless nobody waits for one."""
         if not command.is_one_way:
-            self._write(frame_of(answer))
+            self.write(frame_of(answer))
 
     def tell(self, command: Command) -> None:
         """Send a request that is not answered."""
         numbered = attrs.evolve(command, opaque=next(self._numbers))
-        self._write(encode_frame(numbered))
+        self.write(encode_frame(numbered))
 
     async def ask(self, command: Command, timeout: float) -> Command:
         """Send a request, and return its answer.
@@ -372,13 +371,20 @@ class Peer(asyncio.Protocol):
         future: asyncio.Future[Command] = self.service.loop.create_future()
         self._asked[opaque] = future
         try:
-            self._write(encode_frame(attrs.evolve(command, opaque=opaque)))
+            self.write(encode_frame(attrs.evolve(command, opaque=opaque)))
             async with asyncio.timeout(timeout):
                 return await future
         finally:
             self._asked.pop(opaque, None)
 
-    def _write(self, frame: bytes) -> None:
+    @property
+    def direct_descriptor(self) -> int:
+        """Its socket, if answers may be written there by others now; -1 if only `write` may."""
+        # The transport of a connection that is shared has nothing to write.
+        return self._descriptor if self._is_shared else -1
+
+    def write(self, answers: bytes) -> None:
+        """Write whole frames, or what is left of them."""
         if self._transport is None or not self.is_open or self._transport.is_closing():
             return
         limits = self.service.limits
@@ -390,7 +396,7 @@ class Peer(asyncio.Protocol):
         elif self.service.unread_bytes() > limits.bytes_of_all:
             self.service.cut_deafest()
         # A transport that was just cut takes no more.
-        self._transport.write(frame)
+        self._transport.write(answers)
         if self._is_shared and self.unread_size:
             self.unshare()  # as nothing may be written between the parts of this
 

@@ -24,7 +24,7 @@ from reput_server.wire.sharing import SharedReads
 if TYPE_CHECKING:
     from reput_remoting import Command
     from reput_server.wire.answering import Handler
-    from reput_server.wire.contract import FromBytes, FromSockets, Request, Socket
+    from reput_server.wire.contract import Connection, FromBytes, FromSockets, Request, Socket
 
 logger = logging.getLogger(__name__)
 
@@ -205,11 +205,13 @@ class Service:
         if self._shared is not None:
             self._shared.remove(descriptor)
 
-    def _take_sockets(self, sockets: Sequence[Socket]) -> FromSockets | None:
+    def _take_sockets(
+        self, sockets: Sequence[Socket], peers: Sequence[Connection]
+    ) -> FromSockets | None:
         """Take requests of connections that are read together; None if none of them was read."""
         if self.is_stopping or self.request_bytes >= self.limits.bytes_of_all:
             return None
-        taken = self._handlers.take_sockets(sockets)
+        taken = self._handlers.take_sockets(sockets, peers)
         if taken is not None:
             self.request_count += taken[0]
         return taken

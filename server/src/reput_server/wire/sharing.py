@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import logging
 import select
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 import attrs
 
+from reput_server.wire.contract import Connection
+
 if TYPE_CHECKING:
     import asyncio
 
-    from reput_server.wire.contract import FromSockets, Socket
+    from reput_server.wire.contract import Socket, TakeSockets
 
 logger = logging.getLogger(__name__)
 
@@ -29,10 +31,8 @@ _CALLS: Final = 4
 """Such calls before the event loop goes on to other work."""
 
 
-class SharedPeer(Protocol):
+class SharedPeer(Connection, Protocol):
     """A connection that is read together with others."""
-
-    address: tuple[str, int]
 
     def shared_moved(self, now: float) -> None:
         """Note that bytes came, by the loop's clock, s."""
@@ -46,10 +46,6 @@ class SharedPeer(Protocol):
         """Take bytes of the peer."""
         ...
 
-    def cut(self, reason: str) -> None:
-        """Close the connection at once."""
-        ...
-
     def unshare(self) -> None:
         """Be read by the transport again."""
         ...
@@ -60,23 +56,19 @@ class SharedReads:
     """The connections that are read together. All of it runs on the event loop."""
 
     _loop: asyncio.AbstractEventLoop
-    _take: Callable[[Sequence[Socket]], FromSockets | None]
+    _take: TakeSockets
     _ready: Any
     """An epoll object: the loop waits for it as for one socket."""
     _peers: dict[int, tuple[Socket, SharedPeer]] = attrs.field(init=False, factory=dict)
     """By descriptor."""
 
     @classmethod
-    def on(
-        cls,
-        loop: asyncio.AbstractEventLoop,
-        take: Callable[[Sequence[Socket]], FromSockets | None],
-    ) -> Self | None:
+    def on(cls, loop: asyncio.AbstractEventLoop, take: TakeSockets) -> Self | None:
         """Return what reads connections together; None if the system cannot wait for them at once.
 
         Args:
             loop: the event loop.
-            take: reads sockets, takes and answers their requests; None if it read none of them.
+            take: reads sockets and takes their requests; None if it read none of them.
         """
         if not hasattr(select, "epoll"):
             return None
@@ -122,7 +114,7 @@ class SharedReads:
 
     def _read_together(self, ready: Sequence[tuple[Socket, SharedPeer]]) -> None:
         try:
-            taken = self._take([socket for socket, _ in ready])
+            taken = self._take([socket for socket, _ in ready], [peer for _, peer in ready])
         except Exception:
             logger.exception("connections not read together count=%d", len(ready))
             # Nothing tells which of them were read, and how far.

@@ -73,17 +73,23 @@ class DirectSends:
             sends.put_here(count, now)
         return answers, end, count
 
-    def take_sockets(self, sockets: Sequence[Socket]) -> FromSockets | None:
-        """Read sockets, and take the ordinary sends of their bytes; None if not now."""
-        sends = self.sends
+    def take_sockets(
+        self, sockets: Sequence[Socket], peers: Sequence[Connection]
+    ) -> FromSockets | None:
+        """Read sockets of peers, and take the ordinary sends of their bytes; None if not now."""
+        sends, durable = self.sends, self.durable
         now = sends.clock()
         lane = self._lane_at(now)
-        if lane is None or not sends.answers_at_once:
+        if lane is None:
             return None
-        taken = lane.take_sockets(sockets)
-        if taken[0]:
-            sends.put_here(taken[0], now)
-        return taken
+        count, rests, kept = lane.take_sockets(sockets, durable is None)
+        if count and durable is None:
+            sends.put_here(count, now)
+        elif count and durable is not None:
+            sends.put_late(now)
+            for place, kept_count, size, answers in kept:
+                durable.keep(peers[place], kept_count, size, answers, now)
+        return count, rests
 
     def _lane_at(self, now: float) -> Lane | None:
         """Return what takes sends now; None if they have to go the longer way."""

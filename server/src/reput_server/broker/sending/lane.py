@@ -19,11 +19,12 @@ from reput.errors import PluginError, PutError
 from reput_remoting import plain_command
 from reput_server.broker.sending.ordinary import CODES, ordinary_send
 from reput_server.broker.sending.properties import SIZE_MAX
+from reput_server.wire.contract import Rest, Socket
+from reput_server.wire.sockets import written_size
 
 if TYPE_CHECKING:
     from reput_remoting import Command
     from reput_server.broker.sending.ordinary import Ordinary
-    from reput_server.wire.contract import FromSockets, Rest, Socket
 
 __all__ = ["BODY_MAX", "Lane", "LaneSizes", "SendLane", "Taken", "send_lane"]
 
@@ -46,6 +47,11 @@ class LaneSizes(NamedTuple):
     body_max: int
 
 
+Kept = tuple[int, int, int, bytes]
+"""Of a socket's place in a list: how many sends were taken, the size of their frames, and their
+answers, which were not written."""
+TakenOfSockets = tuple[int, list[Rest], list[Kept]]
+"""How many sends were taken of several sockets, what is left of these, and answers to be kept."""
 Taken = tuple[bytes, int, int, str | None]
 """Answers; where what was not taken begins; how many sends were taken; and the topic of the send
 that comes next, if only that topic is not known."""
@@ -68,12 +74,16 @@ class Lane(Protocol):
         """
         ...
 
-    def take_sockets(self, sockets: Sequence[Socket], /) -> FromSockets:
-        """Read each socket once; store the ordinary sends with which its bytes begin; answer them.
+    def take_sockets(self, sockets: Sequence[Socket], answers: bool, /) -> TakenOfSockets:
+        """Read each socket once, and store the ordinary sends with which its bytes begin.
 
         Nothing waits. A socket that has no bytes, or all of whose bytes were taken and answered,
         has no rest. The call ends after one that has bytes left, as the store may have no space at
         once, and after some hundred KiB; sockets that it has not come to have no rest.
+
+        Args:
+            sockets: to read.
+            answers: whether the sends are answered here. If not, the answers are kept.
         """
         ...
 
@@ -128,10 +138,11 @@ class SendLane:
             count, end = count + 1, following
         return b"".join(answers), end, count, unknown
 
-    def take_sockets(self, sockets: Sequence[Socket], /) -> FromSockets:
+    def take_sockets(self, sockets: Sequence[Socket], answers: bool, /) -> TakenOfSockets:
         """See `Lane.take_sockets`."""
         count = size = 0
         rests: list[Rest] = []
+        kept: list[Kept] = []
         for place, (descriptor, address) in enumerate(sockets):
             try:
                 data = os.read(descriptor, _READ_SIZE)
@@ -139,15 +150,19 @@ class SendLane:
                 continue
             except OSError:  # nothing more comes, and its transport finds out why
                 data = b""
-            answers, end, taken, _ = self.take(data, 0, address)
+            frames, end, taken, _ = self.take(data, 0, address)
             count += taken
-            written = _written(descriptor, answers)
-            if not data or end < len(data) or written < len(answers):
-                rests.append((place, data[end:], answers[written:]))
+            unwritten = b""
+            if answers:
+                unwritten = frames[written_size(descriptor, frames) :]
+            elif taken:
+                kept.append((place, taken, end, frames))
+            if not data or end < len(data) or unwritten:
+                rests.append((place, data[end:], unwritten))
             size += len(data)
             if end < len(data) or size >= _READ_SIZE:
                 break
-        return count, rests
+        return count, rests, kept
 
     def _ordinary(self, command: Command) -> Ordinary | None:
         if command.flag & ~_ONE_WAY or len(command.body) > self._sizes.body_max:
@@ -219,14 +234,6 @@ def send_lane(
         sizes: how large what is taken may be.
     """
     return SendLane(puts, added, unusual, pieces, message_host, sizes)
-
-
-def _written(descriptor: int, answers: bytes) -> int:
-    """Write what the system takes now, and return how many bytes; an error comes again later."""
-    try:
-        return os.write(descriptor, answers) if answers else 0
-    except OSError:
-        return 0
 
 
 def _is_ipv4(host: str) -> bool:
