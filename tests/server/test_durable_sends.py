@@ -25,6 +25,7 @@ from reput_remoting import (
 )
 from reput_server.broker.sending.durable import DurableAnswers
 from reput_server.broker.statistics.times import PutTimes
+from reput_server.wire import sharing as sharing_module
 from reput_server.wire.peer import _SHARED_AFTER
 
 SEND = RequestCode.SEND_MESSAGE_V2
@@ -227,6 +228,30 @@ def test_connections_that_are_read_together_are_answered_when_messages_are_on_di
 
 
 @COMPILED
+def test_connections_whose_answers_cannot_be_written_together_are_cut_and_counted_no_more(
+    durable, disk, sharing, monkeypatch
+):
+    other, written = durable.peer(), []
+
+    def fail(answers):
+        written.append(len(answers))
+        raise MemoryError
+
+    monkeypatch.setattr(sharing_module, "write_sockets", fail)
+    disk.let_go.clear()
+    for peer in (*sharing, other):
+        peer.socket.sendall(ordinary(1))
+    durable.wait_until(lambda: durable.server.broker.durable.count == 4)
+    disk.let_go.set()
+
+    assert all(peer.is_closed() for peer in sharing)
+    assert other.receive().opaque == 1
+    assert sum(written) == 3
+    durable.wait_until(lambda: not durable.server.broker.durable.count)
+    assert counts(durable) == [0, 0, 0]
+
+
+@COMPILED
 def test_connections_that_are_read_together_are_told_of_a_disk_that_is_late_or_fails(
     durable, disk, sharing
 ):
@@ -275,6 +300,28 @@ def test_a_connection_with_too_many_sends_that_wait_is_read_no_more_until_they_a
         assert each.receive().opaque == 1
     durable.wait_until(lambda: not durable.server.broker.durable.count)
     assert counts(durable) == [0, 0, 0]
+
+
+@COMPILED
+def test_a_connection_that_is_lost_while_it_is_paused_counts_nothing_later(durable, disk, sharing):
+    service, most = durable.server.service, durable.server.config.limits.requests_per_peer
+    sender = sharing[0]
+    (peer,) = (each for each in service.peers if each.address == sender.socket.getsockname())
+    disk.let_go.clear()
+    for at in range(most):
+        sender.socket.sendall(ordinary(at))
+    durable.wait_until(lambda: peer._request_count == most)
+    assert peer._is_reading_paused
+    durable.on_loop(lambda: peer.data_received(ordinary(1)[:50]))  # read before it was paused
+    assert service.held_bytes == 50
+
+    durable.on_loop(peer._transport.abort)
+    durable.wait_until(lambda: peer not in service.peers)
+    disk.let_go.set()
+    durable.wait_until(lambda: not durable.server.broker.durable.count)
+
+    assert counts(durable) == [0, 0, 0]
+    assert service.held_bytes == 0
 
 
 @COMPILED
@@ -649,6 +696,22 @@ def test_answers_that_a_system_does_not_take_at_once_are_written_by_their_connec
         assert [each.released for each in peers] == [1] * 4
         for each in (end for pair in pairs for end in pair):
             each.close()
+
+    run(work)
+
+
+def test_a_connection_is_released_once_for_all_of_a_flush():
+    async def work():
+        rounds, peer, released = Rounds(), Peer(), []
+        answers, _ = made(asyncio.get_running_loop(), rounds)
+        peer.release = lambda count, size: released.append((count, size))
+        for number in range(5):
+            answers.keep(peer, number, 10, b"%d" % number, 0.0)
+        await settle()
+        rounds.end()
+        await settle()
+
+        assert (peer.answers, released) == (b"01234", [(10, 50)])
 
     run(work)
 

@@ -134,8 +134,9 @@ impl SendLane {
         Ok(room.take(&mut end, data, begin, origin))
     }
 
-    /// Each connection is read, served and answered before the next one: its client goes on
-    /// meanwhile. The interpreter lock is kept, as to take it again for each of them costs more.
+    /// Each connection is read, served and, if `answers` is set, answered before the next one: its
+    /// client goes on meanwhile. The interpreter lock is kept, as to take it again for each of them
+    /// costs more.
     fn taken_of_sockets(
         &self,
         py: Python<'_>,

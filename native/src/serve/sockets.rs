@@ -50,7 +50,7 @@ fn is_passing(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::WouldBlock | ErrorKind::Interrupted)
 }
 
-/// See `reput_server.wire.sharing.write_sockets`. The interpreter lock is kept, as to take it again
+/// See `reput_server.wire.sockets.write_sockets`. The interpreter lock is kept, as to take it again
 /// for each socket costs more.
 #[pyfunction]
 pub fn write_sockets<'py>(

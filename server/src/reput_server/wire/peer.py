@@ -264,7 +264,8 @@ class Peer(asyncio.Protocol):
 
     def go_on(self) -> None:
         """Read on, if there is space again."""
-        if self._is_reading_paused and not self._is_full:
+        # Requests of a connection that is gone may end later; nobody would forget what it reads.
+        if self.is_open and self._is_reading_paused and not self._is_full:
             self._pump()
 
     # ------------------------------------------------------------------ requests
@@ -318,12 +319,14 @@ class Peer(asyncio.Protocol):
         self._request_bytes += size
         self.service.request_bytes += size
         self.service.held(count)
-        if self._is_shared and self._is_full:  # which nobody looks at who reads it with others
+        if self._is_shared and self._is_full:  # the common read does not look at the limits
+            self._is_reading_paused = True  # first: its transport does not read, and stays so
+            self.service.paused.add(self)
             self.unshare()
-            self._pause_or_resume()
 
     def release(self, count: int, size: int) -> None:
         """End such requests, whose answers were written."""
+        self.last_moved = self.service.loop.time()
         self.service.finished(count)
         self._end(count, size)
 
@@ -380,7 +383,6 @@ class Peer(asyncio.Protocol):
     @property
     def direct_descriptor(self) -> int:
         """Its socket, if answers may be written there by others now; -1 if only `write` may."""
-        # The transport of a connection that is shared has nothing to write.
         return self._descriptor if self._is_shared else -1
 
     def write(self, answers: bytes) -> None:

@@ -1,4 +1,4 @@
-"""`SharedReads`: connections that only send are read together, all that have bytes in one call.
+"""Connections that only send are read together, all that have bytes in one call, and answered so.
 
 A send of such a connection costs a read, a write, and what the log costs. The event loop's own way
 costs as much again, for each of them. Whatever is not an ordinary send ends the sharing: its
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 import attrs
 
 from reput_server.wire.contract import Connection
+from reput_server.wire.sockets import write_sockets
 
 if TYPE_CHECKING:
     import asyncio
@@ -23,12 +24,13 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["SharedPeer", "SharedReads"]
+__all__ = ["SharedPeer", "SharedReads", "write_together"]
 
-_READ_TOGETHER: Final = 64
-"""Connections that are read in one call: some hundred microseconds."""
+_TOGETHER: Final = 64
+"""Connections that are read or written in one call: some hundred microseconds."""
 _CALLS: Final = 4
 """Such calls before the event loop goes on to other work."""
+_NOT_SENT: Final = "its answers could not be sent"
 
 
 class SharedPeer(Connection, Protocol):
@@ -107,7 +109,7 @@ class SharedReads:
 
     def _read(self) -> None:
         for _ in range(_CALLS):
-            events = self._ready.poll(0, _READ_TOGETHER)
+            events = self._ready.poll(0, _TOGETHER)
             if not events:
                 return
             self._read_together([self._peers[descriptor] for descriptor, _ in events])
@@ -142,3 +144,42 @@ class SharedReads:
         except Exception:  # as an event loop does with a connection whose protocol fails
             logger.exception("request failed peer=%s:%d", *peer.address)
             peer.cut("its request failed")
+
+
+def write_together(answers: Sequence[tuple[Connection, Sequence[bytes]]]) -> None:
+    """Write the answers to each connection, whole frames; those that are shared in few calls.
+
+    A connection whose answers cannot be written is cut, and the others get theirs.
+    """
+    shared = [each for each in answers if each[0].direct_descriptor >= 0]
+    others = [each for each in answers if each[0].direct_descriptor < 0]
+    for first in range(0, len(shared), _TOGETHER):
+        _write_shared(shared[first : first + _TOGETHER])
+    for peer, frames in others:
+        _write(peer, frames)
+
+
+def _write_shared(answers: Sequence[tuple[Connection, Sequence[bytes]]]) -> None:
+    try:
+        # The transport of a connection that is shared has nothing to write, and so nothing comes
+        # between the parts of a frame: the rest is the next that it writes.
+        joined = [(peer, b"".join(frames)) for peer, frames in answers]
+        sizes = write_sockets([(peer.direct_descriptor, data) for peer, data in joined])
+    except Exception:
+        logger.exception("answers not written together count=%d", len(answers))
+        # Nothing tells which of them were written, and how far.
+        for peer, _ in answers:
+            peer.cut(_NOT_SENT)
+        return
+    for (peer, data), size in zip(joined, sizes, strict=True):
+        if size < len(data):
+            _write(peer, [data[size:]])
+
+
+def _write(peer: Connection, frames: Sequence[bytes]) -> None:
+    try:
+        if data := b"".join(frames):
+            peer.write(data)
+    except Exception:  # others are answered all the same
+        logger.exception("answers not sent count=%d", len(frames))
+        peer.cut(_NOT_SENT)

@@ -85,7 +85,7 @@ class DirectSends:
         count, rests, kept = lane.take_sockets(sockets, durable is None)
         if count and durable is None:
             sends.put_here(count, now)
-        elif count and durable is not None:
+        if kept and durable is not None:
             sends.put_late(now)
             for place, kept_count, size, answers in kept:
                 durable.keep(peers[place], kept_count, size, answers, now)

@@ -21,7 +21,7 @@ from reput_server.broker.sending.properties import TRACED
 from reput_server.broker.statistics.times import PutTimes
 from reput_server.errors import Refusal
 from reput_server.wire.answering import answer_of_error, frame_of
-from reput_server.wire.sockets import write_sockets
+from reput_server.wire.sharing import write_together
 
 if TYPE_CHECKING:
     from reput_server.wire.contract import Connection
@@ -117,9 +117,9 @@ class DurableAnswers:
             answers: the frames of the answers; a send that goes one way has no answer.
             since: when the sends came, by `clock`, s.
         """
-        peer.hold(count, size)
         self._next.kept.append(_Kept(peer, count, size, answers, since))
         self._count_more(count)
+        peer.hold(count, size)  # last: what was counted is released, whatever this raises
 
     def hold(self, count: int, told: Told) -> None:
         """Have ``told`` called once everything that is in the log now is on disk, or has failed.
@@ -229,33 +229,20 @@ class DurableAnswers:
         now = self.clock()
         # A message that came to the disk late is stored.
         is_failed = error is not None and not is_late(error)
-        joined: dict[Connection, list[bytes]] = {}
+        joined: dict[Connection, list[tuple[_Kept, bytes]]] = {}
         for each, answer in zip(kept, answers, strict=True):
-            joined.setdefault(each.peer, []).append(answer)
+            joined.setdefault(each.peer, []).append((each, answer))
             self.times.answered_same(each.count, each.since, now, is_failed=is_failed)
-        _write({peer: b"".join(together) for peer, together in joined.items()})
-        for each in kept:
+        write_together(
+            [(peer, [answer for _, answer in together]) for peer, together in joined.items()]
+        )
+        for peer, together in joined.items():
+            count = sum(each.count for each, _ in together)
             try:
-                each.peer.release(each.count, each.size)
+                peer.release(count, sum(each.size for each, _ in together))
             except Exception:  # others go on all the same
-                logger.exception("requests not ended count=%d", each.count)
-                each.peer.cut("its requests could not be ended")
-
-
-def _write(answers: dict[Connection, bytes]) -> None:
-    """Write the answers to each connection; those that are read together are written together."""
-    direct = [(peer, data) for peer, data in answers.items() if peer.direct_descriptor >= 0]
-    written = write_sockets([(peer.direct_descriptor, data) for peer, data in direct])
-    for (peer, data), size in zip(direct, written, strict=True):
-        answers[peer] = data[size:]
-    for peer, data in answers.items():
-        if not data:
-            continue
-        try:
-            peer.write(data)
-        except Exception:  # others are answered all the same
-            logger.exception("answers not sent bytes=%d", len(data))
-            peer.cut("its answers could not be sent")
+                logger.exception("requests not ended count=%d", count)
+                peer.cut("its requests could not be ended")
 
 
 def is_late(error: Exception) -> TypeGuard[Refusal]:
