@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from reput_remoting import FRAME_SIZE_MAX, AnswerFrames, ResponseCode
+from reput_server.broker.sending.durable import Kept
 from reput_server.broker.sending.lane import BODY_MAX, LaneSizes, SendLane, send_lane
 from reput_server.broker.sending.ordinary import UNUSUAL
 from reput_server.broker.sending.properties import TRACED, MessageProperties
@@ -67,7 +68,7 @@ class DirectSends:
             answers, count = answers + more, count + more_count
         if count and durable is not None:
             sends.put_late(now)
-            durable.keep(peer, count, end, answers, now)
+            durable.keep([Kept(peer, count, end, answers)], now)
             return b"", end, count
         if count:
             sends.put_here(count, now)
@@ -87,8 +88,13 @@ class DirectSends:
             sends.put_here(count, now)
         if kept and durable is not None:
             sends.put_late(now)
-            for place, kept_count, size, answers in kept:
-                durable.keep(peers[place], kept_count, size, answers, now)
+            durable.keep(
+                [
+                    Kept(peers[place], send_count, size, answers)
+                    for place, send_count, size, answers in kept
+                ],
+                now,
+            )
         return count, rests
 
     def _lane_at(self, now: float) -> Lane | None:

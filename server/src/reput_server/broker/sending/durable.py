@@ -12,7 +12,7 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
-from typing import TYPE_CHECKING, Final, TypeGuard
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeGuard
 
 import attrs
 
@@ -28,22 +28,22 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["DurableAnswers", "is_late"]
+__all__ = ["DurableAnswers", "Kept", "is_late"]
 
 _SLOW_FLUSH_SECONDS: Final = 0.0005
 """Only after a flush that took longer the next one waits for producers, half as long as it took."""
 _LONGEST_GATHER_SECONDS: Final = 0.001
 
 
-@attrs.frozen(eq=False)
-class _Kept:
+class Kept(NamedTuple):
     """Sends of one connection that were stored together."""
 
     peer: Connection
-    count: int
+    send_count: int
     size: int
+    """Bytes of their frames."""
     answers: bytes
-    since: float
+    """Frames; a send that goes one way has no answer."""
 
 
 Told = Callable[[Exception | None], None]
@@ -62,7 +62,9 @@ class _Held:
 class _Round:
     """What one flush covers."""
 
-    kept: list[_Kept] = attrs.field(init=False, factory=list)
+    kept: list[Kept] = attrs.field(init=False, factory=list)
+    arrived: list[tuple[int, float]] = attrs.field(init=False, factory=list)
+    """When so many of these sends came, by `DurableAnswers.clock`, s."""
     held: list[_Held] = attrs.field(init=False, factory=list)
     count: int = attrs.field(init=False, default=0)
     """Sends."""
@@ -107,19 +109,23 @@ class DurableAnswers:
         """Return for how long the flush under way has lasted; ``now`` is by `clock`, s."""
         return 0 if self._began is None else int((now - self._began) * 1000)
 
-    def keep(self, peer: Connection, count: int, size: int, answers: bytes, since: float) -> None:
+    def keep(self, kept: Sequence[Kept], since: float) -> None:
         """Send answers once everything that is in the log now is on disk.
 
         Args:
-            peer: whose sends they answer.
-            count: how many sends.
-            size: bytes of their frames.
-            answers: the frames of the answers; a send that goes one way has no answer.
+            kept: the answers, at least one.
             since: when the sends came, by `clock`, s.
         """
-        self._next.kept.append(_Kept(peer, count, size, answers, since))
+        count = sum(each.send_count for each in kept)
+        self._next.kept.extend(kept)
+        self._next.arrived.append((count, since))
         self._count_more(count)
-        peer.hold(count, size)  # last: what was counted is released, whatever this raises
+        for each in kept:
+            try:
+                each.peer.hold(each.send_count, each.size)
+            except Exception:  # others are answered all the same
+                logger.exception("connection not paused count=%d", each.send_count)
+                each.peer.cut("it could not be paused")
 
     def hold(self, count: int, told: Told) -> None:
         """Have ``told`` called once everything that is in the log now is on disk, or has failed.
@@ -176,7 +182,7 @@ class DurableAnswers:
         self.times.begin(now)
         work.add_done_callback(lambda found: self._end(covered, found))
 
-    def _flushed(self, kept: list[_Kept], end_offset: int) -> _Ended:
+    def _flushed(self, kept: list[Kept], end_offset: int) -> _Ended:
         """Wait for the disk, on the thread; of many answers an error changes each."""
         try:
             if self.wait_flushed(end_offset, self.flush_timeout_ms / 1000):
@@ -214,7 +220,7 @@ class DurableAnswers:
     def _answer(self, covered: _Round, ended: _Ended) -> None:
         error, answers = ended
         self.count -= covered.count
-        self._answer_kept(covered.kept, answers, error)
+        self._answer_kept(covered, answers, error)
         for each in covered.held:
             try:
                 each.told(error)
@@ -224,22 +230,22 @@ class DurableAnswers:
             self.log_grew()
 
     def _answer_kept(
-        self, kept: Sequence[_Kept], answers: Sequence[bytes], error: Exception | None
+        self, covered: _Round, answers: Sequence[bytes], error: Exception | None
     ) -> None:
         now = self.clock()
         # A message that came to the disk late is stored.
         is_failed = error is not None and not is_late(error)
-        joined: dict[Connection, list[tuple[_Kept, bytes]]] = {}
-        for each, answer in zip(kept, answers, strict=True):
-            joined.setdefault(each.peer, []).append((each, answer))
-            self.times.answered_same(each.count, each.since, now, is_failed=is_failed)
-        write_together(
-            [(peer, [answer for _, answer in together]) for peer, together in joined.items()]
-        )
-        for peer, together in joined.items():
-            count = sum(each.count for each, _ in together)
+        for count, since in covered.arrived:
+            self.times.answered_same(count, since, now, is_failed=is_failed)
+        joined: dict[Connection, tuple[int, int, list[bytes]]] = {}
+        for each, answer in zip(covered.kept, answers, strict=True):
+            count, size, frames = joined.get(each.peer) or (0, 0, [])
+            frames.append(answer)
+            joined[each.peer] = count + each.send_count, size + each.size, frames
+        write_together([(peer, frames) for peer, (_, _, frames) in joined.items()])
+        for peer, (count, size, _) in joined.items():
             try:
-                peer.release(count, sum(each.size for each, _ in together))
+                peer.release(count, size)
             except Exception:  # others go on all the same
                 logger.exception("requests not ended count=%d", count)
                 peer.cut("its requests could not be ended")
@@ -250,7 +256,7 @@ def is_late(error: Exception) -> TypeGuard[Refusal]:
     return isinstance(error, Refusal) and error.code == ResponseCode.FLUSH_DISK_TIMEOUT
 
 
-def _with_error(kept: Sequence[_Kept], error: Exception) -> _Ended:
+def _with_error(kept: Sequence[Kept], error: Exception) -> _Ended:
     """Return answers that tell of an error; one that came late tells where the message is, too."""
     told = None
     found = []
