@@ -147,7 +147,7 @@ class SharedReads:
 
 
 def write_together(answers: Sequence[tuple[Connection, Sequence[bytes]]]) -> None:
-    """Write the answers to each connection, whole frames; those that are shared in few calls.
+    """Write the answers to each connection, whole frames; many shared ones in one call.
 
     A connection whose answers cannot be written is cut, and the others get theirs.
     """
