@@ -319,7 +319,7 @@ class Peer(asyncio.Protocol):
         self._request_bytes += size
         self.service.request_bytes += size
         self.service.held(count)
-        if self._is_shared and self._is_full:  # the common read does not look at the limits
+        if self._is_shared and self._is_full:  # the common read does not look at its limits
             self._is_reading_paused = True  # first: its transport does not read, and stays so
             self.service.paused.add(self)
             self.unshare()

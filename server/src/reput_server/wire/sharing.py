@@ -149,7 +149,8 @@ class SharedReads:
 def write_together(answers: Sequence[tuple[Connection, Sequence[bytes]]]) -> None:
     """Write the answers to each connection, whole frames; many shared ones in one call.
 
-    A connection whose answers cannot be written is cut, and the others get theirs.
+    If such a call fails, its connections are cut, as nothing tells how much was written. The others
+    get their answers.
     """
     shared = [each for each in answers if each[0].direct_descriptor >= 0]
     others = [each for each in answers if each[0].direct_descriptor < 0]

@@ -119,13 +119,13 @@ class DurableAnswers:
         count = sum(each.send_count for each in kept)
         self._next.kept.extend(kept)
         self._next.arrived.append((count, since))
-        self._count_more(count)
         for each in kept:
             try:
                 each.peer.hold(each.send_count, each.size)
             except Exception:  # others are answered all the same
                 logger.exception("connection not paused count=%d", each.send_count)
                 each.peer.cut("it could not be paused")
+        self._count_more(count)  # last: a flush ends what was held
 
     def hold(self, count: int, told: Told) -> None:
         """Have ``told`` called once everything that is in the log now is on disk, or has failed.
