@@ -10,9 +10,11 @@ from pathlib import Path
 
 import attrs
 import pytest
-from wirepeer import WirePeer
+from durablesends import SEND, Disk
+from wirepeer import WirePeer, message
 
 import reput
+from reput_remoting import ResponseCode
 from reput_server import Server, ServerConfig, serving
 
 SMALL = {
@@ -91,3 +93,18 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., Served]]:
 def served(serve: Callable[..., Served]) -> Served:
     """A store with the plugins of a broker, and its server."""
     return serve()
+
+
+@pytest.fixture
+def durable(serve: Callable[..., Served]) -> Served:
+    """A server whose answers wait for the disk, with a topic."""
+    served = serve(sections={"commitlog": {"flush": "sync"}})
+    served.server.broker.sends.clock = lambda: 0.0  # no put is slow
+    assert served.peer().ask(SEND, message("orders"), body=b"").code == ResponseCode.SUCCESS
+    return served
+
+
+@pytest.fixture
+def disk(durable: Served) -> Disk:
+    """Waits for the disk, which a test may hold up or let fail."""
+    return Disk(durable)

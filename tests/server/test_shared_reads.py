@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import inspect
 import random
 import socket
 import threading
@@ -11,22 +12,17 @@ import threading
 import pytest
 import sendlanes
 from certificates import make_certificates
+from durablesends import COMPILED, SEND, ordinary
 from hypothesis import HealthCheck, given, settings
-from sendlanes import ADDRESS, USUAL, both_places, place_of
+from sendlanes import ADDRESS, both_places, place_of
 from wirepeer import message
 
-from reput.engine import ENGINE
 from reput_remoting import Command, RequestCode, ResponseCode, encode_frame
 from reput_server.broker.sending.lane import SendLane, send_lane
 from reput_server.wire import peer as peer_module
 from reput_server.wire.sockets import write_sockets
 
-SEND = RequestCode.SEND_MESSAGE_V2
 LANES = pytest.mark.parametrize("make", [send_lane, SendLane])
-
-
-def ordinary(opaque=7, body=b"body", **changed):
-    return encode_frame(Command(SEND, {**USUAL, **changed}, body, opaque))
 
 
 # --------------------------------------------------------------------------- the lane
@@ -158,10 +154,8 @@ def test_a_socket_that_fails_or_is_none_has_an_empty_rest(tmp_path, make):
             assert place.lane.take_sockets(sockets, answers) == (0, rests, [])
 
 
-@pytest.mark.parametrize("write", [write_sockets, getattr(write_sockets, "__wrapped__", None)])
+@pytest.mark.parametrize("write", dict.fromkeys([write_sockets, inspect.unwrap(write_sockets)]))
 def test_each_of_many_sockets_gets_what_it_takes_at_once(write):
-    if write is None:
-        pytest.skip("Python's kernels run")
     large = bytes(range(256)) * (16 << 10)  # more than a pair of sockets takes
     with contextlib.ExitStack() as open_sockets:
         pairs = [socket.socketpair() for _ in range(4)]
@@ -183,9 +177,6 @@ def test_each_of_many_sockets_gets_what_it_takes_at_once(write):
 
 
 # --------------------------------------------------------------------------- in a server
-
-
-COMPILED = pytest.mark.skipif(ENGINE.name == "python", reason="puts in steps wait for the disk")
 
 
 @pytest.fixture(params=["async", pytest.param("sync", marks=COMPILED)])

@@ -1,0 +1,231 @@
+"""Connections whose sends wait for the disk: many are read in one call, and answered in another."""
+
+from __future__ import annotations
+
+import asyncio
+import select
+
+import attrs
+import pytest
+from durablesends import COMPILED, counts, ordinary
+
+from reput.errors import ServiceNotAvailableError
+from reput_remoting import RequestCode, ResponseCode
+from reput_server.wire import sharing as sharing_module
+from reput_server.wire.peer import _SHARED_AFTER
+
+
+@pytest.fixture
+def sharing(durable, disk):
+    """Connections that are read together; their last answers came when messages were on disk."""
+    peers = [durable.peer() for _ in range(3)]
+    for at in range(2 * _SHARED_AFTER):
+        for peer in peers:
+            peer.socket.sendall(ordinary(at))
+            assert peer.receive().opaque == at
+    assert count_shared(durable) == 3
+    disk.begun.clear()
+    return peers
+
+
+def count_shared(served):
+    """How many connections are read together."""
+    found = []
+    served.on_loop(
+        lambda: found.append(sum(each._is_shared for each in served.server.service.peers))
+    )
+    return found[0]
+
+
+@COMPILED
+def test_connections_that_are_read_together_are_answered_when_messages_are_on_disk(
+    durable, disk, sharing
+):
+    before = len(disk.offsets)
+    disk.let_go.clear()
+    for at, peer in enumerate(sharing):
+        peer.socket.sendall(ordinary(at) + ordinary(at + 10))
+    assert disk.begun.wait(20)
+    durable.wait_until(lambda: durable.server.broker.durable.count == 6)
+    assert counts(durable)[0] == 6
+    assert counts(durable)[1] > 0
+    assert durable.peer().ask(RequestCode.GET_BROKER_CONFIG).code == ResponseCode.SUCCESS
+    assert select.select([peer.socket for peer in sharing], [], [], 0)[0] == []
+
+    disk.let_go.set()
+    answers = [peer.receive() for peer in sharing for _ in range(2)]
+
+    assert [each.opaque for each in answers] == [0, 10, 1, 11, 2, 12]
+    assert {each.code for each in answers} == {ResponseCode.SUCCESS}
+    assert 1 <= len(disk.offsets) - before <= 3
+    last = max(int(each.fields["msgId"][-16:], 16) for each in answers)
+    assert disk.offsets[-1] > last
+    durable.wait_until(lambda: not durable.server.broker.durable.count)
+    assert counts(durable) == [0, 0, 0]
+    assert count_shared(durable) == 3
+
+
+@COMPILED
+def test_connections_whose_answers_cannot_be_written_together_are_cut_and_counted_no_more(
+    durable, disk, sharing, monkeypatch
+):
+    other, written = durable.peer(), []
+
+    def fail(answers):
+        written.append(len(answers))
+        raise MemoryError
+
+    monkeypatch.setattr(sharing_module, "write_sockets", fail)
+    disk.let_go.clear()
+    for peer in (*sharing, other):
+        peer.socket.sendall(ordinary(1))
+    durable.wait_until(lambda: durable.server.broker.durable.count == 4)
+    disk.let_go.set()
+
+    assert all(peer.is_closed() for peer in sharing)
+    assert other.receive().opaque == 1
+    assert sum(written) == 3
+    durable.wait_until(lambda: not durable.server.broker.durable.count)
+    assert counts(durable) == [0, 0, 0]
+
+
+@COMPILED
+def test_connections_that_are_read_together_are_told_of_a_disk_that_is_late_or_fails(
+    durable, disk, sharing
+):
+    disk.is_late = True
+    sharing[0].socket.sendall(ordinary(1))
+    late = sharing[0].receive()
+    disk.error = ServiceNotAvailableError("log", "closed", None, "the log is not writable")
+    for peer in sharing:
+        peer.socket.sendall(ordinary(2))
+    failed = [peer.receive() for peer in sharing]
+
+    assert (late.opaque, late.code) == (1, ResponseCode.FLUSH_DISK_TIMEOUT)
+    assert {(each.opaque, each.code) for each in failed} == {
+        (2, ResponseCode.SERVICE_NOT_AVAILABLE)
+    }
+    durable.wait_until(lambda: not durable.server.broker.durable.count)
+    assert counts(durable) == [0, 0, 0]
+
+
+@COMPILED
+def test_a_connection_with_too_many_sends_that_wait_is_read_no_more_until_they_are_answered(
+    durable, disk, sharing
+):
+    most = durable.server.config.limits.requests_per_peer
+    sender, *others = sharing
+    disk.let_go.clear()
+    for at in range(most):
+        sender.socket.sendall(ordinary(at))
+    (peer,) = (
+        each for each in durable.server.service.peers if each.address == sender.socket.getsockname()
+    )
+    durable.wait_until(lambda: peer._request_count == most)
+    for at in range(most, most + 50):
+        sender.socket.sendall(ordinary(at))
+    durable.wait_until(lambda: peer._is_reading_paused)
+    assert not peer._is_shared
+    assert peer._request_count == most
+    assert count_shared(durable) == 2
+
+    disk.let_go.set()
+    answers = [sender.receive() for _ in range(most + 50)]
+
+    assert sorted(each.opaque for each in answers) == list(range(most + 50))
+    assert {each.code for each in answers} == {ResponseCode.SUCCESS}
+    for each in others:
+        each.socket.sendall(ordinary(1))
+        assert each.receive().opaque == 1
+    durable.wait_until(lambda: not durable.server.broker.durable.count)
+    assert counts(durable) == [0, 0, 0]
+
+
+@COMPILED
+def test_a_connection_that_cannot_be_paused_is_cut_and_others_are_answered(
+    durable, disk, sharing, monkeypatch
+):
+    service, failing = durable.server.service, sharing[0].socket.getsockname()
+    real = service.unshare
+
+    def unshare(descriptor):
+        real(descriptor)
+        if any(
+            each.address == failing and each._descriptor == descriptor for each in service.peers
+        ):
+            raise OSError(28, "no space")
+
+    monkeypatch.setattr(type(service), "unshare", lambda _, descriptor: unshare(descriptor))
+    service.limits = attrs.evolve(service.limits, requests_per_peer=2)
+    disk.let_go.clear()
+
+    def send():
+        for peer in sharing:
+            peer.socket.sendall(ordinary(1) + ordinary(2))
+
+    durable.on_loop(send)  # so that all of them are read in one turn
+    durable.wait_until(lambda: durable.server.broker.durable.count == 6)
+    disk.let_go.set()
+
+    assert sharing[0].is_closed()
+    assert [peer.receive().opaque for peer in sharing[1:] for _ in range(2)] == [1, 2, 1, 2]
+    durable.wait_until(lambda: not durable.server.broker.durable.count)
+    assert counts(durable) == [0, 0, 0]
+
+
+@COMPILED
+def test_a_connection_that_is_lost_while_it_is_paused_counts_nothing_later(durable, disk, sharing):
+    service, most = durable.server.service, durable.server.config.limits.requests_per_peer
+    sender = sharing[0]
+    (peer,) = (each for each in service.peers if each.address == sender.socket.getsockname())
+    disk.let_go.clear()
+    for at in range(most):
+        sender.socket.sendall(ordinary(at))
+    durable.wait_until(lambda: peer._request_count == most)
+    durable.on_loop(lambda: peer.data_received(ordinary(1)[:50]))  # perhaps read before the pause
+    assert (peer._is_reading_paused, service.held_bytes) == (True, 50)
+
+    durable.on_loop(peer._transport.abort)
+    durable.wait_until(lambda: peer not in service.peers)
+    disk.let_go.set()
+    durable.wait_until(lambda: not durable.server.broker.durable.count)
+
+    assert counts(durable) == [0, 0, 0]
+    assert service.held_bytes == 0
+
+
+@COMPILED
+def test_a_connection_that_closes_while_its_sends_wait_disturbs_none_that_is_read_with_it(
+    durable, disk, sharing
+):
+    disk.let_go.clear()
+    for peer in sharing:
+        peer.socket.sendall(ordinary(1))
+    durable.wait_until(lambda: durable.server.broker.durable.count == 3)
+    before = len(durable.server.service.peers)
+    sharing[0].socket.close()
+    durable.wait_until(lambda: len(durable.server.service.peers) == before - 1)
+
+    disk.let_go.set()
+
+    assert [peer.receive().opaque for peer in sharing[1:]] == [1, 1]
+    durable.wait_until(lambda: not durable.server.broker.durable.count)
+    assert counts(durable) == [0, 0, 0]
+
+
+@COMPILED
+def test_a_server_that_stops_answers_connections_first_that_are_read_together(
+    durable, disk, sharing
+):
+    service = durable.server.service
+    disk.let_go.clear()
+    for peer in sharing:
+        peer.socket.sendall(ordinary(1))
+    durable.wait_until(lambda: durable.server.broker.durable.count == 3)
+
+    stopped = asyncio.run_coroutine_threadsafe(service.stop(), service.loop)
+    durable.wait_until(lambda: service.is_stopping)
+    disk.let_go.set()
+
+    assert {peer.receive().code for peer in sharing} == {ResponseCode.SUCCESS}
+    stopped.result(20)

@@ -1,0 +1,54 @@
+"""Sends that wait for the disk, of a server under test, and a disk that a test may hold up."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from sendlanes import USUAL
+
+from reput.engine import ENGINE
+from reput_remoting import Command, RequestCode, encode_frame
+
+__all__ = ["COMPILED", "SEND", "Disk", "counts", "ordinary"]
+
+SEND = RequestCode.SEND_MESSAGE_V2
+COMPILED = pytest.mark.skipif(ENGINE.name == "python", reason="puts in steps wait for the disk")
+
+
+def ordinary(opaque=7, body=b"body", **changed):
+    return encode_frame(Command(SEND, {**USUAL, **changed}, body, opaque))
+
+
+def counts(served):
+    """What the server counts of requests that have not ended."""
+    service, found = served.server.service, []
+    served.on_loop(
+        lambda: found.extend(
+            [service._taken_count, service.request_bytes, served.server.broker.durable.count]
+        )
+    )
+    return found
+
+
+class Disk:
+    """Stands between the server and the store's waits."""
+
+    def __init__(self, served):
+        self.let_go, self.begun = threading.Event(), threading.Event()
+        self.let_go.set()
+        self.error = None
+        self.is_late = False
+        self.offsets = []
+        durable = served.server.broker.durable
+        real = durable.wait_flushed
+
+        def wait_flushed(end_offset, seconds):
+            self.begun.set()
+            assert self.let_go.wait(60)
+            self.offsets.append(end_offset)
+            if self.error is not None:
+                raise self.error
+            return not self.is_late and real(end_offset, seconds)
+
+        durable.wait_flushed = wait_flushed
