@@ -4,8 +4,10 @@
 PYTHON ?= python3 python3.14 python3.13 python3.12 python3.11
 ARGS ?=
 
-EXTRAS := arrow cli doctor export metrics offline remoting table testing
-PLUGINS := compaction consumequeue consumer filter index integrity retention schedule transaction
+EXTRAS := $(notdir $(wildcard extras/*))
+PLUGINS := $(notdir $(wildcard plugins/*))
+# Without Spark, which takes half a gigabyte.
+LIGHT := $(filter-out spark,$(EXTRAS))
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -42,7 +44,7 @@ help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(BIN)/tox ## open, fill, dispatch and read a store, with rates; then Apache Spark on it, where Java is
-	@UV_NO_SOURCES=1 $(INSTALL) './core[cli]' ./extras/cli ./extras/offline $(PLUGINS:%=./plugins/%)
+	@UV_NO_SOURCES=1 $(INSTALL) ./core ./extras/tools $(PLUGINS:%=./plugins/%)
 	@$(MAKE) --no-print-directory native-installed
 	@$(BIN)/reput demo $(ARGS)
 	@if ! $(HAS_JAVA); then echo 'Spark: skipped, as there is no Java 17 or newer' >&2; \
@@ -54,7 +56,7 @@ demo-spark: $(BIN)/tox spark-installed ## the Spark step of the demo alone: read
 
 spark-installed: $(BIN)/tox
 	@$(BIN)/python -c 'import pyspark' 2>/dev/null || echo 'Installing Apache Spark: 450 MB, once' >&2
-	@UV_NO_SOURCES=1 $(INSTALL) './core[arrow,cli,export]' ./extras/arrow ./extras/cli ./extras/export ./extras/offline $(PLUGINS:%=./plugins/%) ./spark
+	@UV_NO_SOURCES=1 $(INSTALL) ./core ./extras/arrow ./extras/tools $(PLUGINS:%=./plugins/%) ./extras/spark
 
 # After the core, which it needs.
 native-installed: $(BIN)/tox
@@ -83,7 +85,7 @@ format: $(BIN)/tox ## let ruff mend what it can
 
 dev: $(BIN)/tox ## editable installs and all tools in .venv, for work on the sources
 	@$(INSTALL) --group test --group lint --group types --group docs \
-	  --editable './core[arrow,cli,client,compression,doctor,export,follow,grpc,metrics,remoting,server,table,testing]' $(EXTRAS:%=--editable ./extras/%) --editable './extras/export[sql]' $(PLUGINS:%=--editable ./plugins/%) --editable ./client --editable ./follow --editable ./grpc --editable ./server
+	  --editable './core[compression]' $(LIGHT:%=--editable ./extras/%) --editable './extras/arrow[sql]' --editable './extras/server[grpc,metrics]' --editable './extras/tools[prometheus,opentelemetry]' $(PLUGINS:%=--editable ./plugins/%)
 	@$(MAKE) --no-print-directory native-installed
 	@echo 'ready: $(BIN)/pytest tests/core, $(BIN)/mypy, $(BIN)/ruff check'
 
@@ -97,7 +99,7 @@ pictures: $(BIN)/tox ## draw the pictures of the pages again, and record the ter
 	@$(BIN)/python docs/site/cast.py
 
 bench: $(BIN)/tox ## measure put, dispatch and read beside SQLite, LMDB and others, with ARGS=--java beside RocketMQ; ARGS="..." for python -m benchmarks
-	@UV_NO_SOURCES=1 $(INSTALL) --group bench './core[arrow,cli,doctor,export,table]' ./extras/arrow ./extras/cli ./extras/doctor ./extras/export ./extras/offline ./extras/table $(PLUGINS:%=./plugins/%)
+	@UV_NO_SOURCES=1 $(INSTALL) --group bench ./core './extras/arrow[sql]' './extras/tools[prometheus]' ./extras/table $(PLUGINS:%=./plugins/%)
 	@$(MAKE) --no-print-directory native-installed
 	@$(BIN)/python -m benchmarks $(ARGS)
 
@@ -106,7 +108,7 @@ bench: $(BIN)/tox ## measure put, dispatch and read beside SQLite, LMDB and othe
 wheels: $(BIN)/tox ## build a wheel of every distribution in dist/; that of the kernels where cargo is
 	@rm -f dist/reput*.whl
 	@$(INSTALL) hatchling
-	@$(UV) build --quiet --all-packages --wheel --no-sources --no-build-isolation --python $(BIN)/python --out-dir dist
+	@for each in core extras/* plugins/*; do $(UV) build --quiet --wheel --no-sources --no-build-isolation --python $(BIN)/python --out-dir dist $$each || exit; done
 	@if ! $(HAS_CARGO); then echo 'reput-native: no wheel, as there is no cargo' >&2; \
 	else $(INSTALL) maturin && PATH="$(BIN):$$PATH" $(BIN)/maturin build --quiet --release --locked \
 	  --manifest-path native/Cargo.toml --interpreter $(BIN)/python --out dist \
@@ -130,7 +132,7 @@ constraints: $(BIN)/tox ## pin the newest versions of everything CI installs in 
 	  --group test --group frames --group lint --group types --group docs --group bench --group lake
 
 clean: ## remove environments, caches and builds
-	rm -rf $(VENV) .tox .hypothesis .mypy_cache .pytest_cache .ruff_cache core/dist extras/*/dist plugins/*/dist client/dist server/dist spark/dist examples/*/dist native/target
+	rm -rf $(VENV) .tox .hypothesis .mypy_cache .pytest_cache .ruff_cache core/dist extras/*/dist plugins/*/dist examples/*/dist native/target
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:

@@ -24,7 +24,7 @@ NAME = "reput_all"
 SUMMARY = "The message store reput with all of its plugins and tools, in one wheel"
 LEFT_OUT = ("reput_spark-", f"{NAME}-")  # Spark takes half a gigabyte
 # Few use them, and they need packages of others: those are asked for by extras.
-EXTRAS = {"reput-grpc": "grpc", "reput-testing": "testing"}
+EXTRAS = {"reput-testing": "testing"}
 ANY = "py3-none-any"
 # So that wheels of equal content are equal: the first moment that a zip can name.
 _EXTRA = re.compile(r"extra == ['\"]([\w-]+)['\"]")

@@ -32,14 +32,20 @@ def cases() -> Iterator[Case]:
                 table=table,
                 run=run,
                 body_size=body,
-                needs=("reput", "reput_doctor", "reput_index", "reput_consumequeue", "psutil"),
+                needs=(
+                    "reput",
+                    "reput_tools.doctor",
+                    "reput_index",
+                    "reput_consumequeue",
+                    "psutil",
+                ),
                 big_log=True,
             )
 
 
 def verify(trial: Trial) -> None:
     """Log and derived files, which are all in the page cache."""
-    from reput_doctor.verifying.verify import verify as check
+    from reput_tools.doctor.verification.verifyrun import verify as check
 
     assert trial.big_log is not None
     trial.warm_up()
@@ -57,7 +63,7 @@ def verify(trial: Trial) -> None:
 
 def repair(trial: Trial) -> None:
     """Damage bodies all over the log, and repair the store."""
-    from reput_doctor.repairing.repair import repair as mend
+    from reput_tools.doctor.salvage.repairrun import repair as mend
 
     assert trial.big_log is not None
     trial.warm_up()

@@ -23,7 +23,7 @@ _BATCH = 1_000
 _FULL_LATENCIES = 1_000
 _PAUSE = 0.005
 _LOOK_EVERY = 50e-6
-_NEEDS = ("reput_follow", "reput_index")
+_NEEDS = ("reput_server.follow", "reput_index")
 _WAIT = 300.0
 _WORDS_RATE = 10_000  # messages a second
 _WORDS_BATCH, _CLOSED_BATCH = 100, 10
@@ -73,8 +73,8 @@ def take(trial: Trial) -> None:
 def beside(trial: Trial) -> None:
     """Take the log of ``reput serve``, by a follower and by a slave of RocketMQ."""
     from benchmarks.served.servers import VERSION, support
-    from reput_follow import Broker
-    from reput_remoting import parse_address
+    from reput_client.remoting import parse_address
+    from reput_server.follow import BrokerClient
 
     count = _fill(trial, trial.directory / "master", plugins=(*_PLUGINS, "consumer"))
     unavailable = support("mavenparts").JavaUnavailableError
@@ -103,7 +103,7 @@ def beside(trial: Trial) -> None:
                 maxIndexNum=20_000_000,
             )
         )
-        with Broker(parse_address(slave.address)) as asked:
+        with BrokerClient(parse_address(slave.address)) as asked:
             began = _wait(lambda: _end_at(asked))
             size = trial.body_size * count
             label = f"slave of RocketMQ {VERSION}, from reput serve"
@@ -116,7 +116,7 @@ def beside(trial: Trial) -> None:
 def lag(trial: Trial) -> None:
     """Send one message after the other to ``reput serve``; read each in the follower's store."""
     from reput_client import Client
-    from reput_follow import following, open_replica
+    from reput_server.follow import following, open_replica
 
     count = trial.count(_FULL_LATENCIES, least=100)
     clock, body, times = time.perf_counter_ns, bytes(trial.body_size), []
@@ -149,7 +149,7 @@ def words(trial: Trial) -> None:
     """Index the words of a real broker's messages: how late, and what the broker loses by it."""
     from benchmarks.served.servers import VERSION, support
     from benchmarks.stores import example_plugin
-    from reput_follow import following, open_replica
+    from reput_server.follow import following, open_replica
 
     seconds = max(_WORDS_SECONDS * trial.scale, 2.0)
     turn_seconds = max(_CLOSED_SECONDS * trial.scale, 0.5)
@@ -210,7 +210,7 @@ def words(trial: Trial) -> None:
 def idle(trial: Trial) -> None:
     """Measure an idle follower's processor time, and its memory over a long flood before."""
     from benchmarks.served.memorymaster import memory_master
-    from reput_follow import following, open_replica
+    from reput_server.follow import following, open_replica
 
     seconds = max(20.0 * trial.scale, 3.0)
     trial.body_size = 1_024
@@ -256,7 +256,7 @@ def _make(path: str, body_size: int, batches: int, plugins: tuple[str, ...]) -> 
 
 
 def _take(trial: Trial, label: str, address: str, count: int, plugins: tuple[str, ...]) -> None:
-    from reput_follow import following, open_replica
+    from reput_server.follow import following, open_replica
 
     path, end = trial.directory / f"own-{len(trial.measurements)}", _end_of(address)
     with open_replica(path, address, plugins=plugins) as store:
@@ -270,16 +270,16 @@ def _take(trial: Trial, label: str, address: str, count: int, plugins: tuple[str
 
 
 def _end_of(address: str) -> int:
-    from reput_follow import Broker
-    from reput_remoting import parse_address
+    from reput_client.remoting import parse_address
+    from reput_server.follow import BrokerClient
 
-    with Broker(parse_address(address)) as broker:
+    with BrokerClient(parse_address(address)) as broker:
         return broker.log_range().max_offset
 
 
 def _end_at(broker: Any) -> int:
     """Return where a broker's log ends; 0 as long as it has none, which it says by an error."""
-    from reput_follow import BrokerError
+    from reput_server.follow import BrokerError
 
     try:
         return int(broker.log_range().max_offset)

@@ -39,7 +39,7 @@ def cases() -> Iterator[Case]:
                 table=EXPORT,
                 run=partial(exports, form=form),
                 body_size=body,
-                needs=("reput", "reput_export", "psutil"),
+                needs=("reput", "reput_arrow.export", "psutil"),
                 big_log=True,
             )
         yield Case(
@@ -47,7 +47,7 @@ def cases() -> Iterator[Case]:
             table=IMPORT,
             run=imports,
             body_size=body,
-            needs=("reput", "reput_export", "psutil"),
+            needs=("reput", "reput_arrow.export", "psutil"),
             big_log=True,
         )
 
@@ -85,8 +85,8 @@ def _drop(scan: Scan) -> int:
 
 def exports(trial: Trial, *, form: str) -> None:
     """All columns, by topic and day, in one process and in one for each processor."""
-    from reput_export.exporting.job import export
-    from reput_offline import LocalEngine
+    from reput_arrow.export.exporter.exportjob import export
+    from reput_tools.offline import LocalEngine
 
     trial.warm_up()
     target = trial.directory / form
@@ -104,9 +104,9 @@ def exports(trial: Trial, *, form: str) -> None:
 
 def imports(trial: Trial) -> None:
     """A store of Parquet, its log alone; all cores export, one process imports."""
-    from reput_export.exporting.job import export
-    from reput_export.importing.job import import_
-    from reput_offline import LocalEngine
+    from reput_arrow.export.exporter.exportjob import export
+    from reput_arrow.export.importer.importjob import import_
+    from reput_tools.offline import LocalEngine
 
     trial.warm_up()
     files, store = trial.directory / "parquet", trial.directory / "imported"

@@ -16,7 +16,7 @@ __all__ = ["cases"]
 
 _THREADS = 64
 _TOPIC = "load"
-_NEEDS = ("reput_server", "reput_grpc", "psutil")
+_NEEDS = ("reput_server", "reput_server.grpc", "psutil")
 _WARM_UP_MS, _MS = 500, 4_000
 _FIRST_MS = 8_000
 """For how long each server gets all senders before anything is measured: the JVMs compile."""
@@ -126,11 +126,11 @@ def _client(trial: Trial) -> Iterator[tuple[Any, list[Any]]]:
     Raises:
         mavenparts.JavaUnavailableError: Java, Maven or the artifacts are not available.
     """
-    from benchmarks.served.grpcservers import proxy_and_broker, reput_grpc
+    from benchmarks.served.grpcservers import grpc_contender, proxy_and_broker
     from benchmarks.served.load import java5_load
 
     with java5_load(trial.directory) as java:
-        yield java, [proxy_and_broker, reput_grpc]
+        yield java, [proxy_and_broker, grpc_contender]
 
 
 def _taken(trial: Trial) -> int:

@@ -115,7 +115,7 @@ def _wait_for_queues(store: reput.Store) -> None:
 
 def latency_beside_backfill(trial: Trial) -> None:
     """Time put to readable with pauses, first alone, then beside a plugin with a large backlog."""
-    from reput_testing.crashes.insides import insides
+    from reput_testing.crashes.storeinternals import store_internals
 
     trial.warm_up()
     count = trial.count(1_500, least=150)
@@ -129,7 +129,7 @@ def latency_beside_backfill(trial: Trial) -> None:
             times = [_until_readable(store, message) for message in work.messages(count)]
         measured.latencies = Latencies.of("put until readable", times)
         store.add_plugin(_neighbour("indexing"))
-        behind = insides(store).loop.board.runners["neighbour"]  # reading it costs nothing
+        behind = store_internals(store).loop.board.runners["neighbour"]  # reading it costs nothing
         with trial.timed("beside a backfill", 0) as measured:
             times, began = [], time.perf_counter()
             for message in work.messages(count):

@@ -42,7 +42,7 @@ def cases() -> Iterator[Case]:
 
 def on_this_machine(trial: Trial) -> None:
     """One process, and one process per processor."""
-    from reput_offline import rebuild
+    from reput_tools.offline import rebuild
 
     assert trial.big_log is not None
     trial.warm_up()

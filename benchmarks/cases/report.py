@@ -15,7 +15,7 @@ __all__ = ["cases"]
 
 def cases() -> Iterator[Case]:
     """The large log, with every checksum; for the comparison a part of it, which is there twice."""
-    needs = ("reput", "reput_doctor")
+    needs = ("reput", "reput_tools.doctor")
     for body in BODIES:
         name = body_name(body)
         yield Case(
@@ -39,7 +39,7 @@ def cases() -> Iterator[Case]:
 
 def report(trial: Trial) -> None:
     """One process, and one process per processor; every message of the store is counted."""
-    from reput_doctor import make_report
+    from reput_tools.doctor import make_report
 
     assert trial.big_log is not None
     trial.warm_up()
@@ -59,7 +59,7 @@ def report(trial: Trial) -> None:
 
 def diff(trial: Trial) -> None:
     """The same bytes at the same places: counted are the messages and bytes of one store."""
-    from reput_doctor import compare_stores
+    from reput_tools.doctor import compare_stores
 
     assert trial.big_log is not None
     copy = trial.directory / "copy"

@@ -16,7 +16,7 @@ from benchmarks.trial import Trial
 
 if TYPE_CHECKING:
     from reput import Store
-    from reput_offline import Engine
+    from reput_tools.offline import Engine
 
 __all__ = ["cases"]
 
@@ -51,7 +51,7 @@ def cases() -> Iterator[Case]:
 
 def on_this_machine(trial: Trial) -> None:
     """The plugin's own run; then tasks in this process, and in one process per processor."""
-    from reput_offline import LocalEngine
+    from reput_tools.offline import LocalEngine
 
     _prepare(trial)
     expected = _compact(trial, None, "reput, the plugin's own run", baseline=True)
@@ -65,7 +65,7 @@ def on_this_machine(trial: Trial) -> None:
 def on_spark(trial: Trial) -> None:
     """The session exists, and its workers have imported what they need."""
     from reput_spark import local_session
-    from reput_spark.jobs.engine import SparkEngine
+    from reput_spark.jobs.sparkengine import SparkEngine
 
     _prepare(trial)
     cores = os.cpu_count() or 1

@@ -12,7 +12,7 @@ from benchmarks.tables import EXPORT
 from benchmarks.trial import Trial
 
 if TYPE_CHECKING:
-    from reput_offline import Engine
+    from reput_tools.offline import Engine
 
 __all__ = ["cases"]
 
@@ -26,7 +26,7 @@ def cases() -> Iterator[Case]:
             table=EXPORT,
             run=on_this_machine,
             body_size=body,
-            needs=("reput", "reput_export", "pyarrow", "psutil"),
+            needs=("reput", "reput_arrow.export", "pyarrow", "psutil"),
             big_log=True,
         )
         yield Case(
@@ -41,7 +41,7 @@ def cases() -> Iterator[Case]:
 
 def on_this_machine(trial: Trial) -> None:
     """One process, and one process per processor."""
-    from reput_offline import LocalEngine
+    from reput_tools.offline import LocalEngine
 
     trial.warm_up()
     for jobs in dict.fromkeys((1, os.cpu_count() or 1)):
@@ -52,9 +52,9 @@ def on_this_machine(trial: Trial) -> None:
 
 def on_spark(trial: Trial) -> None:
     """The session exists, and its workers have imported what they need."""
-    from reput_export.exporting.job import export
+    from reput_arrow.export.exporter.exportjob import export
     from reput_spark import local_session
-    from reput_spark.jobs.engine import SparkEngine
+    from reput_spark.jobs.sparkengine import SparkEngine
 
     trial.warm_up()
     cores = os.cpu_count() or 1
@@ -68,7 +68,7 @@ def on_spark(trial: Trial) -> None:
 
 
 def _export(trial: Trial, engine: Engine, label: str, *, baseline: bool) -> None:
-    from reput_export.exporting.job import export
+    from reput_arrow.export.exporter.exportjob import export
 
     target = trial.directory / "parquet"
     with trial.timed(label, 0, baseline=baseline, descendants=True) as measured:

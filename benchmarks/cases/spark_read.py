@@ -14,7 +14,7 @@ from benchmarks.tables import SPARK_READ
 from benchmarks.trial import Trial
 
 if TYPE_CHECKING:
-    from reput_arrow.reading.tasks import Task
+    from reput_arrow.reader.readtasks import Task
 
 __all__ = ["cases"]
 
@@ -32,7 +32,7 @@ def cases() -> Iterator[Case]:
             table=SPARK_READ,
             run=in_processes,
             body_size=body,
-            needs=("reput", "pyarrow", "reput_arrow", "reput_offline", "psutil"),
+            needs=("reput", "pyarrow", "reput_arrow", "reput_tools.offline", "psutil"),
             big_log=True,
         )
         yield Case(
@@ -48,8 +48,8 @@ def cases() -> Iterator[Case]:
 def in_processes(trial: Trial) -> None:
     """Batches are made and dropped, as Spark's sink ``noop`` drops rows."""
     from reput_arrow import COLUMNS
-    from reput_arrow.reading.whole import plan
-    from reput_offline import LocalEngine
+    from reput_arrow.reader.wholelogs import plan
+    from reput_tools.offline import LocalEngine
 
     assert trial.big_log is not None
     trial.warm_up()
@@ -68,8 +68,8 @@ def in_processes(trial: Trial) -> None:
 
 def _make_and_drop(columns: Sequence[str], task: Task, report: Callable[[int], None]) -> int:
     from reput_arrow import schema_of, to_arrow
-    from reput_arrow.reading.selection import Selection
-    from reput_arrow.reading.whole import batches_of
+    from reput_arrow.reader.selection import Selection
+    from reput_arrow.reader.wholelogs import batches_of
 
     schema, count = schema_of(columns, unit="us"), 0
     for batch in batches_of(task, report, Selection(paths=(task.place.store,))):

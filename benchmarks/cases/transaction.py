@@ -142,9 +142,9 @@ def _store(
 def _fill(store: reput.Store, count: int, *, commits: bool) -> None:
     """Put half messages as a producer does, and with ``commits`` the records that end them."""
     import reput
-    from reput_transaction.messages._messages import final_of
-    from reput_transaction.messages._ops import op_messages
-    from reput_transaction.messages.half import HalfMessage
+    from reput_transaction.messages.halfmessage import HalfMessage
+    from reput_transaction.messages.messageforms import final_of
+    from reput_transaction.messages.opmessages import op_messages
 
     for first in range(0, count, 1_000):
         numbers = range(first, min(first + 1_000, count))

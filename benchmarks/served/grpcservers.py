@@ -13,7 +13,7 @@ import psutil
 
 from benchmarks.served.servers import JVM, VERSION, broker_options, served, support
 
-__all__ = ["GrpcContender", "proxy_and_broker", "reput_grpc"]
+__all__ = ["GrpcContender", "grpc_contender", "proxy_and_broker"]
 
 _ATTRIBUTES = "+message.type=NORMAL"
 _QUEUES = 8
@@ -66,7 +66,7 @@ def _status(process: psutil.Process, name: str) -> int:
 
 
 @contextlib.contextmanager
-def reput_grpc(directory: Path) -> Iterator[GrpcContender]:
+def grpc_contender(directory: Path) -> Iterator[GrpcContender]:
     """Serve a new store in a process of its own."""
     directory.mkdir()
     options = ("--grpc", "127.0.0.1:0", "--grpc-from-beginning")

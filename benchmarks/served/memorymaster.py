@@ -68,7 +68,7 @@ def main(path: str) -> None:
 def _frames(path: str) -> tuple[bytes, int, int]:
     """Return the frames of a log that begins at 0, where it ends, and the size of its files."""
     import reput
-    from reput_remoting import encode_transfer
+    from reput_client.remoting import encode_transfer
 
     with reput.open(path, mode="r", plugins=[]) as store:
         log, made = store.log, bytearray()
@@ -94,7 +94,7 @@ def _guarded(connection: socket, serve: Any, given: Any) -> None:
 
 
 def _answer(connection: socket, bodies: dict[int, str]) -> None:
-    from reput_remoting import FrameReader, ResponseCode, encode_frame
+    from reput_client.remoting import FrameReader, ResponseCode, encode_frame
 
     reader = FrameReader()
     while data := connection.recv(1 << 16):
@@ -105,7 +105,7 @@ def _answer(connection: socket, bodies: dict[int, str]) -> None:
 
 
 def _replicate(connection: socket, given: tuple[bytes, int]) -> None:
-    from reput_remoting import encode_transfer
+    from reput_client.remoting import encode_transfer
 
     frames, end = given
     first = int.from_bytes(connection.recv(8), "big", signed=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -70,3 +71,19 @@ html_show_sourcelink = False
 html_search_language = "en-zh"
 # Nothing is fetched from elsewhere: no fonts, no scripts, no address of a repository.
 html_theme_options = {"navigation_with_keys": True, "top_of_page_buttons": []}
+
+
+# ------------------------------------------------------------------------------- distributions
+
+sys.path.append(str(HERE.parents[1] / "packaging"))
+
+from distributions import MARK, table  # noqa: E402
+
+
+def setup(app: Any) -> None:
+    """Have pages list all distributions, from their descriptions."""
+
+    def fill(_: Any, __: str, source: list[str]) -> None:
+        source[0] = source[0].replace(MARK, table())
+
+    app.connect("source-read", fill)

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from reput.record import java_text
-from reput_arrow.texts import as_text
+from reput_arrow.textarrays import as_text
 
 SURROGATES = (
     b"\xed\xa0",

@@ -10,10 +10,10 @@ import reput
 from reput.errors import ConfigError
 from reput.record.layout import HEADER_DTYPE
 from reput_arrow import schema_of
-from reput_arrow.logs.finding import find_logs
-from reput_arrow.reading.bounds import QueueBounds
-from reput_arrow.reading.selection import Selection
-from reput_arrow.reading.tasks import plan_tasks, read_task
+from reput_arrow.logs.discovery import find_logs
+from reput_arrow.reader.queuebounds import QueueBounds
+from reput_arrow.reader.readtasks import plan_tasks, read_task
+from reput_arrow.reader.selection import Selection
 
 COLUMNS = ["topic", "queue_id", "queue_offset"]
 OFFSETS = st.dictionaries(

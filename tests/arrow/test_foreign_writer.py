@@ -8,9 +8,9 @@ import pytest
 from foreignwriter import FILE_SIZE, ForeignWriter, foreign_store
 
 from reput_arrow.logs.arrowdisk import LocalDisk
-from reput_arrow.logs.growing import end_behind
-from reput_arrow.logs.opening import open_log
-from reput_arrow.logs.place import LogPlace
+from reput_arrow.logs.growinglog import end_behind
+from reput_arrow.logs.logopening import open_log
+from reput_arrow.logs.logplace import LogPlace
 
 SECOND = 1.0
 

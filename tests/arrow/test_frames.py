@@ -28,12 +28,12 @@ def test_polars_reads_a_scan_whole(root):
 
 def test_polars_reads_lazily_what_its_query_needs(root, monkeypatch):
     polars = pytest.importorskip("polars")
-    from reput_arrow.scanning import stream
+    from reput_arrow.scanner import scanstream
 
     asked = []
-    original = stream.Scan.only
+    original = scanstream.Scan.only
     monkeypatch.setattr(
-        stream.Scan, "only", lambda self, names: asked.append(names) or original(self, names)
+        scanstream.Scan, "only", lambda self, names: asked.append(names) or original(self, names)
     )
     frame = scan(root, batch_size=2_000).lazy()
 

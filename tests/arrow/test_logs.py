@@ -13,9 +13,9 @@ import reput
 from reput.errors import ConfigError, CorruptFileError, StoreNotFoundError
 from reput.files import file_name
 from reput_arrow.logs.arrowdisk import above, below
-from reput_arrow.logs.finding import find_logs
-from reput_arrow.logs.opening import open_log
-from reput_arrow.logs.place import COMMIT_LOG, LogPlace
+from reput_arrow.logs.discovery import find_logs
+from reput_arrow.logs.logopening import open_log
+from reput_arrow.logs.logplace import COMMIT_LOG, LogPlace
 
 
 def offsets_at(path):

@@ -13,8 +13,8 @@ from sparkstores import forged_store
 
 import reput
 from reput_arrow import scan
-from reput_arrow.reading import moments
-from reput_arrow.reading.tasks import plan_tasks
+from reput_arrow.reader import timesearch
+from reput_arrow.reader.readtasks import plan_tasks
 
 T0 = 1_767_225_600_000
 
@@ -24,7 +24,7 @@ def small():
     """Sizes at which a log of some hundred KiB is as one of some hundred GiB."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in (("_LEAST_SIZE", 4_096), ("_STEP", 1_024), ("_REACH", 4_096)):
-            patch.setattr(moments, name, value)
+            patch.setattr(timesearch, name, value)
         yield
 
 
@@ -95,8 +95,8 @@ def test_a_record_in_a_body_at_which_reading_begins_is_no_row(tmp_path, monkeypa
     found = scan(tmp_path / "store", columns=["physical_offset"], since=1)
     selection = attrs.evolve(found.selection, split_size=1 << 20)
     assert plan_tasks(selection)[0].split.start_offset == 0  # as all are of that time
-    window = moments.Window(forged, forged + 6_000)
-    monkeypatch.setattr("reput_arrow.reading.tasks.start_before", lambda *given: window)
+    window = timesearch.Window(forged, forged + 6_000)
+    monkeypatch.setattr("reput_arrow.reader.readtasks.start_before", lambda *given: window)
 
     (task, *_) = plan_tasks(selection)
 

@@ -7,8 +7,8 @@ import pytest
 import reput
 from reput.errors import StoreNotFoundError
 from reput_arrow import table
-from reput_arrow.logs.finding import find_logs
-from reput_arrow.logs.place import LogPlace
+from reput_arrow.logs.discovery import find_logs
+from reput_arrow.logs.logplace import LogPlace
 
 CONFIG = {"commitlog": {"file_size": 65_536}}
 

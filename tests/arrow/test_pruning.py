@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 import reput
 from reput.errors import ConfigError
 from reput_arrow import scan
-from reput_arrow.reading.pruning import queues
-from reput_arrow.reading.tasks import plan_tasks
+from reput_arrow.reader.pruning import queueplan
+from reput_arrow.reader.readtasks import plan_tasks
 
 pytest.importorskip("reput_consumequeue")
 pytest.importorskip("reput_index")
@@ -180,7 +180,7 @@ def test_few_messages_are_read_one_by_one_and_many_in_one_stretch(made, monkeypa
     assert {each.queue_id for each in part.queues} == {0, 1}
     assert parts_of(made, topic="topic-1") == []  # a third of the log: it is scanned
 
-    monkeypatch.setattr(queues, "_PART_SIZE", 400)
+    monkeypatch.setattr(queueplan, "_PART_SIZE", 400)
     parts = parts_of(made, topic="rare")
 
     assert len(parts) > 5

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import reput
-from reput_arrow.logs.finding import find_logs
-from reput_arrow.tables import surveying
-from reput_arrow.tables.surveying import Survey
-from reput_arrow.tables.tracing import TRACE_COLUMNS, records_of
+from reput_arrow.logs.discovery import find_logs
+from reput_arrow.tables import queuesurvey
+from reput_arrow.tables.messagetrace import TRACE_COLUMNS, records_of
+from reput_arrow.tables.queuesurvey import Survey
 
 CONFIG = {"commitlog": {"file_size": 65_536}}
 NAMES = [each.split(" ")[0] for each in TRACE_COLUMNS.split(", ")]
@@ -32,7 +32,7 @@ def survey_of(root, marks=()):
 def scanned(monkeypatch):
     """Where scans of the log began."""
     starts = []
-    opened = surveying.open_log
+    opened = queuesurvey.open_log
 
     def noted(place, end):
         log = opened(place, end)
@@ -40,7 +40,7 @@ def scanned(monkeypatch):
         log.scan = lambda start: (starts.append(start), scan(start))[1]
         return log
 
-    monkeypatch.setattr(surveying, "open_log", noted)
+    monkeypatch.setattr(queuesurvey, "open_log", noted)
     return starts
 
 
@@ -155,7 +155,7 @@ def test_records_of_earlier_clients_are_shorter():
     )
 )
 def test_any_body_gives_rows_that_fit_their_columns(body):
-    from reput_arrow.tables.columns import batch_of
+    from reput_arrow.tables.tablebatch import batch_of
 
     rows = records_of(body)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from clistores import own_plugins, plain_store, plugin_store, run, writer
 
-from reput_cli.root import ReputGroup
+from reput_tools.cli.root import ReputGroup
 
 __all__ = ["group", "own_plugins", "plain_store", "plugin_store", "run", "writer"]
 

@@ -12,12 +12,12 @@ import pytest
 from openstores import is_written, until
 
 import reput
-from reput_cli.kit.exitcodes import ExitCode
-from reput_cli.kit.storeplugins import used_plugins
+from reput_tools.cli.kit.exitcodes import ExitCode
+from reput_tools.cli.kit.storeplugins import used_plugins
 
 pytestmark = pytest.mark.sizes(dispatch={"close_timeout_ms": 200})
 
-MODULE = [sys.executable, "-m", "reput_cli", "backfill"]
+MODULE = [sys.executable, "-m", "reput_tools.cli", "backfill"]
 
 
 def places(path, plugin="NotesPlugin"):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import reput
-from reput_cli.kit.exitcodes import ExitCode
 from reput_testing import ManualClock
+from reput_tools.cli.kit.exitcodes import ExitCode
 
 START = 1_700_000_000_000
 

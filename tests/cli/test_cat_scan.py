@@ -10,7 +10,7 @@ import pytest
 
 import reput
 from reput.plugin import installed
-from reput_cli.kit.exitcodes import ExitCode
+from reput_tools.cli.kit.exitcodes import ExitCode
 
 
 @pytest.fixture
@@ -242,7 +242,7 @@ def test_options_that_do_not_go_together_are_a_usage_error(run, store, options) 
 
 def test_a_reader_that_goes_away_ends_it_without_noise(plain_store) -> None:
     path = plain_store(*(reput.Message("orders", b"x" * 200) for _ in range(3000)))
-    command = [sys.executable, "-m", "reput_cli", "cat", str(path), "orders", "--scan"]
+    command = [sys.executable, "-m", "reput_tools.cli", "cat", str(path), "orders", "--scan"]
 
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         process.stdout.readline()

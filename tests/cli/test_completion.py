@@ -9,8 +9,8 @@ import sys
 
 import pytest
 
-from reput_cli.kit.exitcodes import ExitCode
-from reput_cli.root import reput as program
+from reput_tools.cli.kit.exitcodes import ExitCode
+from reput_tools.cli.root import reput as program
 
 HEAVY = ("numpy", "rich", "pluggy", "attr")
 
@@ -87,7 +87,7 @@ def test_completing_imports_nothing_heavy(store) -> None:
 import os, sys
 os.environ |= {{"_REPUT_COMPLETE": "bash_complete", "COMP_CWORD": "3"}}
 os.environ["COMP_WORDS"] = "reput cat '{store}' "
-from reput_cli import main
+from reput_tools.cli import main
 try:
     main()
 finally:
@@ -126,7 +126,7 @@ def test_bash_completes_with_these_lines(run, store) -> None:
     bin_directory = store.parent / "bin"
     bin_directory.mkdir()
     script = bin_directory / "reput"
-    script.write_text(f"#!{sys.executable}\nfrom reput_cli import main\nmain()\n")
+    script.write_text(f"#!{sys.executable}\nfrom reput_tools.cli import main\nmain()\n")
     script.chmod(0o755)
     typed = f"(reput suspend \"'{store}'\" i)"
     code = f"{lines}\nCOMP_WORDS={typed} COMP_CWORD=3\n"

@@ -10,7 +10,7 @@ import pytest
 
 import reput
 from reput.record import unpack_body
-from reput_cli.kit.exitcodes import ExitCode
+from reput_tools.cli.kit.exitcodes import ExitCode
 
 TEXT = b"hello, " * 40
 ZLIB, LZ4 = 0x301, 0x101

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import reput
-from reput_cli.messages.census import census
-from reput_offline import find_damages
+from reput_tools.cli.messages.topiccensus import census
+from reput_tools.offline import find_damages
 
 FILE_SIZE = 4096
 

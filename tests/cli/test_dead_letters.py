@@ -6,7 +6,7 @@ from importlib import metadata
 import pytest
 
 from reput.plugin import discovery
-from reput_cli.kit.exitcodes import ExitCode
+from reput_tools.cli.kit.exitcodes import ExitCode
 
 SKIP = {"on_error": "skip", "retry_count": 0}
 

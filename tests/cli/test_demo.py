@@ -6,14 +6,14 @@ from importlib import resources
 
 import pytest
 
-from reput_cli.commands.demo import orders as demoorders
-from reput_cli.commands.demo.orders import QueueSum
-from reput_cli.kit import demostore
-from reput_cli.kit.exitcodes import ExitCode
+from reput_tools.cli.command.demo import orders as demoorders
+from reput_tools.cli.command.demo.orders import QueueSum
+from reput_tools.cli.kit import demostore
+from reput_tools.cli.kit.exitcodes import ExitCode
 
 
 def test_the_recorded_store_is_part_of_the_package_and_says_who_wrote_it() -> None:
-    data = resources.files("reput_cli") / "data"
+    data = resources.files("reput_tools.cli") / "data"
 
     assert (data / "demo-store.tar.gz").is_file()
     assert "Apache RocketMQ" in (data / "README.md").read_text(encoding="utf-8")
@@ -51,7 +51,7 @@ def test_the_orders_are_always_the_same_and_fill_several_queues() -> None:
 
 def test_a_directory_that_holds_something_is_left_alone(run, tmp_path, monkeypatch) -> None:
     (tmp_path / "thesis.tex").touch()
-    monkeypatch.setattr("reput_cli.commands.demo.command._require_a_reader", lambda: None)
+    monkeypatch.setattr("reput_tools.cli.command.demo.democommand._require_a_reader", lambda: None)
 
     outcome = run("demo", "--directory", tmp_path)
 

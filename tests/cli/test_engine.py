@@ -10,7 +10,7 @@ import pytest
 
 import reput
 from reput.engine import ENGINE
-from reput_cli.kit.exitcodes import ExitCode
+from reput_tools.cli.kit.exitcodes import ExitCode
 
 DOCUMENT = {"name": ENGINE.name, "version": ENGINE.version, "reason": ENGINE.reason}
 

@@ -5,7 +5,7 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reput_cli.kit.escape import escape_text, hex_dump, json_safe, readable
+from reput_tools.cli.kit.escape import escape_text, hex_dump, json_safe, readable
 
 ANYTHING = st.text(st.characters(codec=None))
 

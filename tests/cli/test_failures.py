@@ -6,8 +6,8 @@ import click
 import pytest
 
 from reput import errors
-from reput_cli.kit.exitcodes import ExitCode
-from reput_cli.kit.failures import failure_of
+from reput_tools.cli.kit.exitcodes import ExitCode
+from reput_tools.cli.kit.failures import failure_of
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import os
 import pytest
 
 import reput
-from reput_cli.kit.exitcodes import ExitCode
+from reput_tools.cli.kit.exitcodes import ExitCode
 
 
 def test_every_field_is_what_java_put(run, golden_store, golden_rows) -> None:

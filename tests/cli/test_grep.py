@@ -4,8 +4,8 @@ import pytest
 
 import reput
 from reput.plugin import installed
-from reput_cli.kit.exitcodes import ExitCode
 from reput_testing import ManualClock
+from reput_tools.cli.kit.exitcodes import ExitCode
 
 
 def timed_store(path, *messages, every_ms=1_000):

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import reput
-from reput_cli.kit.exitcodes import ExitCode
-from reput_cli.messages.context import Neighbours
-from reput_cli.messages.needle import Needle
 from reput_testing import SmallLog
+from reput_tools.cli.kit.exitcodes import ExitCode
+from reput_tools.cli.messages.bodysearch import BodySearch
+from reput_tools.cli.messages.neighbours import Neighbours
 
 STORED = [
     ("orders", b'{"item": "chair", "left": 0}', None),
@@ -127,7 +127,7 @@ def batch_rows(bodies, needle):
 @settings(max_examples=150)
 @given(bodies=BODIES, text=WORDS.filter(bool), is_regex=st.booleans(), ignore_case=st.booleans())
 def test_what_is_left_out_unseen_never_matches(bodies, text, is_regex, ignore_case) -> None:
-    needle = Needle.of(text, is_regex=is_regex, ignore_case=ignore_case)
+    needle = BodySearch.of(text, is_regex=is_regex, ignore_case=ignore_case)
 
     assert batch_rows(bodies, needle) == [needle.is_in(body) for body in bodies]
 
@@ -138,7 +138,7 @@ def test_what_is_left_out_unseen_never_matches(bodies, text, is_regex, ignore_ca
 @settings(max_examples=60)
 @given(bodies=BODIES)
 def test_expressions_find_what_python_finds(pattern, bodies) -> None:
-    needle = Needle.of(pattern, is_regex=True, ignore_case=False)
+    needle = BodySearch.of(pattern, is_regex=True, ignore_case=False)
 
     expected = [
         re.search(pattern, body.decode("utf-8", "surrogateescape")) is not None for body in bodies
@@ -151,7 +151,7 @@ def test_a_hit_across_a_border_hides_none_behind_it() -> None:
     log = SmallLog(1 << 20)
     for body in (b"x", b"\0\0\0\0\0", b"y"):
         log.append(reput.Message("T", body))
-    needle = Needle.of("\0" * 5, is_regex=False, ignore_case=False)
+    needle = BodySearch.of("\0" * 5, is_regex=False, ignore_case=False)
 
     (rows,) = [needle.rows(batch, batch.size > 0, unpacks=True) for batch in log.scan()]
 

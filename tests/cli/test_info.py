@@ -9,7 +9,7 @@ import pytest
 
 import reput
 from reput.record.layout import HEADER_DTYPE
-from reput_cli.kit.exitcodes import ExitCode
+from reput_tools.cli.kit.exitcodes import ExitCode
 
 
 def by_queue(document):

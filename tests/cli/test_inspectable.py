@@ -8,7 +8,7 @@ import pytest
 from commands import cli_runner
 
 import reput
-from reput_cli.root import reput as command_line
+from reput_tools.cli.root import reput as command_line
 
 
 def _run(*arguments):

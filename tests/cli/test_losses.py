@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 import reput
-from reput_cli.kit.exitcodes import ExitCode
+from reput_tools.cli.kit.exitcodes import ExitCode
 
 
 @pytest.fixture

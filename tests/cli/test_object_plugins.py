@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import reput
-from reput_cli.kit.exitcodes import ExitCode
+from reput_tools.cli.kit.exitcodes import ExitCode
 
 
 class Counting(reput.Plugin):

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import click
 
-from reput_cli.commands.pluginscheck import check
-from reput_cli.commands.pluginsnew import new
-from reput_cli.commands.pluginsquery import query
-from reput_cli.root import _COMMANDS
-from reput_cli.root import reput as program
+from reput_tools.cli.command.pluginscheck import check
+from reput_tools.cli.command.pluginsnew import new
+from reput_tools.cli.command.pluginsquery import query
+from reput_tools.cli.root import _COMMANDS
+from reput_tools.cli.root import reput as program
 
 PAGE = Path(__file__).parents[2] / "docs" / "cli.md"
 EVERYWHERE = {"--json": "all but `completion`", "--debug": "all", "--follow-links": "all with PATH"}

@@ -4,8 +4,8 @@ import io
 
 import pytest
 
-from reput_cli.kit import output
-from reput_cli.kit.output import (
+from reput_tools.cli.kit import output
+from reput_tools.cli.kit.output import (
     Column,
     format_count,
     format_rate,

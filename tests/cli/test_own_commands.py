@@ -11,7 +11,7 @@ import click
 import pytest
 from click.shell_completion import ShellComplete
 
-from reput_cli.kit.exitcodes import ExitCode
+from reput_tools.cli.kit.exitcodes import ExitCode
 
 SOURCE = """
 import click
@@ -151,7 +151,7 @@ def test_names_of_commands_and_of_their_commands_are_completed(offer, group):
 
 IN_A_FRESH_INTERPRETER = """
 import json, sys
-from reput_cli import main
+from reput_tools.cli import main
 try:
     main()
 finally:
@@ -174,5 +174,5 @@ def test_help_imports_nothing_of_what_it_lists(offer, tmp_path):
     imported = json.loads(done.stderr)
     assert done.returncode == 0
     assert "\n  weigh  " in done.stdout
-    assert "reput_cli.root" in imported
-    assert {module, "numpy", "rich", "pluggy", "reput_cli.commands.info"}.isdisjoint(imported)
+    assert "reput_tools.cli.root" in imported
+    assert {module, "numpy", "rich", "pluggy", "reput_tools.cli.command.info"}.isdisjoint(imported)

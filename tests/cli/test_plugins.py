@@ -11,8 +11,8 @@ import pytest
 import reput
 from reput.engine import ENGINE
 from reput.plugin import discovery
-from reput_cli.kit.exitcodes import ExitCode
-from reput_cli.plugins.docs import hooks_of, options_of, summary_of
+from reput_tools.cli.kit.exitcodes import ExitCode
+from reput_tools.cli.plugins.plugindocs import hooks_of, options_of, summary_of
 
 
 @attrs.frozen(kw_only=True)

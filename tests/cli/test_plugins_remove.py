@@ -8,10 +8,10 @@ import pytest
 from commands import without_answers
 
 import reput
-from reput_cli.kit.exitcodes import ExitCode
-from reput_cli.kit.failures import Failure
-from reput_cli.kit.storeplugins import open_with_plugin, used_plugins
-from reput_offline import look
+from reput_tools.cli.kit.exitcodes import ExitCode
+from reput_tools.cli.kit.failures import Failure
+from reput_tools.cli.kit.storeplugins import open_with_plugin, used_plugins
+from reput_tools.offline import inspect_store
 
 
 def used(path):
@@ -42,7 +42,7 @@ def test_added_again_it_sees_the_whole_log(run, plugin_store) -> None:
 
     assert outcome.code == ExitCode.OK
     assert (path / "NotesPlugin").read_text().splitlines()[0] == "0"
-    assert look(path).dispatched_to("notes") > 0
+    assert inspect_store(path).dispatched_to("notes") > 0
 
 
 def test_json_names_what_stays_and_what_is_forgotten(run, plugin_store) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from reput_cli.kit.program import program
+from reput_tools.cli.kit.program import program
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def test_a_script_elsewhere_is_called_by_the_shortest_way_to_it(
 def test_a_module_is_called_as_one(monkeypatch) -> None:
     monkeypatch.setattr(sys, "argv", ["/somewhere/reput_cli/__main__.py"])
 
-    assert program() == f"{sys.executable} -m reput_cli"
+    assert program() == f"{sys.executable} -m reput_tools.cli"
 
 
 def test_inside_another_program_the_name_will_do(monkeypatch) -> None:

@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from reput_cli.kit.progressbar import PATIENCE_S, ProgressBar
+from reput_tools.cli.kit.progressbar import PATIENCE_S, ProgressBar
 
 
 class Screen(io.StringIO):

@@ -8,7 +8,7 @@ import pytest
 
 import reput
 from reput.files import Disk, file_name
-from reput_cli.kit.exitcodes import ExitCode
+from reput_tools.cli.kit.exitcodes import ExitCode
 
 # Small files, no plugin: what is looked at here is what stands in the log.
 OPTIONS = "[commitlog]\nfile_size = 65536\npreallocate = false\n"

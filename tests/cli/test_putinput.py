@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reput_cli.messages import putinput
-from reput_cli.messages.putinput import Defaults, InputError, line_batches, message_of_json
+from reput_tools.cli.messages import putinput
+from reput_tools.cli.messages.putinput import Defaults, InputError, line_batches, message_of_json
 
 DEFAULTS = Defaults("orders", 2, "paid", ("k",), {"region": "eu"})
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from reput.plugin import parse_size
-from reput_cli.kit.quantities import parse_duration
+from reput_tools.cli.kit.units import parse_duration
 
 HOUR = 3_600_000
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 
 import reput
-from reput_cli.kit.exitcodes import ExitCode
+from reput_tools.cli.kit.exitcodes import ExitCode
 
 
 def test_files_are_built_anew_and_shown(run, plugin_store) -> None:

@@ -7,9 +7,9 @@ import click
 import pytest
 from commands import cli_runner
 
-from reput_cli import plugincommands, root
-from reput_cli.kit.exitcodes import ExitCode
-from reput_cli.root import ReputGroup
+from reput_tools.cli import plugincommands, root
+from reput_tools.cli.kit.exitcodes import ExitCode
+from reput_tools.cli.root import ReputGroup
 
 
 def test_our_own_commands_look_for_no_others(group, monkeypatch) -> None:

@@ -10,8 +10,8 @@ from decimal import Decimal
 
 import pytest
 
-from reput_cli.kit import print_rows
-from reput_cli.kit.values import json_of, text_of
+from reput_tools.cli.kit import print_rows
+from reput_tools.cli.kit.queryvalues import json_of, text_of
 
 NOON = dt.datetime(2026, 1, 2, 12, tzinfo=dt.UTC)
 

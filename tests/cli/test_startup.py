@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from reput_cli.root import _COMMANDS
+from reput_tools.cli.root import _COMMANDS
 
 HEAVY = ("numpy", "rich", "pluggy", "attr", "hypothesis")
 
@@ -16,7 +16,7 @@ RUN = """
 import sys, json
 {before}
 sys.argv = ["reput", *{arguments!r}]
-from reput_cli import main
+from reput_tools.cli import main
 try:
     main()
 finally:
@@ -53,7 +53,7 @@ except SystemExit as end:
     )
     code = f"""
 import sys, json
-from reput_cli.root import reput
+from reput_tools.cli.root import reput
 {calls}
 print(json.dumps([name for name in {HEAVY!r} if name in sys.modules]), file=sys.stderr)
 """
@@ -95,7 +95,7 @@ importlib.util.find_spec = lambda name: None if name == {name!r} else find_spec(
 
 def test_the_module_runs_without_its_script() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "reput_cli", "--version"],
+        [sys.executable, "-m", "reput_tools.cli", "--version"],
         capture_output=True,
         text=True,
         check=False,

@@ -18,7 +18,7 @@ def test_a_plugin_that_cannot_be_made_is_one_line_and_code_5(tmp_path, monkeypat
         pass
 
     done = subprocess.run(
-        [sys.executable, "-m", "reput_cli", "backfill", tmp_path / "store", "strange"],
+        [sys.executable, "-m", "reput_tools.cli", "backfill", tmp_path / "store", "strange"],
         capture_output=True,
         text=True,
         check=False,

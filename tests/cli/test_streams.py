@@ -9,7 +9,7 @@ import pytest
 
 import reput
 
-RUN = "import sys; from reput_cli import main; sys.argv[0] = 'reput'; main()"
+RUN = "import sys; from reput_tools.cli import main; sys.argv[0] = 'reput'; main()"
 
 
 @pytest.fixture(scope="module")

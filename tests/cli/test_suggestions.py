@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import reput
-from reput_cli.kit.exitcodes import ExitCode
-from reput_cli.kit.suggesting import did_you_mean, nearest
+from reput_tools.cli.kit.exitcodes import ExitCode
+from reput_tools.cli.kit.suggestions import did_you_mean, nearest
 
 
 @pytest.mark.parametrize(

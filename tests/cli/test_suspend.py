@@ -4,13 +4,13 @@ import importlib.util
 import os
 
 import reput
-from reput.dispatch.records.states import PluginRecord, PluginRecords
+from reput.dispatch.statefiles.pluginstates import StoredPluginState, StoredPluginStates
 from reput.files import Disk
-from reput_cli.kit.exitcodes import ExitCode
+from reput_tools.cli.kit.exitcodes import ExitCode
 
 
 def records(path):
-    return PluginRecords(str(path), Disk())
+    return StoredPluginStates(str(path), Disk())
 
 
 def state_of(run, path, name="notes"):
@@ -55,7 +55,7 @@ def test_a_resumed_plugin_of_a_closed_store_goes_on_at_the_next_opening(run, plu
 
 def test_only_the_state_changes_in_what_is_remembered_of_a_plugin(run, plugin_store) -> None:
     path = plugin_store("notes")
-    known = PluginRecord(
+    known = StoredPluginState(
         state="suspended", is_clean=False, cut_to=7, last_error="it broke", skipped_count=3
     )
     records(path).save("notes", known)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import reput
-from reput_cli.messages.template import Template
+from reput_tools.cli.messages.formattemplate import Template
 
 CONFIG = {"commitlog": {"file_size": 1 << 16}}
 

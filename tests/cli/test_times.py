@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reput_cli.kit.times import Start, format_duration, format_timestamp, parse_start
+from reput_tools.cli.kit.timestamps import Start, format_duration, format_timestamp, parse_start
 
 NOW = 1_800_000_000_000
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reput_cli.kit.exitcodes import ExitCode
+from reput_tools.cli.kit.exitcodes import ExitCode
 
 
 @pytest.mark.parametrize(

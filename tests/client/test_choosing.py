@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reput_client.sending.choosing import QueueChooser, queue_of_key
-from reput_client.sending.latency import Latencies
+from reput_client.producer.brokerlatency import BrokerLatencies
+from reput_client.producer.queuechooser import QueueChooser, queue_of_key
 from reput_consumer import MessageQueue
 
 QUEUES = [MessageQueue("t", broker, queue_id) for broker in "abc" for queue_id in range(4)]
@@ -45,7 +45,7 @@ def test_a_second_try_goes_to_the_same_broker_where_it_is_the_only_one() -> None
 
 def test_a_slow_broker_is_passed_over_until_its_time_is_over() -> None:
     clock = Clock()
-    latencies = Latencies(clock)
+    latencies = BrokerLatencies(clock)
     chooser = QueueChooser(latencies)
 
     latencies.note("a", 600)
@@ -64,7 +64,7 @@ def test_a_slow_broker_is_passed_over_until_its_time_is_over() -> None:
 )
 def test_how_long_a_broker_is_passed_over(latency_ms: int, passed_over_ms: int) -> None:
     clock = Clock()
-    latencies = Latencies(clock)
+    latencies = BrokerLatencies(clock)
 
     latencies.note("a", latency_ms)
 
@@ -77,7 +77,7 @@ def test_how_long_a_broker_is_passed_over(latency_ms: int, passed_over_ms: int) 
 
 def test_a_broker_that_failed_counts_as_slow_and_is_not_reachable_until_it_answers() -> None:
     clock = Clock()
-    latencies = Latencies(clock)
+    latencies = BrokerLatencies(clock)
 
     latencies.note("a", 1, failed=True)
 
@@ -90,7 +90,7 @@ def test_a_broker_that_failed_counts_as_slow_and_is_not_reachable_until_it_answe
 
 
 def test_where_all_brokers_are_slow_one_that_answers_is_taken() -> None:
-    latencies = Latencies(Clock())
+    latencies = BrokerLatencies(Clock())
     for broker in "abc":
         latencies.note(broker, 20_000, failed=broker != "c")
 
@@ -100,7 +100,7 @@ def test_where_all_brokers_are_slow_one_that_answers_is_taken() -> None:
 
 
 def test_where_no_broker_answers_any_other_one_is_tried() -> None:
-    latencies = Latencies(Clock())
+    latencies = BrokerLatencies(Clock())
     for broker in "abc":
         latencies.note(broker, 1, failed=True)
     chooser = QueueChooser(latencies)

@@ -10,10 +10,10 @@ import pytest
 from fakecluster import Fault, Listener, Peer
 
 from reput_client import ClientOptions, ConnectError, ConnectionLostError, RequestTimeoutError
-from reput_client.connecting.connection import Connection
-from reput_client.connecting.connections import Connections
-from reput_client.connecting.nameservers import NameServers, addresses_of
-from reput_remoting import Command
+from reput_client.connection.connection import Connection
+from reput_client.connection.connectionpool import ConnectionPool
+from reput_client.connection.nameservers import NameServers, addresses_of
+from reput_client.remoting import Command
 
 _ECHO, _LATER, _PUSH, _NEVER = 1, 2, 3, 4
 
@@ -49,11 +49,11 @@ async def refuse(connection: Connection, command: Command) -> Command:
     return command.answer(3)
 
 
-def run(test: Callable[[Echo, Connections], Awaitable[None]], **options: Any) -> None:
+def run(test: Callable[[Echo, ConnectionPool], Awaitable[None]], **options: Any) -> None:
     """Carry a test out with a listener and the connections of a client, on one loop."""
 
     async def whole() -> None:
-        listener, connections = Echo(), Connections(ClientOptions(**options), refuse, None)
+        listener, connections = Echo(), ConnectionPool(ClientOptions(**options), refuse, None)
         await listener.open()
         try:
             await test(listener, connections)
@@ -65,7 +65,7 @@ def run(test: Callable[[Echo, Connections], Awaitable[None]], **options: Any) ->
 
 
 def test_answers_find_their_requests_in_any_order() -> None:
-    async def test(listener: Echo, connections: Connections) -> None:
+    async def test(listener: Echo, connections: ConnectionPool) -> None:
         asked = [
             connections.request(listener.address, Command(_LATER, body=b"%d" % number), 5)
             for number in range(10)
@@ -84,7 +84,7 @@ def test_answers_find_their_requests_in_any_order() -> None:
 
 
 def test_a_request_without_an_answer_ends_with_its_time() -> None:
-    async def test(listener: Echo, connections: Connections) -> None:
+    async def test(listener: Echo, connections: ConnectionPool) -> None:
         with pytest.raises(RequestTimeoutError, match=f"request {_NEVER} in 0.05 s"):
             await connections.request(listener.address, Command(_NEVER), 0.05)
 
@@ -92,7 +92,7 @@ def test_a_request_without_an_answer_ends_with_its_time() -> None:
 
 
 def test_a_peer_that_fell_silent_is_connected_anew() -> None:
-    async def test(listener: Echo, connections: Connections) -> None:
+    async def test(listener: Echo, connections: ConnectionPool) -> None:
         first = await connections.get(listener.address)
         with pytest.raises(RequestTimeoutError):
             await connections.request(listener.address, Command(_NEVER), 0.05)
@@ -104,7 +104,7 @@ def test_a_peer_that_fell_silent_is_connected_anew() -> None:
 
 
 def test_a_slow_answer_costs_no_connection_while_others_come() -> None:
-    async def test(listener: Echo, connections: Connections) -> None:
+    async def test(listener: Echo, connections: ConnectionPool) -> None:
         first = await connections.get(listener.address)
         slow = asyncio.ensure_future(first.request(Command(_NEVER), 1))
         while not listener.requests:
@@ -131,7 +131,7 @@ def test_a_slow_answer_costs_no_connection_while_others_come() -> None:
 def test_what_waits_fails_with_its_connection_and_the_next_request_has_another(
     fault: Fault,
 ) -> None:
-    async def test(listener: Echo, connections: Connections) -> None:
+    async def test(listener: Echo, connections: ConnectionPool) -> None:
         listener.faults.append(fault)
         waiting = asyncio.ensure_future(connections.request(listener.address, Command(_NEVER), 5))
         while not listener.requests:
@@ -147,7 +147,7 @@ def test_what_waits_fails_with_its_connection_and_the_next_request_has_another(
 
 
 def test_an_answer_nobody_waits_for_is_passed_over() -> None:
-    async def test(listener: Echo, connections: Connections) -> None:
+    async def test(listener: Echo, connections: ConnectionPool) -> None:
         await connections.request(listener.address, Command(_ECHO), 5)
         (peer,) = listener.peers
         peer.send(Command(_ECHO, opaque=12_345).answer(0))
@@ -158,7 +158,7 @@ def test_an_answer_nobody_waits_for_is_passed_over() -> None:
 
 
 def test_a_peer_may_ask_too() -> None:
-    async def test(listener: Echo, connections: Connections) -> None:
+    async def test(listener: Echo, connections: ConnectionPool) -> None:
         await connections.request(listener.address, Command(_PUSH, body=b"you?"), 5)
         connection = await connections.get(listener.address)
         # Its answer stands before that of the next request.
@@ -170,7 +170,7 @@ def test_a_peer_may_ask_too() -> None:
 
 
 def test_a_request_that_is_not_answered_is_not_waited_for() -> None:
-    async def test(listener: Echo, connections: Connections) -> None:
+    async def test(listener: Echo, connections: ConnectionPool) -> None:
         await connections.send(listener.address, Command(_NEVER))
         await connections.request(listener.address, Command(_ECHO), 5)
 
@@ -180,7 +180,7 @@ def test_a_request_that_is_not_answered_is_not_waited_for() -> None:
 
 
 def test_a_server_that_is_about_to_end_is_asked_once_more_over_another_connection() -> None:
-    async def test(listener: Echo, connections: Connections) -> None:
+    async def test(listener: Echo, connections: ConnectionPool) -> None:
         listener.faults.append(Fault(_ECHO, 1, answer=1500))
         first = await connections.get(listener.address)
 
@@ -194,7 +194,7 @@ def test_a_server_that_is_about_to_end_is_asked_once_more_over_another_connectio
 
 
 def test_callers_that_ask_at_once_share_one_connection() -> None:
-    async def test(listener: Echo, connections: Connections) -> None:
+    async def test(listener: Echo, connections: ConnectionPool) -> None:
         found = await asyncio.gather(*(connections.get(listener.address) for _ in range(20)))
 
         assert len(set(found)) == 1
@@ -203,7 +203,7 @@ def test_callers_that_ask_at_once_share_one_connection() -> None:
 
 
 def test_no_connection_is_an_error_that_says_where() -> None:
-    async def test(listener: Echo, connections: Connections) -> None:
+    async def test(listener: Echo, connections: ConnectionPool) -> None:
         with pytest.raises(ConnectError, match=r"127\.0\.0\.1:1: no connection"):
             await connections.get("127.0.0.1:1")
         with pytest.raises(ConnectError, match="expected HOST:PORT"):
@@ -213,7 +213,7 @@ def test_no_connection_is_an_error_that_says_where() -> None:
 
 
 def test_idle_connections_are_closed_and_busy_ones_are_not() -> None:
-    async def test(listener: Echo, connections: Connections) -> None:
+    async def test(listener: Echo, connections: ConnectionPool) -> None:
         idle = await connections.get(listener.address)
         connections.close_idle(1_000)
         assert not idle.is_lost
@@ -233,7 +233,7 @@ def test_idle_connections_are_closed_and_busy_ones_are_not() -> None:
 
 
 def test_a_large_body_waits_for_a_slow_reader_and_arrives_whole() -> None:
-    async def test(listener: Echo, connections: Connections) -> None:
+    async def test(listener: Echo, connections: ConnectionPool) -> None:
         bodies = [bytes([number]) * (3 << 20) for number in range(4)]
         found = await asyncio.gather(
             *(connections.request(listener.address, Command(_ECHO, body=b), 20) for b in bodies)
@@ -257,7 +257,7 @@ def test_addresses_of_name_servers_are_checked() -> None:
 
 
 def test_another_name_server_is_asked_when_one_fails() -> None:
-    async def test(listener: Echo, connections: Connections) -> None:
+    async def test(listener: Echo, connections: ConnectionPool) -> None:
         names = NameServers([listener.address, "127.0.0.1:1"], connections, 5)
 
         for _ in range(2):  # whichever was the first
@@ -268,7 +268,7 @@ def test_another_name_server_is_asked_when_one_fails() -> None:
 
 
 def test_when_no_name_server_answers_the_last_error_says_why() -> None:
-    async def test(listener: Echo, connections: Connections) -> None:
+    async def test(listener: Echo, connections: ConnectionPool) -> None:
         names = NameServers(["127.0.0.1:1"], connections, 5)
 
         with pytest.raises(ConnectError, match=r"127\.0\.0\.1:1"):

@@ -12,8 +12,8 @@ from fakecluster import FakeCluster, Fault
 
 from reput.record import Message, java_string_hash
 from reput_client import BrokerError, Client, ConnectError
+from reput_client.remoting import Command, QueueName, RequestCode, ResetOffset, write_body
 from reput_consumer import MemberExistsError, MessageQueue, sql
-from reput_remoting import Command, QueueName, RequestCode, ResetOffset, write_body
 
 ClientOf = Callable[..., Client]
 GROUP, TOPIC = "billing", "orders"

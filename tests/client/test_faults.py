@@ -12,9 +12,9 @@ import pytest
 
 from reput import Message
 from reput_client import Client, ClientError, Producer, SendError
-from reput_remoting import RequestCode
+from reput_client.remoting import RequestCode
 from reput_server import LocalBroker
-from reput_testing.effort import is_soak
+from reput_testing.casebudget import is_soak
 
 _COMMIT = RequestCode.UPDATE_CONSUMER_OFFSET
 KINDS = (

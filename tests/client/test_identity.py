@@ -5,8 +5,8 @@ from __future__ import annotations
 import datetime as dt
 import os
 
-from reput_client.identity import ClientIds, own_address
-from reput_remoting import UniqueKeys
+from reput_client.clientid import ClientIds, own_address
+from reput_client.remoting import UniqueKeys
 
 
 def test_a_peer_on_this_machine_is_reached_from_the_loopback_address() -> None:

@@ -13,8 +13,7 @@ from wirepeer import WirePeer
 
 import reput
 from reput_client import Client
-from reput_consumer import Consumer, Retry
-from reput_remoting import (
+from reput_client.remoting import (
     Command,
     ConsumeDirectly,
     ConsumerStatus,
@@ -25,6 +24,7 @@ from reput_remoting import (
     RunningInfo,
     parse_body,
 )
+from reput_consumer import Consumer, Retry
 from reput_server import ServerConfig, serving
 
 _SMALL = {"commitlog": {"file_size": 1 << 20}, "consumequeue": {"units_per_file": 1_000}}

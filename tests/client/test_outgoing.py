@@ -14,24 +14,26 @@ from hypothesis import strategies as st
 from reput.errors import MessageIllegalError, MessageTooLargeError, PropertiesSizeError
 from reput.record import Message, parse_properties
 from reput_client import ClientOptions
-from reput_client.sending.outgoing import Delay, Outgoing, without_delay
-from reput_remoting import decode_batch
+from reput_client.producer.outgoingmessage import Delay, OutgoingMessage, without_delay
+from reput_client.remoting import decode_batch
 
 _NOW = 1_700_000_000_000
 _NAMES = st.text("abcXYZ_", min_size=1, max_size=5)
 
 
-def outgoing(message: Message, more: dict[str, str] | None = None, **options: Any) -> Outgoing:
+def outgoing(
+    message: Message, more: dict[str, str] | None = None, **options: Any
+) -> OutgoingMessage:
     keys = (f"KEY{number}" for number in itertools.count())
-    return Outgoing.of(message, ClientOptions(**options), keys.__next__, _NOW, more)
+    return OutgoingMessage.of(message, ClientOptions(**options), keys.__next__, _NOW, more)
 
 
-def batch(*messages: Message, **options: Any) -> Outgoing:
+def batch(*messages: Message, **options: Any) -> OutgoingMessage:
     keys = (f"KEY{number}" for number in itertools.count())
-    return Outgoing.of_batch(messages, ClientOptions(**options), keys.__next__, _NOW)
+    return OutgoingMessage.of_batch(messages, ClientOptions(**options), keys.__next__, _NOW)
 
 
-def properties(found: Outgoing) -> dict[str, str]:
+def properties(found: OutgoingMessage) -> dict[str, str]:
     return parse_properties(found.properties.encode())
 
 

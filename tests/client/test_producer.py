@@ -21,8 +21,8 @@ from reput_client import (
     SendError,
     SendStatus,
 )
+from reput_client.remoting import RequestCode
 from reput_consumer import MessageQueue
-from reput_remoting import RequestCode
 
 ClientOf = Callable[..., Client]
 _SEND = RequestCode.SEND_MESSAGE_V2
@@ -319,7 +319,7 @@ def test_a_message_that_asks_nothing_gets_no_reply(cluster: FakeCluster, client:
 def test_requests_are_signed_where_keys_are_given(
     cluster: FakeCluster, client_of: ClientOf
 ) -> None:
-    from reput_remoting import is_signed_with
+    from reput_client.remoting import is_signed_with
 
     client = client_of(cluster, access_key="me", secret_key="12345678")
     with client.producer("shop") as producer:

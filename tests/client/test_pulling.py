@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from reput.errors import CorruptFileError
 from reput.record import Encoder, Message
-from reput_client.consuming.pulling import messages_in
+from reput_client.consumer.pendingpulls import messages_in
 
 _RECORDS = [
     Encoder().encode(Message("orders", b"body %d" % number, tags="t"), number, 100 * number, 1)

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reput_client.routing.route import Route
+from reput_client.remoting import TopicRoute, parse_body, write_body
+from reput_client.route.route import Route
 from reput_consumer import MessageQueue
-from reput_remoting import TopicRoute, parse_body, write_body
 
 _LOOSE = (
     b'{"brokerDatas":[{"brokerAddrs":{0:"10.0.0.1:10911",1:"10.0.0.2:10911"},"brokerName":"b",'

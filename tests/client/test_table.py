@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from reput_client import BrokerError, ClientError, ConnectError, RouteNotFoundError
-from reput_client.routing.table import RouteTable
+from reput_client.remoting import BrokerData, Command, QueueData, RequestCode, TopicRoute
+from reput_client.route.routetable import RouteTable
 from reput_consumer import MessageQueue
-from reput_remoting import BrokerData, Command, QueueData, RequestCode, TopicRoute
 
 
 class Names:

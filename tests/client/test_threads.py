@@ -11,13 +11,13 @@ from collections.abc import Iterator
 import pytest
 
 from reput_client import ClientClosedError, ConnectError
-from reput_client.connecting.background import Background
-from reput_client.presence.worker import Worker
+from reput_client.connection.eventloopthread import EventLoopThread
+from reput_client.session.sessionworker import SessionWorker
 
 
 @pytest.fixture
-def background() -> Iterator[Background]:
-    found = Background()
+def background() -> Iterator[EventLoopThread]:
+    found = EventLoopThread()
     yield found
     found.close()
 
@@ -26,12 +26,12 @@ async def name_of_thread() -> str:
     return threading.current_thread().name
 
 
-def test_work_is_carried_out_on_the_loops_thread(background: Background) -> None:
+def test_work_is_carried_out_on_the_loops_thread(background: EventLoopThread) -> None:
     assert background.call(name_of_thread()) == "reput-client"
     assert background.submit(name_of_thread()).result(10) == "reput-client"
 
 
-def test_what_is_under_way_ends_with_the_loop(background: Background) -> None:
+def test_what_is_under_way_ends_with_the_loop(background: EventLoopThread) -> None:
     under_way = background.submit(asyncio.sleep(1_000))
 
     background.close()
@@ -43,7 +43,7 @@ def test_what_is_under_way_ends_with_the_loop(background: Background) -> None:
     background.call_soon(pytest.fail, "it is closed")
 
 
-def test_work_is_begun_in_turn_and_a_caller_may_give_it_up(background: Background) -> None:
+def test_work_is_begun_in_turn_and_a_caller_may_give_it_up(background: EventLoopThread) -> None:
     begun: list[int] = []
     ended = threading.Event()
 
@@ -64,7 +64,7 @@ def test_work_is_begun_in_turn_and_a_caller_may_give_it_up(background: Backgroun
     assert ended.wait(10)
 
 
-def test_an_error_goes_to_the_caller(background: Background) -> None:
+def test_an_error_goes_to_the_caller(background: EventLoopThread) -> None:
     async def fail() -> None:
         raise ValueError("as it is")
 
@@ -72,7 +72,7 @@ def test_an_error_goes_to_the_caller(background: Background) -> None:
         background.call(fail())
 
 
-def test_who_submits_while_the_loop_closes_waits_for_nothing(background: Background) -> None:
+def test_who_submits_while_the_loop_closes_waits_for_nothing(background: EventLoopThread) -> None:
     """Threads that have seen an open loop, and hand their work over when nobody takes it."""
     started = threading.Barrier(5)
     outcomes: list[object] = []
@@ -99,7 +99,7 @@ def test_who_submits_while_the_loop_closes_waits_for_nothing(background: Backgro
 
 
 def test_a_forked_child_is_told_to_open_its_own(
-    background: Background, monkeypatch: pytest.MonkeyPatch
+    background: EventLoopThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     parent = os.getpid()
     monkeypatch.setattr(os, "getpid", lambda: parent + 1)
@@ -121,7 +121,9 @@ class Jobs:
         self.due: int | None = None
         self.error: Exception | None = None
         self.changed = threading.Condition()
-        self.worker = Worker(self._work, lambda: self.now, lambda: self._note("every"), interval)
+        self.worker = SessionWorker(
+            self._work, lambda: self.now, lambda: self._note("every"), interval
+        )
 
     def _work(self, now: int) -> int | None:
         self._note(now)

@@ -16,7 +16,7 @@ from reput_client import (
     SendError,
     TransactionOverError,
 )
-from reput_remoting import RequestCode
+from reput_client.remoting import RequestCode
 
 
 def unknown(message: MessageView) -> None:

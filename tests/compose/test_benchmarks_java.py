@@ -303,6 +303,7 @@ def test_a_log_is_copied_as_far_as_it_is_used(tmp_path):
 
 def test_the_plugins_beside_java_are_those_of_a_new_store():
     from benchmarks.java.cases import DEFAULTS
+
     from reput.plugin import default_plugins
 
     assert sorted(DEFAULTS) == sorted(default_plugins())

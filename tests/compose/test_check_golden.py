@@ -11,9 +11,9 @@ from click.testing import CliRunner
 
 import reput
 from reput.errors import StoreLockedError
-from reput_cli.kit.exitcodes import ExitCode
-from reput_cli.root import reput as command
-from reput_offline import rebuild
+from reput_tools.cli.kit.exitcodes import ExitCode
+from reput_tools.cli.root import reput as command
+from reput_tools.offline import rebuild
 
 SOUND = ["basic", "slow", "v6", "batch", "transaction", "demo", "crash-clean-tail"]
 

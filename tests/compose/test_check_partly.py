@@ -9,10 +9,10 @@ import pytest
 from click.testing import CliRunner
 
 import reput
-from reput_cli.kit.exitcodes import ExitCode
-from reput_cli.root import reput as command
-from reput_offline import rebuild
 from reput_testing import QuickDisk, snapshot
+from reput_tools.cli.kit.exitcodes import ExitCode
+from reput_tools.cli.root import reput as command
+from reput_tools.offline import rebuild
 
 pytestmark = pytest.mark.sizes(consumequeue={"extend_file_size": 4_096})
 

@@ -18,9 +18,9 @@ import pytest
 import reput
 from reput.record.layout import TRANSACTION_COMMIT, TRANSACTION_ROLLBACK
 from reput_testing import CrashContract, KillLoop, QuickDisk, snapshot
-from reput_testing.crashes.killing import kill_count
+from reput_testing.crashes.expectedstate import messages_of
+from reput_testing.crashes.killloop import kill_count
 from reput_testing.crashes.killplan import PluginSource
-from reput_testing.crashes.witness import messages_of
 
 pytest.importorskip("reput_consumequeue")
 pytest.importorskip("reput_filter")

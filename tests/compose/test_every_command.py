@@ -10,10 +10,10 @@ from commands import commands
 from permissions import forbid
 
 import reput
-from reput.dispatch.records.manifest import Manifest
+from reput.dispatch.statefiles.manifest import Manifest
 from reput.errors import CorruptFileError
 from reput.files import Disk
-from reput_cli.root import reput as command_line
+from reput_tools.cli.root import reput as command_line
 
 ID = "7F0000010001A1B2C3D400000000002A"
 SMALL = {"commitlog": {"file_size": 1 << 16}}

@@ -6,8 +6,8 @@ import click
 import pytest
 from commands import commands
 
-from reput_cli.kit import CheckedPath
-from reput_cli.root import reput as command_line
+from reput_tools.cli.kit import CheckedPath
+from reput_tools.cli.root import reput as command_line
 
 _NAMES_OF_PATHS = {"path", "paths", "source", "store", "target"}
 _GIVEN = {"topic": "orders", "group": "g", "plugin": "index", "name": "x", "where": "earliest"}

@@ -11,9 +11,9 @@ import pytest
 from wirepeer import WirePeer, message
 
 import reput
-from reput_follow import FollowConfig, Source, State, following, open_replica
-from reput_remoting import RequestCode, ResponseCode, parse_body
+from reput_client.remoting import RequestCode, ResponseCode, parse_body
 from reput_server import Limits, ServerConfig, serving
+from reput_server.follow import FollowConfig, Source, State, following, open_replica
 
 FILE_SIZE = 1 << 20
 PLUGINS = {"consumequeue", "consumer", "index"}

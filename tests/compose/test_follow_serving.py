@@ -7,8 +7,8 @@ import socket
 import pytest
 
 import reput
-from reput_cli.kit import ExitCode, Failure
-from reput_follow.command.serving import served
+from reput_server.follow.command.serving import served
+from reput_tools.cli.kit import ExitCode, Failure
 
 ANYWHERE = ("127.0.0.1", 0)
 

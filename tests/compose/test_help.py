@@ -13,7 +13,7 @@ import reput
 
 CODE = """
 import json, sys
-from reput_cli import main
+from reput_tools.cli import main
 try:
     main()
 finally:
@@ -76,14 +76,14 @@ FOR_WRITERS = {
     "asyncio",
     "secrets",
     "ssl",
-    "reput_compaction._worker",
-    "reput_consumer.members",
-    "reput_consumer.popping.popper",
-    "reput_consumer.port.embedded",
-    "reput_filter.sql._parser",
-    "reput_integrity.scrubbing.background",
-    "reput_schedule.levels.delivery",
-    "reput_transaction.ending._worker",
+    "reput_compaction.worker",
+    "reput_consumer.localmembers",
+    "reput_consumer.pop.popservice",
+    "reput_consumer.port.embeddedport",
+    "reput_filter.sql.parser",
+    "reput_integrity.scrub.backgroundscrub",
+    "reput_schedule.delaylevels.delivery",
+    "reput_transaction.completion.transactionworker",
 }
 
 

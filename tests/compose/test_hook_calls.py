@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-import reput_offline.hookspecs
+import reput_tools.offline.hookspecs
 from reput.plugin import hookspecs
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,8 +29,8 @@ STORE = {
 }
 OFFLINE = {
     name: frozenset(inspect.signature(spec).parameters)
-    for name, spec in vars(reput_offline.hookspecs).items()
-    if name.startswith("reput_offline_")
+    for name, spec in vars(reput_tools.offline.hookspecs).items()
+    if name.startswith("reput_tools_")
 }
 KNOWN = {**STORE, **{f"reput_{name}": given for name, given in STORE.items()}, **OFFLINE}
 BY_NAME = ("having", "usable", "_having", "no_answer")  # methods that take a hook's name first
@@ -133,7 +133,7 @@ def test_hooks_that_are_called_exist_with_these_arguments() -> None:
         ("plugins.hooks[name].raedy", ["line 1: raedy()"]),
         ("active.usable('raed')", ["line 1: raed()"]),
         ("calls.request(name, 'reput_clsoe', hook)", ["line 1: reput_clsoe()"]),
-        ("hooks.reput_offline_shards(place=c)", ["line 1: reput_offline_shards(place)"]),
+        ("hooks.reput_tools_shards(place=c)", ["line 1: reput_tools_shards(place)"]),
         (
             "def f():\n for name, read in active.usable('read'):\n  read(subject=1)",
             ["line 3: read(subject)"],

@@ -11,7 +11,7 @@ from commands import cli_runner
 
 import reput
 from reput.errors import CorruptFileError
-from reput_cli.root import reput as command_line
+from reput_tools.cli.root import reput as command_line
 
 NOTES = [
     "checkpoint",

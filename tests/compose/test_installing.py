@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from reput.installing import install_command, install_extra, install_missing
-from reput_cli.othercommands import how_to_get
+from reput.installhints import install_command, install_extra, install_missing
+from reput_tools.cli.missingcommands import how_to_get
 
 ROOT = Path(__file__).parents[2]
 PROJECTS = sorted(
@@ -37,12 +37,12 @@ def test_each_distribution_is_installed_from_its_folder(path):
     assert command == f"pip install {folder} (in a checkout of reput)"
 
 
-@pytest.mark.parametrize(("name", "extra"), [("core", "compression"), ("spark", "jre")])
+@pytest.mark.parametrize(("name", "extra"), [("arrow", "sql"), ("spark", "jre")])
 def test_an_extra_that_is_named_exists(name, extra):
     command = install_extra(name, extra)
 
-    assert command.startswith(f"pip install './{name}[{extra}]'")
-    project = tomllib.loads((ROOT / name / "pyproject.toml").read_text())["project"]
+    assert command.startswith(f"pip install './extras/{name}[{extra}]'")
+    project = tomllib.loads((ROOT / "extras" / name / "pyproject.toml").read_text())["project"]
     assert extra in project["optional-dependencies"]
 
 
@@ -66,7 +66,7 @@ def test_a_missing_command_names_its_distribution_and_what_that_needs(path):
         each.split()[0] for each in project.get("entry-points", {}).get("reput.commands", {})
     ]
     folder = f"./{path.parent.relative_to(ROOT).as_posix()}"
-    own = {"reput", "reput-cli", "reput-offline", project["name"]}
+    own = {"reput", "reput-tools", project["name"]}
     needed = {re.split("[<>=]", each)[0] for each in project["dependencies"]}
     others = [each for each in needed - own if each.startswith("reput-")]
 
@@ -74,7 +74,7 @@ def test_a_missing_command_names_its_distribution_and_what_that_needs(path):
         text = how_to_get(command)
 
         assert text is not None
-        assert text.startswith(f"reput {command} is part of {project['name']}: pip install ./")
+        assert text.startswith(f"reput {command} is part of {project['name']}: pip install ")
         assert re.search(rf"{folder}['\[ ]", text.replace("'", ""))
         for other in others:
             assert f"/{other.removeprefix('reput-')} " in text
@@ -82,7 +82,11 @@ def test_a_missing_command_names_its_distribution_and_what_that_needs(path):
 
 @pytest.mark.parametrize(
     ("module", "folder"),
-    [("reput_table.schema", "./extras/table"), ("reput_client", "./client"), ("reput_x", None)],
+    [
+        ("reput_table.schema", "./extras/table"),
+        ("reput_client", "./extras/client"),
+        ("reput_x", None),
+    ],
 )
 def test_only_a_missing_module_of_ours_has_a_command(module, folder):
     command = install_missing(module)

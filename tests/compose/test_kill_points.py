@@ -27,8 +27,8 @@ from mixedshop import SECTIONS, Shop
 
 import reput
 from reput.log import Progress, ProgressFile
-from reput_offline import rebuild
 from reput_testing import KillPoints, QuickDisk, copy_store
+from reput_tools.offline import rebuild
 
 pytestmark = [pytest.mark.proof, pytest.mark.sizes(**plan.SIZES)]
 

@@ -20,8 +20,8 @@ pytest.importorskip("reput_transaction")
 import mixedplan as plan
 from mixedlives import MixedLives
 
-from reput_testing.crashes.lives import KILLS_VARIABLE
-from reput_testing.effort import is_soak
+from reput_testing.casebudget import is_soak
+from reput_testing.crashes.killrounds import KILLS_VARIABLE
 
 pytestmark = [pytest.mark.proof, pytest.mark.sizes(**plan.SIZES)]
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from reput_cli.plugins.checking import GROUPS
-from reput_cli.plugins.creating import check_name, render
+from reput_tools.cli.plugins.contractcheck import GROUPS
+from reput_tools.cli.plugins.plugintemplate import check_name, render
 
 ROOT = Path(__file__).resolve().parents[2]
 COUNTER = ROOT / "examples" / "reput-counter"

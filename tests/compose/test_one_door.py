@@ -15,8 +15,11 @@ SOURCES = sorted(
     path
     for pattern in (
         "core/src/reput",
-        "extras/arrow/src",
-        "extras/offline/src",
+        "extras/arrow/src/reput_arrow/logs",
+        "extras/arrow/src/reput_arrow/reader",
+        "extras/arrow/src/reput_arrow/scanner",
+        "extras/arrow/src/reput_arrow/tables",
+        "extras/tools/src/reput_tools/offline",
         "extras/table/src",
         "plugins/*/src",
         "examples/*/src",
@@ -26,8 +29,8 @@ SOURCES = sorted(
 )
 SYSTEM = ROOT / "core/src/reput/files/system"
 DOORS = {
-    *(SYSTEM / name for name in ("disk.py", "locking.py", "root.py", "tree.py")),
-    ROOT / "plugins/integrity/src/reput_integrity/scrubbing/quietdisk.py",
+    *(SYSTEM / name for name in ("disk.py", "filelock.py", "storeroot.py", "directorytree.py")),
+    ROOT / "plugins/integrity/src/reput_integrity/scrub/cacheneutraldisk.py",
 }
 MODULES = {"os", "fcntl", "shutil", "tempfile", "pathlib", "io"}
 HARMLESS = {
@@ -59,18 +62,18 @@ ALLOWED = {
     ): "whether a path that is not a store's is a directory",
     ("core/src/reput/store/config.py", "open"): "the user's TOML file, which is not the store's",
     (
-        "core/src/reput/store/marks/lock.py",
+        "core/src/reput/store/directory/storelock.py",
         "open",
     ): "a file of /proc, which says when a process began",
     (
-        "core/src/reput/store/marks/lock.py",
+        "core/src/reput/store/directory/storelock.py",
         "os.close",
     ): "in a forked child, whose disk is not its own",
     (
-        "core/src/reput/files/system/pieces.py",
+        "core/src/reput/files/system/vectoredread.py",
         "os.pread",
     ): "called by the disk alone, as a compiled function may stand in its place",
-    ("core/src/reput/files/populating.py", "mmap.mmap"): "a page of memory without a file",
+    ("core/src/reput/files/prefault.py", "mmap.mmap"): "a page of memory without a file",
     **dict.fromkeys(
         [
             ("core/src/reput/plugin/discovery.py", name)
@@ -80,8 +83,8 @@ ALLOWED = {
     ),
     **dict.fromkeys(
         [
-            ("extras/table/src/reput_table/connecting.py", "tempfile.TemporaryDirectory"),
-            ("extras/table/src/reput_table/connecting.py", "shutil.copyfile"),
+            ("extras/table/src/reput_table/connections.py", "tempfile.TemporaryDirectory"),
+            ("extras/table/src/reput_table/connections.py", "shutil.copyfile"),
         ],
         "a copy for a reader, outside of the store; SQLite opens its files by itself",
     ),
@@ -115,13 +118,13 @@ def test_files_are_opened_changed_and_looked_at_through_the_disk(path):
 
 
 BOUND_LATER = {
-    "core/src/reput/store/opening/open.py": "makes and flushes the directories above a store",
-    "core/src/reput/log/writing/queueoffsets.py": "for floors that are kept in no file",
-    "spark/src/reput_spark/source/writer.py": "`stage_segment` binds it",
-    "spark/src/reput_spark/source/streamwriter.py": "it makes what is above a new store",
-    "extras/export/src/reput_export/importing/job.py": "`write_task` binds it",
-    "extras/export/src/reput_export/writing/plan.py": "the same, before the first task",
-    "extras/export/src/reput_export/writing/publish/publishing.py": "for `reput.open`",
+    "core/src/reput/store/opening/openstore.py": "makes and flushes the directories above a store",
+    "core/src/reput/log/writer/queueoffsets.py": "for floors that are kept in no file",
+    "extras/spark/src/reput_spark/source/writer.py": "`stage_segment` binds it",
+    "extras/spark/src/reput_spark/source/streamwriter.py": "it makes what is above a new store",
+    "extras/arrow/src/reput_arrow/export/importer/importjob.py": "`write_task` binds it",
+    "extras/arrow/src/reput_arrow/export/logwriter/writeplan.py": "the same, before the first task",
+    "extras/arrow/src/reput_arrow/export/logwriter/publication/publish.py": "for `reput.open`",
 }
 
 
@@ -142,9 +145,9 @@ def unbound_disks(path):
 
 
 def test_every_disk_is_bound_to_a_store():
-    sources = [*SOURCES, *(ROOT / "extras/cli/src").rglob("*.py")]
-    sources += (ROOT / "extras/export/src").rglob("*.py")
-    sources += (ROOT / "spark/src").rglob("*.py")
+    sources = [*SOURCES, *(ROOT / "extras/tools/src/reput_tools/offline").rglob("*.py")]
+    sources += (ROOT / "extras/arrow/src").rglob("*.py")
+    sources += (ROOT / "extras/spark/src").rglob("*.py")
 
     found = {
         str(path.relative_to(ROOT)): lines for path in sources if (lines := unbound_disks(path))

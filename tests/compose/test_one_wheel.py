@@ -51,8 +51,10 @@ def wheels(tmp_path):
         points=commands,
     )
     make_wheel(tmp_path, "reput_testing", files={"reput_testing/__init__.py": ""}, needs=["pytest"])
-    serves = {"reput_grpc/__init__.py": ""}
-    make_wheel(tmp_path, "reput_grpc", files=serves, needs=["h2>=4", "numpy>=1.26", "reput>=1"])
+    serves = {"reput_server.grpc/__init__.py": ""}
+    make_wheel(
+        tmp_path, "reput_server.grpc", files=serves, needs=["h2>=4", "numpy>=1.26", "reput>=1"]
+    )
     make_wheel(tmp_path, "reput_spark", files={"reput_spark/__init__.py": ""}, needs=["pyspark"])
     return tmp_path
 
@@ -76,7 +78,7 @@ def test_the_one_wheel_has_all_files_and_what_they_need(wheels):
     assert [name for name in names if "dist-info" not in name] == [
         "reput/__init__.py",
         "reput/store.py",
-        "reput_grpc/__init__.py",
+        "reput_server.grpc/__init__.py",
         "reput_say/__init__.py",
         "reput_testing/__init__.py",
     ]

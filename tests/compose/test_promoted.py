@@ -19,8 +19,8 @@ from serverlives import free_address, kill_count
 from wirepeer import WirePeer, message
 
 import reput
-from reput_follow import FollowConfig, following, open_replica
-from reput_remoting import RequestCode, parse_address
+from reput_client.remoting import RequestCode, parse_address
+from reput_server.follow import FollowConfig, following, open_replica
 
 PLUGINS = ["consumequeue"]
 CONFIG = "[commitlog]\nfile_size = 262144\n[consumequeue]\nunits_per_file = 1000\n"
@@ -59,7 +59,7 @@ class Producer(threading.Thread):
 
 
 def _command(header, body):
-    from reput_remoting import Command
+    from reput_client.remoting import Command
 
     return Command.request(RequestCode.SEND_MESSAGE_V2, header, body=body)
 

@@ -10,11 +10,11 @@ from rebuildstores import LOG, SPLIT
 
 import reput
 from reput.errors import PluginError
-from reput_offline import LocalEngine, rebuild, run_rebuild
-from reput_offline.rebuilding.tasks import OrderTask, ScanTask, TaskFailedError
 from reput_testing import QuickDisk, snapshot
+from reput_testing.casebudget import is_soak
 from reput_testing.disks.simulateddisk import SimulatedDisk
-from reput_testing.effort import is_soak
+from reput_tools.offline import LocalEngine, rebuild, run_rebuild
+from reput_tools.offline.rebuilder.rebuildtasks import OrderTask, ScanTask, TaskFailedError
 
 PLUGINS = ["consumequeue", "index", "filter", "schedule", "transaction"]
 CONFIG = {
@@ -152,7 +152,7 @@ def in_parts_here():
 def test_a_power_cut_at_any_operation_leaves_the_files_of_the_log(
     tmp_path, is_there, record_property, monkeypatch
 ):
-    monkeypatch.setattr("reput_offline.rebuilding.driver._SPLIT_MIN", 4_096)
+    monkeypatch.setattr("reput_tools.offline.rebuilder.rebuilddriver._SPLIT_MIN", 4_096)
     config = {
         "commitlog": {"file_size": 8_192},
         "consumequeue": {"units_per_file": 5},

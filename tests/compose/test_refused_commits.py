@@ -18,7 +18,7 @@ from reput_transaction import CommitRefusedError
 testing = pytest.importorskip("click.testing")
 pytest.importorskip("rich")
 
-from reput_cli.root import reput as command  # noqa: E402
+from reput_tools.cli.root import reput as command  # noqa: E402
 
 PLUGINS = ["compaction", "consumequeue", "schedule", "transaction"]
 COMPACTED = {"compaction": {"topics": ["prices"]}}

@@ -6,9 +6,9 @@ import pytest
 from commands import commands
 
 import reput
-from reput_cli.kit.exitcodes import ExitCode
-from reput_doctor.repairing.repair import repair
 from reput_testing import snapshot
+from reput_tools.cli.kit.exitcodes import ExitCode
+from reput_tools.doctor.salvage.repairrun import repair
 
 MASTER = "broker-a at 10.0.0.7:10911"
 

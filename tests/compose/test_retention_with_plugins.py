@@ -71,7 +71,7 @@ def test_a_store_that_we_cleaned_is_read_as_java_reads_one_without_those_files(
             }
             if found != {name: row[name] for name in found}:
                 differ.append((row["status"], row["min_offset"]))
-        # What 5.x answers in another way, see tests/consumequeue/test_golden.py.
+        # What 5.x answers in another way, see plugins/consumequeue/tests/test_golden.py.
         assert set(differ) <= {("OFFSET_OVERFLOW_BADLY", 0)}
         for row in golden_rows("trimmed", "query"):
             last = (1 << 63) - 1

@@ -13,7 +13,7 @@ pytest.importorskip("reput_consumequeue")
 pytest.importorskip("reput_index")
 
 import reput
-from reput_testing.effort import is_soak
+from reput_testing.casebudget import is_soak
 
 PROGRAM = """
 import os, signal, sys, threading

@@ -1,4 +1,4 @@
-"""Plugins answer offline tools, and need none of them: `reput_offline` may be missing."""
+"""Plugins answer offline tools, and need none of them: `reput_tools.offline` may be missing."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 
 STORE = """
 import sys
-sys.modules["reput_offline"] = None  # as if it were not installed
+sys.modules["reput_tools.offline"] = None  # as if it were not installed
 
 import reput
 

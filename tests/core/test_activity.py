@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import reput
-from reput.log.writing.flusher import WAIT_BOUNDS, WaitCounts
+from reput.log.writer.groupcommit import WAIT_BOUNDS, WaitCounts
 from reput.plugin import Plugin, ReadResult
 
 pytestmark = pytest.mark.sizes(dispatch={"retry_pause_ms": 1})

@@ -18,14 +18,14 @@ import pytest
 from decodertargets import compare, open_quickly, shown
 
 from reput.errors import MessageIllegalError
-from reput.files.names import file_name
+from reput.files.filenames import file_name
 from reput.record.batch import CorruptionKind
 from reput.record.decode import Decoder
+from reput.record.encoding.encoder import Encoder
 from reput.record.encoding.lightqueues import inner_message_count
-from reput.record.encoding.one import Encoder
 from reput.record.layout import BLANK_MAGIC, INNER_BATCH, MAGIC_V1, MAGIC_V2
 from reput.record.messages.message import Message
-from reput.record.text.topics import TopicTable
+from reput.record.text.topictable import TopicTable
 
 LENGTHS = [-(2**31), -1, 0, 1, 2, 90, 91, 127, 128, 255, 2**15 - 1, 2**15, 2**16, 2**31 - 1]
 FILE_SIZE = 65_536
@@ -149,7 +149,7 @@ HUGE = {
 _OPEN = """
 import resource, sys
 import reput
-from reput_testing.disks.failing import QuickDisk
+from reput_testing.disks.failingdisk import QuickDisk
 with open("/proc/self/statm") as statm:
     used = int(statm.read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (used + (100 << 20),) * 2)

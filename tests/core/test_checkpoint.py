@@ -7,8 +7,8 @@ import pytest
 import reput
 from reput.files.system.disk import Disk
 from reput.log.progress import Progress, ProgressFile
-from reput.log.recovery.brokernotes import AbortFile, Checkpoint
-from reput.log.recovery.notes import LogNote
+from reput.log.recovery.checkpoint import AbortFile, Checkpoint
+from reput.log.recovery.logstate import LogStateFile
 from reput_testing import QuickDisk
 
 VECTOR = bytes.fromhex(
@@ -130,7 +130,7 @@ def test_a_later_process_overwrites_the_older_slot(tmp_path):
 
 def test_a_closed_log_is_marked_until_it_is_flushed_again(tmp_path):
     def noted():
-        return LogNote.of(str(tmp_path), Disk()).closed()
+        return LogStateFile.of(str(tmp_path), Disk()).closed()
 
     with reput.open(tmp_path, plugins=[], threads=False) as store:
         receipt = store.put(reput.Message("t", b"x"))
@@ -159,7 +159,7 @@ def test_a_mark_does_not_count_if_a_later_writer_went_on_in_the_next_file(tmp_pa
         second = store.put(reput.Message("t", bytes(2_000)))  # after a blank
     for note, data in zip(notes, marked, strict=True):
         note.write_bytes(data)  # as a copy that was made before has them
-    at_mark = LogNote.of(str(tmp_path), Disk()).closed()
+    at_mark = LogStateFile.of(str(tmp_path), Disk()).closed()
 
     with reput.open(tmp_path, plugins=[], threads=False) as store:
         end = store.log.max_physical_offset

@@ -6,7 +6,7 @@ import pytest
 
 import reput
 from reput.files.system.disk import Disk
-from reput_testing.crashes.insides import insides
+from reput_testing.crashes.storeinternals import store_internals
 
 pytestmark = pytest.mark.sizes(commitlog={"window_size": 8192})
 
@@ -146,9 +146,9 @@ def test_while_messages_arrive_nobody_is_waited_for(tmp_path, written):
     batches = written(ahead, behind)
 
     with open_with(tmp_path, [ahead, behind]) as store:
-        insides(store).loop.feed.limit()
+        store_internals(store).loop.feed.limit()
         store.put(reput.Message("T", b"new"))
-        insides(store).loop.shared.step()
+        store_internals(store).loop.shared.step()
 
     assert batches[:2] == [OFFSETS[20], OFFSETS[19]]
     assert (ahead.seen[:-1], behind.seen[:-1]) == (OFFSETS[20:], OFFSETS[19:])

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 import reput
 from reput.errors import MessageIllegalError
-from reput.record.encoding.many import prepare_columns, prepare_messages
-from reput.record.encoding.one import Encoder
+from reput.record.encoding.batchencoder import prepare_columns, prepare_messages
+from reput.record.encoding.encoder import Encoder
 
 STORED = 1_700_000_000_000
 ENCODER = Encoder()

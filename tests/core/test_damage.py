@@ -9,7 +9,7 @@ from shares import share
 
 import reput
 from reput.errors import CorruptFileError
-from reput.files.names import file_name
+from reput.files.filenames import file_name
 from reput_testing import QuickDisk
 
 pytestmark = pytest.mark.proof

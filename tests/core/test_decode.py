@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from reput.record import decode as decoding
 from reput.record.batch import CorruptionKind
 from reput.record.decode import Decoder, End
-from reput.record.encoding.one import Encoder
-from reput.record.ids import pack_host
+from reput.record.encoding.encoder import Encoder
 from reput.record.layout import BLANK_MAGIC, MAGIC_V1
+from reput.record.messageids import pack_host
 from reput.record.messages.message import Message
-from reput.record.view import MessageView
+from reput.record.messageview import MessageView
 
 ENCODER = Encoder(pack_host("127.0.0.1", 10_911))
 MAGIC = MAGIC_V1.to_bytes(4, "big")

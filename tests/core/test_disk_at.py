@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from reput.errors import DiskFrozenError, ReputError, UnsafePathError
-from reput.files.pool import FilePool
+from reput.files.filepool import FilePool
 from reput.files.system.disk import Disk
 from reput_testing import FaultyDisk, QuickDisk, SimulatedDisk
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from reput.errors import MessageIllegalError, MessageTooLargeError, PropertiesSizeError
-from reput.record.encoding.one import Encoder, check_topic
-from reput.record.ids import offset_message_id, pack_host, parse_message_id
+from reput.record.encoding.encoder import Encoder, check_topic
+from reput.record.messageids import offset_message_id, pack_host, parse_message_id
 from reput.record.messages.message import Message, encode_property_text
-from reput.record.view import MessageView
+from reput.record.messageview import MessageView
 
 
 def _vectors():

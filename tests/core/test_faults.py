@@ -9,11 +9,11 @@ import pytest
 import reput
 from reput.errors import CreateMappedFileError, PutError, ServiceNotAvailableError
 from reput_testing import FaultyDisk, QuickDisk
+from reput_testing.casebudget import part_count
+from reput_testing.crashes.expectedstate import ExpectedState, messages_of
 from reput_testing.crashes.faults import Faults
 from reput_testing.crashes.powercuts import PowerCuts
-from reput_testing.crashes.witness import Witness, messages_of
 from reput_testing.disks.simulateddisk import FaultySimulatedDisk
-from reput_testing.effort import part_count
 
 pytestmark = pytest.mark.proof
 
@@ -51,7 +51,7 @@ def test_any_operation_may_fail(tmp_path, flush, record_property):
 
 def test_writes_that_store_a_part_of_their_bytes_are_finished(tmp_path):
     disk = FaultyDisk(short_writes=True)
-    witness = Witness(options_for("async"), disk=disk)
+    witness = ExpectedState(options_for("async"), disk=disk)
     for life in range(2):
         witness.open(tmp_path / "store")
         witness.put(message(life))
@@ -69,7 +69,7 @@ def test_what_was_promised_around_a_failed_flush_survives_a_power_cut(
     # Linux drops the pages that it could not write, and says yes to the next flush.
     def run(number):
         cuts = PowerCuts(tmp_path / str(number), tries=5)
-        witness = Witness(options_for(flush))
+        witness = ExpectedState(options_for(flush))
         directory = tmp_path / str(number) / "disk"
         directory.mkdir(parents=True)
         disk = witness.disk = FaultySimulatedDisk(

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import reput
 from reput.errors import FeedError
 from reput_testing import QuickDisk
-from reput_testing.effort import is_soak
+from reput_testing.casebudget import is_soak
 from reput_testing.logs.fuzzing import mutated
 from reput_testing.logs.strategies import logs
 

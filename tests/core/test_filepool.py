@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from reput.files.pool import FilePool, Handle, ReplacedError
+from reput.files.filepool import FilePool, Handle, ReplacedError
 from reput.files.system.disk import Disk
 
 

@@ -11,7 +11,7 @@ import pytest
 from openstores import until
 
 from reput.engine import REFERENCES
-from reput.log.writing.turns import FlushTurns
+from reput.log.writer.flushturns import FlushTurns
 
 SECONDS = 30
 CLASSES = {FlushTurns, REFERENCES.get(FlushTurns, FlushTurns)}  # both, where both engines are

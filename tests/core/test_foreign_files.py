@@ -11,7 +11,7 @@ from damaged_logs import FILE_SIZE, offsets, open_store
 
 import reput
 from reput.errors import CorruptFileError, CreateMappedFileError, ReputError
-from reput.files.names import file_name
+from reput.files.filenames import file_name
 from reput_testing import ReadOnlyDisk, open_files_under, snapshot
 
 

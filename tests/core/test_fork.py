@@ -19,7 +19,7 @@ import pytest
 import reput
 from reput.errors import ForkedStoreError, StoreClosedError, StoreLockedError
 from reput.plugin.base import Plugin
-from reput_testing.crashes.insides import insides
+from reput_testing.crashes.storeinternals import store_internals
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork"),
@@ -171,7 +171,7 @@ def test_a_child_refuses_at_once_though_another_thread_holds_every_lock(tmp_path
         held, done = threading.Event(), threading.Event()
 
         def hold():
-            with store.log._lock, store.log.files._lock, insides(store).loop.board.lock:
+            with store.log._lock, store.log.files._lock, store_internals(store).loop.board.lock:
                 held.set()
                 done.wait()
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import reput
-from reput.record.encoding.one import Encoder
-from reput.record.ids import pack_host
+from reput.record.encoding.encoder import Encoder
+from reput.record.messageids import pack_host
 
 CASES = ["demo", "basic", "slow", "v6", "batch", "transaction", "trimmed", "delay", "ext"]
 WITH_PUTS = ["basic", "slow", "v6", "transaction", "delay", "ext"]

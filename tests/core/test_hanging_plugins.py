@@ -11,12 +11,12 @@ import pytest
 from openstores import is_written, plugin, put, state_of, until
 
 import reput
-from reput.dispatch.running import pluginthread
-from reput.dispatch.running.calls import PluginCalls
-from reput.dispatch.running.pluginthread import Call
+from reput.dispatch.runtime import pluginthread
+from reput.dispatch.runtime.hookcalls import HookCalls
+from reput.dispatch.runtime.pluginthread import Call
 from reput.errors import StoreLockedError
-from reput.locks import start_thread
-from reput_testing.crashes.insides import insides
+from reput.signalsafe import start_thread
+from reput_testing.crashes.storeinternals import store_internals
 
 CONFIG = {
     "commitlog": {"file_size": 65_536},
@@ -171,7 +171,7 @@ class Quiet(reput.Plugin):
 
 
 def test_a_call_hides_no_other_call_of_the_same_plugin():
-    calls, gate, made = PluginCalls("store"), threading.Event(), []
+    calls, gate, made = HookCalls("store"), threading.Event(), []
     hanging = calls.request("any", "reput_trim", lambda: gate.wait(60))
     later = calls.request("any", "reput_flush", lambda: made.append("flush"))
     until(lambda: hanging.thread)
@@ -190,7 +190,7 @@ def test_a_call_hides_no_other_call_of_the_same_plugin():
 
 
 def test_a_call_that_waits_for_another_is_not_made_when_no_more_are():
-    calls, gate, made = PluginCalls("store"), threading.Event(), []
+    calls, gate, made = HookCalls("store"), threading.Event(), []
     hanging = calls.request("any", "reput_work", lambda: gate.wait(60))
     later = calls.request("any", "reput_flush", lambda: made.append("flush"))
     until(lambda: hanging.thread)
@@ -205,7 +205,7 @@ def test_a_call_that_waits_for_another_is_not_made_when_no_more_are():
 
 
 def test_the_last_one_to_come_back_tells():
-    calls, told, gates = PluginCalls("store"), [], [threading.Event(), threading.Event()]
+    calls, told, gates = HookCalls("store"), [], [threading.Event(), threading.Event()]
     running = [
         calls.request(name, "reput_work", gate.wait)
         for name, gate in zip(("one", "two"), gates, strict=True)
@@ -280,7 +280,7 @@ def test_the_thread_that_flushes_outlives_a_while_without_threads(tmp_path, thre
         put(store, 1, 1)
 
         end = store.log.max_physical_offset
-        file = insides(store).members.progress_files["quiet"]
+        file = store_internals(store).members.progress_files["quiet"]
         until(lambda: (place := file.load()) is not None and place.physical_offset == end)
 
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from plaindecoder import text_of
 
-from reput.record.text.java import java_string_hash, java_string_hash_column
+from reput.record.text.javatext import java_string_hash, java_string_hash_column
 
 CODES = {
     "": 0,

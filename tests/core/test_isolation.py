@@ -12,8 +12,8 @@ from openstores import is_written, plugin, put, state_of, until
 
 import reput
 from reput.errors import PluginError, PluginFlushError, ReadOnlyStoreError, StoreLockedError
-from reput.plugin.answers import QueueInfo
-from reput_testing.crashes.insides import insides
+from reput.plugin.results import QueueInfo
+from reput_testing.crashes.storeinternals import store_internals
 
 QUICK = {
     "commitlog": {"file_size": 65_536},
@@ -119,7 +119,7 @@ def test_pauses_between_retries_double_up_to_the_longest(tmp_path):
     bad = plugin("bad", reput_dispatch=fail)
     pauses, now = [], 1_000.0
     with open_with(tmp_path, bad, rules=rules, threads=False) as store:
-        loop = insides(store).loop
+        loop = store_internals(store).loop
         loop.board.now = lambda: now
         put(store, 1)
         each = loop.board.runners["bad"]
@@ -385,7 +385,7 @@ def test_a_plugin_that_hangs_while_it_is_opened_does_not_keep_the_store_from_ope
     tmp_path, monkeypatch
 ):
     gate, witness = Gate(), Witness()
-    monkeypatch.setattr("reput.dispatch.opener.OPEN_SECONDS", 0.1)
+    monkeypatch.setattr("reput.dispatch.pluginopener.OPEN_SECONDS", 0.1)
 
     hung = plugin("hung", reput_recover=lambda self: gate())
     with open_with(tmp_path, hung, witness, rules=HANGS) as store:
@@ -404,7 +404,7 @@ def test_a_plugin_that_sleeps_in_every_batch_gets_a_group_of_its_own(tmp_path):
     slow = plugin("slow", reput_dispatch=lambda self, batch: pause.wait(0.01))
     witness = Witness()
     with open_with(tmp_path, slow, witness, rules={"stall_ms": 400}) as store:
-        loop = insides(store).loop
+        loop = store_internals(store).loop
         offsets = []
 
         def is_set_aside():

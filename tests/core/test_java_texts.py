@@ -11,7 +11,7 @@ import pytest
 from javatexts import blocks, checksum, recorded
 
 import reput
-from reput.record.text.java import java_string_hash, java_string_hash_column, java_text
+from reput.record.text.javatext import java_string_hash, java_string_hash_column, java_text
 from reput.record.text.properties import TextColumn, parse_properties
 
 SURROGATES = (

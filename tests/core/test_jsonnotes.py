@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 import pytest
 
-from reput.files.jsonnotes import note_of, object_of
+from reput.files.jsonfiles import object_of, structure_of
 
 
 @attrs.frozen
@@ -17,7 +17,7 @@ class Example:
 
 
 def read(text):
-    return note_of(Example, object_of(text))
+    return structure_of(Example, object_of(text))
 
 
 def test_a_note_is_read_and_names_of_a_later_release_are_ignored():

@@ -9,7 +9,7 @@ import pytest
 import reput
 from reput.record.layout import BLANK_MAGIC, SIZE_AND_MAGIC
 from reput_testing import KillLoop, QuickDisk
-from reput_testing.crashes.killing import kill_count
+from reput_testing.crashes.killloop import kill_count
 
 pytestmark = pytest.mark.proof
 

@@ -4,7 +4,7 @@ import struct
 
 import numpy as np
 
-from reput.files.names import file_name
+from reput.files.filenames import file_name
 from reput.record import layout
 
 

@@ -13,11 +13,11 @@ import pytest
 from openstores import put, state_of, until
 
 import reput
-from reput.dispatch.records.states import PluginRecords
+from reput.dispatch.statefiles.pluginstates import StoredPluginStates
 from reput.errors import PluginError, PluginOrderError
 from reput.log.progress import Progress, ProgressFile
 from reput_testing import FaultyDisk, KillPoints, QuickDisk
-from reput_testing.crashes.insides import insides
+from reput_testing.crashes.storeinternals import store_internals
 
 pytestmark = pytest.mark.sizes(
     commitlog={"plugin_flush_interval_ms": 5}, dispatch={"retry_pause_ms": 1}
@@ -290,10 +290,10 @@ def test_resuming_one_that_fails_again_says_so_and_one_that_runs_does_nothing(tm
 
 def test_another_process_asks_the_one_that_has_the_store_open(tmp_path):
     with open_with(tmp_path, NotesPlugin()) as store:
-        outside = PluginRecords(os.fspath(tmp_path), QuickDisk())
+        outside = StoredPluginStates(os.fspath(tmp_path), QuickDisk())
         outside.ask("notes", "suspend")
         until(lambda: not outside.is_asked("notes"))
-        until(lambda: PluginRecords(os.fspath(tmp_path), QuickDisk()).load("notes").asked)
+        until(lambda: StoredPluginStates(os.fspath(tmp_path), QuickDisk()).load("notes").asked)
         assert notes_of(store).state == "suspended"
 
         outside.ask("notes", "resume")
@@ -312,7 +312,7 @@ def test_a_record_that_is_damaged_is_none(tmp_path):
 
     for data in (b"", whole[:20], b"[]", b"\xff" * 50, whole.replace(b"true", b'"true"')):
         path.write_bytes(data)
-        assert PluginRecords(os.fspath(tmp_path), QuickDisk()).load("notes").asked is False
+        assert StoredPluginStates(os.fspath(tmp_path), QuickDisk()).load("notes").asked is False
 
 
 # --------------------------------------------------------------------------- failing flushes
@@ -372,7 +372,7 @@ def test_a_failed_flush_is_not_tried_again_and_the_files_are_derived_from_the_la
     store.flush()
     assert len(disk.flushed) == 80
     store.close()
-    assert PluginRecords(os.fspath(tmp_path), disk).load("notes").cut_to is None
+    assert StoredPluginStates(os.fspath(tmp_path), disk).load("notes").cut_to is None
 
 
 def test_progress_that_cannot_be_written_stops_nobody_and_is_written_later(tmp_path):
@@ -478,7 +478,7 @@ def test_plugins_are_given_what_is_within_the_read_horizon(tmp_path, flush, hori
         second = store.put(reput.Message("T", b"appended", properties={"WAIT": "false"}))
         assert second.durability is reput.Durability.APPENDED
 
-        while insides(store).loop.shared.step():
+        while store_internals(store).loop.shared.step():
             pass
 
         ends = [first.physical_offset] if is_durable else list(map(_start, (first, second)))

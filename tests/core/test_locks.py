@@ -12,7 +12,7 @@ import threading
 import pytest
 
 import reput
-from reput import locks
+from reput import signalsafe
 from reput.plugin.base import Plugin
 from reput_testing import QuickDisk
 
@@ -54,10 +54,10 @@ def test_close_ends_whatever_lock_its_thread_holds(tmp_path):
             assert lock._is_owned()
 
     for number in itertools.count():
-        path, before = tmp_path / str(number), set(locks._locks)
+        path, before = tmp_path / str(number), set(signalsafe._locks)
         store = reput.open(path, plugins=[Witness()], config=SMALL, disk=QuickDisk())
         store.put(reput.Message("T", b"r" * 2_500))
-        made = [found() for found in list(locks._locks) if found not in before]
+        made = [found() for found in list(signalsafe._locks) if found not in before]
         store.put(reput.Message("T", b"x"))
         # Not ==: a thread of one store may make a lock earlier than that thread of another one.
         if number >= len(made):
@@ -75,21 +75,21 @@ def test_every_reentrant_lock_of_the_core_can_be_let_go():
     """One that is made elsewhere is one that close may wait for; annotations may name the class."""
     made = re.compile(r"RLock\(\)|factory=(threading\.)?RLock")
     sources = list(pathlib.Path(reput.__file__).parent.rglob("*.py"))
-    assert [path.name for path in sources if made.search(path.read_text())] == ["locks.py"]
+    assert [path.name for path in sources if made.search(path.read_text())] == ["signalsafe.py"]
 
 
 @pytest.mark.parametrize("threshold", [1, 5, 6, 9])
 def test_locks_are_let_go_while_the_garbage_collector_forgets_some(threshold):
     class Circle:
         def __init__(self):
-            self.me, self.lock = self, locks.new_lock()
+            self.me, self.lock = self, signalsafe.new_lock()
 
     before = gc.get_threshold()
     gc.set_threshold(threshold)
     try:
         for _ in range(5_000):
             Circle()
-            with locks.locks_released():
+            with signalsafe.locks_released():
                 pass
     finally:
         gc.set_threshold(*before)
@@ -105,7 +105,7 @@ def test_rounds_begin_when_they_are_started_and_end_when_they_are_stopped():
         begun.set()
         return True
 
-    rounds = locks.Rounds("test-rounds", 0.001, round_)
+    rounds = signalsafe.PeriodicThread("test-rounds", 0.001, round_)
     assert not any(thread.name == "test-rounds" for thread in threading.enumerate())
     rounds.start()
     assert begun.wait(SECONDS)
@@ -115,7 +115,7 @@ def test_rounds_begin_when_they_are_started_and_end_when_they_are_stopped():
 
 
 def test_rounds_that_were_never_started_can_be_stopped():
-    locks.Rounds("test-rounds", 0.001, lambda: True).stop()
+    signalsafe.PeriodicThread("test-rounds", 0.001, lambda: True).stop()
 
 
 @pytest.mark.parametrize("name", ["reput-flush", "reput-watch", "reput-flush-plugins"])
@@ -123,14 +123,14 @@ def test_an_opening_that_is_interrupted_as_a_thread_starts_leaves_no_thread(
     tmp_path, monkeypatch, name
 ):
     """As a signal handler may raise once the thread runs, and before the call has returned."""
-    real = locks.Rounds.start
+    real = signalsafe.PeriodicThread.start
 
     def interrupted(rounds):
         real(rounds)
         if rounds._thread.name == name:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(locks.Rounds, "start", interrupted)
+    monkeypatch.setattr(signalsafe.PeriodicThread, "start", interrupted)
     with pytest.raises(KeyboardInterrupt):
         reput.open(tmp_path, plugins=[Witness()], config=SMALL, disk=QuickDisk())
 

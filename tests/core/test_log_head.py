@@ -7,7 +7,7 @@ from trimmedstores import SIZE, Notes, fill, keep, open_with
 
 import reput
 from reput.files import Disk
-from reput.log.recovery.notes import LogHead
+from reput.log.recovery.logstate import LogHead
 
 pytestmark = pytest.mark.usefixtures("quiet")
 

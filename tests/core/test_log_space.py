@@ -10,7 +10,7 @@ import pytest
 import reput
 from reput.errors import CreateMappedFileError
 from reput.files import Disk, file_name
-from reput.files.mapped import MappedFile
+from reput.files.mappedfile import MappedFile
 
 SIZE = 1 << 30
 MIB = 1 << 20

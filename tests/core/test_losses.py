@@ -22,7 +22,7 @@ from damaged_logs import (
 import reput
 from reput.files.system.disk import Disk
 from reput.log.damage import Loss
-from reput.log.losses import LossLedger
+from reput.log.lossledger import LossLedger
 from reput.record.batch import Corruption, CorruptionKind
 from reput_testing import FaultyDisk, QuickDisk, kill, snapshot
 

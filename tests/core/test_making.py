@@ -1,4 +1,4 @@
-"""`make_file`: a file has its name only when it is whole."""
+"""`create_file`: a file has its name only when it is whole."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import errno
 
 import pytest
 
-from reput.files import Disk, make_aside, make_file
-from reput.files.system.flushing import heart
+from reput.files import Disk, create_file, create_temporary_file
+from reput.files.system.parallelflush import heart
 
 
 class RecordingDisk(Disk):
@@ -43,7 +43,7 @@ class FullDisk(Disk):
 def test_a_file_gets_its_size_before_its_name(tmp_path):
     disk = RecordingDisk()
 
-    make_file(disk, str(tmp_path / "made"), 5000, aside=str(tmp_path / "aside" / "next"))
+    create_file(disk, str(tmp_path / "made"), 5000, aside=str(tmp_path / "aside" / "next"))
 
     assert disk.done == ["truncate", "rename"]
     assert (tmp_path / "made").read_bytes() == bytes(5000)
@@ -51,7 +51,7 @@ def test_a_file_gets_its_size_before_its_name(tmp_path):
 
 
 def test_a_file_is_made_beside_its_name_unless_told_otherwise(tmp_path):
-    make_file(Disk(), str(tmp_path / "made"), 10)
+    create_file(Disk(), str(tmp_path / "made"), 10)
 
     assert [each.name for each in tmp_path.iterdir()] == ["made"]
 
@@ -61,7 +61,7 @@ def test_what_a_crash_left_aside_keeps_its_bytes_under_its_other_name(tmp_path):
     (tmp_path / "older").write_bytes(b"units")
     (tmp_path / "next").hardlink_to(tmp_path / "older")
 
-    make_file(Disk(), str(tmp_path / "made"), 10, aside=str(tmp_path / "next"))
+    create_file(Disk(), str(tmp_path / "made"), 10, aside=str(tmp_path / "next"))
 
     assert (tmp_path / "older").read_bytes() == b"units"
     assert (tmp_path / "made").read_bytes() == bytes(10)
@@ -70,14 +70,14 @@ def test_what_a_crash_left_aside_keeps_its_bytes_under_its_other_name(tmp_path):
 def test_one_that_is_reserved_and_flushed_is_so_before_it_is_handed_over(tmp_path):
     disk = RecordingDisk()
 
-    make_aside(disk, str(tmp_path / "next"), 5000, reserve=5000, flush=True)
+    create_temporary_file(disk, str(tmp_path / "next"), 5000, reserve=5000, flush=True)
 
     assert disk.done == ["allocate", "flush"]
 
 
 def test_nothing_is_left_where_there_is_no_room(tmp_path):
     with pytest.raises(OSError, match="full"):
-        make_file(FullDisk(), str(tmp_path / "made"), 10)
+        create_file(FullDisk(), str(tmp_path / "made"), 10)
 
     assert list(tmp_path.iterdir()) == []
 
@@ -88,6 +88,6 @@ def test_making_many_files_advances(tmp_path, monkeypatch):
     monkeypatch.setattr(heart, "beat", lambda: beats.append(1))
 
     for number in range(3):
-        make_file(Disk(), str(tmp_path / str(number)), 40)
+        create_file(Disk(), str(tmp_path / str(number)), 40)
 
     assert len(beats) >= 3

@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 
 from reput.errors import CorruptFileError
-from reput.files.mapped import MappedFile, MappedFileQueue
-from reput.files.names import file_name
-from reput.files.pool import FilePool
+from reput.files.filenames import file_name
+from reput.files.filepool import FilePool
+from reput.files.mappedfile import MappedFile, MappedFileQueue
 from reput.files.system.disk import Disk
 
 SIZE = 1024

@@ -11,9 +11,9 @@ import pytest
 
 import reput
 from reput.plugin import discovery
-from reput.store.opening import changes, stages, starting
-from reput.store.opening import open as opening
-from reput.store.opening.undoing import Undoing
+from reput.store.opening import assembly, stages, writerchanges
+from reput.store.opening import openstore as opening
+from reput.store.opening.rollback import Rollback
 from reput_testing import QuickDisk, open_files_under, snapshot
 
 SMALL = {"commitlog": {"file_size": 4096}}
@@ -42,7 +42,7 @@ class Counting(reput.Plugin):
 
 
 @pytest.mark.parametrize(
-    "module", [opening, stages, changes, starting], ids=lambda module: module.__name__
+    "module", [opening, stages, writerchanges, assembly], ids=lambda module: module.__name__
 )
 def test_no_stage_sets_an_attribute_of_what_another_one_made(module):
     targets = [
@@ -59,7 +59,7 @@ def test_no_stage_sets_an_attribute_of_what_another_one_made(module):
 @pytest.mark.parametrize(
     "stage",
     [
-        "stages.hold",
+        "stages.lock_store",
         "stages.configure",
         "stages.find_files",
         "changes.begin_changes",
@@ -79,13 +79,13 @@ def test_an_opening_that_fails_behind_a_stage_gives_up_everything(
 ):
     root, plugin = tmp_path / "store", Counting()
     part, name = stage.split(".")
-    real = getattr({"stages": stages, "changes": changes, "starting": starting}[part], name)
+    real = getattr({"stages": stages, "changes": writerchanges, "starting": assembly}[part], name)
 
     def failing(*arguments, **named):
         real(*arguments, **named)
         raise error
 
-    for module in (opening, stages, changes, starting):
+    for module in (opening, stages, writerchanges, assembly):
         if hasattr(module, name):
             monkeypatch.setattr(module, name, failing)
     before = threading.enumerate()
@@ -143,7 +143,7 @@ def test_what_is_installed_is_looked_for_once_while_the_path_stays_the_same(tmp_
 
 
 def test_everything_is_undone_the_last_thing_first_also_where_one_fails():
-    undoing, told = Undoing(), []
+    undoing, told = Rollback(), []
 
     def failing():
         told.append("broken")
@@ -163,7 +163,7 @@ def test_everything_is_undone_the_last_thing_first_also_where_one_fails():
 
 
 def test_what_is_kept_is_not_undone():
-    undoing, told = Undoing(), []
+    undoing, told = Rollback(), []
     undo = lambda: told.append("abort")  # noqa: E731 (compared by what it is)
     undoing.when_failed(undo)
     undoing.forget(undo)

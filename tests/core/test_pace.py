@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reput.dispatch.running.pace import CAUGHT_UP, LONGEST_PAUSE, Pace
+from reput.dispatch.runtime.throttle import CAUGHT_UP, LONGEST_PAUSE, Throttle
 
 RATE = 3_000_000  # bytes of the log a second
 WINDOW = 1 << 20
@@ -18,7 +18,7 @@ def run(need, seconds=60.0, backlog=0):
         seconds: how long.
         backlog: bytes behind at the beginning.
     """
-    pace, now, worked, late = Pace(), 0.0, 0.0, []
+    pace, now, worked, late = Throttle(), 0.0, 0.0, []
     behind = float(backlog)
     while now < seconds:
         size = min(behind, WINDOW)
@@ -56,7 +56,7 @@ def test_a_plugin_that_cannot_keep_up_leaves_half_a_processor(need):
 
 
 def test_a_plugin_that_keeps_up_takes_a_twentieth():
-    pace = Pace()
+    pace = Throttle()
 
     assert [pace.pause(0.001, 0) for _ in range(3)] == [0.019] * 3
     assert pace.pause(0.1, 0) == LONGEST_PAUSE
@@ -65,7 +65,7 @@ def test_a_plugin_that_keeps_up_takes_a_twentieth():
 
 
 def test_rests_shrink_while_it_is_behind_and_grow_when_it_has_caught_up():
-    pace = Pace()
+    pace = Throttle()
 
     behind = [1 << 20] * 3 + [0, CAUGHT_UP, CAUGHT_UP + 1]
     times = [pace.pause(0.001, each) / 0.001 for each in behind]

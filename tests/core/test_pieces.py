@@ -10,7 +10,7 @@ from itertools import pairwise
 import pytest
 
 import reput
-from reput.files.system.pieces import places_of, read_pieces
+from reput.files.system.vectoredread import places_of, read_pieces
 from reput_testing import QuickDisk
 
 CONTENT = bytes(range(250)) * 200

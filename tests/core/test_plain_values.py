@@ -9,7 +9,7 @@ import pytest
 
 import reput
 from reput.errors import MessageIllegalError
-from reput.record.encoding.one import Encoder
+from reput.record.encoding.encoder import Encoder
 
 
 class Own(str):

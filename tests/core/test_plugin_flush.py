@@ -9,16 +9,16 @@ import pytest
 from openstores import plugin, put, state_of, until
 
 import reput
-from reput.dispatch.running import flusher
-from reput.dispatch.running.calls import PluginCalls
-from reput.dispatch.running.pluginthread import Call
+from reput.dispatch.runtime import pluginflusher
+from reput.dispatch.runtime.hookcalls import HookCalls
+from reput.dispatch.runtime.pluginthread import Call
 from reput.errors import PluginFlushError, StoreClosedError
-from reput.files.pool import FilePool
+from reput.files.filepool import FilePool
 from reput.files.system.disk import Disk
-from reput.files.system.flushing import heart, side_by_side
+from reput.files.system.parallelflush import heart, run_parallel
 from reput.log.progress import ProgressFile
 from reput_testing import QuickDisk
-from reput_testing.crashes.insides import insides
+from reput_testing.crashes.storeinternals import store_internals
 
 CONFIG = {
     "commitlog": {
@@ -216,7 +216,7 @@ def test_who_waits_for_a_flush_is_told_when_the_store_is_closed(tmp_path):
     store = open_with(tmp_path, slow, rules={"stall_ms": 300})
     put(store, 5)
     assert store.wait_dispatched(10)
-    plugin_flusher = insides(store).plugin_flusher
+    plugin_flusher = store_internals(store).plugin_flusher
 
     store.close()
 
@@ -233,8 +233,10 @@ def test_a_handler_that_closes_the_store_in_a_flush_ends_the_thread_that_wants_i
     (thread,) = [each for each in others if each.name == "reput-flush-plugins"]
     put(store, 1)
 
-    with insides(store).plugin_flusher._lock:  # as a flush has that the handler came into
-        until(lambda: sys._current_frames()[thread.ident].f_code.co_filename == flusher.__file__)
+    with store_internals(store).plugin_flusher._lock:  # as a flush has that the handler came into
+        until(
+            lambda: sys._current_frames()[thread.ident].f_code.co_filename == pluginflusher.__file__
+        )
         store.close()
 
     assert not thread.is_alive()
@@ -268,7 +270,7 @@ def test_a_flush_waits_for_a_slice_of_the_plugins_own_work(tmp_path):
     with open_with(tmp_path, worker, rules={"stall_ms": 60_000}) as store:
         assert inside.wait(10)
         flushing, raised = in_background(store.flush)
-        until(lambda: len(insides(store).members.board.runners["worker"].calls) == 2)
+        until(lambda: len(store_internals(store).members.board.runners["worker"].calls) == 2)
         assert steps == []
 
         may_return.set()
@@ -403,7 +405,7 @@ def test_a_flush_that_advances_is_waited_for_however_long_it_takes(tmp_path):
 
 def test_a_call_hangs_when_it_has_not_advanced_for_so_long():
     now = [100.0]
-    calls = PluginCalls(now=lambda: now[0])
+    calls = HookCalls(now=lambda: now[0])
     call = Call("any", "reput_flush", calls.now, calls.lock, lambda: None)
     assert calls.begin(call)
 
@@ -423,13 +425,13 @@ def test_a_call_hangs_when_it_has_not_advanced_for_so_long():
 def test_files_are_flushed_side_by_side():
     meeting = threading.Barrier(4)
 
-    side_by_side(lambda item: meeting.wait(10), range(16), 4)  # breaks unless four are in it
+    run_parallel(lambda item: meeting.wait(10), range(16), 4)  # breaks unless four are in it
 
 
 def test_few_files_are_flushed_in_their_order_on_this_thread():
     seen = []
 
-    side_by_side(lambda item: seen.append((item, threading.current_thread())), range(5), 8)
+    run_parallel(lambda item: seen.append((item, threading.current_thread())), range(5), 8)
 
     assert seen == [(number, threading.current_thread()) for number in range(5)]
 
@@ -443,7 +445,7 @@ def test_what_one_of_them_raises_is_raised_and_no_other_is_begun(at_once):
         raise OSError(5, f"file {item}")
 
     with pytest.raises(OSError, match="file"):
-        side_by_side(work, range(1_000), at_once)
+        run_parallel(work, range(1_000), at_once)
 
     assert len(begun) <= at_once
 
@@ -452,7 +454,7 @@ def test_where_no_thread_can_be_started_they_are_flushed_all_the_same(monkeypatc
     monkeypatch.setattr(threading.Thread, "start", _no_thread)
     seen = []
 
-    side_by_side(seen.append, range(100), 8)
+    run_parallel(seen.append, range(100), 8)
 
     assert seen == list(range(100))
 

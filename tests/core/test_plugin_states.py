@@ -10,10 +10,10 @@ import pytest
 from openstores import plugin, put, state_of, until
 
 import reput
-from reput.dispatch.running.phase import Stopped
+from reput.dispatch.runtime.pluginstate import Stopped
 from reput.files.system.disk import Disk
 from reput.log.progress import ProgressFile
-from reput_testing.crashes.insides import insides
+from reput_testing.crashes.storeinternals import store_internals
 
 CONFIG = {
     "commitlog": {
@@ -68,7 +68,7 @@ def test_a_dispatch_that_fails_late_does_not_undo_a_suspension(tmp_path):
         assert state_of(store, "late").state == "suspended"
         assert "too late" in state_of(store, "late").last_error
         assert late.calls == 1
-        assert insides(store).loop.board.runners["late"].stopped is Stopped.BY_USER
+        assert store_internals(store).loop.board.runners["late"].stopped is Stopped.BY_USER
 
 
 def test_a_dispatch_that_fails_late_has_no_failed_flush_believed(tmp_path):
@@ -97,7 +97,7 @@ def test_a_plugin_that_is_resumed_beside_damage_is_moved_past_nothing(tmp_path, 
         with open(tmp_path / "commitlog" / f"{0:020}", "r+b") as file:
             file.seek(offsets[2])
             file.write(b"\xff" * 8)
-        loop, note = insides(store).loop, store.log.note_loss
+        loop, note = store_internals(store).loop, store.log.note_loss
 
         def resumed_meanwhile(*arguments):
             note(*arguments)

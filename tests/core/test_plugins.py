@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import reput
-from reput.dispatch.running.group import ReadGroup
+from reput.dispatch.runtime.readgroup import ReadGroup
 from reput.errors import (
     ConfigError,
     MessageIllegalError,

@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import reput
+from reput_testing.casebudget import is_soak
+from reput_testing.crashes.expectedstate import ExpectedState
 from reput_testing.crashes.powercuts import PowerCuts
-from reput_testing.crashes.witness import Witness
-from reput_testing.effort import is_soak
 
 pytestmark = pytest.mark.proof
 
@@ -65,7 +65,7 @@ def test_whatever_a_power_cut_leaves_opens_and_keeps_what_was_promised(
 ):
     cuts = PowerCuts(tmp_path, tries=20)
 
-    cuts.live(Witness(options_for(flush)), WORKLOADS[workload])
+    cuts.live(ExpectedState(options_for(flush)), WORKLOADS[workload])
 
     record_property("crash states", cuts.tried_count)
 
@@ -80,7 +80,7 @@ def test_records_of_several_pages_are_whole_or_not_there(tmp_path, record_proper
         witness.put(message(4, 6000), message(5, 40))
         witness.close()
 
-    cuts.live(Witness(options_for("async", commitlog={"file_size": 16_384})), life)
+    cuts.live(ExpectedState(options_for("async", commitlog={"file_size": 16_384})), life)
 
     record_property("crash states", cuts.tried_count)
 
@@ -99,7 +99,7 @@ def test_properties_of_several_pages_are_whole_or_not_there(tmp_path, record_pro
         witness.put(long(4, 9000), message(5), long(6, 6000), message(7, 40))
         witness.close()
 
-    cuts.live(Witness(options_for("async", commitlog={"file_size": 32_768})), life)
+    cuts.live(ExpectedState(options_for("async", commitlog={"file_size": 32_768})), life)
 
     record_property("crash states", cuts.tried_count)
 
@@ -111,7 +111,7 @@ def test_a_crash_while_a_crash_is_recovered_from_costs_nothing_more(
 ):
     cuts = PowerCuts(tmp_path, tries=10)
 
-    cuts.live(Witness(options_for(flush)), WORKLOADS[workload], again=(6, 1))
+    cuts.live(ExpectedState(options_for(flush)), WORKLOADS[workload], again=(6, 1))
 
     record_property("crash states", cuts.tried_count)
 
@@ -153,4 +153,4 @@ def test_so_it_is_with_any_workload(tmp_path_factory, flush, steps):
         witness.close()
 
     cuts = PowerCuts(tmp_path_factory.mktemp("cuts"), tries=15)
-    cuts.live(Witness(options_for(flush)), life, again=(2,))
+    cuts.live(ExpectedState(options_for(flush)), life, again=(2,))

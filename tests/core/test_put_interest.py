@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from openstores import plugin
 
 import reput
-from reput.plugin.interest import PutInterest
+from reput.plugin.putinterest import PutInterest
 from reput.record.text.properties import encode_properties, parse_properties
 
 SMALL = {"commitlog": {"file_size": 65_536}}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 from reput.files import Disk
-from reput.log.writing.queueoffsets import QueueFloors
+from reput.log.writer.queueoffsets import QueueFloors
 
 
 class WaitingDisk(Disk):

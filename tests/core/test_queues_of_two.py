@@ -6,7 +6,7 @@ import pytest
 from openstores import plugin
 
 import reput
-from reput.plugin.answers import QueueInfo
+from reput.plugin.results import QueueInfo
 
 SMALL = {"commitlog": {"file_size": 65_536}}
 

@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import reput
-from reput.log.reading import windows
-from reput.log.reading.windows import PrefetchingReader
+from reput.log.reader import batchreader
+from reput.log.reader.batchreader import PrefetchingReader
 
 WINDOW = 1 << 16
 
@@ -193,7 +193,7 @@ def test_without_a_thread_each_window_is_read_when_it_is_wanted(log, monkeypatch
         raise RuntimeError("can't start new thread")
 
     with monkeypatch.context() as patch:
-        patch.setattr(windows, "start_thread", no_more)
+        patch.setattr(batchreader, "start_thread", no_more)
         assert batches(log, ["flag"]) == [[]] * len(batches(log, []))
     assert ["flag"] in batches(log, ["flag"])
 
@@ -215,7 +215,7 @@ class InterruptedAt:
         self.left = number
 
     def __call__(self, frame, event, argument):
-        if frame.f_code.co_filename != windows.__file__:
+        if frame.f_code.co_filename != batchreader.__file__:
             return None
         frame.f_trace_opcodes = True
         if event == "opcode":

@@ -8,9 +8,9 @@ import pytest
 from openstores import plugin, put, until
 
 import reput
-from reput.dispatch.running.group import ReadGroup
+from reput.dispatch.runtime.readgroup import ReadGroup
 from reput.log.config import CommitLogConfig
-from reput.log.reading.reader import LogReader
+from reput.log.reader.logreader import LogReader
 
 pytestmark = pytest.mark.usefixtures("quiet")
 

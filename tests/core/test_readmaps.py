@@ -14,12 +14,12 @@ import pytest
 
 import reput
 from reput.files import readmap
-from reput.files.mapped import MappedFileQueue
-from reput.files.pool import FilePool
-from reput.files.populating import POPULATE_READ, populate
+from reput.files.filepool import FilePool
+from reput.files.mappedfile import MappedFileQueue
+from reput.files.prefault import POPULATE_READ, populate
 from reput.files.readmap import ReadMaps
 from reput.files.system.disk import Disk
-from reput.files.system.pieces import read_pieces
+from reput.files.system.vectoredread import read_pieces
 from reput_testing import QuickDisk
 
 SIZE = 1 << 19  # two blocks

@@ -33,7 +33,7 @@ from reput.record.layout import (
     TRANSACTION_ROLLBACK,
 )
 from reput_testing import QuickDisk, copy_store
-from reput_testing.effort import is_soak
+from reput_testing.casebudget import is_soak
 
 UNFINISHED = SIZE_AND_MAGIC.pack(0, MAGIC_V1)
 SIZES = st.lists(st.integers(0, 900), min_size=1, max_size=40)
@@ -489,7 +489,7 @@ def test_a_filler_has_the_size_that_is_asked_for_and_is_sound(size, record_crc):
     import numpy as np
 
     from reput.record.decode import Decoder
-    from reput.record.encoding.one import encode_filler
+    from reput.record.encoding.encoder import encode_filler
 
     record = encode_filler(size, 1000, 5, b'{"a":1}', bytes(8), record_crc=record_crc)
 

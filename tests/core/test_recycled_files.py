@@ -8,7 +8,7 @@ import pytest
 from damaged_logs import FILE_SIZE, killed, open_store, views
 
 import reput
-from reput.files.names import file_name
+from reput.files.filenames import file_name
 from reput_testing import ManualClock
 from reput_testing.logs.clock import NOON
 

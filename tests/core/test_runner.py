@@ -1,4 +1,4 @@
-"""What a plugin's phase becomes, row by row of the table in `reput.dispatch.running.runner`."""
+"""What a plugin's phase becomes, by the table in `reput.dispatch.runtime.pluginrunner`."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import pytest
 
 import reput
 from reput.dispatch.config import DispatchConfig
-from reput.dispatch.running import runner as module
-from reput.dispatch.running.calls import PluginCalls
-from reput.dispatch.running.phase import Phase, Stopped
-from reput.dispatch.running.runner import Board, PluginRunner
+from reput.dispatch.runtime import pluginrunner as module
+from reput.dispatch.runtime.hookcalls import HookCalls
+from reput.dispatch.runtime.pluginrunner import PluginRunner, RunnerContext
+from reput.dispatch.runtime.pluginstate import Phase, Stopped
 from reput.plugin import PluginHooks
 
 SOURCES = Path(reput.__file__).parent
@@ -40,8 +40,8 @@ class Driven:
     def __init__(self, policy="suspend", retry_count=1):
         self.now = 0.0
         config = DispatchConfig(on_error=policy, retry_count=retry_count, stall_ms=1_000)
-        calls = PluginCalls(threads=False, now=lambda: self.now)
-        self.board = Board(config, calls, now=lambda: self.now)
+        calls = HookCalls(threads=False, now=lambda: self.now)
+        self.board = RunnerContext(config, calls, now=lambda: self.now)
         hooks = PluginHooks(dispatch=lambda batch: None, flush=lambda: None)
         self.runner = PluginRunner(self.board, "one", hooks, 0)
         self.board.runners = {"one": self.runner}

@@ -13,10 +13,10 @@ import pytest
 from interrupts import Interrupts, interrupt, interrupted
 
 import reput
-from reput.dispatch.running.calls import PluginCalls
+from reput.dispatch.runtime.hookcalls import HookCalls
 from reput.engine import ENGINE
 from reput.errors import ReputError, ServiceNotAvailableError
-from reput.files.pool import FilePool
+from reput.files.filepool import FilePool
 from reput.files.system.disk import Disk
 from reput.plugin.base import Plugin
 from reput_testing import QuickDisk
@@ -318,7 +318,7 @@ def test_ctrl_c_anywhere_in_close_leaves_a_store_that_a_second_close_gives_up(tm
 @pytest.mark.parametrize("threads", [True, False], ids=["thread", "no-thread"])
 def test_ctrl_c_anywhere_in_a_call_of_a_plugin_leaves_nobody_inside(threads):
     for at in itertools.count(1):
-        calls, told = PluginCalls(threads=threads), []
+        calls, told = HookCalls(threads=threads), []
 
         with interrupted(at) as interrupts:
             calls.request("any", "reput_flush", lambda: None).wait(SECONDS)

@@ -30,7 +30,7 @@ from reput.errors import (
     StoreNotFoundError,
 )
 from reput.files.system.disk import Disk
-from reput_testing.crashes.insides import insides
+from reput_testing.crashes.storeinternals import store_internals
 
 SMALL = {"commitlog": {"file_size": 4096}}
 
@@ -622,14 +622,14 @@ def test_idle_threads_burn_no_processor_time(tmp_path):
     # No clock is read here: the reput thread must be blocked on its event, not on a timer.
     with open_small(tmp_path) as store:
         waiting = threading.Event()
-        original = insides(store).loop.shared.awake.wait
+        original = store_internals(store).loop.shared.awake.wait
 
         def wait(timeout=None):
             if timeout is None:  # else a rest after a small round
                 waiting.set()
             return original(timeout)
 
-        insides(store).loop.shared.awake.wait = wait
+        store_internals(store).loop.shared.awake.wait = wait
         store.put(reput.Message("T", b"x"))
         assert waiting.wait(10)
 

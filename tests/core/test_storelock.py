@@ -15,11 +15,11 @@ import pytest
 import reput
 from reput.errors import StoreLockedError
 from reput.files.system.disk import Disk
-from reput.store.marks.lock import StoreLock
+from reput.store.directory.storelock import StoreLock
 
 HOLD = """
     from reput.files.system.disk import Disk
-    from reput.store.marks.lock import StoreLock
+    from reput.store.directory.storelock import StoreLock
     StoreLock(sys.argv[1] + '/lock', sys.argv[1], Disk()).acquire()
 """
 HOLD_AS_JAVA = """

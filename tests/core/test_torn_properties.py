@@ -8,7 +8,7 @@ from damaged_logs import FILE_SIZE, damage, killed, ledger, log_bytes, offsets, 
 
 import reput
 import reput_testing
-from reput.log.recovery.end import torn_rows
+from reput.log.recovery.endsearch import torn_rows
 from reput.record.checksum import SECTOR_SIZE
 from reput.record.decode import Decoder
 from reput.record.layout import PROPERTIES_SIZE_MAX

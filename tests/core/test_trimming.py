@@ -23,7 +23,7 @@ from trimmedstores import (
 import reput
 from reput.errors import OffsetOutOfRangeError, ReadOnlyStoreError, StoreClosedError
 from reput_testing import FaultyDisk, QuickDisk, snapshot
-from reput_testing.crashes.insides import insides
+from reput_testing.crashes.storeinternals import store_internals
 
 pytestmark = pytest.mark.usefixtures("quiet")
 
@@ -294,7 +294,7 @@ def test_a_store_that_was_closed_while_a_plugin_was_asked_removes_nothing(tmp_pa
     thread = threading.Thread(target=lambda: reports.append(keep(store, 1)))
     thread.start()
     assert asked.wait(10)
-    insides(store).trimming.stop()  # what `close` does behind the workers
+    store_internals(store).trimming.stop()  # what `close` does behind the workers
     gate.set()
     thread.join(10)
     store.close()

@@ -9,7 +9,7 @@ from openstores import state_of
 from trimmedstores import SIZE, fill, keep, notes, open_with
 
 import reput
-from reput_testing.crashes.insides import insides
+from reput_testing.crashes.storeinternals import store_internals
 
 pytestmark = pytest.mark.usefixtures("quiet")
 
@@ -88,7 +88,7 @@ def test_questions_are_answered_while_a_plugin_goes(tmp_path, question):
     answers = []
     with open_with(tmp_path, notes("first"), notes("second")) as store:
         fill(store, 2)
-        loop = insides(store).loop
+        loop = store_internals(store).loop
         use = loop.use
         # Between the moment at which it is driven no more and that at which all have heard so.
         loop.use = lambda plugins: (answers.append(QUESTIONS[question](store)), use(plugins))

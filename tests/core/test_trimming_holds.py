@@ -20,8 +20,8 @@ from trimmedstores import (
 )
 
 import reput
-from reput.dispatch.holds import LiveHolds
-from reput_testing.crashes.insides import insides
+from reput.dispatch.retentionholds import LiveHolds
+from reput_testing.crashes.storeinternals import store_internals
 
 pytestmark = pytest.mark.usefixtures("quiet")
 
@@ -47,7 +47,7 @@ def test_what_a_plugin_says_counts_only_for_what_it_had_seen_by_then(tmp_path):
     with open_with(tmp_path, Notes(needs=None)) as store:
         while store.log.file_count < 4:
             store.put(reput.Message("T", b"x" * 900))
-        holds = insides(store).trimming.holds
+        holds = store_internals(store).trimming.holds
         position = state_of(store, "notes").dispatched_to
         holds.ask("")
         store.wait_dispatched(10)

@@ -10,10 +10,10 @@ from openstores import plugin, state_of, until
 
 import reput
 from reput.errors import ServiceNotAvailableError
-from reput.plugin.answers import ReadResult
+from reput.plugin.results import ReadResult
 from reput.status import ReadStatus
 from reput_testing import ManualClock
-from reput_testing.crashes.insides import insides
+from reput_testing.crashes.storeinternals import store_internals
 
 QUICK = {
     "commitlog": {"file_size": 65_536},
@@ -316,7 +316,7 @@ def test_a_plugin_that_works_is_flushed_in_every_round(tmp_path):
 
 def test_a_worker_that_has_a_thread_is_given_no_second_one(tmp_path):
     with open_with(tmp_path, Echo()) as store:
-        workers = insides(store).workers
+        workers = store_internals(store).workers
         before = [thread for thread in threading.enumerate() if thread.name == "reput-echo"]
 
         workers.start()  # as one that `schedule_due` overtook on the thread that flushes plugins
@@ -328,7 +328,7 @@ def test_a_worker_that_has_a_thread_is_given_no_second_one(tmp_path):
 def test_a_wake_that_comes_after_the_plugin_was_removed_starts_no_thread(tmp_path):
     """Its thread would ask every second whether there is work, until the store is closed."""
     with open_with(tmp_path, Echo()) as store:
-        workers = insides(store).workers
+        workers = store_internals(store).workers
         work = workers._works["echo"]
         store.remove_plugin("echo")
 

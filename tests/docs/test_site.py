@@ -180,4 +180,4 @@ def test_every_door_of_the_core_and_every_distribution_has_its_page():
     }
 
     # The command line is described by its page; its kit is for commands, in the same page.
-    assert doors | packages - {"reput_cli"} == set(DOORS)
+    assert doors | packages - {"reput_tools.cli"} == set(DOORS)

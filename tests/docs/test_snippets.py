@@ -18,8 +18,8 @@ from commands import commands
 from pages import ROOT, blocks_of, commands_of, pages, text_of
 
 import reput
-from reput_cli.lazycommand import LazyCommand
-from reput_cli.root import ReputGroup
+from reput_tools.cli.lazycommand import LazyCommand
+from reput_tools.cli.root import ReputGroup
 
 # They need a Java, and run in `tests/spark`.
 ON_SPARK = {
@@ -29,7 +29,7 @@ ON_SPARK = {
     "docs/spark-streaming.md",
     "docs/spark-tables.md",
     "docs/spark-writing.md",
-    "spark/README.md",
+    "extras/spark/README.md",
 }
 # They need a broker, and run in `tests/client` and in `tests/follow`.
 # `docs/clients-5.md` needs a released client, and runs in `tests/interop/clients`.

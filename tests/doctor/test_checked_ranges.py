@@ -11,10 +11,10 @@ from verifiedstores import FILE_SIZE, bad, checked, flip, flip_log, kinds, only
 import reput
 from reput import Message
 from reput.record.layout import CRC_PROPERTY_SIZE
-from reput_cli.root import reput as command
-from reput_doctor.findings import Severity
-from reput_doctor.repairing.repair import repair
 from reput_testing import QuickDisk
+from reput_tools.cli.root import reput as command
+from reput_tools.doctor.findings import Severity
+from reput_tools.doctor.salvage.repairrun import repair
 
 
 @pytest.fixture

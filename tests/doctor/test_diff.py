@@ -20,10 +20,10 @@ from reportedstore import NOW, make_store
 
 import reput
 from reput import Message
-from reput_doctor.comparing import messages as matching
-from reput_doctor.comparing.rows import matched
-from reput_doctor.comparing.stores import compare_stores
-from reput_doctor.comparing.values import StoreDiff
+from reput_tools.doctor.comparison import messages as matching
+from reput_tools.doctor.comparison.rows import matched
+from reput_tools.doctor.comparison.stores import compare_stores
+from reput_tools.doctor.comparison.values import StoreDiff
 
 CONFIG = {"commitlog": {"file_size": 8_192}}
 

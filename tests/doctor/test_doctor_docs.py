@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from reput.record import CorruptionKind
-from reput_doctor.commands.diff import diff
-from reput_doctor.commands.report import report
-from reput_doctor.commands.verify import verify
-from reput_doctor.comparing.records import FIELDS
+from reput_tools.doctor.command.diff import diff
+from reput_tools.doctor.command.report import report
+from reput_tools.doctor.command.verify import verify
+from reput_tools.doctor.comparison.records import FIELDS
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "doctor.md"
@@ -56,12 +56,12 @@ def test_fields_that_the_page_names_exist() -> None:
 
 
 def test_the_page_lists_every_kind_of_finding_of_a_verification() -> None:
-    sources = ROOT / "extras" / "doctor" / "src" / "reput_doctor" / "verifying"
+    sources = ROOT / "extras" / "tools" / "src" / "reput_tools" / "doctor" / "verification"
     parts = "log|checkpoint|config|reput|store"
     written = "\n".join(path.read_text(encoding="utf-8") for path in sources.glob("*.py"))
     kinds = set(re.findall(rf'"((?:{parts})\.[a-z]+(?:-[a-z]+)*)"', written))
     kinds |= {f"log.{each.name.lower().replace('_', '-')}" for each in CorruptionKind}
-    odd = (sources / "deep.py").read_text(encoding="utf-8")
+    odd = (sources / "plausibility.py").read_text(encoding="utf-8")
     kinds |= {f"log.{name}" for name in re.findall(r'row, "([a-z-]+)",', odd)}
     counted_only = {"log.odd-records", "log.queue-order"}
     section = PAGE.read_text(encoding="utf-8").split("### Kinds of findings", 1)[1]

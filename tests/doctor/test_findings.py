@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from reput_doctor.findings import (
+from reput_tools.doctor.findings import (
     Checked,
     Finding,
     Findings,

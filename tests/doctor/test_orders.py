@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reput.record import Decoder, Encoder, Message
-from reput_doctor.verifying.orders import Orders, join
+from reput_tools.doctor.verification.logorder import LogOrder, join
 
 ENCODER = Encoder()
 ROWS = st.lists(
@@ -47,7 +47,7 @@ def record(key, queue_offset, place, time):
 
 
 def orders_of(data, start, stop):
-    found = Orders()
+    found = LogOrder()
     window = np.frombuffer(data[start:stop], np.uint8)
     if len(window):
         found.add(Decoder().decode(window, start).batch)

@@ -16,16 +16,16 @@ from zoo.stores import healthy, put_down
 import reput
 from reput.errors import StoreNotFoundError
 from reput.files import Disk
-from reput_doctor.repairing.backup import NoBackupError
-from reput_doctor.repairing.repair import (
+from reput_testing import snapshot, traces
+from reput_tools.doctor.salvage.backup import NoBackupError
+from reput_tools.doctor.salvage.diskspace import NoSpaceError
+from reput_tools.doctor.salvage.repairrun import (
     NotEmptyError,
     look_and_plan,
     repair,
     repair_in_place,
     undo,
 )
-from reput_doctor.repairing.space import NoSpaceError
-from reput_testing import snapshot, traces
 
 pytestmark = pytest.mark.usefixtures("quiet")
 

@@ -22,12 +22,12 @@ from reportedstore import HALVES, HOUR_MS, NOW, STRANGE, make_store, write_wheel
 
 import reput
 from reput import Message
-from reput_doctor.counting import counts, reading
-from reput_doctor.counting.halves import Halves, dangling
-from reput_doctor.grouping import Groups
-from reput_doctor.reporting.making import make_report
-from reput_doctor.reporting.showing.page import report_page
-from reput_doctor.reporting.values import StoreReport
+from reput_tools.doctor.groupedsums import GroupedSums
+from reput_tools.doctor.statistics import counts, logcount
+from reput_tools.doctor.statistics.halfmessages import HalfMessages, dangling
+from reput_tools.doctor.storereport.reportbuilder import make_report
+from reput_tools.doctor.storereport.values import StoreReport
+from reput_tools.doctor.storereport.view.page import report_page
 
 Rows = Callable[[str, str], list[dict[str, Any]]]
 
@@ -237,11 +237,11 @@ def test_open_transactions_are_those_without_an_op_message(rich: Path) -> None:
 @settings(max_examples=60)
 def test_transactions_that_match_are_dropped_early_or_late(data: st.DataObject) -> None:
     places = st.tuples(st.integers(0, 1), st.integers(0, 8))
-    few, many = Halves(rows_max=1), Halves()
+    few, many = HalfMessages(rows_max=1), HalfMessages()
     halves, ended, answered = set[tuple[int, int]](), set[tuple[int, int]](), set[int]()
 
     for _ in range(data.draw(st.integers(1, 4))):
-        part = Halves()
+        part = HalfMessages()
         for queue_id, offset in data.draw(st.sets(places)) - halves:
             halves.add((queue_id, offset))
             row = (queue_id, offset, 100 * queue_id + offset, 7)
@@ -500,14 +500,14 @@ def test_files_that_a_writer_removes_meanwhile_are_no_damage(
     whole = report_of(path)
 
     with pytest.MonkeyPatch.context() as patch:
-        plan = reading.plan_splits
+        plan = logcount.plan_splits
 
         def planned(*arguments: Any) -> Any:
             splits = plan(*arguments)
             first.unlink()
             return splits
 
-        patch.setattr(reading, "plan_splits", planned)
+        patch.setattr(logcount, "plan_splits", planned)
         found = report_of(path)
 
     assert found.damage_count == 0
@@ -550,7 +550,7 @@ def test_more_topics_than_can_be_listed_are_one(
 
 
 def test_keys_beyond_the_limit_are_folded_into_one() -> None:
-    groups = Groups((np.add, np.minimum), other_key=-1, rows_max=10)
+    groups = GroupedSums((np.add, np.minimum), other_key=-1, rows_max=10)
     ones = np.ones(1_000, np.int64)
 
     for start in (0, 500):

@@ -7,8 +7,8 @@ from typing import Final
 
 import reput
 from reput import Message
-from reput_doctor import make_report
 from reput_schedule import delayed
+from reput_tools.doctor import make_report
 
 HOUR_MS: Final = 3_600_000
 NOW: Final = 1_790_000_000_000

@@ -11,9 +11,9 @@ from verifiedstores import START, bad, checked, flip, flip_log, log_file, own_st
 
 import reput
 from reput import Message
-from reput_cli.root import reput as command
-from reput_doctor.findings import Severity
-from reput_doctor.verdict import verdict_of
+from reput_tools.cli.root import reput as command
+from reput_tools.doctor.findings import Severity
+from reput_tools.doctor.verdict import verdict_of
 
 RECORD = 19, 51, 70, 75  # flag, born host, store host, count of retries
 

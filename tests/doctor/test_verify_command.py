@@ -11,9 +11,9 @@ from verifiedstores import FILE_SIZE, flip, own_store, places, tree
 
 import reput
 from reput import Message
-from reput_cli.kit import ExitCode
-from reput_cli.root import reput as command
-from reput_doctor.findings import Severity
+from reput_tools.cli.kit import ExitCode
+from reput_tools.cli.root import reput as command
+from reput_tools.doctor.findings import Severity
 
 STRANGE = '<script>alert("1")</script>\u202e\x1b[31m'
 

@@ -7,7 +7,7 @@ import struct
 import pytest
 from verifiedstores import bad, checked, flip, kinds
 
-from reput_doctor.findings import Severity
+from reput_tools.doctor.findings import Severity
 
 SOUND = ["basic", "slow", "v6", "batch", "transaction", "demo", "trimmed", "delay", "ext"]
 

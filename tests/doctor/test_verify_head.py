@@ -10,10 +10,10 @@ from click.testing import CliRunner
 from verifiedstores import FILE_SIZE, SMALL, bad, checked, flip, kinds, only, places
 
 import reput
-from reput_cli.root import reput as command
-from reput_doctor.findings import Severity
-from reput_doctor.repairing.repair import repair, repair_in_place
-from reput_doctor.verifying.verify import verify
+from reput_tools.cli.root import reput as command
+from reput_tools.doctor.findings import Severity
+from reput_tools.doctor.salvage.repairrun import repair, repair_in_place
+from reput_tools.doctor.verification.verifyrun import verify
 
 
 def first_file(root):

@@ -6,10 +6,10 @@ import pytest
 from verifiedstores import FILE_SIZE, flip, places, tree
 
 import reput
-from reput_doctor.findings import Severity
-from reput_doctor.repairing.repair import repair
-from reput_doctor.verifying.verify import verify
 from reput_integrity import check
+from reput_tools.doctor.findings import Severity
+from reput_tools.doctor.salvage.repairrun import repair
+from reput_tools.doctor.verification.verifyrun import verify
 
 CONFIG = {"commitlog": {"file_size": FILE_SIZE}}
 

@@ -24,7 +24,7 @@ from verifiedstores import (
 
 import reput
 from reput import Message
-from reput_doctor.findings import Severity
+from reput_tools.doctor.findings import Severity
 
 
 def test_a_sound_store_of_ours_has_no_finding(root):
@@ -349,7 +349,7 @@ def test_what_could_not_be_compared_by_mishap_is_not_called_healthy(root, monkey
     def fail(*_, **__):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("reput_doctor.verifying.derived.run_rebuild", fail)
+    monkeypatch.setattr("reput_tools.doctor.verification.derivedfiles.run_rebuild", fail)
 
     report = checked(root)
 

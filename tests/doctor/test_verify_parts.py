@@ -24,9 +24,9 @@ from verifiedstores import (
 import reput
 from reput import Message
 from reput.errors import StoreNotFoundError
-from reput_doctor.findings import Severity
-from reput_doctor.verifying.verify import verify
-from reput_offline import hold
+from reput_tools.doctor.findings import Severity
+from reput_tools.doctor.verification.verifyrun import verify
+from reput_tools.offline import lock_store
 
 
 def reasons(report, part):
@@ -206,7 +206,7 @@ def test_derived_files_that_cannot_be_read_are_told_beside_the_others(root):
 
 
 def test_a_plugin_that_lags_is_unfinished_and_not_damaged(root):
-    with hold(root) as closed:
+    with lock_store(root) as closed:
         closed.suspend("index")
     with reput.open(root, threads=False, clock=lambda: START + 10**9) as store:
         for number in range(10):
@@ -276,7 +276,7 @@ def test_nothing_is_left_in_the_scratch_directory_after_an_error(root, tmp_path,
     def fail(*_, **__):
         raise RuntimeError("no")
 
-    monkeypatch.setattr("reput_doctor.verifying.verify.check_derived", fail)
+    monkeypatch.setattr("reput_tools.doctor.verification.verifyrun.check_derived", fail)
     before = tree(root)
     with pytest.raises(RuntimeError):
         verify(root, scratch=str(scratch))

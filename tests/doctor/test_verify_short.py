@@ -9,8 +9,8 @@ import pytest
 from verifiedstores import bad, checked, only, own_store
 
 import reput
-from reput_doctor.findings import Severity
-from reput_doctor.verdict import verdict_of
+from reput_tools.doctor.findings import Severity
+from reput_tools.doctor.verdict import verdict_of
 
 
 def cut(path, size):

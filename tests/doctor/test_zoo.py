@@ -15,9 +15,9 @@ from zoo.judging import wrong_in_log, wrong_in_queues
 from zoo.stores import MAKERS, healthy, put_down
 
 import reput
-from reput_doctor.findings import Severity
-from reput_doctor.repairing.repair import repair
-from reput_doctor.verifying.verify import verify
+from reput_tools.doctor.findings import Severity
+from reput_tools.doctor.salvage.repairrun import repair
+from reput_tools.doctor.verification.verifyrun import verify
 
 pytestmark = pytest.mark.usefixtures("quiet")
 

@@ -7,8 +7,8 @@ from commands import cli_runner
 from permissions import forbid
 from sparkstores import fill
 
-from reput_cli.kit.exitcodes import ExitCode
-from reput_cli.root import reput as command
+from reput_tools.cli.kit.exitcodes import ExitCode
+from reput_tools.cli.root import reput as command
 
 
 def _nothing(root):

@@ -10,11 +10,11 @@ from commands import cli_runner
 from exportedstores import make_store, read_back
 from sparkstores import fill, messages_of
 
-from reput_cli.kit.exitcodes import ExitCode
-from reput_cli.root import reput as command
-from reput_export.errors import CodedError
-from reput_export.exporting.job import export
-from reput_offline import LocalEngine
+from reput_arrow.export.codederrors import CodedError
+from reput_arrow.export.exporter.exportjob import export
+from reput_tools.cli.kit.exitcodes import ExitCode
+from reput_tools.cli.root import reput as command
+from reput_tools.offline import LocalEngine
 
 SPLIT = 1 << 16
 DAY = 86_400_000
@@ -61,7 +61,7 @@ def test_columns_may_be_chosen(made, tmp_path):
 
 
 def test_many_files_at_once_stay_within_their_memory(made, tmp_path, monkeypatch):
-    from reput_export.exporting import files as module
+    from reput_arrow.export.exporter import taskfiles as module
 
     monkeypatch.setattr(module, "GROUP_SIZE", 20_000)
     monkeypatch.setattr(module, "HELD_SIZE", 30_000)
@@ -172,7 +172,7 @@ def test_an_attempt_that_outlives_its_job_leaves_nothing(made, tmp_path):
 
 
 def test_a_place_that_cannot_rename_is_refused_before_anything_is_read(made, monkeypatch):
-    from reput_export.exporting import job as module
+    from reput_arrow.export.exporter import exportjob as module
 
     class Bucket:
         type_name = "s3"

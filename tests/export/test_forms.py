@@ -16,10 +16,10 @@ from sparkstores import fill, messages_of
 
 import reput
 from reput_arrow import scan
-from reput_export.errors import CodedError
-from reput_export.exporting.job import export
-from reput_export.exporting.jsontexts import json_lines
-from reput_offline import LocalEngine
+from reput_arrow.export.codederrors import CodedError
+from reput_arrow.export.exporter.exportjob import export
+from reput_arrow.export.exporter.jsontexts import json_lines
+from reput_tools.offline import LocalEngine
 
 TEXT = st.text(max_size=8)
 ROWS = st.lists(

@@ -14,14 +14,15 @@ from sparkstores import fill, messages_of
 from writtenstores import table_of
 
 import reput
-from reput_cli.kit.exitcodes import ExitCode
-from reput_cli.root import reput as command
-from reput_export.errors import CodedError
-from reput_export.exporting.job import export
-from reput_export.importing import merging, rows
-from reput_export.importing.job import import_
-from reput_export.importing.sources import Source
-from reput_offline import LocalEngine
+from reput_arrow.export.codederrors import CodedError
+from reput_arrow.export.exporter.exportjob import export
+from reput_arrow.export.importer import inputrows as rows
+from reput_arrow.export.importer import merge
+from reput_arrow.export.importer.importjob import import_
+from reput_arrow.export.importer.inputfiles import Source
+from reput_tools.cli.kit.exitcodes import ExitCode
+from reput_tools.cli.root import reput as command
+from reput_tools.offline import LocalEngine
 
 # Where records begin is the new log's own; Java writes empty tags, which read as none.
 OWN = {"physical_offset", "size", "msg_id"}
@@ -105,8 +106,8 @@ def test_files_are_merged_by_their_offsets(data):
             yield pa.table({"physical_offset": part}), 100 * (first + len(part)) // len(numbers)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(merging, "rows_of", few)
-        tables = list(merging.merged(sources, told.append))
+        patch.setattr(merge, "rows_of", few)
+        tables = list(merge.merged(sources, told.append))
 
     found = [offset for table in tables for offset in table["physical_offset"].to_pylist()]
     assert found == offsets

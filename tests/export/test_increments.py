@@ -13,12 +13,12 @@ from sparkstores import FILE_SIZE, fill, messages_of
 
 import reput
 from reput.files import Disk
-from reput_cli.kit.exitcodes import ExitCode
-from reput_cli.root import reput as command
-from reput_export.errors import CodedError
-from reput_export.exporting import increments
-from reput_export.exporting.job import export
-from reput_offline import LocalEngine
+from reput_arrow.export.codederrors import CodedError
+from reput_arrow.export.exporter import incremental
+from reput_arrow.export.exporter.exportjob import export
+from reput_tools.cli.kit.exitcodes import ExitCode
+from reput_tools.cli.root import reput as command
+from reput_tools.offline import LocalEngine
 
 
 def go_on(root, target, **options):
@@ -130,7 +130,7 @@ def test_two_exports_to_one_place_do_not_meet(tmp_path):
     go_on(root, out)
 
     with (
-        increments.locked(str(out), Disk().at(str(tmp_path))),
+        incremental.locked(str(out), Disk().at(str(tmp_path))),
         pytest.raises(CodedError, match=r"LOCKED.*another export"),
     ):
         go_on(root, out)

@@ -14,8 +14,8 @@ import reput
 
 PROGRAM = """
 import sys
-from reput_export.exporting.job import export
-from reput_offline import LocalEngine
+from reput_arrow.export.exporter.exportjob import export
+from reput_tools.offline import LocalEngine
 
 print("ready", flush=True)
 sys.stdin.readline()

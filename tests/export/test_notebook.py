@@ -10,7 +10,14 @@ import pytest
 
 HERE = Path(__file__).resolve().parents[2] / "docs" / "notebooks"
 NOTEBOOK = json.loads((HERE / "dataframes.ipynb").read_text(encoding="utf-8"))
-NEEDED = ("duckdb", "matplotlib", "polars", "reput_cli", "reput_consumequeue", "reput_export")
+NEEDED = (
+    "duckdb",
+    "matplotlib",
+    "polars",
+    "reput_tools.cli",
+    "reput_consumequeue",
+    "reput_arrow.export",
+)
 
 
 @pytest.fixture

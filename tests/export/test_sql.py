@@ -13,10 +13,10 @@ from commands import commands
 from exportedstores import make_store
 
 import reput
-from reput_export.commands import sqlprompt
-from reput_export.querying.database import Database
-from reput_export.querying.errors import QueryError
-from reput_export.querying.source import Selected
+from reput_arrow.export.command import sqlprompt
+from reput_arrow.export.sqlquery.database import Database
+from reput_arrow.export.sqlquery.errors import QueryError
+from reput_arrow.export.sqlquery.logtable import Selected
 
 pytest.importorskip("duckdb")
 

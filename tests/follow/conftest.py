@@ -6,7 +6,7 @@ import pytest
 from fakemaster import FakeLog
 from masterlogs import log_of
 
-from reput_follow import FollowConfig
+from reput_server.follow import FollowConfig
 
 QUICK = {
     "report_interval": 0.05,

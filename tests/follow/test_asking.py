@@ -10,11 +10,11 @@ import threading
 import pytest
 from fakemaster import FILE_SIZE, FakeLog, FakeMaster
 
-from reput_follow import Broker, BrokerError, LogRange
-from reput_follow.asking.broker import master_address
-from reput_follow.asking.facts import facts_of, range_of
-from reput_follow.peers import parse_addresses
-from reput_remoting import AddressError, address_text, parse_address
+from reput_client.remoting import AddressError, address_text, parse_address
+from reput_server.follow import BrokerClient, BrokerError, LogRange
+from reput_server.follow.addresses import parse_addresses
+from reput_server.follow.brokerclient.brokerclient import master_address
+from reput_server.follow.brokerclient.brokerfacts import facts_of, range_of
 
 
 @pytest.fixture
@@ -24,7 +24,7 @@ def master():
 
 
 def asked(master):
-    return Broker(parse_address(master.address), timeout=30)
+    return BrokerClient(parse_address(master.address), timeout=30)
 
 
 def test_a_broker_says_what_a_follower_needs(master):
@@ -131,12 +131,12 @@ def test_nobody_listens():
         unused.bind(("127.0.0.1", 0))
         address = unused.getsockname()
 
-        with Broker(address) as broker, pytest.raises(BrokerError, match="refused"):
+        with BrokerClient(address) as broker, pytest.raises(BrokerError, match="refused"):
             broker.facts()
 
 
 def test_a_host_name_that_is_not_valid_is_named():
-    with Broker(("a..b", 10911)) as broker, pytest.raises(BrokerError) as raised:
+    with BrokerClient(("a..b", 10911)) as broker, pytest.raises(BrokerError) as raised:
         broker.facts()
 
     assert str(raised.value) == "a..b:10911: 'a..b' is not a valid host name"
@@ -153,7 +153,10 @@ def test_a_peer_that_is_no_broker_costs_neither_memory_nor_time():
 
         thread = threading.Thread(target=lie)
         thread.start()
-        with Broker(server.getsockname()) as broker, pytest.raises(BrokerError, match="length of"):
+        with (
+            BrokerClient(server.getsockname()) as broker,
+            pytest.raises(BrokerError, match="length of"),
+        ):
             broker.facts()
         thread.join()
 
@@ -162,7 +165,7 @@ def test_an_answer_that_does_not_come_in_time_is_an_error():
     times = iter([0.0, 1.0, 99.0])
     with (
         socket.create_server(("127.0.0.1", 0)) as server,
-        Broker(server.getsockname(), timeout=5, clock=lambda: next(times)) as broker,
+        BrokerClient(server.getsockname(), timeout=5, clock=lambda: next(times)) as broker,
         pytest.raises(BrokerError, match="no answer in 5 s"),
     ):
         broker.facts()

@@ -16,11 +16,11 @@ from fakemaster import FILE_SIZE, FakeLog, FakeMaster
 from masterlogs import bytes_of, log_of
 
 import reput
-from reput_cli.kit import ExitCode
-from reput_follow import State
-from reput_follow.command.showing import line_of
-from reput_follow.running.follower import FollowStatus
-from reput_follow.running.lag import Lag
+from reput_server.follow import State
+from reput_server.follow.command.display import line_of
+from reput_server.follow.follower.follower import FollowStatus
+from reput_server.follow.follower.lag import Lag
+from reput_tools.cli.kit import ExitCode
 
 
 @pytest.fixture

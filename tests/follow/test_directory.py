@@ -11,7 +11,7 @@ from masterlogs import CONFIG, bytes_of, message
 
 import reput
 from reput.files import brokerjson
-from reput_follow import (
+from reput_server.follow import (
     BrokerError,
     DirectorySource,
     FollowConfig,

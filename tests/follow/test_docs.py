@@ -14,10 +14,10 @@ from fakemaster import FILE_SIZE, FakeLog, FakeMaster
 from masterlogs import CONFIG, bytes_of
 
 import reput
-from reput_follow import FollowEndedError, State
-from reput_follow.command.follow import follow
-from reput_follow.command.metrics import METRICS
-from reput_follow.command.running import exit_code_of
+from reput_server.follow import FollowEndedError, State
+from reput_server.follow.command.follow import follow
+from reput_server.follow.command.metrics import METRICS
+from reput_server.follow.command.run import exit_code_of
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "follow.md").read_text("utf-8")
 
@@ -73,7 +73,14 @@ def test_the_table_of_options_has_all_of_them():
 
 
 def test_the_board_asks_for_metrics_that_exist_and_shows_all():
-    path = Path(__file__).resolve().parents[2] / "follow" / "grafana" / "board.json"
+    path = (
+        Path(__file__).resolve().parents[2]
+        / "extras"
+        / "server"
+        / "grafana"
+        / "follower"
+        / "board.json"
+    )
     board = json.loads(path.read_text("utf-8"))
 
     queries = [target["expr"] for panel in board["panels"] for target in panel["targets"]]

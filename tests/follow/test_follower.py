@@ -15,7 +15,7 @@ from masterlogs import bytes_of, log_of
 
 import reput
 from reput.errors import ReplicaError, StoreLockedError
-from reput_follow import (
+from reput_server.follow import (
     BrokerError,
     FollowConfig,
     FollowEndedError,
@@ -25,11 +25,11 @@ from reput_follow import (
     State,
     open_replica,
 )
-from reput_follow.replication.connection import HaConnection
-from reput_follow.running.asker import Asker
-from reput_follow.running.beginning import Own, first_report
-from reput_follow.running.receiver import Receiver
-from reput_follow.running.shared import Shared
+from reput_server.follow.follower.masterpoller import MasterPoller
+from reput_server.follow.follower.receiver import Receiver
+from reput_server.follow.follower.sharedstate import SharedState
+from reput_server.follow.follower.startoffset import Own, first_report
+from reput_server.follow.replication.connection import HaConnection
 
 
 @contextlib.contextmanager
@@ -37,13 +37,13 @@ def paused_follower(store, master, config, paused=lambda _: None, **options):
     """A follower of ``master`` that calls ``paused`` with the seconds of each pause of 5 s or more,
     instead of waiting."""
     follower = Follower(store, Source.at(master.address), config, **options)
-    pause = Shared.pause
+    pause = SharedState.pause
 
     def instead(shared, seconds):
         return paused(seconds) if seconds >= 5.0 else pause(shared, seconds)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Shared, "pause", instead)
+        patch.setattr(SharedState, "pause", instead)
         follower.start()
         try:
             yield follower
@@ -52,7 +52,7 @@ def paused_follower(store, master, config, paused=lambda _: None, **options):
 
 
 def test_a_follower_that_has_ended_stays_ended_for_its_other_threads():
-    shared = Shared("a master", lambda: 0.0)
+    shared = SharedState("a master", lambda: 0.0)
     shared.end(FollowEndedError(State.FELL_BEHIND, "it removed its log", "use a new directory"))
 
     with shared.changed:  # a frame of before comes, or the connection is gone
@@ -361,7 +361,7 @@ def test_a_host_name_that_is_not_valid_is_tried_again(tmp_path, log, quick):
 
 
 @pytest.mark.parametrize(
-    "method", [(Receiver, "_follow_once"), (Asker, "_ask_range")], ids=["receiver", "asker"]
+    "method", [(Receiver, "_follow_once"), (MasterPoller, "_ask_range")], ids=["receiver", "asker"]
 )
 def test_an_error_that_was_not_expected_ends_it_with_a_state(
     tmp_path, log, quick, monkeypatch, caplog, method

@@ -9,7 +9,7 @@ import pytest
 
 _PROGRAM = """
 import ctypes, sys, threading
-from reput_follow.command.heap import share_heap
+from reput_server.follow.command.sharedheap import share_heap
 
 libc = ctypes.CDLL(None)
 if not hasattr(libc, "malloc_info"):

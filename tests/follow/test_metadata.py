@@ -9,7 +9,7 @@ from fakemaster import FakeMaster
 from followers import WAIT, ended, followed
 
 from reput.files import brokerjson
-from reput_follow import State, open_replica
+from reput_server.follow import State, open_replica
 
 TOPICS = {
     "dataVersion": {"counter": 3, "stateVersion": 0, "timestamp": 1_700_000_000_000},
@@ -113,7 +113,7 @@ def test_a_broker_without_delayed_messages_has_no_offsets_of_them(tmp_path, mast
 
 
 def test_a_store_whose_plugin_keeps_these_files_is_refused(tmp_path, master, quick):
-    from reput_follow import following
+    from reput_server.follow import following
 
     path = tmp_path / "store"
     config = quick(metadata=True)

@@ -7,10 +7,10 @@ import struct
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reput_follow import Lag
-from reput_follow.replication.session import Session
-from reput_follow.running.lag import LagMeter
-from reput_follow.running.states import FINAL, State
+from reput_server.follow import Lag
+from reput_server.follow.follower.lag import LagMeter
+from reput_server.follow.follower.states import FINAL, State
+from reput_server.follow.replication.session import Session
 
 NOTHING = struct.pack(">q", -(2**50))
 

@@ -13,7 +13,7 @@ import decodertargets
 import pytest
 from hypothesis import HealthCheck, given, settings, target
 
-from reput_testing import fuzzing
+from reput_testing.logs import fuzzing
 
 EXAMPLES = int(os.environ.get("REPUT_FUZZ_EXAMPLES", "60"))
 SAME_SIZE = {"store"}  # files of a store have the size that they have

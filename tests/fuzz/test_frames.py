@@ -21,8 +21,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from wirepeer import WirePeer, message
 
-from reput_remoting import QueueOf, RequestCode, ResponseCode
-from reput_testing.effort import is_soak
+from reput_client.remoting import QueueOf, RequestCode, ResponseCode
+from reput_testing.casebudget import is_soak
 
 FRAMES = int(os.environ.get("REPUT_FUZZ_FRAMES", "100000" if is_soak() else "3000"))
 DRAWN = 500

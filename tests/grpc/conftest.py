@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from grpcclient import GrpcClient
 
-from reput_server.testing.broker import LocalBroker
+from reput_server.testing.localbroker import LocalBroker
 
 
 @pytest.fixture(scope="module")

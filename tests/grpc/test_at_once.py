@@ -12,11 +12,11 @@ import pytest
 import reput
 from reput.errors import ServiceNotAvailableError
 from reput_consumer import PopRequest
-from reput_consumer.group.settings import Start
-from reput_grpc.service import GrpcService
-from reput_grpc.transport.methods import CallHead, Method
-from reput_grpc.types import m
+from reput_consumer.group.membersettings import Start
 from reput_server.config import ServerConfig
+from reput_server.grpc.messagetypes import m
+from reput_server.grpc.service import GrpcService
+from reput_server.grpc.transport.methods import CallHead, Method
 from reput_server.server import serving
 
 PLUGINS = {"consumequeue", "consumer", "schedule"}

@@ -12,8 +12,8 @@ from certificates import make_certificates
 from grpcclient import GrpcClient, signed
 
 from reput.errors import ReputError
-from reput_grpc.types import m
-from reput_server.testing.broker import LocalBroker
+from reput_server.grpc.messagetypes import m
+from reput_server.testing.localbroker import LocalBroker
 
 ROUTE = m.QueryRouteRequest(topic=m.Resource(name="orders"))
 
@@ -126,10 +126,10 @@ def test_a_broker_without_grpc_has_no_endpoints():
 def test_nothing_of_grpc_is_imported_without_the_option():
     code = (
         "import sys\n"
-        "from reput_server.testing.broker import LocalBroker\n"
+        "from reput_server.testing.localbroker import LocalBroker\n"
         "with LocalBroker(): pass\n"
         "names = {each.split('.')[0] for each in sys.modules}\n"
-        "print(sorted(names & {'grpc', 'google', 'reput_grpc'}))"
+        "print(sorted(names & {'grpc', 'google', 'reput_server.grpc'}))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

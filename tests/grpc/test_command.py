@@ -11,7 +11,7 @@ import pytest
 from grpcclient import GrpcClient
 
 import reput
-from reput_cli.kit import ExitCode
+from reput_tools.cli.kit import ExitCode
 
 
 def test_the_command_serves_clients_of_release_5(tmp_path):
@@ -45,6 +45,6 @@ def test_packages_that_are_not_installed_are_named_before_a_store_is_made(tmp_pa
     [line] = done.stderr.splitlines()
     assert line.startswith("reput: --grpc: ")
     assert package in line
-    assert "pip install ./grpc (in a checkout of reput)" in line
+    assert "pip install './extras/server[grpc]' (in a checkout of reput)" in line
     assert "whl[grpc]" in line
     assert not path.exists()

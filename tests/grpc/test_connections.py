@@ -29,9 +29,9 @@ from h2.events import (
     TrailersReceived,
 )
 
-from reput_grpc.transport.framing import Messages, framed
-from reput_grpc.types import m
-from reput_server.testing.broker import LocalBroker
+from reput_server.grpc.messagetypes import m
+from reput_server.grpc.transport.framing import Messages, framed
+from reput_server.testing.localbroker import LocalBroker
 
 ROUTE = m.QueryRouteRequest(topic=m.Resource(name="orders"))
 

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from reput_consumer import ConsumerPlugin
-from reput_grpc.types import m
+from reput_server.grpc.messagetypes import m
 
 OK, NONE, VOID = 20000, 40401, 40013
 

@@ -9,9 +9,9 @@ import pytest
 from grpcclient import GrpcClient
 
 from reput import Message
-from reput_grpc.types import m
+from reput_server.grpc.messagetypes import m
 from reput_server.testing.__main__ import answers
-from reput_server.testing.broker import LocalBroker
+from reput_server.testing.localbroker import LocalBroker
 
 
 @pytest.fixture

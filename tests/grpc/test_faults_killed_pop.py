@@ -21,7 +21,7 @@ from serverlives import kill_count
 
 import reput
 from reput_consumer import ConsumerPlugin, GroupSettings, TopicSettings
-from reput_grpc.types import m
+from reput_server.grpc.messagetypes import m
 
 PLUGINS = {"consumequeue", "consumer", "schedule"}
 CONFIG = {"consumer": {"save_interval_ms": 50}}

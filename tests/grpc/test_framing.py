@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reput_grpc.transport.framing import (
+from reput_server.grpc.transport.framing import (
     MESSAGE_MAX,
     CallError,
     Messages,

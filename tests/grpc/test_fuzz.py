@@ -11,9 +11,9 @@ from grpcclient import GrpcClient
 from leakserver import memory
 
 from reput_consumer import ConsumerPlugin
-from reput_grpc.types import m
-from reput_server.testing.broker import LocalBroker
-from reput_testing.effort import is_soak
+from reput_server.grpc.messagetypes import m
+from reput_server.testing.localbroker import LocalBroker
+from reput_testing.casebudget import is_soak
 
 CALLS = (
     *("QueryRoute", "QueryAssignment", "SendMessage", "RecallMessage", "AckMessage"),

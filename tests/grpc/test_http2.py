@@ -14,7 +14,7 @@ from h2.events import (
     TrailersReceived,
 )
 
-from reput_grpc.transport.http2 import DRAINED, ENDED, RESET, Http2Connection
+from reput_server.grpc.transport.http2 import DRAINED, ENDED, RESET, Http2Connection
 
 REQUEST = [(":method", "POST"), (":scheme", "http"), (":path", "/s/m?x=1"), (":authority", "a")]
 HEADERS = [("content-type", "application/grpc")]

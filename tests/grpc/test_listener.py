@@ -12,10 +12,10 @@ import pytest
 from h2.config import H2Configuration
 from h2.connection import H2Connection
 
-from reput_grpc.transport.framing import framed
-from reput_grpc.transport.listener import Listener
-from reput_grpc.transport.methods import CallHead, Method
 from reput_server.config import Limits
+from reput_server.grpc.transport.framing import framed
+from reput_server.grpc.transport.listener import Listener
+from reput_server.grpc.transport.methods import CallHead, Method
 from reput_server.wire.ports import take_address
 
 FIELDS = {":method": "POST", ":scheme": "http", ":path": "/s/gate", ":authority": "a"}

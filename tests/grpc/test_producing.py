@@ -8,7 +8,7 @@ import grpc
 import pytest
 from grpcclient import WAIT
 
-from reput_grpc.types import m
+from reput_server.grpc.messagetypes import m
 
 OK = 20000
 IDENTIFIED = m.SystemProperties(message_id="id")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from reput_grpc.calls.sending import consistent_hash
-from reput_grpc.schema import classes_of
-from reput_grpc.types import m, milliseconds_of, set_milliseconds
+from reput_server.grpc.calls.send import consistent_hash
+from reput_server.grpc.messagetypes import m, milliseconds_of, set_milliseconds
+from reput_server.grpc.protoschema import classes_of
 
 HEAD = 'syntax = "proto3"; package a.b;\n'
 

@@ -8,9 +8,9 @@ import pytest
 from grpcclient import GrpcClient
 
 from reput import Message
-from reput_server.testing.broker import LocalBroker
+from reput_server.testing.localbroker import LocalBroker
 
-pytest.importorskip("reput_metrics")
+pytest.importorskip("reput_tools.metrics")
 pytest.importorskip("prometheus_client")
 
 

@@ -10,7 +10,7 @@ from followedlogs import answers, log_bytes
 from realbroker import RocketMQ
 
 import reput
-from reput_follow import (
+from reput_server.follow import (
     FollowConfig,
     FollowEndedError,
     Source,

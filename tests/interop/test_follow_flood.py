@@ -25,7 +25,7 @@ from realbroker import RocketMQ, Server
 
 import reput
 from reput_client import Client, ClientError
-from reput_follow import FollowConfig, open_replica
+from reput_server.follow import FollowConfig, open_replica
 
 SECONDS = float(os.environ.get("REPUT_FLOOD_SECONDS", "15"))
 FILE_SIZE = 4 << 20

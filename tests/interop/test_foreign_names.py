@@ -13,9 +13,9 @@ import pytest
 from realbroker import Peer, RocketMQ
 
 import reput
-from reput_remoting import Command
+from reput_client.remoting import Command
 from reput_server import Ports, ServerConfig, serving
-from reput_server.names.handlers import NameHandlers
+from reput_server.nameserver.handlers import NameHandlers
 
 _ANYWHERE = ("127.0.0.1", 0)
 _PLUGINS = {"consumequeue", "consumer", "schedule"}

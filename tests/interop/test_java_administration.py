@@ -11,13 +11,13 @@ from realbroker import Peer, RocketMQ
 from wirepeer import WirePeer
 
 import reput
-from reput_consumer import ConsumerPlugin
-from reput_remoting import (
+from reput_client.remoting import (
     ConsumerStatus,
     QueueName,
     RequestCode,
     parse_body,
 )
+from reput_consumer import ConsumerPlugin
 from reput_server import Ports, Server, ServerConfig, serving
 
 PLUGINS = frozenset({"consumequeue", "consumer", "filter", "index", "schedule", "transaction"})

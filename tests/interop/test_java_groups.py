@@ -16,8 +16,8 @@ from realbroker import STORE_CONFIG, Peer, RocketMQ
 
 import reput
 from reput_consumer import ConsumerPlugin
-from reput_consumer.metadata.groups import GroupSettings
-from reput_consumer.metadata.topics import TopicSettings
+from reput_consumer.metadata.subscriptiongroups import GroupSettings
+from reput_consumer.metadata.topicsettings import TopicSettings
 
 GROUP = "billing"
 RETRY = f"%RETRY%{GROUP}"

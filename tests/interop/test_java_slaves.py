@@ -17,7 +17,7 @@ from realbroker import RocketMQ, free_ports
 from wirepeer import WirePeer, message
 
 from reput.files import brokerjson
-from reput_remoting import RequestCode, parse_body
+from reput_client.remoting import RequestCode, parse_body
 
 FILE_SIZE = 1 << 20
 CONFIG = f"[commitlog]\nfile_size = {FILE_SIZE}\n[consumequeue]\nunits_per_file = 1000\n"

@@ -12,7 +12,7 @@ from realbroker import Peer, RocketMQ
 from wirepeer import WirePeer, message
 
 import reput
-from reput_remoting import (
+from reput_client.remoting import (
     Command,
     RequestCode,
     StatsOf,
@@ -22,7 +22,7 @@ from reput_remoting import (
     write_body,
 )
 from reput_server import Server, ServerConfig, serving
-from reput_server.properties import parse_properties_text
+from reput_server.javaproperties import parse_properties_text
 
 PLUGINS = frozenset({"consumequeue", "consumer", "filter", "index", "schedule", "transaction"})
 SMALL = {"commitlog": {"file_size": 1 << 20}, "consumequeue": {"units_per_file": 1_000}}

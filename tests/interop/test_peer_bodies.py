@@ -9,7 +9,7 @@ import pytest
 from peerbodies import Servers, differing, read_recorded, table, unexpected, unused
 from realbroker import RocketMQ
 
-from reput_remoting import parse_address
+from reput_client.remoting import parse_address
 from reput_server import LocalBroker
 
 HOST = "127.0.0.1"

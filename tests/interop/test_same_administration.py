@@ -12,7 +12,7 @@ from realbroker import RocketMQ
 from wirepeer import WirePeer, message
 
 import reput
-from reput_remoting import (
+from reput_client.remoting import (
     CloneOffsets,
     Command,
     ConsumeTimesOf,

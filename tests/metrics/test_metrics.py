@@ -15,10 +15,10 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 import reput
-import reput_metrics
-from reput_metrics.listed import METRICS
-from reput_metrics.prometheus import StoreCollector, registry_of
-from reput_metrics.sampling import Sample, Sampler, of_path, of_store
+import reput_tools.metrics
+from reput_tools.metrics.metriclist import METRICS
+from reput_tools.metrics.prometheus import StoreCollector, registry_of
+from reput_tools.metrics.sampler import Sample, Sampler, of_path, of_store
 
 pytestmark = pytest.mark.sizes(dispatch={"retry_pause_ms": 1})
 
@@ -60,7 +60,7 @@ def test_an_open_store_says_what_it_holds_and_does(tmp_path):
         store.wait_dispatched()
         store.flush()
         store.read("orders", 0, 0)
-        found = values(reput_metrics.text(store))
+        found = values(reput_tools.metrics.text(store))
         end = store.log.max_physical_offset
 
     assert end > receipts[-1].physical_offset
@@ -92,7 +92,7 @@ def test_waits_add_up_from_bound_to_bound(tmp_path):
     with reput.open(tmp_path / "s", plugins=[], config=config) as store:
         for _ in range(20):
             store.put(reput.Message("orders", b"x"))
-        found = values(reput_metrics.text(store))
+        found = values(reput_tools.metrics.text(store))
 
     buckets = [
         (float(dict(key[1:])["le"]), value)
@@ -117,7 +117,7 @@ def test_a_plugin_that_stands_is_shown(tmp_path):
     with reput.open(tmp_path / "s", plugins=[Failing()], config=config) as store:
         store.put(reput.Message("orders", b"x"))
         store.wait_dispatched(10)
-        found = values(reput_metrics.text(store))
+        found = values(reput_tools.metrics.text(store))
 
     labels = ("plugin", "failing")
     assert found[("reput_plugin_up", labels)] == 0
@@ -128,13 +128,13 @@ def test_a_plugin_that_stands_is_shown(tmp_path):
 
 
 def test_many_topics_are_one_beyond_the_limit(tmp_path, monkeypatch):
-    monkeypatch.setattr("reput_metrics.sampling.TOPICS_MAX", 2)
+    monkeypatch.setattr("reput_tools.metrics.sampler.TOPICS_MAX", 2)
     with reput.open(tmp_path / "s", plugins=["consumequeue"], config=SMALL) as store:
         for number in range(4):
             for _ in range(number + 1):
                 store.put(reput.Message(f"topic{number}", b"x"))
         store.wait_dispatched()
-        found = values(reput_metrics.text(store))
+        found = values(reput_tools.metrics.text(store))
 
     counted = {
         dict(key[1:])["topic"]: value
@@ -154,7 +154,7 @@ def test_several_stores_are_told_apart(root, tmp_path):
         reput.open(root, plugins=PLUGINS) as one,
         reput.open(tmp_path / "other", plugins=[], config=SMALL) as other,
     ):
-        reput_metrics.collector(one, other, registry=registry)
+        reput_tools.metrics.collector(one, other, registry=registry)
         found = values(generate_latest(registry).decode())
 
     assert found[("reput_topics", ("store", str(root)))] == 2
@@ -182,7 +182,7 @@ def test_registering_reads_no_store():
 def test_a_closed_store_is_down(root):
     registry = CollectorRegistry()
     with reput.open(root, plugins=PLUGINS) as store:
-        reput_metrics.collector(store, registry=registry)
+        reput_tools.metrics.collector(store, registry=registry)
 
     found = values(generate_latest(registry).decode())
 
@@ -250,7 +250,7 @@ def test_the_page_lists_every_metric():
 
 
 def board():
-    return json.loads((ROOT / "extras/metrics/grafana/board.json").read_text(encoding="utf-8"))
+    return json.loads((ROOT / "extras/tools/grafana/store/board.json").read_text(encoding="utf-8"))
 
 
 def test_each_query_of_the_board_names_metrics_and_labels_that_exist():
@@ -321,7 +321,7 @@ def test_opentelemetry_gets_the_same_numbers(root):
     reader = InMemoryMetricReader()
     provider = MeterProvider([reader])
     with reput.open(root, plugins=PLUGINS) as store:
-        reput_metrics.instrument(store, provider.get_meter("test"), {"store": "orders"})
+        reput_tools.metrics.instrument(store, provider.get_meter("test"), {"store": "orders"})
         (resource,) = reader.get_metrics_data().resource_metrics
         end = store.log.max_physical_offset
     found = {
@@ -351,7 +351,7 @@ def test_every_metric_has_an_instrument(root):
             made.append((name, "gauge", unit))
 
     with reput.open(root, plugins=PLUGINS) as store:
-        reput_metrics.instrument(store, Meter("test"))
+        reput_tools.metrics.instrument(store, Meter("test"))
 
     expected = {
         (each.name.removesuffix("_total"), each.kind)

@@ -15,7 +15,7 @@ from putanswers import lived, outcome, records_of
 
 import reput
 from reput.errors import ServiceNotAvailableError
-from reput.plugin.interest import concerns_any
+from reput.plugin.putinterest import concerns_any
 from reput_testing import SimulatedDisk
 
 

@@ -13,9 +13,9 @@ import pytest
 from plainmemory import plain_memory
 
 import reput
-from reput.log.writing.turns import FlushTurns
+from reput.log.writer.flushturns import FlushTurns
 from reput.record import Encoder, Message
-from reput.record.view import MessageView
+from reput.record.messageview import MessageView
 
 SOURCES = Path(__file__).parents[2] / "native" / "src"
 
@@ -38,7 +38,7 @@ CANNOT_PANIC = {
     "Appender.refuse",
     "Appender.set_is_appending",
     "Putter.__traverse__",
-    "SendLane.__traverse__",
+    "SendFastPath.__traverse__",
     "Rows.__len__",
     "Rows.mapped_size",
     "MessageView.__clear__",
@@ -122,7 +122,7 @@ def test_a_receipt_hashes_as_the_tuple_that_it_is(tmp_path):
 
 NO_MEMORY = """
 import os, resource, struct, sys
-from reput.files.system.pieces import read_pieces
+from reput.files.system.vectoredread import read_pieces
 
 with open(sys.argv[1], "w+b") as file:
     file.truncate(2**31)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from reput.record import Decoder, Encoder, Message
 from reput.record.layout import BLANK_MAGIC, MAGIC_V1
-from reput_testing import fuzzing, strategies
+from reput_testing.logs import fuzzing, strategies
 
 ENCODERS = (Encoder(), Encoder(record_crc=True), Encoder(store_host=bytes(range(20))))
 MANY = settings(
@@ -149,7 +149,7 @@ def test_many_messages_of_many_topics_in_many_windows():
 
 
 def test_a_table_that_holds_too_many_names_begins_again_in_both():
-    from reput.record.text.topics import TopicTable, topic_table
+    from reput.record.text.topictable import TopicTable, topic_table
 
     texts = [b"%d" % number for number in range(70_000)]
     window = np.frombuffer(b"".join(texts), np.uint8)

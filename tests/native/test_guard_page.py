@@ -8,14 +8,14 @@ import sys
 READ_UP_TO_A_PAGE_THAT_NOBODY_MAY_READ = """
 import ctypes, faulthandler, mmap, random, struct
 import numpy as np
-from reput.files.system.pieces import read_pieces
+from reput.files.system.vectoredread import read_pieces
 from reput.record import Decoder, Encoder, Message
-from reput.record.text.java import java_string_hash_column
+from reput.record.text.javatext import java_string_hash_column
 from reput.record.text.properties import property_places, texts_of
-from reput.record.text.topics import topic_table
-from reput_arrow.entries import property_maps
-from reput_consumequeue._runs import runs
-from reput_index._keys import KeysOfBatch
+from reput.record.text.topictable import topic_table
+from reput_arrow.propertymaps import property_maps
+from reput_consumequeue.unitruns import runs
+from reput_index.batchkeys import KeysOfBatch
 
 faulthandler.enable()
 page = mmap.PAGESIZE

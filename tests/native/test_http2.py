@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reput.engine import REFERENCES
-from reput_grpc.transport.http2 import RESET, Http2Connection
+from reput_server.grpc.transport.http2 import RESET, Http2Connection
 
 SIZES = (8, 8_192, 1 << 16, 1 << 17)
 REQUEST = [(":method", "POST"), (":scheme", "http"), (":path", "/s/m"), (":authority", "a")]

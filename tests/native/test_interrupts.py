@@ -17,16 +17,16 @@ import os, sys, threading, traceback
 import numpy as np
 import reput
 from reput.errors import CorruptFileError
-from reput.log.writing.appender import rows_of_columns, rows_of_messages
-from reput.log.writing.turns import FlushTurns
+from reput.log.writer.appender import rows_of_columns, rows_of_messages
+from reput.log.writer.flushturns import FlushTurns
 from reput.record import Decoder, Encoder, Message
-from reput.record.text.java import java_string_hash_column
+from reput.record.text.javatext import java_string_hash_column
 from reput.record.text.properties import property_places, texts_of
-from reput.record.text.topics import topic_table
-from reput.record.view import MessageView
-from reput_consumequeue._runs import units_by_queue
-from reput_index._keys import keys_of_texts
-from reput_index.files._chain import make_items
+from reput.record.text.topictable import topic_table
+from reput.record.messageview import MessageView
+from reput_consumequeue.unitruns import units_by_queue
+from reput_index.batchkeys import keys_of_texts
+from reput_index.files.hashchain import make_items
 
 assert reput.engine.ENGINE.name == "native"
 SET = dict(queue_id=3, tags="a", keys="k", properties={"p": "v"})

@@ -14,26 +14,26 @@ from hypothesis import strategies as st
 import reput_native
 from reput.engine import ENGINE, INTERFACE
 from reput.errors import KernelError, ReputError
-from reput.files.system.pieces import read_pieces
-from reput.log.writing.appender import (
+from reput.files.system.vectoredread import read_pieces
+from reput.log.writer.appender import (
     append_rows,
     queue_offsets_of_rows,
     rows_of_columns,
     rows_of_messages,
 )
-from reput.plugin.interest import concerns_any
+from reput.plugin.putinterest import concerns_any
 from reput.record import java_string_hash, java_text, parse_properties
 from reput.record.decode import cut_window
-from reput.record.text.java import java_string_hash_column
+from reput.record.text.javatext import java_string_hash_column
 from reput.record.text.properties import PropertyPlaces, property_places, texts_of
-from reput.record.text.topics import topic_table
-from reput_arrow.entries import property_maps
+from reput.record.text.topictable import topic_table
+from reput_arrow.propertymaps import property_maps
 from reput_arrow.propertytexts import joined_texts
-from reput_consumequeue._runs import units_by_queue
-from reput_consumequeue.reading._mapped import whole_columns, whole_messages
-from reput_consumequeue.reading._sound import sound_columns, sound_messages
-from reput_index._keys import keys_of_texts
-from reput_index.files._chain import make_items
+from reput_consumequeue.reader.fastpath import sound_columns, sound_messages
+from reput_consumequeue.reader.mappedread import whole_columns, whole_messages
+from reput_consumequeue.unitruns import units_by_queue
+from reput_index.batchkeys import keys_of_texts
+from reput_index.files.hashchain import make_items
 from reput_index.layout import ITEM_DTYPE
 
 KERNELS = (

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from reput.engine import REFERENCES
 from reput.errors import CorruptFileError
 from reput.record import Encoder, MessageView, message_at
-from reput_testing import fuzzing, strategies
+from reput_testing.logs import fuzzing, strategies
 
 ENCODERS = (Encoder(), Encoder(record_crc=True), Encoder(store_host=bytes(range(20))))
 PYTHON = REFERENCES[MessageView]

@@ -17,8 +17,8 @@ from bothengines import python_engine
 from plainmemory import plain_memory
 
 import reput
-from reput.log.writing import appender as appender_module
-from reput.record.encoding.one import Encoder
+from reput.log.writer import appender as appender_module
+from reput.record.encoding.encoder import Encoder
 
 ENGINES = pytest.mark.parametrize("engine", [python_engine, contextlib.nullcontext])
 FILE_SIZE = 1 << 16
@@ -265,8 +265,8 @@ LITTLE_MEMORY = """
 import resource, sys
 import numpy as np
 import reput
-from reput.log.writing.appender import rows_of_columns, rows_of_messages
-from reput.record.encoding.one import Encoder
+from reput.log.writer.appender import rows_of_columns, rows_of_messages
+from reput.record.encoding.encoder import Encoder
 
 with open("/proc/self/statm") as file:
     used = int(file.read().split()[0]) * resource.getpagesize()

@@ -8,7 +8,7 @@ import sys
 
 READERS = """
 import resource, struct, sys, tempfile, threading
-from reput.files.system.pieces import read_pieces
+from reput.files.system.vectoredread import read_pieces
 
 COUNT, SIZE = 64, 2 << 20
 with tempfile.TemporaryFile() as file:

@@ -19,12 +19,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import reput
-from reput.files.system.pieces import read_pieces
+from reput.files.system.vectoredread import read_pieces
 from reput.record import Encoder, Message
-from reput_consumequeue.reading import _read
-from reput_consumequeue.reading._mapped import whole_columns, whole_messages
-from reput_consumequeue.reading._sound import sound_columns, sound_messages
-from reput_testing import fuzzing, strategies
+from reput_consumequeue.reader import queueread
+from reput_consumequeue.reader.fastpath import sound_columns, sound_messages
+from reput_consumequeue.reader.mappedread import whole_columns, whole_messages
+from reput_testing.logs import fuzzing, strategies
 
 MANY = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 ENCODERS = (Encoder(), Encoder(store_host=bytes(range(20))))
@@ -336,7 +336,7 @@ def test_reads_of_all_queues_sound_and_damaged(tmp_path, made, mode, seed, monke
         with python_engine():
             expected = answers(store)
         with monkeypatch.context() as patch:
-            patch.setattr(_read, "read_mapped", lambda *_: None)
+            patch.setattr(queueread, "read_mapped", lambda *_: None)
             one_by_one = answers(store)
 
     assert found == expected == one_by_one

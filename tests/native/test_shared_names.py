@@ -7,10 +7,10 @@ import pytest
 
 import reput_native
 from reput.engine import REFERENCES
-from reput.log.writing.appender import Appender
-from reput.log.writing.turns import FlushTurns
+from reput.log.writer.appender import Appender
+from reput.log.writer.flushturns import FlushTurns
 from reput.record import Encoder, MessageView, checksum, layout
-from reput_grpc.transport.http2 import Http2Connection
+from reput_server.grpc.transport.http2 import Http2Connection
 
 LENT = {
     Appender: set(),

@@ -10,7 +10,7 @@ import pytest
 from bothengines import python_engine
 
 import reput
-from reput.record.encoding.one import Encoder
+from reput.record.encoding.encoder import Encoder
 
 ROUNDS = 500
 READER = """

@@ -1,4 +1,4 @@
-"""`reput_offline`: stores that are looked at without a lock, or held by it and changed."""
+"""`reput_tools.offline`: stores that are looked at without a lock, or held by it and changed."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from reput.errors import (
 )
 from reput.files import Disk
 from reput.storefiles import UNFINISHED, Phase, refuse_unfinished
-from reput_offline import hold, look
 from reput_testing import FaultyDisk, QuickDisk, snapshot
+from reput_tools.offline import inspect_store, lock_store
 
 FILE_SIZE = 4_096
 CONFIG = {"commitlog": {"file_size": FILE_SIZE}}
@@ -76,12 +76,18 @@ def test_a_store_that_another_process_has_open_is_refused_with_what_to_do(tmp_pa
     ) as process:
         assert process.stdout.readline() == "open\n"
 
-        with pytest.raises(StoreLockedError, match="close that one") as refusal, hold(tmp_path):
+        with (
+            pytest.raises(StoreLockedError, match="close that one") as refusal,
+            lock_store(tmp_path),
+        ):
             pass
 
         assert refusal.value.holder_pid == process.pid
-        assert (look(tmp_path).is_open, look(tmp_path).writer_pid) == (True, process.pid)
-        assert not look(tmp_path).was_closed
+        assert (inspect_store(tmp_path).is_open, inspect_store(tmp_path).writer_pid) == (
+            True,
+            process.pid,
+        )
+        assert not inspect_store(tmp_path).was_closed
         process.stdin.close()
         process.wait()
 
@@ -89,20 +95,20 @@ def test_a_store_that_another_process_has_open_is_refused_with_what_to_do(tmp_pa
 def test_a_held_store_is_opened_by_no_writer_until_it_is_let_go(tmp_path):
     filled(tmp_path, 1)
 
-    with hold(tmp_path):
+    with lock_store(tmp_path):
         with pytest.raises(StoreLockedError):
             reput.open(tmp_path)
-        assert look(tmp_path).is_open
+        assert inspect_store(tmp_path).is_open
 
-    assert not look(tmp_path).is_open
+    assert not inspect_store(tmp_path).is_open
     opened(tmp_path).close()
 
 
 def test_where_no_store_is_none_is_held_and_nothing_is_made(tmp_path):
-    with pytest.raises(StoreNotFoundError, match="commitlog"), hold(tmp_path / "none"):
+    with pytest.raises(StoreNotFoundError, match="commitlog"), lock_store(tmp_path / "none"):
         pass
 
-    assert look(tmp_path / "none").written_by is None
+    assert inspect_store(tmp_path / "none").written_by is None
     assert list(tmp_path.iterdir()) == []
 
 
@@ -111,7 +117,7 @@ def test_a_store_that_is_held_to_be_read_is_as_before_and_refuses_changes(tmp_pa
     (tmp_path / "lock").unlink()
     before = snapshot(tmp_path)
 
-    with hold(tmp_path, writes=False) as closed:
+    with lock_store(tmp_path, writes=False) as closed:
         assert closed.is_sound
         with pytest.raises(ValueError, match="to be read only"):
             closed.suspend("notes")
@@ -123,7 +129,7 @@ def test_a_writer_that_comes_while_a_store_without_a_lock_file_is_read_is_notice
     filled(tmp_path, 1)
     (tmp_path / "lock").unlink()
 
-    with pytest.raises(StoreLockedError), hold(tmp_path, writes=False):
+    with pytest.raises(StoreLockedError), lock_store(tmp_path, writes=False):
         opened(tmp_path).close()
 
 
@@ -132,7 +138,7 @@ def test_a_writer_that_comes_while_a_store_without_a_lock_file_is_read_is_notice
 
 @pytest.mark.parametrize("case", ["demo", "basic"])
 def test_a_directory_of_rocketmq_is_told_as_such(case, golden_store):
-    found = look(golden_store(case))
+    found = inspect_store(golden_store(case))
 
     assert (found.written_by, found.manifest, found.closed_at) == ("rocketmq", None, None)
     assert found.checkpoint.log_timestamp
@@ -143,28 +149,28 @@ def test_a_directory_of_rocketmq_5_is_told_by_what_only_that_makes(golden_store,
     shutil.copytree(golden_store("demo"), tmp_path / "store")
     (tmp_path / "store" / "timerwheel").touch()
 
-    assert look(tmp_path / "store").written_by == "rocketmq 5"
+    assert inspect_store(tmp_path / "store").written_by == "rocketmq 5"
 
 
 def test_a_closed_store_tells_its_log_and_what_it_remembers(tmp_path):
     offsets, end = filled(tmp_path, 3)
 
-    with hold(tmp_path) as closed:
+    with lock_store(tmp_path) as closed:
         assert (closed.written_by, closed.was_closed, closed.closed_at) == ("reput", True, end)
         assert closed.log.max_physical_offset == end
         assert closed.last_record_offset == offsets[-1]
         assert closed.is_sound
         assert closed.sections()["commitlog"]["file_size"] == FILE_SIZE
         assert list(closed.plugins().plugins) == []
-    assert look(tmp_path).sizes()["commitlog"] > 0
+    assert inspect_store(tmp_path).sizes()["commitlog"] > 0
 
 
 def test_a_store_whose_plugin_is_not_installed_says_so(tmp_path):
     filled(tmp_path, 1, [notes()])
 
-    assert look(tmp_path).manifest.plugins == ("notes",)
+    assert inspect_store(tmp_path).manifest.plugins == ("notes",)
     with pytest.raises(PluginNotFoundError, match="notes"):
-        look(tmp_path).plugins()
+        inspect_store(tmp_path).plugins()
 
 
 def test_the_page_does_what_it_says(tmp_path, monkeypatch, capsys):
@@ -172,7 +178,7 @@ def test_the_page_does_what_it_says(tmp_path, monkeypatch, capsys):
     page = (Path(__file__).parents[2] / "docs" / "offline.md").read_text(encoding="utf-8")
 
     for block in re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL):
-        exec(compile(block, "docs/offline.md", "exec"), {"hold": hold})
+        exec(compile(block, "docs/offline.md", "exec"), {"lock_store": lock_store})
 
     printed = capsys.readouterr().out.splitlines()
     assert printed == re.findall(r"# prints (.*)", page)
@@ -184,11 +190,11 @@ def test_the_page_does_what_it_says(tmp_path, monkeypatch, capsys):
 def test_a_plugin_that_is_suspended_and_resumed_is_so_at_the_next_opening(tmp_path):
     filled(tmp_path, 1, [notes()])
 
-    with hold(tmp_path) as closed:
+    with lock_store(tmp_path) as closed:
         closed.suspend("notes")
     with opened(tmp_path, [notes()]) as store:
         assert [state.state for state in store.plugins()] == [Phase.SUSPENDED]
-    with hold(tmp_path) as closed:
+    with lock_store(tmp_path) as closed:
         record = closed.resume("notes")
 
     assert (record.state, record.asked) == (Phase.RUNNING, False)
@@ -200,10 +206,10 @@ def test_a_plugin_whose_progress_is_forgotten_is_given_all_of_the_log_again(tmp_
     _, end = filled(tmp_path, 5, [notes()])
     seen = []
 
-    assert look(tmp_path).dispatched_to("notes") == end
-    with hold(tmp_path) as closed:
+    assert inspect_store(tmp_path).dispatched_to("notes") == end
+    with lock_store(tmp_path) as closed:
         closed.forget_progress("notes")
-    assert look(tmp_path).dispatched_to("notes") == 0
+    assert inspect_store(tmp_path).dispatched_to("notes") == 0
     again = plugin("notes", reput_dispatch=lambda self, batch: seen.append(len(batch)))
     with opened(tmp_path, [again]) as store:
         store.wait_dispatched()
@@ -213,11 +219,11 @@ def test_a_plugin_whose_progress_is_forgotten_is_given_all_of_the_log_again(tmp_
 
 def test_a_plugin_that_is_forgotten_is_given_all_of_the_log_when_it_comes_again(tmp_path):
     filled(tmp_path, 5, [notes()])
-    with hold(tmp_path) as closed:
+    with lock_store(tmp_path) as closed:
         closed.suspend("notes")
         closed.forget_plugin("notes")
 
-    found = look(tmp_path)
+    found = inspect_store(tmp_path)
     assert (found.manifest.plugins, found.records.names()) == ((), [])
     opened(tmp_path, []).close()
     assert given_again(tmp_path) == 5
@@ -226,9 +232,9 @@ def test_a_plugin_that_is_forgotten_is_given_all_of_the_log_when_it_comes_again(
 def test_a_plugin_that_is_not_used_cannot_be_forgotten(tmp_path):
     filled(tmp_path, 1, [notes()])
 
-    with hold(tmp_path) as closed, pytest.raises(PluginNotFoundError, match="it uses notes"):
+    with lock_store(tmp_path) as closed, pytest.raises(PluginNotFoundError, match="it uses notes"):
         closed.forget_plugin("other")
-    assert look(tmp_path).manifest.plugins == ("notes",)
+    assert inspect_store(tmp_path).manifest.plugins == ("notes",)
 
 
 def given_again(root):
@@ -245,7 +251,7 @@ def test_a_forgetting_that_is_cut_short_leaves_a_plugin_that_misses_nothing(tmp_
 
     def forget(root, disk):
         filled(root, 5, [notes()])
-        with hold(root, disk=disk) as closed:
+        with lock_store(root, disk=disk) as closed:
             closed.forget_plugin("notes")
 
     counting = FaultyDisk()
@@ -256,7 +262,7 @@ def test_a_forgetting_that_is_cut_short_leaves_a_plugin_that_misses_nothing(tmp_
         with contextlib.suppress(OSError):
             forget(root, FaultyDisk(fail_at, lasting=True))
 
-        found = look(root)
+        found = inspect_store(root)
         outcomes.add((found.manifest.plugins, found.dispatched_to("notes") == 0))
         given = given_again(root)
         assert given == 5 or (given == 0 and "notes" in found.manifest.plugins)
@@ -268,12 +274,12 @@ def test_a_forgetting_that_is_cut_short_leaves_a_plugin_that_misses_nothing(tmp_
 def test_a_name_that_leads_elsewhere_is_no_plugins(tmp_path, name):
     filled(tmp_path, 1)
 
-    with hold(tmp_path) as closed, pytest.raises(PluginError):
+    with lock_store(tmp_path) as closed, pytest.raises(PluginError):
         closed.forget_progress(name)
 
 
 def replace(root, built, disk):
-    with hold(root, disk=disk) as closed:
+    with lock_store(root, disk=disk) as closed:
         aside = os.path.join(closed.root, "reput", "aside")
         closed.replace_directories("notes", str(built), ["notes"], aside=aside)
 
@@ -291,7 +297,7 @@ def test_new_directories_count_only_when_all_of_them_are_in_their_place(tmp_path
     counting = FaultyDisk()
     replace(tmp_path / "whole", tmp_path / "whole" / "reput" / "built", counting)
     assert (tmp_path / "whole" / "notes" / "file").read_text() == "new"
-    assert look(tmp_path / "whole").dispatched_to("notes") == end
+    assert inspect_store(tmp_path / "whole").dispatched_to("notes") == end
 
     for fail_at in range(1, len(counting.calls) + 1):
         root = tmp_path / str(fail_at)
@@ -299,7 +305,7 @@ def test_new_directories_count_only_when_all_of_them_are_in_their_place(tmp_path
         with pytest.raises(OSError, match="No space"):
             replace(root, root / "reput" / "built", FaultyDisk(fail_at, lasting=True))
 
-        if look(root).dispatched_to("notes"):  # else its files are derived anew
+        if inspect_store(root).dispatched_to("notes"):  # else its files are derived anew
             # Changed only after the progress was forgotten, and counted only when it was complete.
             found = (root / "notes" / "file").read_text()
             assert found in ("old", "new")
@@ -320,7 +326,7 @@ def half_and_whole(tmp_path, count=60):
 
 
 def append(root, source, offsets, end, disk=None):
-    with hold(root, disk=disk) as closed:
+    with lock_store(root, disk=disk) as closed:
         assert closed.next_base_offset == FILE_SIZE
         names = sorted(os.listdir(source))[1:]
         paths = [os.path.join(closed.root, "reput", name) for name in names]
@@ -336,7 +342,7 @@ def test_files_that_are_appended_are_the_next_ones_of_the_log(tmp_path):
     append(tmp_path / "half", tmp_path / "whole" / "commitlog", offsets, end)
 
     assert snapshot(tmp_path / "half" / "commitlog") == snapshot(tmp_path / "whole" / "commitlog")
-    found = look(tmp_path / "half")
+    found = inspect_store(tmp_path / "half")
     assert (found.was_closed, found.has_abort, found.closed_at) == (True, True, end)
     with opened(tmp_path / "half") as store:
         assert put(store, 1)[0] == end
@@ -367,7 +373,7 @@ def test_nothing_is_appended_to_a_store_whose_end_no_writer_noted(tmp_path):
     before = snapshot(tmp_path / "commitlog")
 
     with (
-        hold(tmp_path) as closed,
+        lock_store(tmp_path) as closed,
         pytest.raises(ServiceNotAvailableError, match=r"open it once with reput\.open"),
     ):
         closed.append_files([str(tmp_path / "none")])
@@ -385,7 +391,7 @@ def test_an_unfinished_store_is_opened_by_nothing(tmp_path, text):
     for attempt in (
         lambda: reput.open(tmp_path / "store"),
         lambda: reput.open(tmp_path / "store", "r"),
-        lambda: hold(tmp_path / "store").__enter__(),
+        lambda: lock_store(tmp_path / "store").__enter__(),
         lambda: refuse_unfinished(str(tmp_path / "store")),
     ):
         with pytest.raises(StoreNotFoundError, match="the store is not finished") as caught:
@@ -404,7 +410,7 @@ def test_an_unfinished_directory_without_a_log_is_not_taken_for_an_empty_store(t
     assert snapshot(tmp_path) == {UNFINISHED: b"later"}
 
 
-@pytest.mark.parametrize("entry", [look, lambda path: hold(path).__enter__()])
+@pytest.mark.parametrize("entry", [inspect_store, lambda path: lock_store(path).__enter__()])
 @pytest.mark.parametrize(
     ("path", "reason"), [("", "it is empty"), (b"", "it is empty"), ("a\0b", "without NUL bytes")]
 )
@@ -421,10 +427,10 @@ def test_a_text_that_is_no_path_is_an_error_before_anything_is_looked_at(
 
 def test_a_replica_of_which_a_plugin_is_forgotten_stays_a_replica(tmp_path):
     filled(tmp_path, 1, [notes()])
-    manifest = look(tmp_path).manifest
+    manifest = inspect_store(tmp_path).manifest
     attrs.evolve(manifest, master="broker-a").save(str(tmp_path), Disk())
 
-    with hold(tmp_path) as closed:
+    with lock_store(tmp_path) as closed:
         closed.forget_plugin("notes")
 
-    assert look(tmp_path).manifest.master == "broker-a"
+    assert inspect_store(tmp_path).manifest.master == "broker-a"

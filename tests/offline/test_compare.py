@@ -7,7 +7,7 @@ import os
 import pytest
 
 from reput.files import Disk
-from reput_offline import compare
+from reput_tools.offline import compare
 
 GIB = 1 << 30
 MIB = 1 << 20

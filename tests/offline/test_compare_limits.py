@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from reput.files import Disk
-from reput_offline import compare
+from reput_tools.offline import compare
 
 
 def files(root, count, content):

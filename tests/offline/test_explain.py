@@ -10,9 +10,9 @@ import reput
 from reput.errors import PluginError
 from reput.files import Disk
 from reput.plugin import Plugin
-from reput_offline import Comparison, Difference, offline_hooks
-from reput_offline.rebuilding.driver import _weighed
-from reput_offline.rebuilding.explain import explained
+from reput_tools.offline import Comparison, Difference, offline_hooks
+from reput_tools.offline.rebuilder.explain import explained
+from reput_tools.offline.rebuilder.rebuilddriver import _weighed
 
 
 @pytest.fixture
@@ -44,19 +44,19 @@ class Silent(Plugin):
 
 class Failing(Plugin):
     @reput.hookimpl(optionalhook=True)
-    def reput_offline_explain(self, comparison, differences):
+    def reput_tools_explain(self, comparison, differences):
         raise ValueError("a stranger's mistake")
 
 
 class Forgetful(Plugin):
     @reput.hookimpl(optionalhook=True)
-    def reput_offline_explain(self, comparison, differences):
+    def reput_tools_explain(self, comparison, differences):
         return differences[1:]
 
 
 class Telling(Plugin):
     @reput.hookimpl(optionalhook=True)
-    def reput_offline_explain(self, comparison, differences):
+    def reput_tools_explain(self, comparison, differences):
         return [attrs.evolve(each, found="a word", kind="word") for each in differences]
 
 
@@ -105,7 +105,7 @@ class Judging(Plugin):
     name = "judging"
 
     @reput.hookimpl(optionalhook=True)
-    def reput_offline_weigh(self, comparison, differences):
+    def reput_tools_compare(self, comparison, differences):
         raise KeyError("a stranger's mistake")
 
 

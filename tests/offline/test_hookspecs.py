@@ -11,10 +11,10 @@ import pytest
 import reput
 from reput.errors import PluginError
 from reput.plugin import PluginSet
-from reput_offline import hookspecs, offline_hooks
+from reput_tools.offline import hookspecs, offline_hooks
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "offline.md"
-HOOKS = {name: hook for name, hook in vars(hookspecs).items() if name.startswith("reput_offline_")}
+HOOKS = {name: hook for name, hook in vars(hookspecs).items() if name.startswith("reput_tools_")}
 
 
 def sections():
@@ -47,7 +47,7 @@ def test_a_plugin_without_these_hooks_answers_none():
     hooks = offline_hooks("plain", reput.Plugin())
 
     assert [name for name in HOOKS if getattr(hooks, name).get_hookimpls()] == []
-    assert hooks.reput_offline_rebuilt_from() is None
+    assert hooks.reput_tools_rebuilt_from() is None
 
 
 class MisspeltPlugin(reput.Plugin):
@@ -57,13 +57,11 @@ class MisspeltPlugin(reput.Plugin):
     def reput_dispatch(self, batch): ...
 
     @reput.hookimpl(optionalhook=True)
-    def reput_offline_shard(self, context): ...
+    def reput_tools_shard(self, context): ...
 
 
 def test_a_misspelt_hook_is_found_by_the_tool_that_asks():
     PluginSet([MisspeltPlugin()], {})  # a store ignores it
 
-    with pytest.raises(
-        PluginError, match="reput_offline_shard is not a hook of reput_offline; known"
-    ):
+    with pytest.raises(PluginError, match="reput_tools_shard is not a hook of reput_tools; known"):
         offline_hooks("misspelt", MisspeltPlugin())

@@ -8,7 +8,7 @@ import types
 import pytest
 
 from reput.files import Disk
-from reput_offline import MergingBuilder
+from reput_tools.offline import MergingBuilder
 
 
 class Letters(MergingBuilder):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from enginetasks import Step, die, fail_at_three, name_process
 
-from reput_offline import LocalEngine, ProcessEndedError
+from reput_tools.offline import LocalEngine, ProcessEndedError
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
@@ -57,7 +57,7 @@ SCRIPT = """
 import sys
 sys.path.insert(0, sys.argv[1])
 from enginetasks import Step, name_process
-from reput_offline import LocalEngine
+from reput_tools.offline import LocalEngine
 
 print("begun", flush=True)
 {guard}
@@ -79,7 +79,9 @@ def test_a_script_without_a_guard_is_told_once_what_it_needs(tmp_path):
     assert done.returncode == 1
     assert "done" not in done.stdout
     last = done.stderr.splitlines()[-1]
-    assert last.startswith("reput_offline.running.engine.ProcessEndedError: no process could begin")
+    assert last.startswith(
+        "reput_tools.offline.taskengine.engine.ProcessEndedError: no process could begin"
+    )
     assert 'needs `if __name__ == "__main__":`' in last
     # The script's own traceback, with its cause: no process adds one.
     assert done.stderr.count("plain.py") == 1

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import reput
 from reput.errors import CorruptFileError
-from reput_offline import Split, plan_splits, read_split
+from reput_tools.offline import Split, plan_splits, read_split
 
 FILE_SIZE = 16_384
 

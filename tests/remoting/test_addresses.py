@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reput_remoting import AddressError, address_text, parse_address
+from reput_client.remoting import AddressError, address_text, parse_address
 
 
 @pytest.mark.parametrize(

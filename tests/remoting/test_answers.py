@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reput_remoting import AnswerFrames, Command, encode_frame
+from reput_client.remoting import AnswerFrames, Command, encode_frame
 
 RESPONSE = 1
 texts = st.text(st.characters(codec=None), max_size=20)

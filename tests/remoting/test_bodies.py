@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reput_remoting import (
+from reput_client.remoting import (
     BatchEntry,
     BodyError,
     BrokerData,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reput_remoting import (
+from reput_client.remoting import (
     FRAME_SIZE_MAX,
     Command,
     FrameError,

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import reput_remoting
-from reput_remoting import (
+import reput_client.remoting
+from reput_client.remoting import (
     Command,
     GroupOffset,
     HeaderError,
@@ -28,8 +28,8 @@ from reput_remoting import (
 
 HEADERS = [
     each
-    for name in reput_remoting.__all__
-    if inspect.isclass(each := getattr(reput_remoting, name))
+    for name in reput_client.remoting.__all__
+    if inspect.isclass(each := getattr(reput_client.remoting, name))
     if ".headers." in each.__module__ and attrs.has(each)
 ]
 
@@ -150,7 +150,7 @@ def test_only_true_is_true():
 
 def test_a_request_and_its_answer_carry_headers_and_more():
     request = Command.request(
-        RequestCode.GET_MIN_OFFSET, reput_remoting.QueueOf(topic="t", queue_id=1), opaque=5,
+        RequestCode.GET_MIN_OFFSET, reput_client.remoting.QueueOf(topic="t", queue_id=1), opaque=5,
         one_way=True, more={"lo": "false"},
     )  # fmt: skip
     header = PullAnswer(suggest_which_broker_id=0, next_begin_offset=1, min_offset=2, max_offset=3)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reput_remoting import (
+from reput_client.remoting import (
     NOTHING_REPORTED,
     Transfer,
     TransferError,
@@ -19,7 +19,7 @@ from reput_remoting import (
     encode_transfer,
     last_report,
 )
-from reput_remoting.framing.replication import ROOM_SIZE, SIZE_MAX
+from reput_client.remoting.framing.replication import ROOM_SIZE, SIZE_MAX
 
 
 def frame(offset: int, data: bytes = b"") -> bytes:

@@ -14,7 +14,7 @@ from durablesends import SEND, Disk
 from wirepeer import WirePeer, message
 
 import reput
-from reput_remoting import ResponseCode
+from reput_client.remoting import ResponseCode
 from reput_server import Server, ServerConfig, serving
 
 SMALL = {

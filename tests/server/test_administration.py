@@ -8,7 +8,7 @@ import pytest
 from wirepeer import message
 
 import reput
-from reput_remoting import (
+from reput_client.remoting import (
     ConsumerData,
     ConsumeStatsOf,
     CreateTopic,
@@ -25,7 +25,7 @@ from reput_remoting import (
     parse_body,
     write_body,
 )
-from reput_server.broker.rates import Rate
+from reput_server.broker.rate import Rate
 
 
 def body_of(answer):

@@ -10,7 +10,7 @@ import pytest
 from wirepeer import message
 
 import reput
-from reput_remoting import (
+from reput_client.remoting import (
     CheckTransaction,
     Command,
     EndTransaction,
@@ -280,7 +280,7 @@ def test_a_reply_is_given_to_who_asked_and_stored(served):
 
     pushed = asking.receive()
     header = pushed.header(PushReply)
-    from reput_remoting import encode_frame
+    from reput_client.remoting import encode_frame
 
     asking.socket.sendall(encode_frame(pushed.answer(ResponseCode.SUCCESS)))
     work.join(20)

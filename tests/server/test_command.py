@@ -15,7 +15,7 @@ from wirepeer import WirePeer, message
 import reput
 from reput.plugin import default_plugins
 from reput.record import pack_host, parse_message_id
-from reput_remoting import Command, Pull, PullFlag, QueueOf, RequestCode, View, sign
+from reput_client.remoting import Command, Pull, PullFlag, QueueOf, RequestCode, View, sign
 
 ANYWHERE = ("--listen", "127.0.0.1:0", "--namesrv", "127.0.0.1:0")
 
@@ -58,7 +58,7 @@ def refused(*arguments):
     """What the command says in this process, for what ends before anything listens."""
     from click.testing import CliRunner
 
-    from reput_cli.root import reput as command_line
+    from reput_tools.cli.root import reput as command_line
 
     return CliRunner().invoke(command_line, ["serve", *map(str, arguments)])
 
@@ -181,8 +181,8 @@ def answers_of(peer):
 def test_a_second_signal_ends_the_process_at_once():
     program = """if True:
         import os, signal
-        from reput_cli.kit import Ending
-        with Ending() as ending:
+        from reput_tools.cli.kit import GracefulStop
+        with GracefulStop() as ending:
             ending.call(lambda: print("asked", flush=True))
             os.kill(os.getpid(), signal.SIGTERM)
             os.kill(os.getpid(), signal.SIGTERM)
@@ -195,10 +195,10 @@ def test_a_second_signal_ends_the_process_at_once():
 
 
 def test_a_signal_before_there_is_a_server_interrupts():
-    from reput_cli.kit import Ending
+    from reput_tools.cli.kit import GracefulStop
 
     before = signal.getsignal(signal.SIGTERM)
-    with pytest.raises(KeyboardInterrupt), Ending():
+    with pytest.raises(KeyboardInterrupt), GracefulStop():
         os.kill(os.getpid(), signal.SIGTERM)
 
     assert signal.getsignal(signal.SIGTERM) is before

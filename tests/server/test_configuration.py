@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from wirepeer import message
 
 import reput
-from reput_remoting import (
+from reput_client.remoting import (
     CreateTopic,
     Pull,
     RequestCode,
@@ -20,7 +20,7 @@ from reput_remoting import (
     UpdateGroupOffset,
     parse_body,
 )
-from reput_server.properties import parse_properties_text, properties_text
+from reput_server.javaproperties import parse_properties_text, properties_text
 
 
 def told(peer, code=RequestCode.GET_BROKER_CONFIG):

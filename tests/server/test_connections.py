@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from wirepeer import WirePeer, message
 
 from reput import Message
-from reput_remoting import (
+from reput_client.remoting import (
     Command,
     Pull,
     PullFlag,

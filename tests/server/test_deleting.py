@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from wirepeer import message
 
-from reput_remoting import (
+from reput_client.remoting import (
     CreateTopic,
     DeleteGroup,
     GroupOffset,

@@ -7,9 +7,9 @@ import socket
 
 import pytest
 
-from reput_remoting import Command, FrameReader, ResponseCode, encode_frame
-from reput_server.broker.sending.durable import DurableAnswers, Kept
-from reput_server.broker.statistics.times import PutTimes
+from reput_client.remoting import Command, FrameReader, ResponseCode, encode_frame
+from reput_server.broker.send.durableanswers import DurableAnswers, Kept
+from reput_server.broker.statistics.latencies import PutTimes
 
 
 class Peer:

@@ -11,7 +11,7 @@ from durablesends import COMPILED, SEND, counts, ordinary
 from wirepeer import message
 
 from reput.errors import ServiceNotAvailableError
-from reput_remoting import BatchEntry, Command, RequestCode, ResponseCode, encode_batch
+from reput_client.remoting import BatchEntry, Command, RequestCode, ResponseCode, encode_batch
 
 
 def taken_from_bytes(served):
@@ -245,10 +245,10 @@ def test_what_goes_by_a_task_is_stored_at_once_and_answered_when_it_is_on_disk(d
 
 
 def test_the_lane_of_python_takes_no_durable_sends(durable, monkeypatch):
-    from reput_server.broker.sending import direct
-    from reput_server.broker.sending.lane import SendLane
+    from reput_server.broker.send import fastpathswitch as direct
+    from reput_server.broker.send.fastpath import SendFastPath
 
-    monkeypatch.setattr(direct, "send_lane", SendLane)
+    monkeypatch.setattr(direct, "send_lane", SendFastPath)
     service, taken = durable.server.service, []
     service._handlers.from_bytes[0].__self__._made_of = ()  # another lane is made
     durable.on_loop(lambda: taken.append(service.take_bytes(None, ordinary())))

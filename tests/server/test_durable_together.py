@@ -10,8 +10,8 @@ import pytest
 from durablesends import COMPILED, counts, ordinary
 
 from reput.errors import ServiceNotAvailableError
-from reput_remoting import RequestCode, ResponseCode
-from reput_server.wire import sharing as sharing_module
+from reput_client.remoting import RequestCode, ResponseCode
+from reput_server.wire import sharedreads as sharing_module
 from reput_server.wire.peer import _SHARED_AFTER
 
 

@@ -11,7 +11,15 @@ import pytest
 from certificates import Certificates, make_certificates
 from wirepeer import WirePeer, message
 
-from reput_remoting import Command, Pull, PullFlag, QueueOf, RequestCode, TopicRouteOf, encode_frame
+from reput_client.remoting import (
+    Command,
+    Pull,
+    PullFlag,
+    QueueOf,
+    RequestCode,
+    TopicRouteOf,
+    encode_frame,
+)
 from reput_server import CertificateError, Limits
 
 QUEUE = QueueOf(topic="orders", queue_id=0)

@@ -7,7 +7,7 @@ import sys
 import pytest
 from wirepeer import WirePeer, message
 
-from reput_remoting import Command, Pull, PullFlag, RequestCode
+from reput_client.remoting import Command, Pull, PullFlag, RequestCode
 
 LOOPS = ("asyncio", "uvloop")
 

@@ -11,7 +11,7 @@ from certificates import make_certificates
 from wirepeer import WirePeer, message
 from wirescript import GROUP, heartbeat
 
-from reput_remoting import Command, GroupOf, RequestCode, ResponseCode, parse_address
+from reput_client.remoting import Command, GroupOf, RequestCode, ResponseCode, parse_address
 from reput_server import Limits, LocalBroker, Ports, ServerConfig
 from reput_server.wire.ports import FAST_BELOW
 

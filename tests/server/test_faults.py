@@ -13,7 +13,7 @@ import wirescript
 from wirepeer import WirePeer, message
 
 from reput import Message
-from reput_remoting import (
+from reput_client.remoting import (
     BatchEntry,
     Command,
     HeaderKind,
@@ -25,7 +25,7 @@ from reput_remoting import (
     encode_frame,
 )
 from reput_server import Limits
-from reput_testing.effort import is_soak
+from reput_testing.casebudget import is_soak
 
 QUEUE = QueueOf(topic="orders", queue_id=0)
 SEND = RequestCode.SEND_MESSAGE_V2

@@ -16,7 +16,7 @@ import pytest
 import wirescript
 from wirepeer import WirePeer, message
 
-from reput_remoting import (
+from reput_client.remoting import (
     Command,
     GroupOf,
     QueueOf,
@@ -24,7 +24,7 @@ from reput_remoting import (
     ResponseCode,
     encode_frame,
 )
-from reput_testing.effort import is_soak
+from reput_testing.casebudget import is_soak
 
 SEND = RequestCode.SEND_MESSAGE_V2
 QUEUE = QueueOf(topic="orders", queue_id=0)

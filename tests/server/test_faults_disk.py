@@ -11,7 +11,7 @@ import wirescript
 from wirepeer import WirePeer, message
 
 import reput
-from reput_remoting import Command, QueueOf, RequestCode, ResponseCode, encode_frame
+from reput_client.remoting import Command, QueueOf, RequestCode, ResponseCode, encode_frame
 from reput_server import ServerConfig, serving
 from reput_testing import FaultyDisk
 

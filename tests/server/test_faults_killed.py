@@ -17,7 +17,7 @@ from serverlives import ServerLives, kill_count
 
 import reput
 from reput_consumer import ConsumerPlugin
-from reput_testing.effort import is_soak
+from reput_testing.casebudget import is_soak
 
 QUEUES = brokerwitness.QUEUES
 SMALL = {"commitlog": {"file_size": 1 << 20}, "consumequeue": {"units_per_file": 1_000}}

@@ -15,7 +15,7 @@ from serverlives import ServerLives, kill_count
 
 import reput
 from reput_consumer import ConsumerPlugin
-from reput_testing.effort import is_soak
+from reput_testing.casebudget import is_soak
 from reput_transaction import TransactionPlugin
 
 PLUGINS = {"consumequeue", "consumer", "index", "schedule", "transaction"}

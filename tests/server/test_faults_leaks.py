@@ -19,7 +19,7 @@ import pytest
 import wirescript
 from wirepeer import WirePeer, message
 
-from reput_remoting import (
+from reput_client.remoting import (
     Command,
     CreateTopic,
     EndTransaction,
@@ -32,7 +32,7 @@ from reput_remoting import (
     UpdateGroupOffset,
     encode_frame,
 )
-from reput_testing.effort import is_soak
+from reput_testing.casebudget import is_soak
 
 SEND = RequestCode.SEND_MESSAGE_V2
 COMMIT, ROLLBACK = 8, 12

@@ -13,7 +13,7 @@ from wirepeer import WirePeer, message
 
 import reput
 from reput.files import Disk
-from reput_remoting import (
+from reput_client.remoting import (
     BatchEntry,
     Command,
     RequestCode,

@@ -8,8 +8,8 @@ import itertools
 import pytest
 
 from reput_consumer import MessageQueue
-from reput_server.broker.pulling.growth import LogGrowth
-from reput_server.broker.pulling.held import HeldPull, HeldPulls
+from reput_server.broker.pull.loggrowth import LogGrowth
+from reput_server.broker.pull.longpolling import HeldPull, PullLongPolling
 
 QUEUE = MessageQueue("orders", "broker-a", 0)
 
@@ -104,7 +104,7 @@ def broker():
 @pytest.fixture
 def pulls(broker):
     """Held pulls of a store that another process writes."""
-    return HeldPulls(broker, finish)
+    return PullLongPolling(broker, finish)
 
 
 def hold(pulls, queue=QUEUE, queue_offset=0, until=1e9):

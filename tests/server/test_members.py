@@ -9,8 +9,7 @@ import pytest
 from wirepeer import message
 
 import reput
-from reput_consumer.port.embedded import EmbeddedPort
-from reput_remoting import (
+from reput_client.remoting import (
     Command,
     ConsumerData,
     GroupNamed,
@@ -30,6 +29,7 @@ from reput_remoting import (
     parse_body,
     write_body,
 )
+from reput_consumer.port.embeddedport import EmbeddedPort
 
 GROUP = "billing"
 

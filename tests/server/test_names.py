@@ -8,7 +8,7 @@ import zlib
 import pytest
 from wirepeer import message
 
-from reput_remoting import (
+from reput_client.remoting import (
     BrokerAlive,
     BrokerNamed,
     ClusterInfo,
@@ -110,7 +110,7 @@ def test_go_gets_bare_keys_and_new_clients_get_json(served):
 def old_request(names, topic):
     import attrs
 
-    from reput_remoting import Command
+    from reput_client.remoting import Command
 
     command = Command.request(RequestCode.GET_ROUTEINFO_BY_TOPIC, TopicRouteOf(topic=topic))
     names.send(attrs.evolve(command, version=317))
@@ -193,8 +193,8 @@ def test_a_broker_asks_whether_its_topics_are_known(served):
 
 
 def test_a_broker_that_is_silent_is_forgotten():
-    from reput_remoting import BrokerData
-    from reput_server.names.table import RouteTable
+    from reput_client.remoting import BrokerData
+    from reput_server.nameserver.routetable import RouteTable
 
     table = RouteTable()
     data = BrokerData(cluster="C", broker="b", addresses={0: "x:1"})

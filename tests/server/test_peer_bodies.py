@@ -12,7 +12,7 @@ import pytest
 from peerbodies import Servers, differing, read_recorded, table, unexpected
 from wirepeer import WirePeer
 
-from reput_remoting import RequestCode, ResponseCode, parse_address, parse_body
+from reput_client.remoting import RequestCode, ResponseCode, parse_address, parse_body
 from reput_server import LocalBroker
 
 SOME = frozenset(

@@ -11,7 +11,7 @@ import wiremutants
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reput_remoting import Command, HeaderKind, RequestCode, encode_frame, plain_values
+from reput_client.remoting import Command, HeaderKind, RequestCode, encode_frame, plain_values
 
 FRAMES = 1_000_000 if os.environ.get("REPUT_SOAK") else 3_000
 SIZES = sendlanes.SIZES.frame_max, sendlanes.SIZES.header_max

@@ -10,8 +10,7 @@ import pytest
 from wirepeer import message
 
 import reput
-from reput_consumer import GroupSettings, TopicSettings
-from reput_remoting import (
+from reput_client.remoting import (
     Ack,
     AckedQueue,
     AssignmentOf,
@@ -32,6 +31,7 @@ from reput_remoting import (
     Subscription,
     encode_acks,
 )
+from reput_consumer import GroupSettings, TopicSettings
 from reput_server import LocalBroker, ServerConfig
 
 POP = RequestCode.POP_MESSAGE

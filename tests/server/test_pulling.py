@@ -7,8 +7,7 @@ import pytest
 from wirepeer import message
 
 import reput
-from reput_consumer import MessageQueue
-from reput_remoting import (
+from reput_client.remoting import (
     Command,
     ConsumerData,
     Heartbeat,
@@ -20,6 +19,7 @@ from reput_remoting import (
     ResponseCode,
     Subscription,
 )
+from reput_consumer import MessageQueue
 
 PULL = RequestCode.PULL_MESSAGE
 SEND = RequestCode.SEND_MESSAGE_V2

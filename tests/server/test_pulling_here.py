@@ -16,11 +16,11 @@ from wirepeer import WirePeer
 
 import reput
 from reput import ReadResult, ReadStatus
+from reput_client.remoting import Command, HeaderKind, Pull, PullFlag, RequestCode, ResponseCode
+from reput_client.remoting import encode_frame as encoded
 from reput_consumer import Selector, TopicSettings
-from reput_remoting import Command, HeaderKind, Pull, PullFlag, RequestCode, ResponseCode
-from reput_remoting import encode_frame as encoded
 from reput_server import Server, ServerConfig, serving
-from reput_server.broker.pulling.here import ReadsHere
+from reput_server.broker.pull.readplacement import ReadPlacement
 
 PULL = RequestCode.PULL_MESSAGE
 MUTANTS = 1_000_000 if os.environ.get("REPUT_SOAK") else 300
@@ -55,11 +55,11 @@ class Filled:
 def no_read_is_slow(monkeypatch, request):
     """A busy machine may hold a thread up within a read, which would spare the loop for a while."""
     if {"served", "filled"} & set(request.fixturenames):
-        monkeypatch.setattr("reput_server.broker.pulling.here._SLOW_SECONDS", 1e9)
-        monkeypatch.setattr("reput_server.broker.pulling.here._TURN_SECONDS", 1e9)
+        monkeypatch.setattr("reput_server.broker.pull.readplacement._SLOW_SECONDS", 1e9)
+        monkeypatch.setattr("reput_server.broker.pull.readplacement._TURN_SECONDS", 1e9)
 
 
-def here_of(served) -> ReadsHere:
+def here_of(served) -> ReadPlacement:
     return served.server.service._handlers.from_bytes[1].__self__.pulls.here
 
 
@@ -94,7 +94,7 @@ def filled(tmp_path_factory):
         config = ServerConfig(listen=("127.0.0.1", 0), name_server=None)
         served = Filled(stack.enter_context(serving(store, config)), stack)
         with pytest.MonkeyPatch.context() as patch:  # this fixture comes before `no_read_is_slow`
-            patch.setattr("reput_server.broker.pulling.here._SLOW_SECONDS", 1e9)
+            patch.setattr("reput_server.broker.pull.readplacement._SLOW_SECONDS", 1e9)
             for topic in COUNTS:
                 for queue_id in range(2):
                     assert ask(served.peer(), {"topic": topic, "queueId": str(queue_id)})
@@ -284,7 +284,7 @@ def found_at(*offsets):
 
 def reads(**options):
     turns = []
-    made = ReadsHere(turns.append, True, near_size=1_000, **options)
+    made = ReadPlacement(turns.append, True, near_size=1_000, **options)
     made.note_place(ASKED, found_at(9_500), 10_000)
     return made, turns
 
@@ -337,7 +337,7 @@ def test_one_turn_of_the_loop_has_a_limit(count, size, seconds):
 
 
 def test_a_store_that_another_process_may_write_is_read_elsewhere():
-    here = ReadsHere([].append, False)
+    here = ReadPlacement([].append, False)
     here.note_place(ASKED, found_at(0), 0)
 
     assert not here.allow(ASKED, Selector(), 1.0)

@@ -14,7 +14,7 @@ import pytest
 from wirepeer import WirePeer, message
 
 import reput_server.server
-from reput_remoting import (
+from reput_client.remoting import (
     BrokerData,
     ClusterInfo,
     RegisterBroker,
@@ -25,7 +25,7 @@ from reput_remoting import (
     TopicSettings,
 )
 from reput_server import ServerConfig, serving
-from reput_server.names.registering import Registrar
+from reput_server.nameserver.registrar import Registrar
 
 ANYWHERE = ("127.0.0.1", 0)
 OWN_HOST = f"127.77.{os.getpid() >> 8 & 255}.{os.getpid() & 255}"

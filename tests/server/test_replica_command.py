@@ -18,7 +18,7 @@ ANYWHERE = ("--listen", "127.0.0.1:0", "--namesrv", "127.0.0.1:0", "--replicas",
 def refused(*arguments):
     from click.testing import CliRunner
 
-    from reput_cli.root import reput as command_line
+    from reput_tools.cli.root import reput as command_line
 
     return CliRunner().invoke(command_line, ["serve", *map(str, arguments)])
 
@@ -58,7 +58,7 @@ def test_options_that_contradict_each_other_are_refused(tmp_path, options, reaso
 
 
 def warnings_of(capsys, **options):
-    from reput_server.command.showing import warn_of_strangers
+    from reput_server.command.display import warn_of_strangers
 
     warn_of_strangers(ServerConfig(**options))
     return capsys.readouterr().err

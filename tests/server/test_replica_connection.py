@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from reput_server.replicas.replica import (
+from reput_server.replication.replica import (
     HEARTBEAT_SECONDS,
     NOT_REPORTED,
     SILENCE_SECONDS,

@@ -11,7 +11,7 @@ import pytest
 from replicated import FILE_SIZE, HA, OBSERVER, a_send, fill, slave_in_sync, slave_of, states, until
 from wirepeer import message
 
-from reput_remoting import RequestCode, ResponseCode, SendBack
+from reput_client.remoting import RequestCode, ResponseCode, SendBack
 from reput_server import Limits, ServerConfig
 
 SOON = Limits(replica_wait_ms=50)
@@ -188,7 +188,7 @@ def test_what_is_put_on_the_loop_is_answered_whatever_becomes_of_replicas(serve,
     peer = master.peer()
     with slave_of(master, 0) as slave:
         until(lambda: states(master))
-        monkeypatch.setattr("reput_server.replicas.replica.Replica.send", fail)
+        monkeypatch.setattr("reput_server.replication.replica.Replica.send", fail)
         assert [send(peer, properties=each).code for each in 2 * ways] == [0] * 4
         monkeypatch.undo()
         slave.read_to(master.store.log.max_physical_offset)

@@ -10,14 +10,14 @@ import pytest
 
 import reput
 from reput.errors import ServiceNotAvailableError
-from reput_remoting import ResponseCode
+from reput_client.remoting import ResponseCode
 from reput_server import ServerConfig
-from reput_server.broker.options import Options
-from reput_server.broker.sending.durable import DurableAnswers
-from reput_server.broker.sending.together import SendsTogether
-from reput_server.broker.statistics.times import PutTimes
+from reput_server.broker.liveoptions import LiveOptions
+from reput_server.broker.send.durableanswers import DurableAnswers
+from reput_server.broker.send.sendbatcher import SendBatcher
+from reput_server.broker.statistics.latencies import PutTimes
 from reput_server.errors import Refusal
-from reput_server.replicas.waits import GAP_MAX, ReplicaWaits
+from reput_server.replication.replicaacks import GAP_MAX, ReplicaAcks
 
 
 class FakeLoop:
@@ -51,7 +51,7 @@ class Waits:
         self.loop = FakeLoop()
         self.begun_count = 0
         self.held_when_begun = []
-        self.waits = ReplicaWaits(needed, 3.0, self.loop, lambda: self.reports, self._begin)
+        self.waits = ReplicaAcks(needed, 3.0, self.loop, lambda: self.reports, self._begin)
 
     def _begin(self) -> None:
         self.begun_count += 1
@@ -175,12 +175,12 @@ def test_a_send_is_answered_when_replicas_have_it_and_a_refused_one_at_once(tmp_
 
     async def run(store: reput.Store, executor: ThreadPoolExecutor):
         loop = asyncio.get_running_loop()
-        sends = SendsTogether(
+        sends = SendBatcher(
             store.put,
             store.put_many,
             loop,
             executor,
-            Options(ServerConfig()),
+            LiveOptions(ServerConfig()),
             durable=answers_on_disk(store, executor) if flush == "sync" else None,
             replication=replication,
             log_end=lambda: store.log.max_physical_offset,
@@ -240,12 +240,12 @@ def test_a_round_that_fails_ends_and_the_next_one_is_put(tmp_path, flush):
     async def run(store: reput.Store, executor: ThreadPoolExecutor):
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(lambda *_: None)
-        sends = SendsTogether(
+        sends = SendBatcher(
             store.put,
             store.put_many,
             loop,
             executor,
-            Options(ServerConfig()),
+            LiveOptions(ServerConfig()),
             durable=answers_on_disk(store, executor) if flush == "sync" else None,
             replication=RaisesOnce(),
         )
@@ -270,12 +270,12 @@ def test_a_round_that_fails_ends_and_the_next_one_is_put(tmp_path, flush):
 def test_a_send_is_refused_and_not_put_later_if_no_thread_can_be_started(tmp_path):
     async def run(store: reput.Store, executor: ThreadPoolExecutor):
         kept_once(executor)
-        sends = SendsTogether(
+        sends = SendBatcher(
             store.put,
             store.put_many,
             asyncio.get_running_loop(),
             executor,
-            Options(ServerConfig()),
+            LiveOptions(ServerConfig()),
         )
         sends._slow_until = math.inf  # each round is put on the thread
         async with asyncio.timeout(20):

@@ -19,7 +19,7 @@ from wireslave import WireSlave
 
 import reput
 from reput.errors import ServiceNotAvailableError
-from reput_remoting import (
+from reput_client.remoting import (
     ClusterInfo,
     HaInfo,
     RegisterAnswer,
@@ -85,8 +85,8 @@ def test_all_that_is_sent_is_on_disk_also_if_puts_do_not_wait_for_it(serve):
 @pytest.mark.parametrize("count", [1, 20])
 def test_what_is_sent_to_the_broker_is_sent_to_slaves_at_once(serve, monkeypatch, count):
     rarely = {"commitlog": {"file_size": FILE_SIZE, "flush_interval_ms": 10**6}}
-    monkeypatch.setattr("reput_server.replicas.service._LOOK_SECONDS", 3_600.0)
-    monkeypatch.setattr("reput_server.replicas.service._LOOK_SECONDS_MAX", 3_600.0)
+    monkeypatch.setattr("reput_server.replication.replicaservice._LOOK_SECONDS", 3_600.0)
+    monkeypatch.setattr("reput_server.replication.replicaservice._LOOK_SECONDS_MAX", 3_600.0)
     master = serve(**HA, sections=rarely)
     fill(master, 1)
     peer = master.peer()

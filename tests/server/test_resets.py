@@ -9,7 +9,7 @@ import pytest
 from wirepeer import message
 
 import reput
-from reput_remoting import (
+from reput_client.remoting import (
     CloneOffsets,
     Command,
     ConsumerData,

@@ -11,7 +11,7 @@ from wirepeer import message
 
 import reput
 from reput.record import parse_properties
-from reput_remoting import (
+from reput_client.remoting import (
     BatchEntry,
     Command,
     QueueOf,
@@ -22,8 +22,8 @@ from reput_remoting import (
     encode_frame,
 )
 from reput_server import Limits
-from reput_server.broker.sending import together
-from reput_server.broker.topics import TopicTable
+from reput_server.broker.send import sendbatcher
+from reput_server.broker.topictable import TopicTable
 
 SEND = RequestCode.SEND_MESSAGE_V2
 """Properties that a broker adds."""
@@ -294,7 +294,7 @@ def test_a_store_that_is_too_slow_is_told_of(serve):
 def test_a_slow_disk_refuses_only_what_others_were_taken_before(
     serve, monkeypatch, together_, codes
 ):
-    monkeypatch.setattr(together, "_ROUND_COUNT", together_)
+    monkeypatch.setattr(sendbatcher, "_ROUND_COUNT", together_)
     served = serve(limits=Limits(send_wait_ms=1))
     sends, peer, other = served.server.broker.sends, served.peer(), served.peer()
     sends._slow_until = math.inf  # the loop goes on meanwhile

@@ -8,8 +8,8 @@ import attrs
 import pytest
 from wirepeer import message
 
-from reput_remoting import Command, RequestCode, ResponseCode, encode_frame
-from reput_server.wire.answering import Handlers
+from reput_client.remoting import Command, RequestCode, ResponseCode, encode_frame
+from reput_server.wire.responder import Handlers
 
 SEND = RequestCode.SEND_MESSAGE_V2
 KEY = "UNIQ_KEY\x01u\x02"

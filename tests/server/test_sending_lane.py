@@ -15,8 +15,8 @@ from sendlanes import ADDRESS, USUAL, both_places, frame_of, place_of
 from wirepeer import message
 
 from reput.engine import ENGINE
-from reput_remoting import Command, HeaderKind, RequestCode, ResponseCode, encode_frame
-from reput_server.broker.sending.lane import SendLane, send_lane
+from reput_client.remoting import Command, HeaderKind, RequestCode, ResponseCode, encode_frame
+from reput_server.broker.send.fastpath import SendFastPath, send_lane
 
 SEND = RequestCode.SEND_MESSAGE_V2
 
@@ -28,7 +28,7 @@ def places(tmp_path_factory):
 
 
 def test_the_engine_runs_its_own_lane(places):
-    assert isinstance(places[0].lane, SendLane) == (ENGINE.name == "python")
+    assert isinstance(places[0].lane, SendFastPath) == (ENGINE.name == "python")
 
 
 def assert_same(places, data, address=ADDRESS):
@@ -87,7 +87,7 @@ def test_a_header_of_too_many_fields_or_bytes_is_left(places):
     assert assert_same(places, long)[2] == 0
 
 
-@pytest.mark.parametrize("make", [send_lane, SendLane])
+@pytest.mark.parametrize("make", [send_lane, SendFastPath])
 def test_what_the_store_has_no_room_for_is_left(tmp_path, make):
     with place_of(make, tmp_path / "store") as place:
         place.store.close()
@@ -97,7 +97,7 @@ def test_what_the_store_has_no_room_for_is_left(tmp_path, make):
     assert (answers, end, count, unknown) == (b"", 0, 0, None)
 
 
-@pytest.mark.parametrize("make", [send_lane, SendLane])
+@pytest.mark.parametrize("make", [send_lane, SendFastPath])
 def test_the_reader_of_the_log_hears_of_what_was_taken(tmp_path, make):
     with place_of(make, tmp_path / "store") as place:
         for _ in range(3):

@@ -17,12 +17,12 @@ from hypothesis import HealthCheck, given, settings
 from sendlanes import ADDRESS, both_places, place_of
 from wirepeer import message
 
-from reput_remoting import Command, RequestCode, ResponseCode, encode_frame
-from reput_server.broker.sending.lane import SendLane, send_lane
+from reput_client.remoting import Command, RequestCode, ResponseCode, encode_frame
+from reput_server.broker.send.fastpath import SendFastPath, send_lane
 from reput_server.wire import peer as peer_module
 from reput_server.wire.sockets import write_sockets
 
-LANES = pytest.mark.parametrize("make", [send_lane, SendLane])
+LANES = pytest.mark.parametrize("make", [send_lane, SendFastPath])
 
 
 # --------------------------------------------------------------------------- the lane

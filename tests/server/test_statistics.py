@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from wirepeer import message
 
 import reput
-from reput_remoting import (
+from reput_client.remoting import (
     ConsumerData,
     ConsumeStatsOf,
     Heartbeat,
@@ -26,11 +26,11 @@ from reput_remoting import (
     UpdateGroupOffset,
     parse_body,
 )
-from reput_server.broker.statistics.days import DayTotals
-from reput_server.broker.statistics.pools import WatchedPool
-from reput_server.broker.statistics.table import Statistics
-from reput_server.broker.statistics.times import PutTimes, Times
-from reput_server.broker.statistics.windows import Windows
+from reput_server.broker.statistics.brokerstatistics import BrokerStatistics
+from reput_server.broker.statistics.daytotals import DayTotals
+from reput_server.broker.statistics.latencies import Latencies, PutTimes
+from reput_server.broker.statistics.slidingwindows import SlidingWindows
+from reput_server.broker.statistics.watchedpool import WatchedPool
 
 MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000
 
@@ -44,7 +44,7 @@ def body_of(answer):
 
 
 def test_what_is_new_has_the_rate_of_a_slice():
-    windows = Windows(5_000)
+    windows = SlidingWindows(5_000)
     windows.add(30, 3, 5_000)
 
     minute, hour, day = windows.data(5_000)
@@ -56,7 +56,7 @@ def test_what_is_new_has_the_rate_of_a_slice():
 
 
 def test_a_window_lets_go_what_is_older():
-    windows = Windows(0)
+    windows = SlidingWindows(0)
     windows.add(1, 1, 0)
     windows.add(2, 1, 9_999)
     windows.add(4, 1, 10_000)
@@ -72,7 +72,7 @@ def test_a_window_lets_go_what_is_older():
     st.integers(0, 2 * DAY),
 )
 def test_windows_count_as_a_list_of_all_does(steps, later):
-    now, windows, all_of = 7_777, Windows(7_777), []
+    now, windows, all_of = 7_777, SlidingWindows(7_777), []
     for step, value in steps:
         now += step
         windows.add(value, 1, now)
@@ -87,7 +87,7 @@ def test_windows_count_as_a_list_of_all_does(steps, later):
 
 
 def test_a_clock_that_goes_back_loses_nothing():
-    windows = Windows(DAY)
+    windows = SlidingWindows(DAY)
     windows.add(1, 1, DAY)
     windows.add(1, 1, 5)
 
@@ -116,13 +116,13 @@ def test_days_begin_at_midnight():
 
 
 def test_times_are_counted_by_bounds():
-    times = Times()
+    times = Latencies()
     for seconds in (0.0001, 0.0005, 0.004, 20.0):
         times.add(seconds)
 
     assert (times.counts[0], times.counts[3], times.counts[-1], sum(times.counts)) == (2, 1, 1, 4)
     assert [times.quantile(part) for part in (0.5, 0.75, 1.0)] == [0.0005, 0.005, 20.0]
-    assert Times().quantile(0.99) == 0.0
+    assert Latencies().quantile(0.99) == 0.0
     assert times.longest == 20.0
 
 
@@ -178,7 +178,7 @@ def test_a_pool_says_what_waits_for_it():
 
 def test_messages_are_counted_by_batches_and_topics(tmp_path):
     tick = [1_000]
-    statistics = Statistics("c", ticks=lambda: tick[0], clock=lambda: 0)
+    statistics = BrokerStatistics("c", ticks=lambda: tick[0], clock=lambda: 0)
     topics = ["orders", "bills", "orders", "RMQ_SYS_TRACE_TOPIC"] * 10
     with reput.open(tmp_path / "s", plugins=["consumequeue"]) as store:
         receipts = store.put_many([reput.Message(topic, b"x") for topic in topics])
@@ -208,7 +208,7 @@ def test_what_was_in_the_log_before_is_not_counted(tmp_path):
     with reput.open(tmp_path / "s", plugins=["consumequeue"]) as store:
         store.put_many([reput.Message("orders", b"x") for _ in range(4)])
         (batch,) = store.scan()
-        statistics = Statistics("c", int(batch.physical_offset[3]))
+        statistics = BrokerStatistics("c", int(batch.physical_offset[3]))
         statistics.arrived(batch)
         statistics.arrived(batch)
 
@@ -216,7 +216,7 @@ def test_what_was_in_the_log_before_is_not_counted(tmp_path):
 
 
 def test_the_number_of_keys_is_bounded():
-    statistics = Statistics("c", keys_max=3)
+    statistics = BrokerStatistics("c", keys_max=3)
     for number in (0, 1, 2, 0, 3):
         statistics.pulled(f"g{number}", "t", 0, count=1, size=9, seconds=0.0, behind=0, stored=1)
 

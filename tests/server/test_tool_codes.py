@@ -8,7 +8,14 @@ import pytest
 from toolcodes import recorded_codes
 from wirepeer import WirePeer
 
-from reput_remoting import Command, RequestCode, ResponseCode, parse_address, parse_body, sign
+from reput_client.remoting import (
+    Command,
+    RequestCode,
+    ResponseCode,
+    parse_address,
+    parse_body,
+    sign,
+)
 from reput_server import LocalBroker
 
 CODES = sorted({code for codes in recorded_codes().values() for code in codes})

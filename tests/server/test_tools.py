@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reput_remoting import RequestCode, ResponseCode
+from reput_client.remoting import RequestCode, ResponseCode
 
 DASHBOARD = {
     # apache/rocketmq-dashboard 2.1.0: what its uses of MQAdminExt send, but for users and their

@@ -14,7 +14,7 @@ import pytest
 from wirepeer import message
 
 import reput
-from reput_remoting import (
+from reput_client.remoting import (
     ConsumerData,
     Heartbeat,
     Pull,
@@ -22,8 +22,8 @@ from reput_remoting import (
     Subscription,
     UpdateGroupOffset,
 )
-from reput_server.watching.figures import health_of
-from reput_server.watching.pages import Page, Pages
+from reput_server.monitoring.httppages import HttpPages, Page
+from reput_server.monitoring.serverfigures import health_of
 
 ANYWHERE = ("127.0.0.1", 0)
 
@@ -122,10 +122,10 @@ def test_metrics_say_what_the_server_and_the_store_do(watched):
 
 
 def test_every_metric_is_listed_and_told(watched):
-    from reput_server.watching.listed import METRICS
+    from reput_server.monitoring.metriclist import METRICS
 
     peer = work(watched)
-    from reput_remoting import SendBack
+    from reput_client.remoting import SendBack
 
     (stored,) = watched.store.read("orders", 0, 0).messages[:1]
     back = SendBack(offset=stored.physical_offset, group="billing", delay_level=0)
@@ -142,7 +142,7 @@ def test_every_metric_is_listed_and_told(watched):
 
 
 def test_labels_are_bounded(watched, monkeypatch):
-    monkeypatch.setattr("reput_server.watching.collecting.LABELS_MAX", 2)
+    monkeypatch.setattr("reput_server.monitoring.prometheus.LABELS_MAX", 2)
     watched.store.put_many(
         [reput.Message(f"topic{number}", b"x") for number in (0, 1, 1, 2, 2, 2, 3)]
     )
@@ -289,7 +289,7 @@ def test_what_is_no_request_ends_its_connection_and_nothing_else(watched):
 
 
 def test_slow_peers_are_cut_and_only_a_few_are_let_in(watched, monkeypatch):
-    monkeypatch.setattr("reput_server.watching.pages._CONNECTIONS_MAX", 2)
+    monkeypatch.setattr("reput_server.monitoring.httppages._CONNECTIONS_MAX", 2)
     address = watched.server.metrics
     watched.server.watch._pages.seconds = 0.2
     with (
@@ -318,7 +318,7 @@ def test_a_page_that_fails_is_answered_for():
         return Page(b"fine", "text/plain")
 
     async def run():
-        pages = Pages({"/fails": fails, "/works": works})
+        pages = HttpPages({"/fails": fails, "/works": works})
         await pages.start(ANYWHERE)
         found = [await asyncio.to_thread(get, pages.address, path) for path in ("/fails", "/works")]
         await pages.stop()

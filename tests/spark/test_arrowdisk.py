@@ -15,7 +15,7 @@ from reput.files import Disk
 from reput_arrow.logs import arrowdisk
 from reput_arrow.logs.arrowdisk import ArrowDisk, LocalDisk, disk_of
 from reput_spark import ReadOptions
-from reput_spark.reading.tasks import plan_tasks, read_task
+from reput_spark.reader.tasks import plan_tasks, read_task
 from reput_spark.source.schema import arrow_schema, spark_schema
 
 
@@ -175,7 +175,7 @@ def test_every_other_operation_is_refused_and_reaches_no_file_of_the_system(tmp_
     # Which call the others.
     made_of_these = {"read_file", "read_if_exists", "read_pieces", "write", "create_fresh", "clear"}
     made_of_these |= {
-        "side_by_side",
+        "run_parallel",
         "monotonic",
         "sleep",
         "at",

@@ -24,16 +24,16 @@ from sparkcluster import Cluster, kill_own_worker
 
 import reput
 from reput_arrow import to_arrow
-from reput_offline import run_rebuild
 from reput_spark import SparkReputError, local_session, read
 from reput_spark.jobs import verify as verifying
-from reput_spark.jobs.engine import SparkEngine
 from reput_spark.jobs.export import export
+from reput_spark.jobs.sparkengine import SparkEngine
 from reput_spark.jobs.stats import COLUMNS as STATS_COLUMNS
 from reput_spark.jobs.stats import stats
 from reput_spark.source.datasource import ReputDataSource
 from reput_spark.source.reader import LogView
 from reput_testing import snapshot
+from reput_tools.offline import run_rebuild
 
 pytestmark = [
     pytest.mark.proof,
@@ -52,7 +52,7 @@ def cluster(tmp_path_factory):
     from pyspark import cloudpickle
     from pyspark.sql import SparkSession
 
-    from reput_spark.session.starting import prepare_environment
+    from reput_spark.session.localsession import prepare_environment
 
     if SparkSession.getActiveSession() is not None:
         pytest.skip("there is a session in this process: run this file by itself")

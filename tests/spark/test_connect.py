@@ -15,14 +15,14 @@ from sparkstores import messages_of
 
 import reput
 from reput_spark import SparkReputError
-from reput_spark.session.starting import prepare_environment
+from reput_spark.session.localsession import prepare_environment
 from reput_testing import snapshot
 
 pytestmark = pytest.mark.proof
 
 START = """
 import json, sys
-from reput_spark.session.starting import prepare_environment
+from reput_spark.session.localsession import prepare_environment
 
 prepare_environment()
 from pyspark.sql import SparkSession
@@ -52,7 +52,7 @@ except Exception as error:
 """,
     "jobs": """
 from reput_spark.jobs.export import export
-from reput_spark.jobs.engine import SparkEngine
+from reput_spark.jobs.sparkengine import SparkEngine
 from reput_spark.jobs.rebuild import rebuild
 from reput_spark.jobs.stats import COLUMNS, stats
 from reput_spark.jobs.verify import verify

@@ -16,12 +16,12 @@ from click.testing import CliRunner
 pytest.importorskip("pyspark")
 
 import reput
-from reput_cli.kit.exitcodes import ExitCode
-from reput_cli.root import reput as command
-from reput_spark.cli import engines
-from reput_spark.cli.aside import stderr_aside
+from reput_spark.command import engines
+from reput_spark.command.jvmstderr import stderr_aside
 from reput_spark.jobs import rebuild as jobs_rebuild
-from reput_spark.session import starting as sessions
+from reput_spark.session import localsession as sessions
+from reput_tools.cli.kit.exitcodes import ExitCode
+from reput_tools.cli.root import reput as command
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "spark-jobs.md"
 

@@ -9,12 +9,12 @@ import pytest
 from click.testing import CliRunner
 from exportedstores import make_store, read_back
 
-from reput_cli.kit.exitcodes import ExitCode
-from reput_cli.root import reput as command
-from reput_offline import LocalEngine
 from reput_spark import SparkReputError
-from reput_spark.cli import spark as spark_command
+from reput_spark.command import spark as spark_command
 from reput_spark.jobs.export import export
+from reput_tools.cli.kit.exitcodes import ExitCode
+from reput_tools.cli.root import reput as command
+from reput_tools.offline import LocalEngine
 
 SPLIT = 1 << 16
 DAY = 86_400_000
@@ -39,7 +39,7 @@ def test_processes_and_a_spark_exclude_each_other(made, tmp_path):
 
 
 def test_spark_writes_the_same_rows_and_reads_them_back(spark, made, tmp_path):
-    from reput_spark.jobs.engine import SparkEngine
+    from reput_spark.jobs.sparkengine import SparkEngine
 
     here, there = tmp_path / "here", tmp_path / "there"
     export(str(made), str(here), LocalEngine(1), split_size=SPLIT)
@@ -55,7 +55,7 @@ def test_spark_writes_the_same_rows_and_reads_them_back(spark, made, tmp_path):
 
 def test_attempts_that_do_not_count_leave_no_row(spark, made, tmp_path):
     """The first attempt of every task writes all of its files, and then is lost."""
-    from reput_spark.jobs.engine import SparkEngine
+    from reput_spark.jobs.sparkengine import SparkEngine
 
     marks = tmp_path / "marks"
     marks.mkdir()
@@ -83,7 +83,7 @@ def test_attempts_that_do_not_count_leave_no_row(spark, made, tmp_path):
 
 
 def test_an_export_that_fails_on_spark_leaves_nothing(spark, made, tmp_path):
-    from reput_spark.jobs.engine import SparkEngine
+    from reput_spark.jobs.sparkengine import SparkEngine
 
     engine = SparkEngine(spark)
     run = engine.run

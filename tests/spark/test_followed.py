@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-pytest.importorskip("reput_follow")
+pytest.importorskip("reput_server.follow")
 
 from fakemaster import FakeLog, FakeMaster
 from followers import caught_up, followed
 from masterlogs import log_of, message
 
-from reput_follow import FollowConfig
+from reput_server.follow import FollowConfig
 from reput_spark import read, read_stream
 
 HALF, COUNT = 150, 300

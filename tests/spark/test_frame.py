@@ -25,10 +25,10 @@ import reput
 from reput.errors import PluginFlushError
 from reput.files import Disk
 from reput_arrow import columns_of
-from reput_export.writing.directories import STALE_MS, sweep
-from reput_export.writing.publish.intents import load_writes
+from reput_arrow.export.logwriter.publication.journal import load_writes
+from reput_arrow.export.logwriter.stagingdirectories import STALE_MS, sweep
 from reput_spark import SparkReputError
-from reput_spark.writing import putting
+from reput_spark.writer import putter as putting
 from reput_testing import PowerCuts
 from reput_testing.disks.simulateddisk import SimulatedDisk
 
@@ -181,7 +181,7 @@ def test_a_task_without_its_staging_directory_says_so(tmp_path):
 
 
 def stage_again(plan):
-    from reput_spark.writing.segments import stage_segment
+    from reput_spark.writer.segments import stage_segment
 
     return stage_segment([rows_of(0, 3)], plan, 0, 0, Disk())
 

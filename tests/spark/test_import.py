@@ -12,7 +12,7 @@ from writtenstores import FILE_SIZE, batch, bodies_of, table_of, write
 
 import reput_spark
 from reput_spark import SparkReputError
-from reput_spark.cli import engines
+from reput_spark.command import engines
 from reput_spark.jobs.export import export
 
 # Where records begin is the new log's own; Java writes empty tags, which read as none.
@@ -26,7 +26,7 @@ def exported(root, target, engine):
 
 @pytest.fixture
 def engine():
-    from reput_offline import LocalEngine
+    from reput_tools.offline import LocalEngine
 
     return LocalEngine(1)
 
@@ -137,7 +137,9 @@ def test_the_command_says_what_it_did(spark, tmp_path, monkeypatch):
             self.stopped = True
 
     shared = Shared()
-    command = importlib.import_module("reput_spark.cli.import_")  # its name is the command's, too
+    command = importlib.import_module(
+        "reput_spark.command.import_"
+    )  # its name is the command's, too
     monkeypatch.setattr(engines, "session_of", lambda *_, **__: shared)
     pq.write_table(pa.table({"topic": ["T"], "body": [b"x"]}), tmp_path / "x.parquet")
     arguments = [str(tmp_path / "x.parquet"), str(tmp_path / "store"), "--file-size", "4096"]
@@ -152,7 +154,7 @@ def test_the_command_says_what_it_did(spark, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("given", [(), ("--follow-links",)])
 def test_the_command_follows_links_only_where_it_is_told_to(tmp_path, monkeypatch, given):
-    command = importlib.import_module("reput_spark.cli.import_")
+    command = importlib.import_module("reput_spark.command.import_")
     asked = {}
 
     def note(session, source, store, **options):
@@ -164,7 +166,7 @@ def test_the_command_follows_links_only_where_it_is_told_to(tmp_path, monkeypatc
             pass
 
     monkeypatch.setattr(engines, "session_of", lambda *_, **__: Session())
-    monkeypatch.setattr("reput_spark.jobs.importing.import_parquet", note)
+    monkeypatch.setattr("reput_spark.jobs.importjob.import_parquet", note)
 
     CliRunner().invoke(command.import_, ["parquet", str(tmp_path / "store"), *given])
 

@@ -13,11 +13,11 @@ from sparkstores import fill, messages_of
 
 import reput
 from reput.errors import CorruptFileError
-from reput_arrow.logs.ledgerentries import ENTRY_DTYPE
-from reput_arrow.logs.opening import open_log
-from reput_arrow.logs.place import LEDGER
+from reput_arrow.logs.dledgerentries import ENTRY_DTYPE
+from reput_arrow.logs.logopening import open_log
+from reput_arrow.logs.logplace import LEDGER
 from reput_spark import ReadOptions, SparkReputError
-from reput_spark.reading.tasks import find_logs, plan_tasks, read_task
+from reput_spark.reader.tasks import find_logs, plan_tasks, read_task
 from reput_spark.source.schema import arrow_schema, spark_schema
 
 FILE_SIZE = 16_384

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reput_export.options import texts_of
+from reput_arrow.export.textoptions import texts_of
 from reput_spark import ReadOptions, SparkReputError, code_of
-from reput_spark.reading.options import OPTIONS
+from reput_spark.reader.options import OPTIONS
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "spark.md"
 

@@ -9,10 +9,10 @@ import pytest
 
 import reput
 from reput_arrow.logs import openlog as logs
-from reput_arrow.logs.opening import open_log
+from reput_arrow.logs.logopening import open_log
 from reput_spark import SparkReputError
-from reput_spark.reading.options import ReadOptions
-from reput_spark.reading.tasks import find_logs, plan_tasks, read_task
+from reput_spark.reader.options import ReadOptions
+from reput_spark.reader.tasks import find_logs, plan_tasks, read_task
 from reput_spark.source.schema import arrow_schema, spark_schema
 
 FILE_SIZE = 4 << 20

@@ -13,7 +13,7 @@ from sparkstores import FILE_SIZE, forged_store, messages_of
 import reput
 from reput_arrow import COLUMNS, to_arrow
 from reput_spark import ReadOptions, SparkReputError, code_of
-from reput_spark.reading.tasks import plan_tasks, read_task
+from reput_spark.reader.tasks import plan_tasks, read_task
 from reput_spark.source.datasource import ReputDataSource
 from reput_spark.source.reader import LogPartition
 from reput_spark.source.schema import arrow_schema, spark_schema

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import reput
 
-README = Path(__file__).resolve().parents[2] / "spark/README.md"
+README = Path(__file__).resolve().parents[2] / "extras/spark/README.md"
 
 
 def bodies_in(path):
@@ -29,7 +29,7 @@ def test_the_snippets_of_the_readme_run_in_their_order(spark, tmp_path, capfd):
     for snippet in snippets:
         text = paths.sub(lambda path: f'"{tmp_path / path[1]}"', snippet)
         text = text.replace("local_session()", "session")
-        exec(compile(text, "spark/README.md", "exec"), names)
+        exec(compile(text, "extras/spark/README.md", "exec"), names)
         for query in spark.streams.active:
             query.processAllAvailable()
             query.stop()

@@ -15,15 +15,15 @@ import pytest
 
 import reput
 from reput.errors import PluginError, StoreLockedError, StoreNotFoundError
-from reput_offline import run_rebuild
-from reput_offline.rebuilding import local
 from reput_testing import snapshot
+from reput_tools.offline import run_rebuild
+from reput_tools.offline.rebuilder import localrebuild
 
 pytest.importorskip("pyspark")
 
 from reput_spark import SparkReputError
-from reput_spark.jobs.engine import SparkEngine, do_task
 from reput_spark.jobs.rebuild import rebuild
+from reput_spark.jobs.sparkengine import SparkEngine, do_task
 
 CONFIG = {
     "commitlog": {"file_size": 1 << 20},
@@ -100,7 +100,7 @@ def test_queues_and_index_are_the_same_to_the_byte(spark, path):
 @pytest.mark.parametrize("case", ["basic", "transaction", "batch"])
 def test_of_stores_that_java_wrote(spark, case, golden_store):
     in_order, on_spark = golden_store(case), golden_store(case)
-    local.rebuild(in_order, PLUGINS, jobs=1)
+    localrebuild.rebuild(in_order, PLUGINS, jobs=1)
 
     rebuild(spark, on_spark, PLUGINS, split_size=SPLIT)
 
@@ -153,7 +153,7 @@ WITHOUT_SHARDS = """
 from reput_audit import AuditPlugin
 
 class PlainPlugin(AuditPlugin):
-    reput_offline_shards = None
+    reput_tools_shards = None
 """
 
 

@@ -8,13 +8,13 @@ import sys
 import pytest
 from click.testing import CliRunner
 
-from reput_cli.root import reput as command
+from reput_tools.cli.root import reput as command
 
 pytest.importorskip("pyspark")
 
 
 def test_the_list_of_commands_loads_neither_spark_nor_arrow():
-    code = "import reput_spark.cli, sys; print({'pyspark', 'pyarrow'} & set(sys.modules))"
+    code = "import reput_spark.command, sys; print({'pyspark', 'pyarrow'} & set(sys.modules))"
 
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sparkstores import messages_of
 
 from reput_spark import ReadOptions
-from reput_spark.reading.tasks import plan_tasks, read_task
+from reput_spark.reader.tasks import plan_tasks, read_task
 from reput_spark.source.schema import arrow_schema, spark_schema
 
 SCHEMA = arrow_schema(spark_schema(["physical_offset", "topic", "tags"]))

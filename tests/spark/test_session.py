@@ -9,9 +9,9 @@ import pytest
 from sparkstores import forged_store
 
 from reput_spark import code_of, read
-from reput_spark.session import starting as sessions
-from reput_spark.session.starting import prepare_environment
-from reput_spark.session.workers import worker_python
+from reput_spark.session import localsession as sessions
+from reput_spark.session.localsession import prepare_environment
+from reput_spark.session.workerpython import worker_python
 
 pytest.importorskip("pyspark")
 

@@ -16,18 +16,18 @@ import reput
 from reput.errors import CorruptFileError
 from reput.files import Disk
 from reput_arrow import columns_of
-from reput_export.columns import check_columns
+from reput_arrow.export.addedcolumns import check_columns
 from reput_spark import SparkReputError
-from reput_spark.writing.options import SinkOptions
-from reput_spark.writing.rows import messages_of
-from reput_spark.writing.segments import (
+from reput_spark.writer.options import SinkOptions
+from reput_spark.writer.rows import messages_of
+from reput_spark.writer.segments import (
     Segment,
     TaskFacts,
     directory_of,
     read_segment,
     write_segment,
 )
-from reput_testing.disks.failing import FaultyDisk
+from reput_testing.disks.failingdisk import FaultyDisk
 
 
 def files_in(root):

@@ -14,12 +14,12 @@ from sinkrows import FILE_SIZE, QUERY, bodies_of, expected, options_of, rows_of,
 
 import reput
 from reput.files import Disk
-from reput_spark.writing import putting
-from reput_spark.writing.segments import TaskFacts, write_segment
-from reput_spark.writing.settling.matching import found_rows
+from reput_spark.writer import putter
+from reput_spark.writer.reconciliation.rowmatching import found_rows
+from reput_spark.writer.segments import TaskFacts, write_segment
 from reput_testing import PowerCuts
+from reput_testing.casebudget import is_soak
 from reput_testing.disks.simulateddisk import SimulatedDisk
-from reput_testing.effort import is_soak
 
 COUNTS = (4, 3)
 TWINS = 2
@@ -145,7 +145,7 @@ def test_a_commit_that_ended_in_front_of_its_end_is_finished_in_the_order_it_had
 )
 def test_any_sequence_of_crashes_leaves_each_row_once(crashes, stamp, step, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(putting, "_STEP_SIZE", step)
+        patch.setattr(putter, "_STEP_SIZE", step)
         _after_crashes(crashes, stamp, tmp_path_factory.mktemp("crashes"))
 
 

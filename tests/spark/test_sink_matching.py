@@ -16,10 +16,10 @@ from sinkrows import QUERY, options_of, sink_of
 
 import reput
 from reput.files import Disk
-from reput_spark.writing.segments import TaskFacts, write_segment
-from reput_spark.writing.settling import matching
-from reput_spark.writing.settling.matching import found_rows
-from reput_testing.disks.failing import FaultyDisk
+from reput_spark.writer.reconciliation import rowmatching
+from reput_spark.writer.reconciliation.rowmatching import found_rows
+from reput_spark.writer.segments import TaskFacts, write_segment
+from reput_testing.disks.failingdisk import FaultyDisk
 
 MAP = pa.map_(pa.string(), pa.string())
 BORN = 7
@@ -144,9 +144,9 @@ def test_a_property_that_a_plugin_gives_to_each_message_is_passed_over(tmp_path)
 
 def test_what_others_have_put_is_not_kept(tmp_path, monkeypatch):
     kept = []
-    table_of = matching._KeyTable.of
+    table_of = rowmatching._KeyTable.of
     monkeypatch.setattr(
-        matching._KeyTable,
+        rowmatching._KeyTable,
         "of",
         lambda tables: kept.append(sum(map(len, tables))) or table_of(tables),
     )

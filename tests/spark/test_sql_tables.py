@@ -9,7 +9,7 @@ import pytest
 import reput
 from reput.record.layout import COMPRESSED
 from reput_spark import ReadOptions, SparkReputError, read, register
-from reput_spark.reading.options import without_table_properties
+from reput_spark.reader.options import without_table_properties
 
 
 def test_a_tables_options_are_told_from_sparks_properties():

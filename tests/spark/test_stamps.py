@@ -13,15 +13,15 @@ from reput.files import Disk
 from reput.record import Columns
 from reput_arrow import columns_of
 from reput_spark import SparkReputError
-from reput_spark.writing.segments import TaskFacts, write_segment
-from reput_spark.writing.settling.stamps import (
+from reput_spark.writer.reconciliation.stamps import (
     STAMP,
     prefix_of,
     stamp_size,
     stamped,
     stamped_rows,
 )
-from reput_testing.disks.failing import FaultyDisk
+from reput_spark.writer.segments import TaskFacts, write_segment
+from reput_testing.disks.failingdisk import FaultyDisk
 
 CONFIG = {"commitlog": {"file_size": 65_536}}
 MAP = pa.map_(pa.string(), pa.string())

@@ -10,13 +10,13 @@ from click.testing import CliRunner
 from sparkstores import fill, messages_of
 
 import reput
-from reput_cli.kit.exitcodes import ExitCode
-from reput_cli.root import reput as command
+from reput_tools.cli.kit.exitcodes import ExitCode
+from reput_tools.cli.root import reput as command
 
 pytest.importorskip("pyspark")
 
 from reput_spark import read
-from reput_spark.cli import engines
+from reput_spark.command import engines
 from reput_spark.jobs.stats import COLUMNS, QUESTIONS, stats
 
 SPLIT = 1 << 16

@@ -15,10 +15,10 @@ from sparkstores import FILE_SIZE, fill, messages_of
 import reput
 from reput_arrow import schema_of
 from reput_spark import SparkReputError
-from reput_spark.reading.stream import growing as streamlogs
-from reput_spark.reading.stream import planning as streamplanning
-from reput_spark.reading.stream.options import STREAM_OPTIONS, StreamOptions
-from reput_spark.reading.stream.planning import LogStream, read_stream_task
+from reput_spark.reader.stream import growinglog as streamlogs
+from reput_spark.reader.stream import planning as streamplanning
+from reput_spark.reader.stream.options import STREAM_OPTIONS, StreamOptions
+from reput_spark.reader.stream.planning import LogStream, read_stream_task
 
 COLUMNS = schema_of(["topic", "physical_offset", "body"], unit="us")
 CONFIG = {"commitlog": {"file_size": FILE_SIZE}}

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from reput_spark.reading.stream.options import STREAM_OPTIONS
-from reput_spark.writing.options import SINK_OPTIONS
+from reput_spark.reader.stream.options import STREAM_OPTIONS
+from reput_spark.writer.options import SINK_OPTIONS
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "spark-streaming.md"
 TEXT = PAGE.read_text(encoding="utf-8")

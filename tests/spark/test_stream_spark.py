@@ -12,8 +12,8 @@ from sparkstores import FILE_SIZE, fill, messages_of
 
 import reput
 from reput_spark import code_of, read_stream
-from reput_spark.writing.segments import directory_of
-from reput_testing.effort import is_soak
+from reput_spark.writer.segments import directory_of
+from reput_testing.casebudget import is_soak
 
 KILLS = 25 if is_soak() else 2
 

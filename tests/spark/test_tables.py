@@ -13,7 +13,7 @@ import reput
 from reput_spark import tables
 
 HALF = "RMQ_SYS_TRANS_HALF_TOPIC"
-making = pytest.importorskip("reput_doctor.reporting.making")
+making = pytest.importorskip("reput_tools.doctor.storereport.reportbuilder")
 
 
 @pytest.fixture(scope="module")
@@ -197,8 +197,8 @@ def test_every_table_is_a_view(spark, brokers):
 
 
 def test_the_page_names_every_column():
+    from reput_arrow.tables.messagetrace import TRACE_COLUMNS
     from reput_arrow.tables.queuerows import COLUMNS
-    from reput_arrow.tables.tracing import TRACE_COLUMNS
 
     page = (Path(__file__).parents[2] / "docs" / "spark-tables.md").read_text(encoding="utf-8")
     for name in tables.TABLES:

@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 from sparkstores import fill, forged_store
 
 import reput
-from reput_cli.kit.exitcodes import ExitCode
-from reput_cli.root import reput as command
+from reput_tools.cli.kit.exitcodes import ExitCode
+from reput_tools.cli.root import reput as command
 
 pytest.importorskip("pyspark")
 
-from reput_arrow.logs.finding import find_logs
-from reput_arrow.logs.opening import open_log
+from reput_arrow.logs.discovery import find_logs
+from reput_arrow.logs.logopening import open_log
 from reput_spark import SparkReputError
-from reput_spark.cli import engines
+from reput_spark.command import engines
 from reput_spark.jobs.verify import _described, verify
 
 

@@ -8,13 +8,13 @@ import pytest
 from click.testing import CliRunner
 
 import reput
-from reput_cli.kit.exitcodes import ExitCode
-from reput_cli.root import reput as command
-from reput_offline import LocalEngine, run_rebuild
+from reput_tools.cli.kit.exitcodes import ExitCode
+from reput_tools.cli.root import reput as command
+from reput_tools.offline import LocalEngine, run_rebuild
 
 pytest.importorskip("pyarrow")
 
-from reput_spark.cli import engines
+from reput_spark.command import engines
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ pytest.importorskip("pyspark")
 
 import pyspark
 
-from reput_spark.jobs.engine import SparkEngine
-from reput_spark.session.workers import worker_python
+from reput_spark.jobs.sparkengine import SparkEngine
+from reput_spark.session.workerpython import worker_python
 
 
 @attrs.frozen

@@ -27,17 +27,17 @@ from writtenstores import (
 import reput
 from reput.files import Disk
 from reput_arrow import check_schema, columns_of, to_arrow
-from reput_export.columns import ADDED_COLUMNS
-from reput_export.writing.directories import path_of
-from reput_export.writing.publish import publishing
-from reput_export.writing.publish.driver import commit_write, intent_of, publish_write
-from reput_export.writing.staging import segments
-from reput_export.writing.staging.numbering import number_file
-from reput_export.writing.staging.segments import write_task
-from reput_export.writing.staging.sidecars import SIDECAR_DTYPE
-from reput_offline import LocalEngine
+from reput_arrow.export.addedcolumns import ADDED_COLUMNS
+from reput_arrow.export.logwriter.publication import publish
+from reput_arrow.export.logwriter.publication.commit import commit_write, intent_of, publish_write
+from reput_arrow.export.logwriter.staging import segments
+from reput_arrow.export.logwriter.staging.numbering import number_file
+from reput_arrow.export.logwriter.staging.segments import write_task
+from reput_arrow.export.logwriter.staging.sidecarfiles import SIDECAR_DTYPE
+from reput_arrow.export.logwriter.stagingdirectories import path_of
 from reput_spark import SparkReputError
-from reput_spark.writing.segments import stage_segment
+from reput_spark.writer.segments import stage_segment
+from reput_tools.offline import LocalEngine
 
 CONFIG = {"commitlog": {"file_size": FILE_SIZE}}
 
@@ -368,7 +368,7 @@ def test_prepared_and_rolled_back_records_take_no_queue_offset(tmp_path):
 def test_a_file_may_be_numbered_again_for_another_place(tmp_path):
     plan = planned(tmp_path / "store")
     (task,) = written(plan, [[rows_of(0, 60)]])
-    from reput_export.writing.staging.numbering import number
+    from reput_arrow.export.logwriter.staging.numbering import number
 
     directory = path_of(plan.root, plan.staging)
     place = {("T0", 0): 7}
@@ -451,8 +451,8 @@ def test_dispatch_brings_queues_up_to_date(tmp_path):
     ],
 )
 def test_an_option_that_cannot_be_is_refused(tmp_path, options, said):
-    from reput_export.writing.options import WriteOptions
-    from reput_export.writing.plan import plan_write
+    from reput_arrow.export.logwriter.writeoptions import WriteOptions
+    from reput_arrow.export.logwriter.writeplan import plan_write
 
     with pytest.raises(SparkReputError, match="REPUT_OPTION") as caught:
         plan_write(WriteOptions.parse({"path": str(tmp_path / "s"), **options}), overwrite=False)
@@ -543,7 +543,7 @@ def test_a_store_that_somebody_makes_meanwhile_is_not_overwritten(tmp_path):
 def test_a_store_that_is_made_behind_the_last_look_is_not_overwritten(tmp_path, monkeypatch):
     plan = planned(tmp_path / "store", overwrite=True)
     tasks = written(plan, [[rows_of(0, 5)]])
-    look = publishing.refuse_overwriting
+    look = publish.refuse_overwriting
 
     def looked(root, name, disk):
         look(root, name, disk)
@@ -551,7 +551,7 @@ def test_a_store_that_is_made_behind_the_last_look_is_not_overwritten(tmp_path, 
             with reput.open(root, plugins=(), config=CONFIG) as store:
                 store.put(reput.Message("T", b"mine"))
 
-    monkeypatch.setattr(publishing, "refuse_overwriting", looked)
+    monkeypatch.setattr(publish, "refuse_overwriting", looked)
     with pytest.raises(SparkReputError, match="never overwritten"):
         commit_write(plan, tasks)
 

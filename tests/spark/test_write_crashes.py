@@ -13,18 +13,23 @@ from writtenstores import FILE_SIZE, NOW, bodies_of, planned, rows_of, table_of,
 import reput
 from reput.files import Disk
 from reput_arrow import columns_of
-from reput_export.writing.directories import STALE_MS, is_vacant, spark_directory, sweep
-from reput_export.writing.publish import intents
-from reput_export.writing.publish import standing as stands
-from reput_export.writing.publish.driver import abort_write, commit_write, intent_of
-from reput_export.writing.publish.intents import Intent, load_writes
-from reput_export.writing.publish.publishing import publish
-from reput_export.writing.publish.settling import take_back
-from reput_offline import LocalEngine
+from reput_arrow.export.logwriter.publication import journal
+from reput_arrow.export.logwriter.publication import publicationtarget as stands
+from reput_arrow.export.logwriter.publication.commit import abort_write, commit_write, intent_of
+from reput_arrow.export.logwriter.publication.journal import Intent, load_writes
+from reput_arrow.export.logwriter.publication.publish import publish
+from reput_arrow.export.logwriter.publication.recovery import take_back
+from reput_arrow.export.logwriter.stagingdirectories import (
+    STALE_MS,
+    is_vacant,
+    spark_directory,
+    sweep,
+)
 from reput_spark import SparkReputError
 from reput_testing import PowerCuts
+from reput_testing.casebudget import is_soak
 from reput_testing.disks.simulateddisk import SimulatedDisk
-from reput_testing.effort import is_soak
+from reput_tools.offline import LocalEngine
 
 
 class Killed(BaseException):
@@ -273,7 +278,7 @@ def test_a_write_that_is_published_is_not_written_again(tmp_path):
 
 
 def test_names_outlive_writes_without_one(tmp_path, monkeypatch):
-    monkeypatch.setattr(intents, "_KEPT", 3)
+    monkeypatch.setattr(journal, "_KEPT", 3)
     root = tmp_path / "store"
     write(root, [[OLD]], write_id="daily")
     for _ in range(4):
@@ -516,7 +521,7 @@ def test_nobody_takes_back_while_another_write_has_the_lock(tmp_path, closed_sto
 
 def test_an_intent_that_nobody_could_read_again_is_not_saved(tmp_path, closed_store, monkeypatch):
     root = closed_store(tmp_path / "store")
-    monkeypatch.setattr(intents, "_SIZE_LIMIT", 300)
+    monkeypatch.setattr(journal, "_SIZE_LIMIT", 300)
 
     with pytest.raises(SparkReputError, match=r"publish\.json: \d+ bytes.*fewer tasks"):
         write(root, PARTITIONS)

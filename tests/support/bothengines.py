@@ -11,14 +11,14 @@ import numpy as np
 import reput.engine
 
 # Before anything is replaced: a module that is loaded meanwhile would keep what it found.
-import reput.log.writing.commitlog
-import reput.store.calls.writes
+import reput.log.writer.commitlog
+import reput.store.operations.puts
 from reput.engine import REFERENCES
 from reput.record import Decoder
 from reput.record.layout import HEADER_DTYPE
-from reput.record.text.topics import TopicTable
-from reput_consumequeue._runs import light_runs, runs
-from reput_index._keys import KeysOfBatch
+from reput.record.text.topictable import TopicTable
+from reput_consumequeue.unitruns import light_runs, runs
+from reput_index.batchkeys import KeysOfBatch
 
 COLUMNS = ("physical_offset", "tags_code", *(HEADER_DTYPE.names or ()))
 NAMES = ("TAGS", "KEYS", "UNIQ_KEY", "a", "TAG", "XTAGS", "值", "", "TAGS\x01x", "\x02TAGS")

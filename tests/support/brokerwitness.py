@@ -45,7 +45,7 @@ def produce(name: str, broker: str, ended: threading.Event, pause: float = 0.0) 
     """Send numbers, each until it is acknowledged."""
     from wirepeer import WirePeer, message
 
-    from reput_remoting import RequestCode
+    from reput_client.remoting import RequestCode
 
     peer: WirePeer | None = None
     number = 0

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from click.testing import CliRunner
 
-from reput_cli.root import reput as command
+from reput_tools.cli.root import reput as command
 
 
 class Outcome(NamedTuple):

@@ -18,9 +18,9 @@ import plaindecoder
 import pytest
 
 import reput
-from reput.dispatch.records.manifest import Manifest
+from reput.dispatch.statefiles.manifest import Manifest
 from reput.errors import CorruptFileError, MessageIllegalError, ReputError
-from reput.log import Checkpoint, LogNote, LossLedger, Progress, ProgressFile
+from reput.log import Checkpoint, LogStateFile, LossLedger, Progress, ProgressFile
 from reput.record import (
     Decoder,
     Encoder,
@@ -35,7 +35,6 @@ from reput.record import (
 )
 from reput.record import decode as decoding
 from reput.record.encoding.lightqueues import with_light_queue_offsets
-from reput.record.ids import offset_message_id
 from reput.record.layout import (
     BLANK_MAGIC,
     FILLER_TOPIC,
@@ -43,6 +42,7 @@ from reput.record.layout import (
     SIZE_AND_MAGIC,
     TRANSACTION_ROLLBACK,
 )
+from reput.record.messageids import offset_message_id
 from reput_testing import ManualClock, QuickDisk, SmallLog
 
 NUMBERS = (
@@ -344,14 +344,14 @@ def manifest(data):
 def closed_log(data):
     """The mark of a closed log, or none."""
     with _store_with("reput/flushed", data) as (root, _):
-        found = LogNote.of(root, QuickDisk()).closed()
+        found = LogStateFile.of(root, QuickDisk()).closed()
         return 0 if found is None else 1
 
 
 def closed_log_seed():
     with _store_with("reput/flushed", b"") as (root, path):
         log = SmallLog.of([Message("T", b"x")])
-        note = LogNote.of(root, QuickDisk())
+        note = LogStateFile.of(root, QuickDisk())
         note.flush(log, 0)
         note.close(log, 0)
         with open(path, "rb") as saved:

@@ -6,7 +6,7 @@ import attrs
 
 import reput
 from reput_schedule import SchedulePlugin
-from reput_schedule.timer.layout import ROLL_WINDOW_SLOTS
+from reput_schedule.timerwheel.layout import ROLL_WINDOW_SLOTS
 from reput_testing import ManualClock, QuickDisk
 
 SECOND = 1_000

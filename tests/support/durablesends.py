@@ -8,7 +8,7 @@ import pytest
 from sendlanes import USUAL
 
 from reput.engine import ENGINE
-from reput_remoting import Command, RequestCode, encode_frame
+from reput_client.remoting import Command, RequestCode, encode_frame
 
 __all__ = ["COMPILED", "SEND", "Disk", "counts", "ordinary"]
 

@@ -22,7 +22,7 @@ from reput.record import (
     pack_host,
     parse_properties,
 )
-from reput_remoting import (
+from reput_client.remoting import (
     CheckTransaction,
     Command,
     EndTransaction,

@@ -6,7 +6,7 @@ import contextlib
 
 import pytest
 
-from reput_follow import FollowEndedError, following, open_replica
+from reput_server.follow import FollowEndedError, following, open_replica
 
 WAIT = 60
 """Seconds, of which a test that passes takes none."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import grpc
 
-from reput_grpc.types import m
+from reput_server.grpc.messagetypes import m
 
 SERVICE = "/apache.rocketmq.v2.MessagingService/"
 WAIT = 30.0

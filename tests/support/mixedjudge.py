@@ -16,7 +16,7 @@ import mixedplan as plan
 
 from reput.record import MessageView
 from reput.status import ReadStatus
-from reput_testing.crashes.witness import is_filler
+from reput_testing.crashes.expectedstate import is_filler
 
 VISIBLE = frozenset(plan.TOPIC_OF.values())
 LEVEL_TOPIC = "SCHEDULE_TOPIC_XXXX"

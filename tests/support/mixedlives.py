@@ -26,7 +26,7 @@ from mixedjudge import Judge, Tail, Violation
 from mixedrest import REST_MS, bring_to_rest, look_as_reader
 
 from reput_testing import copy_store
-from reput_testing.crashes.lives import Lives
+from reput_testing.crashes.killrounds import KillRounds
 
 HANG_SECONDS = 60.0
 
@@ -89,7 +89,7 @@ class Processes:
         return answer
 
 
-class MixedLives(Lives[Processes]):
+class MixedLives(KillRounds[Processes]):
     """Lives of stores, one after the other."""
 
     def __init__(self, directory: Path) -> None:

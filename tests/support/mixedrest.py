@@ -13,8 +13,8 @@ from mixedreader import Reader
 
 import reput
 from reput.errors import StoreNotFoundError
-from reput_offline import rebuild
 from reput_testing import ManualClock, QuickDisk
+from reput_tools.offline import rebuild
 
 REST_MS = 20_000
 """Time in which everything comes that waits."""

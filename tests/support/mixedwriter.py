@@ -30,9 +30,9 @@ from sizes import resize
 import reput
 from reput.errors import StoreNotFoundError
 from reput.log import Progress, ProgressFile
-from reput_offline import rebuild
 from reput_schedule import delayed
-from reput_testing.disks.mortaldisk import MortalDisk
+from reput_testing.disks.selfkillingdisk import SelfKillingDisk
+from reput_tools.offline import rebuild
 from reput_transaction import TransactionEndedError
 
 START_SIZE = 1 << 18
@@ -69,7 +69,7 @@ class Writer:
             }
         )
         self.clock = Clock(ahead_ms)
-        self.disk = MortalDisk(flushes=False, maps=death.operation is not None)
+        self.disk = SelfKillingDisk(flushes=False, maps=death.operation is not None)
         self.store: Any = None
         self.parked: list[tuple[str, Any]] = []
         """Timed messages that may be cancelled."""

@@ -6,7 +6,7 @@ import threading
 
 import reput
 from reput.files import Disk
-from reput.store.marks.lock import StoreLock
+from reput.store.directory.storelock import StoreLock
 
 
 def plugin(name, **members):

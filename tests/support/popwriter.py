@@ -17,8 +17,8 @@ import sys
 
 import reput
 from reput_consumer import ConsumerPlugin, PopRequest
-from reput_consumer.group.settings import Start
-from reput_consumer.metadata.groups import GroupSettings
+from reput_consumer.group.membersettings import Start
+from reput_consumer.metadata.subscriptiongroups import GroupSettings
 
 PLUGINS = ("consumequeue", "consumer")
 QUEUES = 4

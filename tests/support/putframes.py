@@ -10,11 +10,11 @@ import pyarrow as pa
 import reput
 from reput.files import Disk
 from reput.record.layout import FILLER_TOPIC
-from reput_export.writing.options import WriteOptions
-from reput_export.writing.plan import plan_write
-from reput_spark.writing.batch import FrameSink, settle_before
-from reput_spark.writing.putting import Opening
-from reput_spark.writing.segments import stage_segment
+from reput_arrow.export.logwriter.writeoptions import WriteOptions
+from reput_arrow.export.logwriter.writeplan import plan_write
+from reput_spark.writer.framesink import FrameSink, settle_before
+from reput_spark.writer.putter import Opening
+from reput_spark.writer.segments import stage_segment
 
 FILE_SIZE = 4_096
 NOW = 1_700_000_000_000  # ms

@@ -11,7 +11,7 @@ from wirepeer import message
 from wireslave import WireSlave
 
 import reput
-from reput_remoting import Command, RequestCode
+from reput_client.remoting import Command, RequestCode
 
 FILE_SIZE = 1 << 20
 HA = {"replicas": ("127.0.0.1", 0)}

@@ -10,9 +10,9 @@ import attrs
 from hypothesis import strategies as st
 
 import reput
-from reput_remoting import Command, HeaderKind, RequestCode, encode_frame
-from reput_server.broker.sending.direct import lane_facts
-from reput_server.broker.sending.lane import LaneSizes, SendLane, send_lane
+from reput_client.remoting import Command, HeaderKind, RequestCode, encode_frame
+from reput_server.broker.send.fastpath import LaneSizes, SendFastPath, send_lane
+from reput_server.broker.send.fastpathswitch import lane_facts
 
 SIZES = LaneSizes(frame_max=1 << 20, header_max=1 << 17, body_max=64 << 10)
 PLUGINS = frozenset({"consumequeue", "schedule", "transaction"})
@@ -61,7 +61,10 @@ def place_of(make, path, **sections):
 @contextlib.contextmanager
 def both_places(path):
     """A lane of the engine that runs, and one of Python's."""
-    with place_of(send_lane, path / "engine") as one, place_of(SendLane, path / "python") as other:
+    with (
+        place_of(send_lane, path / "engine") as one,
+        place_of(SendFastPath, path / "python") as other,
+    ):
         yield one, other
 
 

@@ -15,7 +15,7 @@ import socket
 import subprocess
 import sys
 
-from reput_testing.effort import is_soak
+from reput_testing.casebudget import is_soak
 
 SILENCE_SECONDS = 60.0
 _SOAK_KILLS = 200

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from typing import TypeVar
 
-from reput_testing.effort import is_soak
+from reput_testing.casebudget import is_soak
 
 _T = TypeVar("_T")
 _SHARES = 4

@@ -7,10 +7,10 @@ import pyarrow as pa
 import reput
 from reput.files import Disk
 from reput.record.layout import FILLER_TOPIC
-from reput_spark.writing.options import SinkOptions
-from reput_spark.writing.putting import Opening
-from reput_spark.writing.segments import TaskFacts, write_segment
-from reput_spark.writing.stream import StoreSink
+from reput_spark.writer.options import SinkOptions
+from reput_spark.writer.putter import Opening
+from reput_spark.writer.segments import TaskFacts, write_segment
+from reput_spark.writer.storesink import StoreSink
 
 QUERY = "2f6b7c0e-0000-4000-8000-000000000001"
 FILE_SIZE = 4_096

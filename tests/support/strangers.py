@@ -12,11 +12,11 @@ import shutil
 from pathlib import Path
 
 import reput
-from reput.dispatch.records.states import SUSPEND, PluginRecords
+from reput.dispatch.statefiles.pluginstates import SUSPEND, StoredPluginStates
 from reput.errors import ReputError
-from reput_offline import LocalEngine, rebuild
 from reput_schedule import delayed
 from reput_testing import ManualClock, QuickDisk
+from reput_tools.offline import LocalEngine, rebuild
 
 PLUGINS = ["compaction", "consumequeue", "filter", "index", "schedule", "transaction"]
 CONFIG = {
@@ -180,7 +180,7 @@ def operate(root, disk=None):
         look_at(store)
     with doing("ask"):
         bound = (disk or QuickDisk()).at(str(root))
-        PluginRecords(str(root), bound).ask("filter", SUSPEND)
+        StoredPluginStates(str(root), bound).ask("filter", SUSPEND)
     with doing("check"):
         rebuild(root, check=True, **options)
     with doing("write"):

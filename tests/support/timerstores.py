@@ -11,9 +11,9 @@ import attrs
 import reput
 from reput.record import Message
 from reput_schedule import ScheduleConfig
-from reput_schedule.timer.layout import TIMER_LOG_FILE_SIZE
-from reput_schedule.timer.timer import Timer
-from reput_schedule.users.recall import cancel_message
+from reput_schedule.api.recall import cancel_message
+from reput_schedule.timerwheel.layout import TIMER_LOG_FILE_SIZE
+from reput_schedule.timerwheel.timer import Timer
 from reput_testing.logs.clock import ManualClock
 
 DAY = 86_400_000

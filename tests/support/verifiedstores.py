@@ -8,9 +8,9 @@ from pathlib import Path
 
 import reput
 from reput import Message
-from reput_doctor.findings import Severity
-from reput_doctor.verifying.verify import verify
 from reput_testing import QuickDisk
+from reput_tools.doctor.findings import Severity
+from reput_tools.doctor.verification.verifyrun import verify
 
 FILE_SIZE = 16_384
 SMALL = {

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import attrs
 import wirescript
 
-from reput_remoting import Command, HeaderKind, RequestCode, encode_frame
+from reput_client.remoting import Command, HeaderKind, RequestCode, encode_frame
 
 NASTY = (
     "",

@@ -8,7 +8,7 @@ from typing import Self
 
 import attrs
 
-from reput_remoting import Command, FrameReader, HeaderKind, Send, SendShort, encode_frame
+from reput_client.remoting import Command, FrameReader, HeaderKind, Send, SendShort, encode_frame
 
 
 class WirePeer:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 import attrs
 from wirepeer import message
 
-from reput_remoting import (
+from reput_client.remoting import (
     Ack,
     AckedQueue,
     AssignmentOf,

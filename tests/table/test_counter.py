@@ -9,7 +9,8 @@ from pathlib import Path
 from hypothesis import strategies as st
 
 from reput_counter import CounterPlugin
-from reput_testing import CrashContract, KillContract, PluginContract, SmallLog, strategies
+from reput_testing import CrashContract, KillContract, PluginContract, SmallLog
+from reput_testing.logs import strategies
 
 
 class SmallParts(CounterPlugin):

@@ -12,7 +12,7 @@ import pytest
 import reput
 from reput.errors import CorruptFileError, DiskFrozenError, PluginError
 from reput_counter import CounterPlugin
-from reput_table.connecting import connect
+from reput_table.connections import connect
 from reput_testing import Driver, QuickDisk, place, sample_log, snapshot, traces
 
 QUERY = "SELECT topic, tag, minute, messages, body_size FROM counter ORDER BY 1, 2, 3"
@@ -232,7 +232,7 @@ def test_a_reader_reads_again_where_a_writer_rolls_back_while_it_copies(tmp_path
             with driver(root, log, progress=end, clean=False):
                 pass  # a writer, which rolls back and removes the journal
 
-    monkeypatch.setattr("reput_table.connecting.shutil.copyfile", copy_late)
+    monkeypatch.setattr("reput_table.connections.shutil.copyfile", copy_late)
     with driver(root, log, progress=end, writable=False) as reader:
         assert reader.plugin.query(QUERY) == expected
 

@@ -6,7 +6,7 @@ from collections import Counter
 
 from reput_counter import CounterPlugin
 from reput_testing import KillLoop
-from reput_testing.crashes.killing import kill_count
+from reput_testing.crashes.killloop import kill_count
 from reput_testing.crashes.killplan import PluginSource
 
 

@@ -9,8 +9,8 @@ import attrs
 import pytest
 
 import reput
-from reput_offline import rebuild
 from reput_testing import ManualClock, sample_log
+from reput_tools.offline import rebuild
 
 QUERY = "SELECT topic, tag, minute, messages, body_size FROM counter ORDER BY 1, 2, 3"
 

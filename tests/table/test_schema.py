@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 import reput
 from reput.record import TextColumn
 from reput_table import Schema, TablePlugin
-from reput_table.columns import grouped_rows, plain_rows
-from reput_table.pending import Parting
-from reput_table.texts import distinct_texts
+from reput_table.distincttexts import distinct_texts
+from reput_table.pendingrows import Parting
+from reput_table.rowcolumns import grouped_rows, plain_rows
 
 KEYED = Schema(
     key={"topic": str, "minute": int}, sums=["n"], least={"low": int}, greatest={"high": float}

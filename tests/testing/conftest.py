@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reput_testing.effort import PART_VARIABLE
+from reput_testing.casebudget import PART_VARIABLE
 
 
 @pytest.fixture(autouse=True)

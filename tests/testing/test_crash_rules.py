@@ -12,7 +12,7 @@ import pytest
 import reput
 from reput.plugin import NoConfig
 from reput.record import Message
-from reput_testing import CrashContract, SmallLog, Witness
+from reput_testing import CrashContract, ExpectedState, SmallLog
 from reput_testing.crashes.powercuts import PowerCuts
 
 pytestmark = pytest.mark.proof
@@ -175,7 +175,7 @@ def contract_of(bad: type[TrustingPlugin]) -> TrustingContract:
         crash_message_count = 2
         max_states = 100
 
-        def life(self, witness: Witness, root: str) -> None:
+        def life(self, witness: ExpectedState, root: str) -> None:
             witness.open(root)
             for step in self.steps():
                 step(witness)

@@ -7,7 +7,7 @@ import errno
 import pytest
 
 from reput_testing import FaultyDisk, QuickDisk, ReadOnlyDisk
-from reput_testing.disks.failing import CHANGING
+from reput_testing.disks.failingdisk import CHANGING
 
 
 def use_everything(disk, directory):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reput_testing.effort import is_last_part, part, part_of_count
+from reput_testing.casebudget import is_last_part, part, part_of_count
 
 
 @pytest.fixture(autouse=True)

@@ -13,9 +13,9 @@ import pytest
 
 import reput
 from reput_testing import KillContract, QuickDisk
-from reput_testing.crashes.killing import KillLoop, kill_count
+from reput_testing.crashes.killloop import KillLoop, kill_count
 from reput_testing.crashes.killplan import Ack, Death, Life, Moment, PluginSource
-from reput_testing.crashes.survivors import Survivors, records_of
+from reput_testing.crashes.survivingmessages import SurvivingMessages, records_of
 from reput_testing.logs.producers import FLUSH, PUT_WHOLE, READ, Sender, calls
 
 SEED = 7
@@ -58,7 +58,7 @@ def left(tmp_path, death):
 
 def test_what_was_put_and_acknowledged_is_accepted(death, left):
     records, acks = left
-    survivors = Survivors()
+    survivors = SurvivingMessages()
 
     survivors.add(records, death, acks)
 
@@ -74,37 +74,37 @@ def test_messages_of_a_call_that_was_not_acknowledged_are_accepted(death, left):
         if call.messages and call.first < len(records)
     )
 
-    Survivors().add(records, death, acks[:last_call])
+    SurvivingMessages().add(records, death, acks[:last_call])
 
 
 def test_messages_of_a_later_call_are_noticed(death, left):
     records, _ = left
     with pytest.raises(AssertionError, match="of a later call"):
-        Survivors().add(records, death, [])
+        SurvivingMessages().add(records, death, [])
 
 
 def test_a_lost_message_is_noticed(death, left):
     records, acks = left
     with pytest.raises(AssertionError, match=f"1 of {len(acks)} acknowledged messages are lost"):
-        Survivors().add(records[:-1], death, acks)
+        SurvivingMessages().add(records[:-1], death, acks)
 
 
 def test_a_message_that_is_missing_in_between_is_noticed(death, left):
     records, acks = left
     with pytest.raises(AssertionError, match="message 5 of the producer comes next"):
-        Survivors().add(records[:5] + records[6:], death, acks)
+        SurvivingMessages().add(records[:5] + records[6:], death, acks)
 
 
 def test_messages_in_another_order_are_noticed(death, left):
     records, acks = left
     with pytest.raises(AssertionError, match="message 5 of the producer comes next"):
-        Survivors().add([*records[:5], records[6], records[5], *records[7:]], death, acks)
+        SurvivingMessages().add([*records[:5], records[6], records[5], *records[7:]], death, acks)
 
 
 def test_a_message_that_comes_twice_is_noticed(death, left):
     records, acks = left
     with pytest.raises(AssertionError, match="message 5 of the producer comes next"):
-        Survivors().add(records[:5] + records[4:], death, acks)
+        SurvivingMessages().add(records[:5] + records[4:], death, acks)
 
 
 def test_a_changed_body_is_noticed(death, left):
@@ -113,7 +113,7 @@ def test_a_changed_body_is_noticed(death, left):
     at = record.index(_sender(3)) + len(_sender(3))
     changed = record[:at] + bytes([record[at] ^ 1]) + record[at + 1 :]
     with pytest.raises(AssertionError, match=r"body is .* was put"):
-        Survivors().add([*records[:3], (offset, changed), *records[4:]], death, acks)
+        SurvivingMessages().add([*records[:3], (offset, changed), *records[4:]], death, acks)
 
 
 def test_changed_properties_are_noticed(death, left):
@@ -122,7 +122,9 @@ def test_changed_properties_are_noticed(death, left):
     offset, record = records[place]
     changed = record.replace(b"region", b"regiom")
     with pytest.raises(AssertionError, match=r"properties are .* were put"):
-        Survivors().add([*records[:place], (offset, changed), *records[place + 1 :]], death, acks)
+        SurvivingMessages().add(
+            [*records[:place], (offset, changed), *records[place + 1 :]], death, acks
+        )
 
 
 def test_a_whole_put_in_two_log_files_is_noticed(death, left):
@@ -136,25 +138,25 @@ def test_a_whole_put_in_two_log_files_is_noticed(death, left):
     files = attrs.evolve(death, commitlog={"file_size": begins_second})
 
     with pytest.raises(AssertionError, match="log file 1; the put as a whole began in log file 0"):
-        Survivors().add(records, files, acks)
+        SurvivingMessages().add(records, files, acks)
 
 
 def test_a_message_that_nobody_put_is_noticed(death, left):
     records, acks = left
     with pytest.raises(AssertionError, match="no producer put"):
-        Survivors().add(records, attrs.evolve(death, seed=SEED + 1), acks)
+        SurvivingMessages().add(records, attrs.evolve(death, seed=SEED + 1), acks)
 
 
 def test_a_message_elsewhere_than_acknowledged_is_noticed(death, left):
     records, acks = left
     moved = acks[8]._replace(physical_offset=acks[8].physical_offset + 1)
     with pytest.raises(AssertionError, match="was acknowledged, and is"):
-        Survivors().add(records, death, [*acks[:8], moved, *acks[9:]])
+        SurvivingMessages().add(records, death, [*acks[:8], moved, *acks[9:]])
 
 
 def test_messages_that_were_there_before_must_stay(death, left):
     records, acks = left
-    survivors = Survivors()
+    survivors = SurvivingMessages()
     survivors.add(records, death, acks)
     next_death = attrs.evolve(death, seed=SEED + 1)
 
@@ -175,8 +177,8 @@ def test_the_same_seed_gives_the_same_deaths():
 def test_the_disk_kills_its_process_in_front_of_the_operation(tmp_path):
     script = (
         "import os, sys\n"
-        "from reput_testing.disks.mortaldisk import MortalDisk\n"
-        "disk = MortalDisk()\n"
+        "from reput_testing.disks.selfkillingdisk import SelfKillingDisk\n"
+        "disk = SelfKillingDisk()\n"
         "disk.die_at(3)\n"
         "for name in 'abcd':\n"
         "    disk.close(disk.open(os.path.join(sys.argv[1], name), create=True))\n"

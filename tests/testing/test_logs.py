@@ -13,7 +13,8 @@ import reput
 from reput.log import LogView
 from reput.record import Message, java_text
 from reput.record.layout import TRANSACTION_COMMIT, TRANSACTION_PREPARED, TRANSACTION_ROLLBACK
-from reput_testing import ManualClock, SmallLog, sample_log, strategies
+from reput_testing import ManualClock, SmallLog, sample_log
+from reput_testing.logs import strategies
 
 
 def reader_of(log: SmallLog) -> LogView:

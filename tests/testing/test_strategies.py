@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import HealthCheck, given, settings
 
 from reput.record import Encoder, check_topic, encode_property_text, parse_properties
-from reput_testing import strategies
+from reput_testing.logs import strategies
 
 
 @given(strategies.messages())

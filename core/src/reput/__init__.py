@@ -7,41 +7,41 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from reput.doors import door
+from reput.lazyexports import lazy_exports
 
 if TYPE_CHECKING:
     from reput.dispatch.config import DispatchConfig as DispatchConfig
-    from reput.dispatch.running.phase import PluginState as PluginState
+    from reput.dispatch.runtime.pluginstate import PluginState as PluginState
     from reput.errors import ReputError as ReputError
     from reput.log.config import CommitLogConfig as CommitLogConfig
     from reput.log.damage import Loss as Loss
-    from reput.log.writing.receipts import BatchReceipt as BatchReceipt
-    from reput.log.writing.receipts import Receipt as Receipt
-    from reput.plugin.answers import MissingMessage as MissingMessage
-    from reput.plugin.answers import QueryResult as QueryResult
-    from reput.plugin.answers import QueueInfo as QueueInfo
-    from reput.plugin.answers import ReadColumns as ReadColumns
-    from reput.plugin.answers import ReadResult as ReadResult
+    from reput.log.writer.receipts import BatchReceipt as BatchReceipt
+    from reput.log.writer.receipts import Receipt as Receipt
     from reput.plugin.base import Plugin as Plugin
-    from reput.plugin.context import StoreContext as StoreContext
     from reput.plugin.hookspecs import hookimpl as hookimpl
+    from reput.plugin.results import MissingMessage as MissingMessage
+    from reput.plugin.results import QueryResult as QueryResult
+    from reput.plugin.results import QueueInfo as QueueInfo
+    from reput.plugin.results import ReadColumns as ReadColumns
+    from reput.plugin.results import ReadResult as ReadResult
+    from reput.plugin.storecontext import StoreContext as StoreContext
     from reput.record.batch import Corruption as Corruption
     from reput.record.batch import DispatchBatch as DispatchBatch
-    from reput.record.encoding.many import Columns as Columns
+    from reput.record.encoding.batchencoder import Columns as Columns
     from reput.record.messages.message import Message as Message
-    from reput.record.view import MessageView as MessageView
+    from reput.record.messageview import MessageView as MessageView
     from reput.status import Durability as Durability
     from reput.status import PutStatus as PutStatus
     from reput.status import ReadStatus as ReadStatus
-    from reput.store.opening.open import open_store as open  # noqa: A004 (`reput.open`, like `gzip.open`)
-    from reput.store.opening.open import open_store as open_store
+    from reput.store.opening.openstore import open_store as open  # noqa: A004 (`reput.open`, like `gzip.open`)
+    from reput.store.opening.openstore import open_store as open_store
     from reput.store.store import Store as Store
 
 __version__ = "0.1.0"
 
-_HOMES = {
-    "BatchReceipt": "log.writing.receipts",
-    "Columns": "record.encoding.many",
+_EXPORTS = {
+    "BatchReceipt": "log.writer.receipts",
+    "Columns": "record.encoding.batchencoder",
     "CommitLogConfig": "log.config",
     "Corruption": "record.batch",
     "DispatchBatch": "record.batch",
@@ -49,25 +49,27 @@ _HOMES = {
     "Durability": "status",
     "Loss": "log.damage",
     "Message": "record.messages.message",
-    "MessageView": "record.view",
-    "MissingMessage": "plugin.answers",
+    "MessageView": "record.messageview",
+    "MissingMessage": "plugin.results",
     "Plugin": "plugin.base",
-    "PluginState": "dispatch.running.phase",
+    "PluginState": "dispatch.runtime.pluginstate",
     "PutStatus": "status",
-    "QueryResult": "plugin.answers",
-    "QueueInfo": "plugin.answers",
-    "ReadColumns": "plugin.answers",
-    "ReadResult": "plugin.answers",
+    "QueryResult": "plugin.results",
+    "QueueInfo": "plugin.results",
+    "ReadColumns": "plugin.results",
+    "ReadResult": "plugin.results",
     "ReadStatus": "status",
-    "Receipt": "log.writing.receipts",
+    "Receipt": "log.writer.receipts",
     "ReputError": "errors",
     "Store": "store.store",
-    "StoreContext": "plugin.context",
+    "StoreContext": "plugin.storecontext",
     "hookimpl": "plugin.hookspecs",
-    "open_store": "store.opening.open",
+    "open_store": "store.opening.openstore",
 }
 
-__all__ = [*_HOMES, "__version__", "open"]
+__all__ = [*_EXPORTS, "__version__", "open"]
 
 if not TYPE_CHECKING:  # a name that is not listed is an error for mypy, too
-    __getattr__, __dir__ = door(__name__, _HOMES | {"open": "store.opening.open:open_store"})
+    __getattr__, __dir__ = lazy_exports(
+        __name__, _EXPORTS | {"open": "store.opening.openstore:open_store"}
+    )

@@ -5,13 +5,13 @@ from __future__ import annotations
 import sys
 from importlib.util import find_spec
 
-if find_spec("reput_cli") is None:
-    from reput.installing import install_command
+if find_spec("reput_tools.cli") is None:
+    from reput.installhints import install_command
 
-    command = install_command("cli", "offline")
+    command = install_command("tools", "tools")
     sys.stderr.write(f"reput: the command line is not installed: {command}\n")
     sys.exit(5)
 
-from reput_cli import main
+from reput_tools.cli import main
 
 main()

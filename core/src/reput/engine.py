@@ -20,7 +20,7 @@ from typing import Any, Final, TypeVar, cast
 import attrs
 
 from reput.errors import ConfigError
-from reput.installing import install_command
+from reput.installhints import install_command
 
 __all__ = ["ENGINE", "REFERENCES", "Engine", "compiled", "kernel"]
 

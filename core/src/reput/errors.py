@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import attrs
 
-from reput.installing import install_command, install_extra
+from reput.installhints import install_command, install_extra
 from reput.status import PutStatus
 
 __all__ = [

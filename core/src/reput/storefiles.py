@@ -6,22 +6,22 @@ states of a `reput.PluginState`.
 
 from __future__ import annotations
 
-from reput.dispatch.records.deadletters import DeadLetter as DeadLetter
-from reput.dispatch.records.deadletters import DeadLetterFile as DeadLetterFile
-from reput.dispatch.records.manifest import Manifest as Manifest
-from reput.dispatch.records.states import RESUME as RESUME
-from reput.dispatch.records.states import SUSPEND as SUSPEND
-from reput.dispatch.records.states import PluginRecord as PluginRecord
-from reput.dispatch.records.states import PluginRecords as PluginRecords
-from reput.dispatch.running.phase import READING as READING
-from reput.dispatch.running.phase import WAITING as WAITING
-from reput.dispatch.running.phase import Phase as Phase
-from reput.log.recovery.brokernotes import AbortFile as AbortFile
-from reput.store.calls.arguments import path_argument as path_argument
+from reput.dispatch.runtime.pluginstate import READING as READING
+from reput.dispatch.runtime.pluginstate import WAITING as WAITING
+from reput.dispatch.runtime.pluginstate import Phase as Phase
+from reput.dispatch.statefiles.deadletters import DeadLetter as DeadLetter
+from reput.dispatch.statefiles.deadletters import DeadLetterFile as DeadLetterFile
+from reput.dispatch.statefiles.manifest import Manifest as Manifest
+from reput.dispatch.statefiles.pluginstates import RESUME as RESUME
+from reput.dispatch.statefiles.pluginstates import SUSPEND as SUSPEND
+from reput.dispatch.statefiles.pluginstates import StoredPluginState as StoredPluginState
+from reput.dispatch.statefiles.pluginstates import StoredPluginStates as StoredPluginStates
+from reput.log.recovery.checkpoint import AbortFile as AbortFile
 from reput.store.config import decide as decide
-from reput.store.marks.directory import UNFINISHED as UNFINISHED
-from reput.store.marks.directory import refuse_unfinished as refuse_unfinished
-from reput.store.marks.lock import StoreLock as StoreLock
+from reput.store.directory.storelock import StoreLock as StoreLock
+from reput.store.directory.validity import UNFINISHED as UNFINISHED
+from reput.store.directory.validity import refuse_unfinished as refuse_unfinished
+from reput.store.operations.arguments import path_argument as path_argument
 
 __all__ = [
     "READING",
@@ -34,9 +34,9 @@ __all__ = [
     "DeadLetterFile",
     "Manifest",
     "Phase",
-    "PluginRecord",
-    "PluginRecords",
     "StoreLock",
+    "StoredPluginState",
+    "StoredPluginStates",
     "decide",
     "path_argument",
     "refuse_unfinished",

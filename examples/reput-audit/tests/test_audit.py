@@ -37,7 +37,7 @@ class TestContract(PluginContract):
         return plugin.totals()
 
     # Of the tools that the plugin answers; the contract checks these hooks, too.
-    hook_specifications = frozenset({"reput_offline.hookspecs", "reput_tally.hookspecs"})
+    hook_specifications = frozenset({"reput_tools.offline.hookspecs", "reput_tally.hookspecs"})
 
 
 class TestCrashes(CrashContract):
@@ -169,7 +169,7 @@ def test_a_store_counts_what_is_put_into_it(tmp_path):
 
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_counts_of_splits_add_up_to_the_same_file(tmp_path, jobs):
-    from reput_offline import LocalEngine, run_rebuild
+    from reput_tools.offline import LocalEngine, run_rebuild
 
     clock = ManualClock(NOON)
     config = {"commitlog": {"file_size": 1 << 21}}
@@ -188,7 +188,7 @@ def test_counts_of_splits_add_up_to_the_same_file(tmp_path, jobs):
 
 
 def test_an_empty_log_has_the_file_that_a_dispatch_would_write(tmp_path):
-    from reput_offline import rebuild
+    from reput_tools.offline import rebuild
 
     with reput.open(tmp_path, plugins=["audit"]):
         pass
@@ -219,7 +219,7 @@ def test_a_reader_that_comes_before_the_first_flush_has_nothing_to_report(tmp_pa
 def test_the_command_shows_a_table_or_json(tmp_path):
     testing = pytest.importorskip("click.testing")
     pytest.importorskip("rich")
-    from reput_cli.root import reput as command
+    from reput_tools.cli.root import reput as command
 
     fill(tmp_path)
 

@@ -2,7 +2,7 @@
 //!
 //! The protocol is the crate `h2`'s; `pipe` is what it reads and writes instead of a socket, `wakes`
 //! says which streams it has news of, `stream` is one stream, and `connection` brings them together.
-//! `python` shows a connection to Python: see `reput_grpc.transport.http2`, whose words are not
+//! `python` shows a connection to Python: see `reput_server.grpc.transport.http2`, whose words are not
 //! repeated here.
 
 mod connection;

@@ -1,4 +1,4 @@
-//! Java's `String.hashCode` over a column of texts; see `reput.record.text.java`.
+//! Java's `String.hashCode` over a column of texts; see `reput.record.text.javatext`.
 
 use pyo3::prelude::*;
 
@@ -52,7 +52,7 @@ fn java_hash_of_units(text: &[u8], seed: u32) -> u32 {
     })
 }
 
-/// See `reput.record.text.java.java_string_hash_column`.
+/// See `reput.record.text.javatext.java_string_hash_column`.
 #[pyfunction]
 #[pyo3(signature = (window, starts, sizes, seeds = None))]
 pub fn java_string_hash_column<'py>(

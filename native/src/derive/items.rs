@@ -1,4 +1,4 @@
-//! Items of an index file, entered in its slots; see `reput_index.files._chain`.
+//! Items of an index file, entered in its slots; see `reput_index.files.hashchain`.
 
 use numpy::PyReadwriteArray1;
 use pyo3::prelude::*;
@@ -10,7 +10,7 @@ use crate::shared::decline::{Arg, Decline, declined_unless};
 const ITEM_SIZE: usize = 20;
 const AHEAD: usize = 24; // items; a slot is nearly always in memory and in no cache
 
-/// See `reput_index.files._chain.make_items`.
+/// See `reput_index.files.hashchain.make_items`.
 #[pyfunction]
 pub fn make_items<'py>(
     py: Python<'py>,

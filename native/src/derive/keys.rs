@@ -1,4 +1,4 @@
-//! Hashes of the keys of messages; see `reput_index._keys`.
+//! Hashes of the keys of messages; see `reput_index.batchkeys`.
 
 use pyo3::prelude::*;
 
@@ -8,7 +8,7 @@ use crate::shared::border::{guarded, unlocked};
 use crate::shared::decline::{Decline, declined_unless};
 use crate::shared::layout::KEY_SEPARATOR;
 
-/// See `reput_index._keys.keys_of_texts`.
+/// See `reput_index.batchkeys.keys_of_texts`.
 #[pyfunction]
 #[allow(clippy::too_many_arguments)] // they are columns of one batch
 pub fn keys_of_texts<'py>(

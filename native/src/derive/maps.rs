@@ -1,4 +1,4 @@
-//! All entries of property texts; see `reput_arrow.entries.property_maps`.
+//! All entries of property texts; see `reput_arrow.propertymaps.property_maps`.
 
 use std::str::from_utf8;
 
@@ -12,7 +12,7 @@ use crate::shared::decline::{Decline, declined_unless, room};
 const ENTRY_SIZE_MIN: usize = 3; // bytes: a name, what ends it, and a value
 const ENTRIES_MAX: usize = 64; // of one text; Python compares the names of more
 
-/// See `reput_arrow.entries.property_maps`.
+/// See `reput_arrow.propertymaps.property_maps`.
 #[pyfunction]
 pub fn property_maps<'py>(
     py: Python<'py>,

@@ -1,4 +1,4 @@
-//! Text as Java decodes it; see `reput.record.text.java`.
+//! Text as Java decodes it; see `reput.record.text.javatext`.
 
 use std::borrow::Cow;
 
@@ -28,7 +28,7 @@ pub fn texts_of<'py>(
     })
 }
 
-/// Like `reput.record.text.java.java_text`: what is not UTF-8 becomes U+FFFD, as often as in Java.
+/// Like `reput.record.text.javatext.java_text`: what is not UTF-8 becomes U+FFFD, as often as in Java.
 pub fn java_text(text: &[u8]) -> Cow<'_, str> {
     match std::str::from_utf8(text) {
         Ok(sound) => Cow::Borrowed(sound),

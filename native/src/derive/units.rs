@@ -1,4 +1,4 @@
-//! Units of consume queues, those of each queue together; see `reput_consumequeue._runs`.
+//! Units of consume queues, those of each queue together; see `reput_consumequeue.unitruns`.
 
 use pyo3::prelude::*;
 
@@ -12,7 +12,7 @@ const UNIT_SIZE: usize = 20;
 /// Topic code, queue id, first and last unit, and whether queue offsets go up by one.
 type Run = (i32, i32, usize, usize, bool);
 
-/// See `reput_consumequeue._runs.units_by_queue`.
+/// See `reput_consumequeue.unitruns.units_by_queue`.
 #[pyfunction]
 #[allow(clippy::too_many_arguments)] // they are columns of one batch
 pub fn units_by_queue<'py>(

@@ -44,7 +44,7 @@ pub struct Cuts {
     header: Vec<u8>,
 }
 
-/// Start and size of record, body, topic and properties, as `reput.record.batch.Place` has them.
+/// Start and size of record, body, topic and properties, as `reput.record.batch.SpanRow` has them.
 const PLACES: usize = 8;
 
 impl Cuts {

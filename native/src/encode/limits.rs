@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use crate::encode::message::load_class;
 use crate::shared::layout::HOST_SIZE;
 
-/// Host and limits of a `reput.record.encoding.one.Encoder`.
+/// Host and limits of a `reput.record.encoding.encoder.Encoder`.
 #[derive(Clone, Copy)]
 pub struct Limits {
     pub store_host: [u8; HOST_SIZE],

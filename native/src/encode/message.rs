@@ -226,7 +226,7 @@ pub fn bytes<'a>(value: Borrowed<'a, '_, PyAny>) -> Result<&'a [u8], Decline> {
     }
 }
 
-/// See `reput.record.ids.pack_host`; only of a pair of an IPv4 address and a port.
+/// See `reput.record.messageids.pack_host`; only of a pair of an IPv4 address and a port.
 pub fn packed_host(host: Borrowed<'_, '_, PyAny>) -> Result<[u8; HOST_SIZE], Decline> {
     let pair = host.cast_exact::<PyTuple>();
     let pair = pair.map_err(|_| Decline::ToPython)?;

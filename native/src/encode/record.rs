@@ -1,4 +1,4 @@
-//! Bytes of a record; see `reput.record.layout` and `reput.record.encoding.one`.
+//! Bytes of a record; see `reput.record.layout` and `reput.record.encoding.encoder`.
 
 use crate::encode::message::Numbers;
 use crate::shared::layout::{
@@ -14,7 +14,7 @@ pub struct NamedTopic {
 }
 
 impl NamedTopic {
-    /// `None` for a name that no topic can have; see `reput.record.encoding.one.check_topic`.
+    /// `None` for a name that no topic can have; see `reput.record.encoding.encoder.check_topic`.
     pub fn of(name: &[u8]) -> Option<Self> {
         let is_allowed =
             |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'%' | b'|' | b'_' | b'-');

@@ -1,5 +1,5 @@
 //! Threads that wait for the disk, one of which flushes for all: `FlushTurns` of
-//! `core/src/reput/log/writing/turns.py`, whose threads sleep and wake without the interpreter lock.
+//! `core/src/reput/log/writer/flushturns.py`, whose threads sleep and wake without the interpreter lock.
 //!
 //! A thread sleeps at a place of its own, so that only those wake who have something to do: one that
 //! flushes next, and all whose bytes are on disk. Of these the first wakes the second and so on,

@@ -1,4 +1,4 @@
-//! The growing end of the log; see `reput.log.writing.appender`, whose words are not repeated here.
+//! The growing end of the log; see `reput.log.writer.appender`, whose words are not repeated here.
 //!
 //! What happens is in `end`. Between what a method does to the log and to its counts no Python code
 //! runs, and the interpreter lock is held: what Python's `Appender` calls one step is one step here.

@@ -1,4 +1,4 @@
-//! Rows are written, a chunk at a time; see `reput.log.writing.appender.append_rows`.
+//! Rows are written, a chunk at a time; see `reput.log.writer.appender.append_rows`.
 
 use numpy::{PyReadonlyArray1, PyReadwriteArray1};
 use pyo3::prelude::*;
@@ -14,7 +14,7 @@ use crate::shared::decline::Arg;
 
 const SCRATCH_MAX: usize = 2 << 20; // bytes that are kept for the next chunk
 
-/// See `reput.log.writing.appender.append_rows`.
+/// See `reput.log.writer.appender.append_rows`.
 #[pyfunction]
 pub fn append_rows<'py>(
     py: Python<'py>,

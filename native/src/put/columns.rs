@@ -1,4 +1,4 @@
-//! Columns of a `reput.Columns`, row by row; see `reput.record.encoding.many`. Columns of other
+//! Columns of a `reput.Columns`, row by row; see `reput.record.encoding.batchencoder`. Columns of other
 //! kinds, and wrong values, are declined.
 
 use std::ops::Range;

@@ -18,7 +18,7 @@ pub struct Active<F> {
     pub region: Option<Arc<Region>>,
 }
 
-/// What `reput.log.writing.appender.Appender` keeps.
+/// What `reput.log.writer.appender.Appender` keeps.
 pub struct LogEnd<F> {
     pub end_offset: i64,
     pub last_record_offset: i64,

@@ -1,4 +1,4 @@
-//! Whether plugins must see a message before it is stored; see `reput.plugin.interest`.
+//! Whether plugins must see a message before it is stored; see `reput.plugin.putinterest`.
 
 use pyo3::Borrowed;
 use pyo3::prelude::*;
@@ -8,7 +8,7 @@ use crate::encode::message::{Fields, list_of, text};
 use crate::shared::border::guarded;
 use crate::shared::decline::{Decline, Stop, declined_unless};
 
-/// See `reput.plugin.interest.concerns_any`.
+/// See `reput.plugin.putinterest.concerns_any`.
 #[pyfunction]
 pub fn concerns_any<'py>(
     py: Python<'py>,

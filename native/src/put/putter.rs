@@ -1,4 +1,4 @@
-//! Puts a message in one step; see `PutAtOnce` of `reput.log.writing.appender`.
+//! Puts a message in one step; see `PutAtOnce` of `reput.log.writer.appender`.
 
 use std::sync::Arc;
 

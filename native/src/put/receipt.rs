@@ -7,7 +7,7 @@ use pyo3::types::{PyTuple, PyType};
 
 use crate::encode::record::Place;
 
-/// `reput.log.writing.receipts.Receipt`, and how its objects are made.
+/// `reput.log.writer.receipts.Receipt`, and how its objects are made.
 pub struct ReceiptClass {
     class: Py<PyType>,
     /// Whether an object that is allocated, and then filled, is like one that `tuple.__new__` made.
@@ -27,7 +27,7 @@ impl ReceiptClass {
 
     fn find(py: Python<'_>) -> PyResult<Self> {
         let class = py
-            .import("reput.log.writing.receipts")?
+            .import("reput.log.writer.receipts")?
             .getattr("Receipt")?
             .cast_into::<PyType>()?;
         let items: Items<'_> = std::array::from_fn(|_| py.None().into_bound(py));

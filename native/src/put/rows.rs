@@ -1,4 +1,4 @@
-//! Many messages at once; see `reput.log.writing.appender` and `reput.record.encoding.many`.
+//! Many messages at once; see `reput.log.writer.appender` and `reput.record.encoding.batchencoder`.
 
 use numpy::PyArray1;
 use pyo3::ffi;
@@ -93,7 +93,7 @@ impl<'py> RowsBuilder<'py> {
     }
 }
 
-/// See `reput.log.writing.appender.rows_of_messages`.
+/// See `reput.log.writer.appender.rows_of_messages`.
 #[pyfunction]
 pub fn rows_of_messages<'py>(
     py: Python<'py>,
@@ -118,7 +118,7 @@ pub fn rows_of_messages<'py>(
     })
 }
 
-/// See `reput.log.writing.appender.rows_of_columns`.
+/// See `reput.log.writer.appender.rows_of_columns`.
 #[pyfunction]
 pub fn rows_of_columns<'py>(
     py: Python<'py>,
@@ -139,7 +139,7 @@ pub fn rows_of_columns<'py>(
     })
 }
 
-/// See `reput.log.writing.appender.queue_offsets_of_rows`.
+/// See `reput.log.writer.appender.queue_offsets_of_rows`.
 #[pyfunction]
 pub fn queue_offsets_of_rows<'py>(
     py: Python<'py>,

@@ -11,7 +11,7 @@ use pyo3::types::{PyBytes, PySlice};
 use crate::put::region::{Region, SizeWord};
 use crate::shared::layout::{SIZE_AND_MAGIC_SIZE, SIZE_SIZE};
 
-/// The bytes of the map of a `reput.files.mapped.MappedFile`.
+/// The bytes of the map of a `reput.files.mappedfile.MappedFile`.
 ///
 /// `None` where items of the map have to be set: for a class derived from `mmap.mmap`, with which a
 /// test watches over stores, and for a map that is read-only, which says so.
@@ -33,7 +33,7 @@ pub fn region_of(file: &Bound<'_, PyAny>) -> PyResult<Option<Region>> {
     Ok(Some(region))
 }
 
-/// Set items of a map as `reput.log.writing.appender.Appender` does, so that tests see each store.
+/// Set items of a map as `reput.log.writer.appender.Appender` does, so that tests see each store.
 pub fn call_stores(
     file: &Bound<'_, PyAny>,
     position: usize,

@@ -1,4 +1,4 @@
-//! Many short pieces of one file, read in one call; see `reput.files.system.pieces`.
+//! Many short pieces of one file, read in one call; see `reput.files.system.vectoredread`.
 
 use std::fs::File;
 use std::io::{Error, ErrorKind, Read};
@@ -24,7 +24,7 @@ const KEPT_COUNT: usize = 4; // buffers that are kept, however many threads ther
 
 static BUFFERS: GilCell<Vec<Vec<u8>>> = GilCell::new(vec![]);
 
-/// See `reput.files.system.pieces.read_pieces`.
+/// See `reput.files.system.vectoredread.read_pieces`.
 #[pyfunction]
 #[pyo3(signature = (source, base, limit, places, stride, max_size, max_count, max_bytes, together = Arg::of(0)))]
 #[allow(clippy::too_many_arguments)] // they are those of the Python function

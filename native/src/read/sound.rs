@@ -1,4 +1,4 @@
-//! Messages of records as queues list them; see `reput_consumequeue.reading._sound`.
+//! Messages of records as queues list them; see `reput_consumequeue.reader.fastpath`.
 
 use std::ops::Range;
 
@@ -13,7 +13,7 @@ use crate::shared::border::{guarded, unlocked};
 use crate::shared::bytes::{be_i32, be_i64};
 use crate::shared::decline::{Arg, Decline, declined_unless};
 
-/// See `reput_consumequeue.reading._sound.sound_messages`.
+/// See `reput_consumequeue.reader.fastpath.sound_messages`.
 #[pyfunction]
 #[allow(clippy::too_many_arguments)] // they are those of the Python function
 pub fn sound_messages<'py>(
@@ -55,7 +55,7 @@ pub fn sound_messages<'py>(
     })
 }
 
-/// See `reput_consumequeue.reading._sound.sound_columns`.
+/// See `reput_consumequeue.reader.fastpath.sound_columns`.
 #[pyfunction]
 #[allow(clippy::too_many_arguments)] // they are those of the Python function
 pub fn sound_columns<'py>(

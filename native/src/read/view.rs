@@ -1,4 +1,4 @@
-//! One stored message; see `reput.record.view`.
+//! One stored message; see `reput.record.messageview`.
 //!
 //! The class has the members on the way of every message. The others it is given by
 //! `reput.engine.compiled`, from the class in Python. What is wrong with a record, that class
@@ -24,7 +24,7 @@ static PARSE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 
 /// A whole record: `is_record` was asked, and a host of IPv6 does not lead out of the header. So
 /// none of the fixed fields that are read below stands outside of it.
-#[pyclass(module = "reput.record.view", name = "MessageView", frozen)]
+#[pyclass(module = "reput.record.messageview", name = "MessageView", frozen)]
 pub struct MessageView {
     /// Bytes among which the record stands; messages that were read together share them.
     shared: Py<PyBytes>,

@@ -1,4 +1,4 @@
-//! A whole read of a queue in one call; see `reput_consumequeue.reading._mapped`.
+//! A whole read of a queue in one call; see `reput_consumequeue.reader.mappedread`.
 
 use std::ops::Range;
 
@@ -21,7 +21,7 @@ type Limits = (usize, i64, i64, i64);
 /// Topic, queue id, queue offset, and whether the queue is a light one.
 type Place<'py> = (Bound<'py, PyBytes>, i64, i64, bool);
 
-/// See `reput_consumequeue.reading._mapped.whole_messages`.
+/// See `reput_consumequeue.reader.mappedread.whole_messages`.
 #[pyfunction]
 pub fn whole_messages<'py>(
     py: Python<'py>,
@@ -60,7 +60,7 @@ pub fn whole_messages<'py>(
     })
 }
 
-/// See `reput_consumequeue.reading._mapped.whole_columns`.
+/// See `reput_consumequeue.reader.mappedread.whole_columns`.
 #[pyfunction]
 pub fn whole_columns<'py>(
     py: Python<'py>,

@@ -1,4 +1,4 @@
-//! Answers to sends; see `reput_remoting.framing.answers`.
+//! Answers to sends; see `reput_client.remoting.framing.answerframes`.
 
 use std::io::Write;
 

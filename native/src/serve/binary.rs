@@ -1,4 +1,4 @@
-//! Headers in RocketMQ's binary form; see `reput_remoting.framing.binaryheader`. `None` stands for
+//! Headers in RocketMQ's binary form; see `reput_client.remoting.framing.binaryheader`. `None` stands for
 //! one that is not valid, or whose texts are not UTF-8: Python reads that one.
 
 use crate::serve::header::{Header, Text};

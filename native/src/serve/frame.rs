@@ -1,4 +1,4 @@
-//! Where frames begin and end; see `reput_remoting.framing.frames`.
+//! Where frames begin and end; see `reput_client.remoting.framing.frames`.
 
 use crate::shared::bytes::{be_i32, be_u32};
 

@@ -1,4 +1,4 @@
-//! See `reput_server.broker.sending.lane`, whose words are not repeated here.
+//! See `reput_server.broker.send.fastpath`, whose words are not repeated here.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::shared::gil::GilCell;
 use crate::shared::layout::HOST_SIZE;
 
 #[pyclass(module = "reput_native", frozen)]
-pub struct SendLane {
+pub struct SendFastPath {
     room: GilCell<Room>,
     /// For the bytes of one connection at a time.
     scratch: GilCell<Vec<u8>>,
@@ -50,14 +50,14 @@ struct FromSockets {
 const READ_SIZE: usize = 256 << 10;
 
 #[pymethods]
-impl SendLane {
+impl SendFastPath {
     #[allow(clippy::needless_pass_by_value)] // what the collector hands over
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(&self.owner)
     }
 
     fn allow(&self, py: Python<'_>, topic: &str, queue_count: i32) -> PyResult<()> {
-        shielded(py, "SendLane.allow", || {
+        shielded(py, "SendFastPath.allow", || {
             let allowed = self.room.borrow(py).allow(topic.as_bytes(), queue_count);
             allowed.map_err(|_| PyMemoryError::new_err(()))
         })
@@ -70,7 +70,7 @@ impl SendLane {
         address: &Bound<'_, PyAny>,
     ) -> PyResult<Answer> {
         let py = data.py();
-        shielded(py, "SendLane.take", || {
+        shielded(py, "SendFastPath.take", || {
             let taken = match self.taken(data, begin, address) {
                 Ok(taken) => taken,
                 Err(_) => Taken::nothing(begin),
@@ -90,7 +90,7 @@ impl SendLane {
         connections: Vec<(i32, Bound<'_, PyAny>)>,
         answers: bool,
     ) -> PyResult<TakenOfSockets> {
-        shielded(py, "SendLane.take_sockets", || {
+        shielded(py, "SendFastPath.take_sockets", || {
             let found = self.scratch.lend(py, READ_SIZE, |scratch| {
                 scratch.resize(READ_SIZE, 0);
                 self.taken_of_sockets(py, &connections, answers, scratch)
@@ -106,7 +106,7 @@ impl SendLane {
     }
 }
 
-impl SendLane {
+impl SendFastPath {
     /// What is taken. No Python code runs here.
     fn taken(
         &self,
@@ -206,7 +206,7 @@ pub fn bytes_of<'a>(data: &'a Bound<'_, PyAny>) -> Result<&'a [u8], Decline> {
     Ok(unsafe { data.as_bytes() })
 }
 
-/// See `reput_server.broker.sending.lane.send_lane`.
+/// See `reput_server.broker.send.fastpath.send_lane`.
 #[pyfunction]
 #[allow(clippy::too_many_arguments)] // what sends of a broker have in common
 pub fn send_lane<'py>(
@@ -237,7 +237,7 @@ pub fn send_lane<'py>(
         let answers = Answers::new(boxed(pieces), message_host.into_boxed_slice());
         let answers = answers.ok_or(Decline::ToPython)?;
         let room = Room::new(sizes, added.into_boxed_slice(), unusual, answers);
-        let lane = SendLane {
+        let lane = SendFastPath {
             room: GilCell::new(room),
             scratch: GilCell::default(),
             end: Arc::clone(&putter.end),

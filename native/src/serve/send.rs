@@ -1,4 +1,4 @@
-//! What an ordinary send says; see `reput_server.broker.sending.ordinary`.
+//! What an ordinary send says; see `reput_server.broker.send.ordinarysend`.
 
 use crate::encode::message::Numbers;
 use crate::serve::header::Header;

@@ -1,4 +1,4 @@
-//! What plain requests ask for; see `reput_remoting.framing.plain.plain_values`.
+//! What plain requests ask for; see `reput_client.remoting.framing.plainframes.plain_values`.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyString, PyTuple};
@@ -12,7 +12,7 @@ use crate::serve::send::timestamp;
 use crate::shared::border::guarded;
 use crate::shared::decline::{Arg, Decline, Stop};
 
-/// See `reput_remoting.framing.plain.plain_values`.
+/// See `reput_client.remoting.framing.plainframes.plain_values`.
 #[pyfunction]
 pub fn plain_values<'py>(
     data: &Bound<'py, PyAny>,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from stock import Program, have_topic
 
-from reput_arrow.tables.tracing import TRACE_TOPIC, records_of
+from reput_arrow.tables.messagetrace import TRACE_TOPIC, records_of
 from reput_server import LocalBroker
 
 

@@ -26,7 +26,7 @@ from peerbodies.bodies import (
 )
 from peerbodies.values import FRAME_VALUES, MISSING, values_of
 from peerbodies.writing import WAYS
-from reput_remoting import Command, parse_body
+from reput_client.remoting import Command, parse_body
 
 Address = tuple[str, int]
 Answers = dict[str, Any]

@@ -15,7 +15,7 @@ import attrs
 from plaindecoder import decode_one
 from sameanswers.run import Exchange
 
-from reput_remoting import QueueName, RemotingError, parse_body
+from reput_client.remoting import QueueName, RemotingError, parse_body
 
 RECORD_MAGIC = (0xDAA320A7, 0xDAA320AB)
 STATUSES = (0, 10, 11, 12, 19, 20, 21)

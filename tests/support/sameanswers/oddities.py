@@ -7,7 +7,7 @@ import struct
 from sameanswers.reading import pull
 from sameanswers.run import Run
 
-from reput_remoting import HeaderKind
+from reput_client.remoting import HeaderKind
 
 
 def codes(run: Run) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sameanswers.run import Run
 from sameanswers.sending import short
 
-from reput_remoting import Command
+from reput_client.remoting import Command
 
 SUSPEND, SUBSCRIPTION = 2, 4
 

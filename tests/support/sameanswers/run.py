@@ -10,7 +10,7 @@ from typing import Self
 import attrs
 from wirepeer import WirePeer
 
-from reput_remoting import Command, HeaderKind, parse_body
+from reput_client.remoting import Command, HeaderKind, parse_body
 
 Address = tuple[str, int]
 Fields = Mapping[str, object]

@@ -6,7 +6,7 @@ import struct
 
 from sameanswers.run import Run
 
-from reput_remoting import HeaderKind
+from reput_client.remoting import HeaderKind
 
 BORN = 1_700_000_000_000
 _NAMES = """\

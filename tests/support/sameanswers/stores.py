@@ -10,7 +10,7 @@ from typing import Any
 from plaindecoder import decode
 from sameanswers.comparing import record_parts
 
-from reput_remoting import parse_body
+from reput_client.remoting import parse_body
 
 _ENDED = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
 """Notes of ended transactions: here at once, there together and up to three seconds later."""

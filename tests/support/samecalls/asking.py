@@ -5,7 +5,7 @@ from __future__ import annotations
 from samecalls.run import CallRun, Receive
 from samecalls.tables import GROUPS, NAMES, TOPICS, assigned, named, received, resource
 
-from reput_grpc.types import m
+from reput_server.grpc.messagetypes import m
 
 
 def routes(run: CallRun) -> None:

@@ -16,7 +16,7 @@ from samecalls.tables import (
     sent,
 )
 
-from reput_grpc.types import m
+from reput_server.grpc.messagetypes import m
 
 
 def show(run: CallRun) -> None:

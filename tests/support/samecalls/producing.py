@@ -7,7 +7,7 @@ from typing import Any
 from samecalls.run import CallRun
 from samecalls.tables import duration, ended, message, milliseconds, resource, sent
 
-from reput_grpc.types import m
+from reput_server.grpc.messagetypes import m
 
 _RESERVED = """
 KEYS TAGS WAIT DELAY RETRY_TOPIC REAL_TOPIC REAL_QID TRAN_MSG PGROUP MIN_OFFSET MAX_OFFSET

@@ -13,7 +13,7 @@ import attrs
 import grpc
 from grpcclient import SERVICE
 
-from reput_grpc.types import m
+from reput_server.grpc.messagetypes import m
 
 _SECONDS = 30.0
 _ANSWERS = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from samecalls.run import CallRun
 from samecalls.tables import GROUPS, NAMES, duration, publishing, resource, subscribing
 
-from reput_grpc.types import m
+from reput_server.grpc.messagetypes import m
 
 
 def settle(run: CallRun) -> None:

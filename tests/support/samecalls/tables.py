@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from reput_grpc.types import m
+from reput_server.grpc.messagetypes import m
 
 TOPICS = {
     "normal": (1, 1, 6, "NORMAL"),

@@ -8,8 +8,8 @@ from typing import Any, ClassVar, Final
 
 import attrs
 
-from reput.bounds import INT32_MAX, whole_between
 from reput.errors import CreateMappedFileError
+from reput.validators import INT32_MAX, integer_between
 
 __all__ = ["HALT", "POLICIES", "SKIP", "SUSPEND", "DispatchConfig", "Retries", "is_disk_full"]
 
@@ -40,9 +40,9 @@ class DispatchConfig:
     plugin's dead-letter file; ``"halt"`` all dispatching, so that no other plugin gets ahead. A
     table has policies by plugin, ``"*"`` for all others; those that it does not name are suspended.
     """
-    retry_count: int = attrs.field(default=5, validator=whole_between(0, INT32_MAX))
+    retry_count: int = attrs.field(default=5, validator=integer_between(0, INT32_MAX))
     """How often the same messages are retried before that."""
-    stall_ms: int = attrs.field(default=10_000, validator=whole_between(1, INT32_MAX))
+    stall_ms: int = attrs.field(default=10_000, validator=integer_between(1, INT32_MAX))
     """A call of a plugin that takes longer is abandoned: the plugin is shown as stalled and, if the
     call returns, goes on, on a thread of its own."""
 

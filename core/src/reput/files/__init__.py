@@ -8,52 +8,52 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from reput.doors import door
+from reput.lazyexports import lazy_exports
 
 if TYPE_CHECKING:
-    from reput.files.making import make_aside as make_aside
-    from reput.files.making import make_file as make_file
-    from reput.files.mapped import MappedFileQueue as MappedFileQueue
-    from reput.files.names import FILE_NAME_DIGITS as FILE_NAME_DIGITS
-    from reput.files.names import OWN_DIRECTORY as OWN_DIRECTORY
-    from reput.files.names import file_name as file_name
-    from reput.files.names import is_file_name as is_file_name
-    from reput.files.names import is_safe_name as is_safe_name
-    from reput.files.pool import FilePool as FilePool
-    from reput.files.pool import Handle as Handle
-    from reput.files.pool import ReplacedError as ReplacedError
+    from reput.files.filecreation import create_file as create_file
+    from reput.files.filecreation import create_temporary_file as create_temporary_file
+    from reput.files.filenames import FILE_NAME_DIGITS as FILE_NAME_DIGITS
+    from reput.files.filenames import OWN_DIRECTORY as OWN_DIRECTORY
+    from reput.files.filenames import file_name as file_name
+    from reput.files.filenames import is_file_name as is_file_name
+    from reput.files.filenames import is_safe_name as is_safe_name
+    from reput.files.filepool import FilePool as FilePool
+    from reput.files.filepool import Handle as Handle
+    from reput.files.filepool import ReplacedError as ReplacedError
+    from reput.files.mappedfile import MappedFileQueue as MappedFileQueue
     from reput.files.readmap import MAPPED_MIN as MAPPED_MIN
+    from reput.files.system.directorytree import Entry as Entry
     from reput.files.system.disk import Buffer as Buffer
     from reput.files.system.disk import Disk as Disk
     from reput.files.system.disk import system_clock as system_clock
-    from reput.files.system.pieces import read_pieces as read_pieces
-    from reput.files.system.tree import Entry as Entry
+    from reput.files.system.vectoredread import read_pieces as read_pieces
     from reput.files.unflushed import Unflushed as Unflushed
-    from reput.locks import new_lock as new_lock
+    from reput.signalsafe import new_lock as new_lock
 
-_HOMES = {
+_EXPORTS = {
     "Buffer": "system.disk",
     "Disk": "system.disk",
-    "Entry": "system.tree",
-    "FILE_NAME_DIGITS": "names",
-    "FilePool": "pool",
-    "Handle": "pool",
+    "Entry": "system.directorytree",
+    "FILE_NAME_DIGITS": "filenames",
+    "FilePool": "filepool",
+    "Handle": "filepool",
     "MAPPED_MIN": "readmap",
-    "MappedFileQueue": "mapped",
-    "OWN_DIRECTORY": "names",
-    "ReplacedError": "pool",
+    "MappedFileQueue": "mappedfile",
+    "OWN_DIRECTORY": "filenames",
+    "ReplacedError": "filepool",
     "Unflushed": "unflushed",
-    "file_name": "names",
-    "is_file_name": "names",
-    "is_safe_name": "names",
-    "make_aside": "making",
-    "make_file": "making",
-    "new_lock": "reput.locks",
-    "read_pieces": "system.pieces",
+    "file_name": "filenames",
+    "is_file_name": "filenames",
+    "is_safe_name": "filenames",
+    "create_temporary_file": "filecreation",
+    "create_file": "filecreation",
+    "new_lock": "reput.signalsafe",
+    "read_pieces": "system.vectoredread",
     "system_clock": "system.disk",
 }
 
-__all__ = [*_HOMES]
+__all__ = [*_EXPORTS]
 
 if not TYPE_CHECKING:  # a name that is not listed is an error for mypy, too
-    __getattr__, __dir__ = door(__name__, _HOMES)
+    __getattr__, __dir__ = lazy_exports(__name__, _EXPORTS)

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from reput.locks import new_lock
+from reput.signalsafe import new_lock
 
 if TYPE_CHECKING:
     from reput.files.system.disk import Disk

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 import attrs
 import numpy as np
 
-from reput.files.populating import POPULATE_READ, populate
-from reput.locks import new_lock
+from reput.files.prefault import POPULATE_READ, populate
+from reput.signalsafe import new_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,7 +7,7 @@ import errno
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from reput.locks import new_lock
+from reput.signalsafe import new_lock
 
 if TYPE_CHECKING:
     from reput.files.system.disk import Disk

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from reput.doors import door
+from reput.lazyexports import lazy_exports
 
 if TYPE_CHECKING:
     from reput.log.config import LOG_SECTION as LOG_SECTION
@@ -19,59 +19,59 @@ if TYPE_CHECKING:
     from reput.log.damage import SKIPPED as SKIPPED
     from reput.log.damage import Damage as Damage
     from reput.log.damage import Loss as Loss
-    from reput.log.losses import LossLedger as LossLedger
+    from reput.log.lossledger import LossLedger as LossLedger
     from reput.log.progress import Progress as Progress
     from reput.log.progress import ProgressFile as ProgressFile
     from reput.log.progress import fingerprint_of as fingerprint_of
-    from reput.log.reading.beside import LogEnd as LogEnd
-    from reput.log.reading.beside import Tail as Tail
-    from reput.log.reading.beside import Writer as Writer
-    from reput.log.reading.reader import LogReader as LogReader
-    from reput.log.reading.view import LogView as LogView
-    from reput.log.reading.walk import Onward as Onward
-    from reput.log.reading.walk import Walk as Walk
-    from reput.log.reading.windows import CheckedRanges as CheckedRanges
-    from reput.log.recovery.brokernotes import Checkpoint as Checkpoint
-    from reput.log.recovery.notes import CheckedNote as CheckedNote
-    from reput.log.recovery.notes import LogHead as LogHead
-    from reput.log.recovery.notes import LogNote as LogNote
+    from reput.log.reader.batchreader import CheckedRanges as CheckedRanges
+    from reput.log.reader.logend import LogEnd as LogEnd
+    from reput.log.reader.logend import Tail as Tail
+    from reput.log.reader.logend import Writer as Writer
+    from reput.log.reader.logreader import LogReader as LogReader
+    from reput.log.reader.logview import LogView as LogView
+    from reput.log.reader.walk import Onward as Onward
+    from reput.log.reader.walk import Walk as Walk
+    from reput.log.recovery.checkpoint import Checkpoint as Checkpoint
+    from reput.log.recovery.logstate import CheckedNote as CheckedNote
+    from reput.log.recovery.logstate import LogHead as LogHead
+    from reput.log.recovery.logstate import LogStateFile as LogStateFile
     from reput.log.recovery.repair import fill as fill
-    from reput.log.writing.queueoffsets import QueueFloors as QueueFloors
-    from reput.log.writing.receipts import BatchReceipt as BatchReceipt
-    from reput.log.writing.receipts import Receipt as Receipt
+    from reput.log.writer.queueoffsets import QueueFloors as QueueFloors
+    from reput.log.writer.receipts import BatchReceipt as BatchReceipt
+    from reput.log.writer.receipts import Receipt as Receipt
 
-_HOMES = {
-    "BatchReceipt": "writing.receipts",
+_EXPORTS = {
+    "BatchReceipt": "writer.receipts",
     "CUT": "damage",
-    "CheckedNote": "recovery.notes",
-    "CheckedRanges": "reading.windows",
-    "Checkpoint": "recovery.brokernotes",
+    "CheckedNote": "recovery.logstate",
+    "CheckedRanges": "reader.batchreader",
+    "Checkpoint": "recovery.checkpoint",
     "CommitLogConfig": "config",
     "Damage": "damage",
     "FILLED": "damage",
     "GONE": "damage",
     "LOG_SECTION": "config",
-    "LogEnd": "reading.beside",
-    "LogHead": "recovery.notes",
-    "LogNote": "recovery.notes",
-    "LogReader": "reading.reader",
-    "LogView": "reading.view",
+    "LogEnd": "reader.logend",
+    "LogHead": "recovery.logstate",
+    "LogStateFile": "recovery.logstate",
+    "LogReader": "reader.logreader",
+    "LogView": "reader.logview",
     "Loss": "damage",
-    "LossLedger": "losses",
-    "Onward": "reading.walk",
+    "LossLedger": "lossledger",
+    "Onward": "reader.walk",
     "Progress": "progress",
     "ProgressFile": "progress",
-    "QueueFloors": "writing.queueoffsets",
-    "Receipt": "writing.receipts",
+    "QueueFloors": "writer.queueoffsets",
+    "Receipt": "writer.receipts",
     "SKIPPED": "damage",
-    "Tail": "reading.beside",
-    "Walk": "reading.walk",
-    "Writer": "reading.beside",
+    "Tail": "reader.logend",
+    "Walk": "reader.walk",
+    "Writer": "reader.logend",
     "fill": "recovery.repair",
     "fingerprint_of": "progress",
 }
 
-__all__ = [*_HOMES]
+__all__ = [*_EXPORTS]
 
 if not TYPE_CHECKING:  # a name that is not listed is an error for mypy, too
-    __getattr__, __dir__ = door(__name__, _HOMES)
+    __getattr__, __dir__ = lazy_exports(__name__, _EXPORTS)

@@ -9,10 +9,10 @@ from typing import Any, ClassVar, Final
 import attrs
 from attrs.validators import in_, instance_of
 
-from reput.bounds import INT32_MAX, whole_between
 from reput.errors import MessageIllegalError
-from reput.record.ids import pack_host
 from reput.record.layout import BLANK_MIN_SIZE, RECORD_MIN_SIZE
+from reput.record.messageids import pack_host
+from reput.validators import INT32_MAX, integer_between
 
 __all__ = ["LOG_SECTION", "CommitLogConfig"]
 
@@ -47,24 +47,24 @@ class CommitLogConfig:
     """Options of the commit log. An existing store keeps its ``file_size``."""
 
     file_size: int = attrs.field(
-        default=1 << 30, validator=whole_between(RECORD_MIN_SIZE + BLANK_MIN_SIZE, INT32_MAX)
+        default=1 << 30, validator=integer_between(RECORD_MIN_SIZE + BLANK_MIN_SIZE, INT32_MAX)
     )
     """Bytes of one file; all files of a store have the same size."""
     flush: str = attrs.field(default="async", validator=in_(("async", "sync")))
     """``"async"``: a put returns when its bytes are in the page cache; they are flushed every
     `flush_interval_ms`. ``"sync"``: a put returns when its bytes are on disk; group commit lets
     many puts share one flush."""
-    flush_interval_ms: int = attrs.field(default=500, validator=whole_between(1, INT32_MAX))
+    flush_interval_ms: int = attrs.field(default=500, validator=integer_between(1, INT32_MAX))
     """Time between two flushes of ``"async"``."""
-    flush_timeout_ms: int = attrs.field(default=5_000, validator=whole_between(1, INT32_MAX))
+    flush_timeout_ms: int = attrs.field(default=5_000, validator=integer_between(1, INT32_MAX))
     """How long a put of ``"sync"`` waits before `FlushDiskTimeoutError`."""
     max_message_size: int = attrs.field(
-        default=4 * 1024 * 1024, validator=whole_between(1, 32 * 1024 * 1024)
+        default=4 * 1024 * 1024, validator=integer_between(1, 32 * 1024 * 1024)
     )
     """Bytes of the largest body; a whole record may have 64 KiB more."""
     store_address: str = attrs.field(default="127.0.0.1:10911", validator=_check_address)
     """Address written to records as their store's: IPv4, or IPv6 in brackets, and the port."""
-    max_light_queues: int = attrs.field(default=0, validator=whole_between(0, INT32_MAX))
+    max_light_queues: int = attrs.field(default=0, validator=integer_between(0, INT32_MAX))
     """Most light queues (``%LMQ%…``) that puts may create (``maxLmqConsumeQueueNum``). They are
     those that a message's ``INNER_MULTI_DISPATCH`` names; 0 leaves that property alone."""
     record_crc: bool = attrs.field(default=False, validator=instance_of(bool))

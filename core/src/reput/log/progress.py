@@ -10,8 +10,8 @@ big-endian:
     |       |         |        |          |  this)         |  below it)   |         |    |
     +-------+---------+--------+----------+----------------+--------------+---------+----+
 
-The log's own file also marks a closed log (`LogNote`): such a slot has version 2, and before its
-checksum four more bytes, the CRC-32 of the file ``checkpoint``.
+The log's own file also marks a closed log (`LogStateFile`): such a slot has version 2, and before
+its checksum four more bytes, the CRC-32 of the file ``checkpoint``.
 
 The fingerprint is the CRC-32 of the last record below the offset. If the log's record there now has
 another CRC, the log was cut and written again since, and the progress is void.
@@ -31,7 +31,7 @@ from reput.record.layout import SIZE_AND_MAGIC
 
 if TYPE_CHECKING:
     from reput.files.system.disk import Disk
-    from reput.log.reading.view import LogView
+    from reput.log.reader.logview import LogView
 
 __all__ = ["Progress", "ProgressFile", "Recorded", "fingerprint_of", "record_at"]
 

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import attrs
 
-from reput.bounds import parse_size
 from reput.errors import ConfigError, PluginError, ReputError
+from reput.validators import parse_size
 
 if TYPE_CHECKING:
-    from reput.plugin.interest import PutInterest
+    from reput.plugin.putinterest import PutInterest
 
 logger = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from typing import Any
 import attrs
 
 from reput.errors import PluginError, PluginNotFoundError
-from reput.installing import install_command, install_missing
+from reput.installhints import install_command, install_missing
 from reput.plugin.base import Plugin
 
 __all__ = [

@@ -26,9 +26,9 @@ import pluggy
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from reput.plugin.answers import QueryResult, QueueInfo, ReadColumns, ReadResult
-    from reput.plugin.context import StoreContext
-    from reput.plugin.filters import MessageFilter
+    from reput.plugin.messagefilter import MessageFilter
+    from reput.plugin.results import QueryResult, QueueInfo, ReadColumns, ReadResult
+    from reput.plugin.storecontext import StoreContext
     from reput.record.batch import DispatchBatch
     from reput.record.messages.message import Message
 

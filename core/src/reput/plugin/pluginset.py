@@ -12,7 +12,7 @@ from graphlib import CycleError, TopologicalSorter
 from typing import Any, Self
 
 from reput.errors import ConfigError, PluginError, PluginOrderError
-from reput.files.names import is_safe_name
+from reput.files.filenames import is_safe_name
 from reput.plugin.base import Plugin
 from reput.plugin.discovery import InstalledPlugin, installed, plugin_of
 from reput.plugin.hooktable import Hook, PluginHooks

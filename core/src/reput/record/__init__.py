@@ -9,92 +9,92 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from reput.doors import door
+from reput.lazyexports import lazy_exports
 
 if TYPE_CHECKING:
     from reput.record.batch import Corruption as Corruption
     from reput.record.batch import CorruptionKind as CorruptionKind
     from reput.record.batch import DispatchBatch as DispatchBatch
-    from reput.record.batch import Place as Place
+    from reput.record.batch import SpanRow as SpanRow
     from reput.record.batch import queue_keys as queue_keys
     from reput.record.batch import queue_of_key as queue_of_key
     from reput.record.checksum import crc32 as crc32
+    from reput.record.compression import compression_name as compression_name
+    from reput.record.compression import unpack_body as unpack_body
     from reput.record.decode import RECORD_SIZE_MAX as RECORD_SIZE_MAX
     from reput.record.decode import Decoder as Decoder
     from reput.record.decode import End as End
     from reput.record.decode import cut_window as cut_window
+    from reput.record.encoding.batchencoder import Columns as Columns
+    from reput.record.encoding.batchencoder import PreparedMany as PreparedMany
+    from reput.record.encoding.batchencoder import prepare_columns as prepare_columns
+    from reput.record.encoding.encoder import Encoder as Encoder
+    from reput.record.encoding.encoder import Prepared as Prepared
+    from reput.record.encoding.encoder import check_topic as check_topic
     from reput.record.encoding.lightqueues import inner_message_count as inner_message_count
     from reput.record.encoding.lightqueues import light_queue_names as light_queue_names
-    from reput.record.encoding.many import Columns as Columns
-    from reput.record.encoding.many import PreparedMany as PreparedMany
-    from reput.record.encoding.many import prepare_columns as prepare_columns
-    from reput.record.encoding.one import Encoder as Encoder
-    from reput.record.encoding.one import Prepared as Prepared
-    from reput.record.encoding.one import check_topic as check_topic
-    from reput.record.ids import pack_host as pack_host
-    from reput.record.ids import parse_message_id as parse_message_id
+    from reput.record.messageids import pack_host as pack_host
+    from reput.record.messageids import parse_message_id as parse_message_id
     from reput.record.messages.message import Host as Host
     from reput.record.messages.message import Message as Message
     from reput.record.messages.message import encode_property_text as encode_property_text
-    from reput.record.text.gather import fixed_rows as fixed_rows
-    from reput.record.text.gather import rows_by_width as rows_by_width
-    from reput.record.text.gather import words_at as words_at
-    from reput.record.text.java import java_string_hash as java_string_hash
-    from reput.record.text.java import java_string_hash_column as java_string_hash_column
-    from reput.record.text.java import java_text as java_text
+    from reput.record.messageview import MessageView as MessageView
+    from reput.record.messageview import host_of as host_of
+    from reput.record.messageview import message_at as message_at
+    from reput.record.text.javatext import java_string_hash as java_string_hash
+    from reput.record.text.javatext import java_string_hash_column as java_string_hash_column
+    from reput.record.text.javatext import java_text as java_text
     from reput.record.text.properties import PropertyColumns as PropertyColumns
     from reput.record.text.properties import TextColumn as TextColumn
     from reput.record.text.properties import encode_properties as encode_properties
     from reput.record.text.properties import parse_properties as parse_properties
-    from reput.record.unpacking import compression_name as compression_name
-    from reput.record.unpacking import unpack_body as unpack_body
-    from reput.record.view import MessageView as MessageView
-    from reput.record.view import host_of as host_of
-    from reput.record.view import message_at as message_at
+    from reput.record.text.textmatrix import fixed_rows as fixed_rows
+    from reput.record.text.textmatrix import rows_by_width as rows_by_width
+    from reput.record.text.textmatrix import words_at as words_at
 
-_HOMES = {
-    "Columns": "encoding.many",
+_EXPORTS = {
+    "Columns": "encoding.batchencoder",
     "Corruption": "batch",
     "CorruptionKind": "batch",
     "Decoder": "decode",
     "DispatchBatch": "batch",
-    "Encoder": "encoding.one",
+    "Encoder": "encoding.encoder",
     "End": "decode",
     "Host": "messages.message",
     "Message": "messages.message",
-    "MessageView": "view",
-    "Place": "batch",
-    "Prepared": "encoding.one",
-    "PreparedMany": "encoding.many",
+    "MessageView": "messageview",
+    "SpanRow": "batch",
+    "Prepared": "encoding.encoder",
+    "PreparedMany": "encoding.batchencoder",
     "PropertyColumns": "text.properties",
     "RECORD_SIZE_MAX": "decode",
     "TextColumn": "text.properties",
-    "check_topic": "encoding.one",
-    "compression_name": "unpacking",
+    "check_topic": "encoding.encoder",
+    "compression_name": "compression",
     "crc32": "checksum",
     "cut_window": "decode",
     "encode_properties": "text.properties",
     "encode_property_text": "messages.message",
-    "fixed_rows": "text.gather",
-    "host_of": "view",
+    "fixed_rows": "text.textmatrix",
+    "host_of": "messageview",
     "inner_message_count": "encoding.lightqueues",
-    "java_string_hash": "text.java",
-    "java_string_hash_column": "text.java",
-    "java_text": "text.java",
+    "java_string_hash": "text.javatext",
+    "java_string_hash_column": "text.javatext",
+    "java_text": "text.javatext",
     "light_queue_names": "encoding.lightqueues",
-    "message_at": "view",
-    "pack_host": "ids",
-    "parse_message_id": "ids",
+    "message_at": "messageview",
+    "pack_host": "messageids",
+    "parse_message_id": "messageids",
     "parse_properties": "text.properties",
-    "prepare_columns": "encoding.many",
+    "prepare_columns": "encoding.batchencoder",
     "queue_keys": "batch",
     "queue_of_key": "batch",
-    "rows_by_width": "text.gather",
-    "unpack_body": "unpacking",
-    "words_at": "text.gather",
+    "rows_by_width": "text.textmatrix",
+    "unpack_body": "compression",
+    "words_at": "text.textmatrix",
 }
 
-__all__ = [*_HOMES]
+__all__ = [*_EXPORTS]
 
 if not TYPE_CHECKING:  # a name that is not listed is an error for mypy, too
-    __getattr__, __dir__ = door(__name__, _HOMES)
+    __getattr__, __dir__ = lazy_exports(__name__, _EXPORTS)

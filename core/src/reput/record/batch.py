@@ -20,15 +20,15 @@ from reput.record.text.properties import PropertyColumns, TextColumn
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from reput.record.view import MessageView
+    from reput.record.messageview import MessageView
 
-__all__ = ["Corruption", "CorruptionKind", "DispatchBatch", "Place", "queue_keys", "queue_of_key"]
+__all__ = ["Corruption", "CorruptionKind", "DispatchBatch", "SpanRow", "queue_keys", "queue_of_key"]
 
 _TEXT = "text:"  # begins the keys of properties among what a batch has made
 _ASKED_MAX = 64
 
 
-class Place:
+class SpanRow:
     """Rows of the ``(8, n)`` int64 matrix that says where ``n`` records and their parts are.
 
     Positions are those of a window; sizes are in bytes.
@@ -85,7 +85,7 @@ class DispatchBatch:
     """Physical offset of ``window[0]``; 0 if the records were moved together from several places
     (see `physical_offset`)."""
     _places: npt.NDArray[np.int64]
-    """``(8, n)``, contiguous rows as `Place` names them."""
+    """``(8, n)``, contiguous rows as `SpanRow` names them."""
     _header: npt.NDArray[np.uint8]
     """``(n, 88)``, each row the bytes of one `HEADER_DTYPE`."""
     topic_code: npt.NDArray[np.int32]
@@ -113,7 +113,7 @@ class DispatchBatch:
         self.topic_code.setflags(write=False)
         places = self._places
         places.setflags(write=False)  # as its rows are then
-        self.start, self.size = places[Place.START], places[Place.SIZE]
+        self.start, self.size = places[SpanRow.START], places[SpanRow.SIZE]
         for each in self._columns.values():
             if isinstance(each, np.ndarray):
                 each.setflags(write=False)
@@ -204,7 +204,7 @@ class DispatchBatch:
     def body(self) -> TextColumn:
         """Bodies, as positions in the window."""
         places = self._places
-        return TextColumn(self.window, places[Place.BODY], places[Place.BODY_SIZE])
+        return TextColumn(self.window, places[SpanRow.BODY], places[SpanRow.BODY_SIZE])
 
     @property
     def properties(self) -> PropertyColumns:
@@ -213,7 +213,7 @@ class DispatchBatch:
         if found is None:
             places = self._places
             found = PropertyColumns(
-                self.window, places[Place.PROPERTIES], places[Place.PROPERTIES_SIZE]
+                self.window, places[SpanRow.PROPERTIES], places[SpanRow.PROPERTIES_SIZE]
             )
             self._columns["properties"] = found
         return found
@@ -232,7 +232,7 @@ class DispatchBatch:
     def properties_text(self) -> TextColumn:
         """The rows' encoded property texts."""
         places = self._places
-        return TextColumn(self.window, places[Place.PROPERTIES], places[Place.PROPERTIES_SIZE])
+        return TextColumn(self.window, places[SpanRow.PROPERTIES], places[SpanRow.PROPERTIES_SIZE])
 
     # ------------------------------------------------------------------ rows
 
@@ -243,7 +243,7 @@ class DispatchBatch:
 
     def message(self, row: int) -> MessageView:
         """Return one record as a message with bytes of its own, which outlives the batch."""
-        from reput.record.view import MessageView
+        from reput.record.messageview import MessageView
 
         return MessageView(self.record(row), self._offset_of(row))
 

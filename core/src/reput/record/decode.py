@@ -19,7 +19,7 @@ import attrs
 import numpy as np
 
 from reput.engine import kernel
-from reput.record.batch import Corruption, CorruptionKind, DispatchBatch, Place
+from reput.record.batch import Corruption, CorruptionKind, DispatchBatch, SpanRow
 from reput.record.checksum import crc32, record_crc_matches
 from reput.record.layout import (
     AFTER_STORE_HOST_DTYPE,
@@ -40,8 +40,8 @@ from reput.record.layout import (
     STORE_HOST_V6,
     VALUE_END,
 )
-from reput.record.text.gather import fixed_rows, words_at
-from reput.record.text.topics import TopicTable, topic_table
+from reput.record.text.textmatrix import fixed_rows, words_at
+from reput.record.text.topictable import TopicTable, topic_table
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -132,7 +132,7 @@ class Decoder:
         if self.requires_record_crc and self.check_record_crc and count:
             row = _first_without_crc(window, places)
             if row < count:
-                position, reason, count = int(places[Place.START, row]), _NO_RECORD_CRC, row
+                position, reason, count = int(places[SpanRow.START, row]), _NO_RECORD_CRC, row
                 places, header = places[:, :row], header[:row]
                 numbers = {name: column[:row] for name, column in numbers.items()}
         if count:
@@ -146,7 +146,7 @@ class Decoder:
             end, next_offset, needed, finding = _what_follows(
                 window, base_offset, position, file_end
             )
-        codes = self.topics.encode(window, places[Place.TOPIC], places[Place.TOPIC_SIZE])
+        codes = self.topics.encode(window, places[SpanRow.TOPIC], places[SpanRow.TOPIC_SIZE])
         batch = DispatchBatch(
             window=window,
             base_offset=base_offset,
@@ -198,7 +198,7 @@ def cut_window(
         walks: how to look for borders, which changes no answer.
 
     Returns:
-        Where the records and their parts are, ``(8, n)`` int64, rows as `Place` names them; the
+        Where the records and their parts are, ``(8, n)`` int64, rows as `SpanRow` names them; the
         headers, ``(n, 88)`` uint8, each row a `HEADER_DTYPE`, as if all hosts were IPv4; by name
         some or none of their numbers, ``(n,)`` in native byte order; the position after the last
         record; the fault of the record there by its number in `_FINDINGS`, 0 if it is valid
@@ -221,7 +221,7 @@ def cut_window(
         if bad >= 0:
             count, reason = bad, _BODY_CRC
     if check_record_crc:
-        properties_size = places[Place.PROPERTIES_SIZE].tolist()
+        properties_size = places[SpanRow.PROPERTIES_SIZE].tolist()
         for row in range(count):
             if properties_size[row] < CRC_PROPERTY_SIZE:
                 continue  # too short for a checksum property: the bytes belong to the body
@@ -353,7 +353,7 @@ def _cut_headers(
 def _cut_parts(
     window: npt.NDArray[np.uint8], borders: _Borders, header: npt.NDArray[np.void]
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-    """Return where records and parts are, as `Place` says, and which records are consistent.
+    """Return where records and parts are, as `SpanRow` says, and which records are consistent.
 
     A length is read only if the lengths before it leave space for it; otherwise it counts as zero.
     """
@@ -401,8 +401,8 @@ def _wrong_crc(
     One call per message: no library computes a CRC over many short texts at once.
     """
     view = window.data
-    starts = places[Place.BODY, :count].tolist()
-    sizes = places[Place.BODY_SIZE, :count].tolist()
+    starts = places[SpanRow.BODY, :count].tolist()
+    sizes = places[SpanRow.BODY_SIZE, :count].tolist()
     stated = header["body_crc"][:count].tolist()
     for row, (start, size, crc) in enumerate(zip(starts, sizes, stated, strict=True)):
         if size and crc32(view[start : start + size]) & 0x7FFFFFFF != crc:
@@ -416,9 +416,9 @@ def _first_without_crc(window: npt.NDArray[np.uint8], places: npt.NDArray[np.int
     A record that is too small for a topic and the property is a filler.
     """
     name = np.frombuffer(CRC_PROPERTY_NAME, np.uint8)
-    start, size = places[Place.START], places[Place.SIZE]
+    start, size = places[SpanRow.START], places[SpanRow.SIZE]
     lacks = size >= RECORD_MIN_SIZE + CRC_PROPERTY_SIZE
-    rows = np.flatnonzero(places[Place.PROPERTIES_SIZE] >= CRC_PROPERTY_SIZE)
+    rows = np.flatnonzero(places[SpanRow.PROPERTIES_SIZE] >= CRC_PROPERTY_SIZE)
     end = (start + size)[rows]
     at = end[:, np.newaxis] - CRC_PROPERTY_SIZE + np.arange(len(name))
     # No checksum covers the property's own name and end.

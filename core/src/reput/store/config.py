@@ -15,11 +15,11 @@ from reput.plugin.base import Plugin
 from reput.plugin.discovery import how_to_install, is_own, plugin_name, plugins_argument
 from reput.plugin.pluginset import CORE_SECTIONS, default_plugins
 from reput.record.layout import BLANK_MIN_SIZE, RECORD_MIN_SIZE
-from reput.store.calls.arguments import path_argument
+from reput.store.operations.arguments import path_argument
 
 if TYPE_CHECKING:
-    from reput.dispatch.records.manifest import Manifest
-    from reput.files.mapped import MappedFileQueue
+    from reput.dispatch.statefiles.manifest import Manifest
+    from reput.files.mappedfile import MappedFileQueue
     from reput.plugin.discovery import InstalledPlugin
 
     Sections = Mapping[str, Mapping[str, Any]]

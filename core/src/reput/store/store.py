@@ -1,9 +1,9 @@
 """`Store`: the log, its plugins and the threads between them, as one object.
 
 With its two bases, `QueueReads` and `ReplicaCalls`, this class has every method that a user of a
-store may call, and what it promises. Other modules do the work: `reput.store.calls.writes` puts,
-`reput.dispatch` drives the plugins, `reput.store.ending.closing` closes, and
-`reput.store.opening.open` puts a store together.
+store may call, and what it promises. Other modules do the work: `reput.store.operations.puts` puts,
+`reput.dispatch` drives the plugins, `reput.store.shutdown.closer` closes, and
+`reput.store.opening.openstore` puts a store together.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 
 from reput.errors import OffsetOutOfRangeError, PluginError, PluginFlushError
 from reput.plugin.base import Plugin
-from reput.record.ids import parse_message_id
-from reput.store.calls.arguments import (
+from reput.record.messageids import parse_message_id
+from reput.store.operations.arguments import (
     flag_argument,
     function_argument,
     plugin_argument,
@@ -24,24 +24,24 @@ from reput.store.calls.arguments import (
     text_argument,
     whole_number,
 )
-from reput.store.calls.reporting import facts_of
-from reput.store.ending.process import do_not_close_at_exit, is_forked
-from reput.store.replica import ReplicaCalls
+from reput.store.operations.report import facts_of
+from reput.store.replicacalls import ReplicaCalls
+from reput.store.shutdown.processexit import do_not_close_at_exit, is_forked
 
 if TYPE_CHECKING:
-    from reput.dispatch.records.deadletters import DeadLetter
-    from reput.dispatch.running.phase import PluginState
+    from reput.dispatch.runtime.pluginstate import PluginState
+    from reput.dispatch.statefiles.deadletters import DeadLetter
     from reput.log.damage import Loss
-    from reput.log.recovery.end import RecoveryReport
-    from reput.log.writing.receipts import BatchReceipt, Receipt
-    from reput.plugin.access import TrimReport
+    from reput.log.recovery.endsearch import RecoveryReport
+    from reput.log.writer.receipts import BatchReceipt, Receipt
+    from reput.plugin.storeaccess import TrimReport
     from reput.record.batch import DispatchBatch
-    from reput.record.encoding.many import Columns
+    from reput.record.encoding.batchencoder import Columns
     from reput.record.messages.message import Message
-    from reput.record.view import MessageView
-    from reput.store.access import OpenParts
-    from reput.store.calls.writes import DirectPuts
-    from reput.store.ending.closing import Closer
+    from reput.record.messageview import MessageView
+    from reput.store.operations.puts import DirectPuts
+    from reput.store.pluginstore import StoreComponents
+    from reput.store.shutdown.closer import Closer
 
 __all__ = ["Store"]
 
@@ -55,7 +55,7 @@ class Store(ReplicaCalls):
 
     def __init__(
         self,
-        parts: OpenParts,
+        parts: StoreComponents,
         closer: Closer,
         *,
         recovery: RecoveryReport,
@@ -302,7 +302,7 @@ class Store(ReplicaCalls):
         """
         plugin = text_argument("plugin", plugin)
         self._active.used("plugin", [plugin])
-        from reput.dispatch.records.deadletters import DeadLetterFile
+        from reput.dispatch.statefiles.deadletters import DeadLetterFile
 
         return DeadLetterFile.of(self.root, plugin, self._parts.disk).read()
 

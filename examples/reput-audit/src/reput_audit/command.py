@@ -6,7 +6,7 @@ import click
 
 from reput_audit._counts import Tally
 from reput_audit.plugin import read_counts
-from reput_cli.kit import Column, format_timestamp, print_json, print_table
+from reput_tools.cli.kit import Column, format_timestamp, print_json, print_table
 
 __all__ = ["audit"]
 

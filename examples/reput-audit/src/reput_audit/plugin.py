@@ -95,8 +95,8 @@ class AuditPlugin(reput.Plugin):
             self._counts.trim(min_physical_offset)
 
     @reput.hookimpl(optionalhook=True)
-    def reput_offline_shards(self, context: reput.StoreContext) -> CountsBuilder:
-        """Count splits of the log side by side, in a rebuild by reput-offline."""
+    def reput_tools_shards(self, context: reput.StoreContext) -> CountsBuilder:
+        """Count splits of the log side by side, in a rebuild by reput-tools."""
         from reput_audit.shards import CountsBuilder
 
         return CountsBuilder(context, _PERIODS_MS[self.config.period])

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from reput_audit._counts import Counts, encode_counts
 from reput_audit.layout import DIRECTORY, FILE_NAME
-from reput_offline import MergingBuilder
+from reput_tools.offline import MergingBuilder
 
 if TYPE_CHECKING:
     import reput

@@ -20,8 +20,7 @@ Needs pyarrow, the extra ``reput[arrow]``. Spark, Parquet and DataFrame librarie
 
 from __future__ import annotations
 
-from reput_arrow.batches import to_arrow
-from reput_arrow.columns import (
+from reput_arrow.inputcolumns import (
     INPUT_COLUMNS,
     InputColumn,
     check_schema,
@@ -29,9 +28,10 @@ from reput_arrow.columns import (
     hosts_of,
     times_of,
 )
-from reput_arrow.fields import COLUMNS, Column, schema_of
-from reput_arrow.scanning.scan import scan, table
-from reput_arrow.scanning.stream import Scan
+from reput_arrow.logschema import COLUMNS, Column, schema_of
+from reput_arrow.recordbatches import to_arrow
+from reput_arrow.scanner.scan import scan, table
+from reput_arrow.scanner.scanstream import Scan
 
 __all__ = [
     "COLUMNS",

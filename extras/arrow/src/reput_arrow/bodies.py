@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from reput.errors import CodecNotFoundError, UnpackError
 from reput.record import unpack_body
 from reput.record.layout import COMPRESSED, COMPRESSION_MASK
-from reput_arrow.texts import binaries
+from reput_arrow.textarrays import binaries
 
 if TYPE_CHECKING:
     import numpy.typing as npt

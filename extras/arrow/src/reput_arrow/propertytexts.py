@@ -1,4 +1,4 @@
-"""Encoded property texts from Arrow columns: the inverse of `reput_arrow.entries`.
+"""Encoded property texts from Arrow columns: the inverse of `reput_arrow.propertymaps`.
 
 Every property of every row is an entry: row, name, value. The entries are sorted by row and joined
 to one run of bytes; each row's text is a part of the run. The compiled kernel joins plain columns

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from reput.record.layout import KEY_SEPARATOR
-from reput_arrow.entries import maps_of_texts
-from reput_arrow.texts import as_text, binaries
+from reput_arrow.propertymaps import maps_of_texts
+from reput_arrow.textarrays import as_text, binaries
 
 if TYPE_CHECKING:
     from reput.record import DispatchBatch

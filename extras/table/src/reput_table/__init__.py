@@ -14,9 +14,9 @@ cuts, trims, damage, rebuilds and readers in other processes are taken care of.
 
 from __future__ import annotations
 
-from reput_table.columns import Rows
 from reput_table.errors import QueryError
 from reput_table.plugin import TablePlugin
+from reput_table.rowcolumns import Rows
 from reput_table.schema import Schema
 
 __all__ = ["QueryError", "Rows", "Schema", "TablePlugin"]

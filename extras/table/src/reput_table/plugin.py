@@ -18,8 +18,7 @@ from reput.errors import (
     ReputError,
     ServiceNotAvailableError,
 )
-from reput_table.checking import Layout, check_table
-from reput_table.connecting import (
+from reput_table.connections import (
     FILE_NAME,
     Selected,
     connect_in_memory,
@@ -27,13 +26,14 @@ from reput_table.connecting import (
     reading,
     run_query,
 )
-from reput_table.pending import Parting, Pending
+from reput_table.pendingrows import Parting, Pending
 from reput_table.schema import Schema
+from reput_table.tablecheck import Layout, check_table
 from reput_table.tablefile import TableFile
 
 if TYPE_CHECKING:
-    from reput_offline import Compared, Comparison, Difference
     from reput_table.shards import TableBuilder
+    from reput_tools.offline import Compared, Comparison, Difference
 
 __all__ = ["TablePlugin"]
 
@@ -251,7 +251,7 @@ class TablePlugin(reput.Plugin):
                     self._file.trim(min_physical_offset)
 
     @reput.hookimpl(optionalhook=True)
-    def reput_offline_shards(self, context: reput.StoreContext) -> TableBuilder:
+    def reput_tools_shards(self, context: reput.StoreContext) -> TableBuilder:
         """Return what builds the table from splits of the log."""
         from reput_table.shards import TableBuilder
 
@@ -281,11 +281,11 @@ class TablePlugin(reput.Plugin):
             self._context = self._file = None
 
     @reput.hookimpl(optionalhook=True)
-    def reput_offline_weigh(
+    def reput_tools_compare(
         self, comparison: Comparison, differences: Sequence[Difference]
     ) -> Compared:
         """Compare rows: SQLite's files differ in what rows were before, and in order."""
-        from reput_table.comparing import weigh
+        from reput_table.comparison import weigh
 
         return weigh(comparison, differences)
 

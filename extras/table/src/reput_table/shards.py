@@ -16,14 +16,14 @@ from urllib.parse import quote
 import attrs
 
 from reput.files import Disk
-from reput_table.checking import Layout
-from reput_table.connecting import FILE_NAME, connect_in_memory
-from reput_table.pending import Parting, Pending
+from reput_table.connections import FILE_NAME, connect_in_memory
+from reput_table.pendingrows import Parting, Pending
+from reput_table.tablecheck import Layout
 from reput_table.tablefile import TableFile
 
 if TYPE_CHECKING:
     from reput.record import DispatchBatch
-    from reput_offline import Split
+    from reput_tools.offline import Split
 
 __all__ = ["SplitRows", "TableBuilder", "TableScan"]
 
@@ -57,7 +57,7 @@ class TableScan:
         self._table = TableFile(layout, self.path, self.builder.disk, connection)
 
     def add(self, batch: DispatchBatch) -> None:
-        """See `reput_offline.ShardScan.add`."""
+        """See `reput_tools.offline.ShardScan.add`."""
         builder = self.builder
         made = Pending.of(batch, builder.layout.schema, builder.parting, builder.rows)
         self._pending.add(made)
@@ -87,7 +87,7 @@ class TableScan:
 
 @attrs.define(eq=False)
 class TableBuilder:
-    """Builds the table; see `reput_offline.ShardBuilder`."""
+    """Builds the table; see `reput_tools.offline.ShardBuilder`."""
 
     layout: Layout
     parting: Parting
@@ -100,7 +100,7 @@ class TableBuilder:
         return (self.layout.view,)
 
     def begin(self, split: Split, staging: str) -> TableScan:
-        """See `reput_offline.ShardBuilder.begin`."""
+        """See `reput_tools.offline.ShardBuilder.begin`."""
         return TableScan(self, f"{staging}/{_SPLITS}/{split.start_offset:020d}")
 
     def plan(self, scanned: Sequence[SplitRows]) -> Sequence[Any]:

@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING
 import attrs
 
 from reput.errors import CorruptFileError, DiskFrozenError
-from reput_table.checking import Layout, check_table
-from reput_table.connecting import connect
+from reput_table.connections import connect
 from reput_table.errors import error_of, is_busy
 from reput_table.schema import checksum, with_checksums
+from reput_table.tablecheck import Layout, check_table
 
 if TYPE_CHECKING:
     from reput.files import Disk
-    from reput_table.pending import Parting, PartRows, Pending
+    from reput_table.pendingrows import Parting, PartRows, Pending
 
 __all__ = ["Part", "TableFile"]
 

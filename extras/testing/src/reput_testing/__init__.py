@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from reput_testing.crashes.killing import KillLoop
+    from reput_testing.crashes.killloop import KillLoop
     from reput_testing.crashes.killrules import KillContract
 
 # Before the modules are imported, so that pytest rewrites their assertions, too.
@@ -27,13 +27,14 @@ from reput_testing.contract.contract import PluginContract  # noqa: E402
 from reput_testing.contract.driver import Driver  # noqa: E402
 from reput_testing.contract.rules import ContractRules, Outcome  # noqa: E402
 from reput_testing.crashes.crashrules import CrashContract  # noqa: E402
+from reput_testing.crashes.expectedstate import ExpectedState  # noqa: E402
 from reput_testing.crashes.faults import Fault, Faults  # noqa: E402
-from reput_testing.crashes.insides import kill  # noqa: E402
 from reput_testing.crashes.killpoints import KillPoint, KillPoints, copy_store  # noqa: E402
 from reput_testing.crashes.powercuts import PowerCuts  # noqa: E402
-from reput_testing.crashes.witness import Witness  # noqa: E402
+from reput_testing.crashes.storeinternals import kill  # noqa: E402
 from reput_testing.disks.crashstates import CrashPoint, CrashState  # noqa: E402
-from reput_testing.disks.damage import (  # noqa: E402
+from reput_testing.disks.failingdisk import FaultyDisk, QuickDisk, ReadOnlyDisk  # noqa: E402
+from reput_testing.disks.filedamage import (  # noqa: E402
     FileDamage,
     damages_of,
     emptied,
@@ -47,7 +48,6 @@ from reput_testing.disks.damage import (  # noqa: E402
     traces,
     zeroed_from,
 )
-from reput_testing.disks.failing import FaultyDisk, QuickDisk, ReadOnlyDisk  # noqa: E402
 from reput_testing.disks.simulateddisk import FaultySimulatedDisk, SimulatedDisk  # noqa: E402
 from reput_testing.logs import fuzzing, strategies  # noqa: E402
 from reput_testing.logs.clock import ManualClock  # noqa: E402
@@ -59,6 +59,7 @@ __all__ = [
     "CrashPoint",
     "CrashState",
     "Driver",
+    "ExpectedState",
     "Fault",
     "Faults",
     "FaultyDisk",
@@ -76,7 +77,6 @@ __all__ = [
     "ReadOnlyDisk",
     "SimulatedDisk",
     "SmallLog",
-    "Witness",
     "copy_store",
     "damages_of",
     "emptied",
@@ -103,7 +103,7 @@ def __getattr__(name: str) -> Any:
 
         return KillContract
     if name == "KillLoop":
-        from reput_testing.crashes.killing import KillLoop
+        from reput_testing.crashes.killloop import KillLoop
 
         return KillLoop
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

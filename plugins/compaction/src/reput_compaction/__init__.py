@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from reput.doors import door
+from reput.lazyexports import lazy_exports
 
 if TYPE_CHECKING:
     from reput_compaction.plugin import CompactionConfig as CompactionConfig
     from reput_compaction.plugin import CompactionPlugin as CompactionPlugin
-    from reput_compaction.run._compaction import Compacted as Compacted
+    from reput_compaction.run.compaction import Compacted as Compacted
 
-_HOMES = {
-    "Compacted": "run._compaction",
+_EXPORTS = {
+    "Compacted": "run.compaction",
     "CompactionConfig": "plugin",
     "CompactionPlugin": "plugin",
 }
 
-__all__ = [*_HOMES]
+__all__ = [*_EXPORTS]
 
 if not TYPE_CHECKING:  # a name that is not listed is an error for mypy, too
-    __getattr__, __dir__ = door(__name__, _HOMES)
+    __getattr__, __dir__ = lazy_exports(__name__, _EXPORTS)

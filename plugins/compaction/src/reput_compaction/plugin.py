@@ -17,11 +17,15 @@ from reput.errors import (
     ReadOnlyStoreError,
 )
 from reput.files import OWN_DIRECTORY, FilePool
-from reput.plugin import AGE_MAX_MS, INT32_MAX, PutInterest, QueueInfo, ReadResult, whole_between
+from reput.plugin import AGE_MAX_MS, INT32_MAX, PutInterest, QueueInfo, ReadResult, integer_between
 from reput.record import parse_properties
 from reput.record.layout import PROPERTY_KEYS
 from reput.status import ReadStatus
-from reput_compaction.job._jobstaging import sweep
+from reput_compaction.filepairs.filepair import PairFiles
+from reput_compaction.filepairs.offsetnotelayout import TOPICS
+from reput_compaction.filepairs.pairloader import find_queues, find_sizes, whole_sizes
+from reput_compaction.filepairs.queuenames import InStore, Places
+from reput_compaction.job.staging import sweep
 from reput_compaction.layout import (
     CHECKPOINT,
     DIRECTORY,
@@ -29,27 +33,23 @@ from reput_compaction.layout import (
     QUEUE_FILE_SIZE,
     file_sizes,
 )
-from reput_compaction.pairs._load import find_queues, find_sizes, whole_sizes
-from reput_compaction.pairs._names import InStore, Places
-from reput_compaction.pairs._pairs import Files
-from reput_compaction.pairs.notelayout import TOPICS
-from reput_compaction.queue._follow import Follower
-from reput_compaction.queue._queue import CompactedQueue
-from reput_compaction.queue._read import beside_runs, read
-from reput_compaction.queue._runs import is_blank, runs
-from reput_compaction.queue._topics import compacted_topics
-from reput_compaction.run._checkpoint import Checkpoint
-from reput_compaction.run._recover import QueueRecovery, finish_replacement
-from reput_compaction.run._rules import Rules
-from reput_compaction.run._tombstones import Tombstones
+from reput_compaction.queue.compactedqueue import CompactedQueue
+from reput_compaction.queue.compactedtopics import compacted_topics
+from reput_compaction.queue.queueread import beside_runs, read
+from reput_compaction.queue.queueruns import is_blank, runs
+from reput_compaction.queue.tailingreader import TailingReader
+from reput_compaction.run.checkpoint import Checkpoint
+from reput_compaction.run.keeprules import KeepRules
+from reput_compaction.run.recovery import QueueRecovery, finish_replacement
+from reput_compaction.run.tombstones import Tombstones
 
 if TYPE_CHECKING:
     from reput.files import Disk
     from reput.plugin import StoreContext
     from reput.record import DispatchBatch, Message
-    from reput_compaction._worker import Worker
-    from reput_compaction.run._compaction import Compacted
-    from reput_offline import Engine
+    from reput_compaction.run.compaction import Compacted
+    from reput_compaction.worker import CompactionWorker
+    from reput_tools.offline import Engine
 
 logger = logging.getLogger(__name__)
 
@@ -69,17 +69,17 @@ class CompactionConfig:
     )
     """Topics to compact, in addition to topics whose attribute ``cleanup.policy`` is ``COMPACTION``
     in the store's ``config/topics.json``."""
-    interval_ms: int = attrs.field(default=900_000, validator=whole_between(1, INT32_MAX))
+    interval_ms: int = attrs.field(default=900_000, validator=integer_between(1, INT32_MAX))
     """Time between two checks for queues to compact."""
-    roll_ms: int = attrs.field(default=3_600_000, validator=whole_between(0, AGE_MAX_MS))
+    roll_ms: int = attrs.field(default=3_600_000, validator=integer_between(0, AGE_MAX_MS))
     """Close a file, so that it can be compacted, when its first message has this age; 0 waits until
     the file is full."""
     tombstone_retention_ms: int = attrs.field(
-        default=_DAY_MS, validator=whole_between(0, AGE_MAX_MS)
+        default=_DAY_MS, validator=integer_between(0, AGE_MAX_MS)
     )
     """How long a message without a body, which deletes its key, is kept after it was stored."""
     offset_map_size: int = attrs.field(
-        default=104_857_600, validator=whole_between(1 << 16, INT32_MAX)
+        default=104_857_600, validator=integer_between(1 << 16, INT32_MAX)
     )
     """Bytes of memory for the keys of a run. If a run has more keys, it writes the other keys to
     disk temporarily. A run also needs two bytes of memory for each message."""
@@ -107,11 +107,11 @@ class CompactionPlugin(reput.Plugin):
     topics: frozenset[str] = attrs.field(init=False, factory=frozenset)
     """Topics that are compacted, as determined when the store was opened."""
     queues: dict[tuple[str, int], CompactedQueue] = attrs.field(init=False, factory=dict)
-    files: Files = attrs.field(init=False)
+    files: PairFiles = attrs.field(init=False)
     checkpoint: Checkpoint = attrs.field(init=False)
-    worker: Worker | None = attrs.field(init=False, default=None)
+    worker: CompactionWorker | None = attrs.field(init=False, default=None)
     """None in a store that is only read."""
-    follower: Follower = attrs.field(init=False)
+    follower: TailingReader = attrs.field(init=False)
     _saves_topics: bool = attrs.field(init=False, default=False)
 
     # ------------------------------------------------------------------ opening
@@ -124,23 +124,23 @@ class CompactionPlugin(reput.Plugin):
         self.topics = compacted_topics(context, self.config.topics)
         asked = file_sizes(self.log_file_size, self.queue_file_size)
         pool = FilePool(context.disk, _FILES_OPEN, write=context.writable)
-        self.files = Files(context.root, context.disk, pool, find_sizes(context, asked))
+        self.files = PairFiles(context.root, context.disk, pool, find_sizes(context, asked))
         if self.files.sizes != asked:
             logger.info("files that exist keep their size log=%d queue=%d", *self.files.sizes)
-        self.follower = Follower(context, lambda: find_sizes(context, asked))
+        self.follower = TailingReader(context, lambda: find_sizes(context, asked))
         path = context.directory(DIRECTORY, CHECKPOINT)
         self.checkpoint = Checkpoint(context.disk, path, context.note_problem)
         self.worker = self._worker(context) if context.writable else None
 
-    def _worker(self, context: StoreContext) -> Worker:
-        from reput_compaction._worker import Timing, Worker
+    def _worker(self, context: StoreContext) -> CompactionWorker:
+        from reput_compaction.worker import CompactionWorker, Timing
 
-        rules = Rules(
+        rules = KeepRules(
             retention_ms=self.config.tombstone_retention_ms,
             memory=self.config.offset_map_size,
         )
         timing = Timing(interval_ms=self.config.interval_ms, roll_ms=self.config.roll_ms)
-        return Worker(context, self.files, self.checkpoint, self.queues, rules, timing)
+        return CompactionWorker(context, self.files, self.checkpoint, self.queues, rules, timing)
 
     @reput.hookimpl
     def reput_recover(self, max_physical_offset: int, progress: int) -> int:
@@ -263,7 +263,7 @@ class CompactionPlugin(reput.Plugin):
             topic: only this topic, or these; by default all compacted topics.
             progress: called now and then with bytes done, and bytes to be done in all; both may
                 grow.
-            engine: see `reput_offline.Engine`; the plugin must be installed wherever it runs
+            engine: see `reput_tools.offline.Engine`; the plugin must be installed wherever it runs
                 tasks.
             split_size: approximate bytes of records that a task of the engine reads; the default is
                 256 MiB, and less where there would be too few tasks.
@@ -359,8 +359,8 @@ class CompactionPlugin(reput.Plugin):
         }
 
     @reput.hookimpl(optionalhook=True)
-    def reput_offline_sizes(self, root: str, disk: Disk) -> Mapping[str, int | None]:
-        """See `reput_offline.hookspecs.reput_offline_sizes`."""
+    def reput_tools_sizes(self, root: str, disk: Disk) -> Mapping[str, int | None]:
+        """See `reput_tools.offline.hookspecs.reput_tools_sizes`."""
         asked = file_sizes(self.log_file_size, self.queue_file_size)
         return whole_sizes(InStore(root, disk), asked)
 

@@ -13,36 +13,36 @@ from attrs.validators import instance_of
 import reput
 from reput.errors import CorruptFileError, MessageIllegalError
 from reput.files import OWN_DIRECTORY, FilePool
-from reput.plugin import INT32_MAX, QueueInfo, ReadColumns, ReadResult, whole_between
+from reput.plugin import INT32_MAX, QueueInfo, ReadColumns, ReadResult, integer_between
 from reput.status import ReadStatus
-from reput_consumequeue._files import unit_files
-from reput_consumequeue._recordfiles import FileSet
-from reput_consumequeue._runs import Run, light_runs, runs
-from reput_consumequeue.extend._extend import ExtendSource
-from reput_consumequeue.extend.extendlayout import EXTEND_FILE_SIZE
+from reput_consumequeue.extend.extendfiles import ExtendSource
+from reput_consumequeue.extend.layout import EXTEND_FILE_SIZE
 from reput_consumequeue.layout import DIRECTORY, UNIT_SIZE, UNITS_PER_FILE
-from reput_consumequeue.queue._extending import (
+from reput_consumequeue.queue.consumequeue import ConsumeQueue
+from reput_consumequeue.queue.lostmessages import report_lost_messages
+from reput_consumequeue.queue.queueextend import (
     clear_orphans,
     extend_of,
     recover_extend,
     trim_extend,
 )
-from reput_consumequeue.queue._gone import note_gone
-from reput_consumequeue.queue._known import KnownQueues
-from reput_consumequeue.queue._names import check_name
-from reput_consumequeue.queue._queue import ConsumeQueue
-from reput_consumequeue.queue._recover import correct_min_offset, recover, truncate
-from reput_consumequeue.reading._beside import Follower
-from reput_consumequeue.reading._read import read
-from reput_consumequeue.reading._scout import Scout
-from reput_consumequeue.reading._time import offset_by_time
+from reput_consumequeue.queue.queueledger import QueueLedger
+from reput_consumequeue.queue.queuenames import check_name
+from reput_consumequeue.queue.recovery import correct_min_offset, recover, truncate
+from reput_consumequeue.queuefiles import unit_files
+from reput_consumequeue.reader.queueread import read
+from reput_consumequeue.reader.readahead import FilterReadAhead
+from reput_consumequeue.reader.tailingreader import TailingReader
+from reput_consumequeue.reader.timesearch import offset_by_time
+from reput_consumequeue.recordfiles import FileSet
+from reput_consumequeue.unitruns import UnitRun, light_runs, runs
 
 if TYPE_CHECKING:
     from reput.files import Disk
     from reput.plugin import MessageFilter, StoreContext
     from reput.record import DispatchBatch
-    from reput_consumequeue.offline._shards import QueueBuilder
-    from reput_offline import Compared, Comparison, Difference, Leads
+    from reput_consumequeue.offline.shards import QueueBuilder
+    from reput_tools.offline import Compared, Comparison, Difference, RecordHints
 
     _Listed = tuple[str, int, Sequence[tuple[int, int]]]
 
@@ -60,7 +60,7 @@ class ConsumeQueueConfig:
     """Options of the ``consumequeue`` plugin."""
 
     units_per_file: int = attrs.field(
-        default=UNITS_PER_FILE, validator=whole_between(2, INT32_MAX // UNIT_SIZE)
+        default=UNITS_PER_FILE, validator=integer_between(2, INT32_MAX // UNIT_SIZE)
     )
     """Units in one file; 300,000 units are 6 MB. Existing files keep their size."""
     extend: bool = attrs.field(default=False, validator=instance_of(bool))
@@ -91,9 +91,9 @@ class ConsumeQueuePlugin(reput.Plugin):
     refused_topics: dict[str, int] = attrs.field(init=False, factory=dict)
     """Number of messages not listed, by topic; such a topic cannot be the name of a directory."""
     _topic_is_good: dict[str, bool] = attrs.field(init=False, factory=dict)
-    _follower: Follower = attrs.field(init=False)
+    _follower: TailingReader = attrs.field(init=False)
     """Finds out, in a read-only store, what the writer changed."""
-    _noted: KnownQueues = attrs.field(init=False)
+    _noted: QueueLedger = attrs.field(init=False)
     """Remembers for the next opening which queues existed."""
     _is_sized: bool = attrs.field(init=False, default=False)
     """Whether existing files have determined the file size."""
@@ -116,8 +116,8 @@ class ConsumeQueuePlugin(reput.Plugin):
             writable=context.writable,
             scratch=context.directory(OWN_DIRECTORY, "consumequeue-file"),
         )
-        self._follower = Follower(context)
-        self._noted = KnownQueues(context)
+        self._follower = TailingReader(context)
+        self._noted = QueueLedger(context)
         if context.writable:
             context.disk.hold(context.directory(DIRECTORY))
         found = list(self._on_disk())
@@ -199,7 +199,7 @@ class ConsumeQueuePlugin(reput.Plugin):
         )
         for queue in self.queues.values():
             doubtful = queue.max_physical_offset > progress or queue.max_physical_offset < 0
-            note_gone(queue, self.context, max_physical_offset)
+            report_lost_messages(queue, self.context, max_physical_offset)
             truncate(queue, end)
             if doubtful and self.context.writable and not self.context.clean:
                 # A killed writer may have left units or names unflushed.
@@ -254,9 +254,9 @@ class ConsumeQueuePlugin(reput.Plugin):
     # ------------------------------------------------------------------ offline tools
 
     @reput.hookimpl(optionalhook=True)
-    def reput_offline_shards(self, context: StoreContext) -> QueueBuilder | None:
+    def reput_tools_shards(self, context: StoreContext) -> QueueBuilder | None:
         """Return what builds queues; None with extend files, which grow in the log's order."""
-        from reput_consumequeue.offline._shards import QueueBuilder
+        from reput_consumequeue.offline.shards import QueueBuilder
 
         if self.config.extend or context.light_queues:
             return None
@@ -270,27 +270,27 @@ class ConsumeQueuePlugin(reput.Plugin):
         )
 
     @reput.hookimpl(optionalhook=True)
-    def reput_offline_weigh(
+    def reput_tools_compare(
         self, comparison: Comparison, differences: Sequence[Difference]
     ) -> Compared:
         """Compare units, as far as they follow from the log."""
-        from reput_consumequeue.offline._compare import weigh
+        from reput_consumequeue.offline.compare import weigh
 
         return weigh(comparison, differences)
 
     @reput.hookimpl(optionalhook=True)
-    def reput_offline_explain(
+    def reput_tools_explain(
         self, comparison: Comparison, differences: Sequence[Difference]
     ) -> Sequence[Difference]:
         """Say which units differ, of which messages."""
-        from reput_consumequeue.offline._explain import explain
+        from reput_consumequeue.offline.explain import explain
 
         return [explain(comparison, each) for each in differences]
 
     @reput.hookimpl(optionalhook=True)
-    def reput_offline_leads(self, root: str, disk: Disk) -> Iterator[Leads]:
+    def reput_tools_hints(self, root: str, disk: Disk) -> Iterator[RecordHints]:
         """Yield what units say: every one names a message and its place in the log."""
-        from reput_consumequeue.offline._leads import leads
+        from reput_consumequeue.offline.hints import leads
 
         return leads(root, disk)
 
@@ -307,7 +307,7 @@ class ConsumeQueuePlugin(reput.Plugin):
             for run in light_runs(batch):
                 self._append(run)
 
-    def _append(self, run: Run, source: ExtendSource | None = None) -> None:
+    def _append(self, run: UnitRun, source: ExtendSource | None = None) -> None:
         topic, queue_id, data, queue_offsets, ends, consecutive = run
         queue = self.queues.get((topic, queue_id))
         if queue is None:
@@ -370,7 +370,9 @@ class ConsumeQueuePlugin(reput.Plugin):
 
         make_scout = None
         if filter is not None:
-            make_scout = partial(Scout, queue, self.context, self.extend_file_size, filter)
+            make_scout = partial(
+                FilterReadAhead, queue, self.context, self.extend_file_size, filter
+            )
         asked = self.context.log, queue_offset, max_count, max_bytes, make_scout, as_columns
         if self.context.writable:
             return read(queue, *asked)

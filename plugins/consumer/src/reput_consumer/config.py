@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 from attrs.validators import and_, instance_of, matches_re, optional
 
-from reput.plugin import INT32_MAX, whole_between
+from reput.plugin import INT32_MAX, integer_between
 
 __all__ = ["ConsumerConfig"]
 
@@ -19,7 +19,7 @@ class ConsumerConfig:
     )
     """Name of the broker that the store's queues belong to (`brokerName`), by which some strategies
     share queues out, ``room@name`` for those that know machine rooms."""
-    save_interval_ms: int = attrs.field(default=5_000, validator=whole_between(10, INT32_MAX))
+    save_interval_ms: int = attrs.field(default=5_000, validator=integer_between(10, INT32_MAX))
     """How long what a consumer has finished, or a client has committed, may wait until it is saved
     (`flushConsumerOffsetInterval`)."""
     local_offsets: str | None = attrs.field(default=None, validator=optional(instance_of(str)))

@@ -9,7 +9,7 @@ import attrs
 from reput.errors import ReputError
 
 if TYPE_CHECKING:
-    from reput_consumer.queues import MessageQueue
+    from reput_consumer.messagequeue import MessageQueue
 
 __all__ = [
     "ConsumerClosedError",

@@ -14,11 +14,11 @@ import reput
 from reput.errors import ReputError, ServiceNotAvailableError
 from reput.plugin import PutInterest
 from reput_consumer.config import ConsumerConfig
-from reput_consumer.deleting import delete_group, delete_topic, forget_gone_topics
-from reput_consumer.files import Files
+from reput_consumer.consumerfactory import ConsumerFactory
+from reput_consumer.deletion import delete_group, delete_topic, forget_gone_topics
 from reput_consumer.names import checked_group, checked_topic
-from reput_consumer.opening import OpensConsumers
-from reput_consumer.port.beyond import lower_offsets_beyond
+from reput_consumer.pluginfiles import PluginFiles
+from reput_consumer.port.offsetcorrection import clamp_offsets
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -26,21 +26,21 @@ if TYPE_CHECKING:
 
     from reput.plugin import StoreContext
     from reput.record import DispatchBatch, MessageView
-    from reput_consumer.group.settings import MemberSettings
-    from reput_consumer.members import Members
-    from reput_consumer.metadata.deleted import DeletedTopics
-    from reput_consumer.metadata.groups import SubscriptionGroups
+    from reput_consumer.group.membersettings import MemberSettings
+    from reput_consumer.groupprogress import GroupProgress
+    from reput_consumer.localmembers import LocalMembers
+    from reput_consumer.memberlist.snapshot import GroupMember, MemberList
+    from reput_consumer.messagequeue import MessageQueue
+    from reput_consumer.metadata.deletedtopics import DeletedTopics
     from reput_consumer.metadata.localoffsets import LocalOffsets
-    from reput_consumer.metadata.topics import Topics
-    from reput_consumer.parts import Parts
-    from reput_consumer.popping.consumer import PopConsumer
-    from reput_consumer.popping.popper import Popper
-    from reput_consumer.port.embedded import EmbeddedPort
-    from reput_consumer.progress import GroupProgress
-    from reput_consumer.queues import MessageQueue
-    from reput_consumer.resetting import Reset
-    from reput_consumer.roster.values import GroupMember, Roster
+    from reput_consumer.metadata.subscriptiongroups import SubscriptionGroups
+    from reput_consumer.metadata.topicsettings import Topics
+    from reput_consumer.offsetreset import Reset
+    from reput_consumer.pop.popconsumer import PopConsumer
+    from reput_consumer.pop.popservice import PopService
+    from reput_consumer.port.embeddedport import EmbeddedPort
     from reput_consumer.selectors import Selector
+    from reput_consumer.storeservices import StoreServices
 
 logger = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ _SAVE_AGAIN_MS: Final = 5_000
 
 
 @attrs.define(eq=False)
-class ConsumerPlugin(OpensConsumers, reput.Plugin):
+class ConsumerPlugin(ConsumerFactory, reput.Plugin):
     """Consumer groups in the process of the store, in the files of RocketMQ's brokers.
 
     It derives nothing from the log, so a store may go without it at any time.
@@ -67,8 +67,8 @@ class ConsumerPlugin(OpensConsumers, reput.Plugin):
     config: ConsumerConfig = attrs.field(factory=ConsumerConfig)
     _watcher: Callable[[DispatchBatch], None] | None = attrs.field(init=False, default=None)
     _context: StoreContext | None = attrs.field(init=False, default=None)
-    _files: Files | None = attrs.field(init=False, default=None)
-    _parts: Parts | None = attrs.field(init=False, default=None)
+    _files: PluginFiles | None = attrs.field(init=False, default=None)
+    _parts: StoreServices | None = attrs.field(init=False, default=None)
     """None until a consumer needs them, if the store is only read; and after closing."""
     _save_at: int | None = attrs.field(init=False, default=None)
     """When committed offsets are saved, ms; None if there is nothing to save."""
@@ -81,19 +81,19 @@ class ConsumerPlugin(OpensConsumers, reput.Plugin):
     def reput_open(self, context: StoreContext) -> None:
         """Read the files of groups, topics and offsets."""
         self._context = context
-        self._files = Files.of(context)
+        self._files = PluginFiles.of(context)
         self._files.load()
         if context.writable:
             self._parts = self._made(context, self._files)
 
-    def _made(self, context: StoreContext, files: Files) -> Parts:
-        from reput_consumer.members import Members
-        from reput_consumer.parts import MEMBER_DEFAULTS, Parts
-        from reput_consumer.popping.popper import Popper
-        from reput_consumer.port.embedded import EmbeddedPort
-        from reput_consumer.roster.file import RosterFile
+    def _made(self, context: StoreContext, files: PluginFiles) -> StoreServices:
+        from reput_consumer.localmembers import LocalMembers
+        from reput_consumer.memberlist.memberlistfile import MemberListFile
+        from reput_consumer.pop.popservice import PopService
+        from reput_consumer.port.embeddedport import EmbeddedPort
+        from reput_consumer.storeservices import MEMBER_DEFAULTS, StoreServices
 
-        roster_file = RosterFile(context)
+        roster_file = MemberListFile(context)
         port = EmbeddedPort(
             context,
             self.config.broker_name,
@@ -106,7 +106,7 @@ class ConsumerPlugin(OpensConsumers, reput.Plugin):
             roster_file.note_change,
             self._save_members,
         )
-        members = Members(
+        members = LocalMembers(
             port,
             context.wake,
             self._client_id,
@@ -115,8 +115,8 @@ class ConsumerPlugin(OpensConsumers, reput.Plugin):
             {"save_interval_ms": self.config.save_interval_ms, **MEMBER_DEFAULTS},
             roster_file.note_change,
         )
-        popper = Popper(port, files.modes, context.wake, roster_file.note_change)
-        return Parts(port, popper, members, roster_file)
+        popper = PopService(port, files.modes, context.wake, roster_file.note_change)
+        return StoreServices(port, popper, members, roster_file)
 
     @reput.hookimpl
     def reput_recover(self, progress: int) -> int:
@@ -131,7 +131,7 @@ class ConsumerPlugin(OpensConsumers, reput.Plugin):
     def reput_ready(self, queue_offsets: Mapping[tuple[str, int], int]) -> None:
         """Lower offsets that a power cut has left beyond the log."""
         files = self._of_files
-        lower_offsets_beyond(files.offsets, files.topics, queue_offsets)
+        clamp_offsets(files.offsets, files.topics, queue_offsets)
 
     @property
     def put_interest(self) -> PutInterest:
@@ -216,7 +216,7 @@ class ConsumerPlugin(OpensConsumers, reput.Plugin):
     # ------------------------------------------------------------------ consumers
 
     @property
-    def _opener(self) -> Members:
+    def _opener(self) -> LocalMembers:
         return self._of_process
 
     def pop_consumer(
@@ -249,8 +249,8 @@ class ConsumerPlugin(OpensConsumers, reput.Plugin):
             ValueError: a name, a selector, or another argument that cannot be.
             TypeError: an argument of a wrong type.
         """
-        from reput_consumer.group.settings import start_of
-        from reput_consumer.popping.consumer import PopConsumer, invisible_ms_of
+        from reput_consumer.group.membersettings import start_of
+        from reput_consumer.pop.popconsumer import PopConsumer, invisible_ms_of
         from reput_consumer.selectors import selectors_of
 
         consumer = PopConsumer(
@@ -266,7 +266,7 @@ class ConsumerPlugin(OpensConsumers, reput.Plugin):
         return consumer
 
     @property
-    def popper(self) -> Popper:
+    def popper(self) -> PopService:
         """Pop for all groups, for programs that serve the store to consumers elsewhere."""
         return self._of_consumers.popper
 
@@ -305,7 +305,7 @@ class ConsumerPlugin(OpensConsumers, reput.Plugin):
 
     def progress(self, group: str) -> GroupProgress:
         """Return how far a group is in each queue, and who reads it; also in a read-only store."""
-        from reput_consumer.progress import progress_of
+        from reput_consumer.groupprogress import progress_of
 
         port = self._of_store
         if not port.context.writable and self._files is not None:
@@ -317,7 +317,7 @@ class ConsumerPlugin(OpensConsumers, reput.Plugin):
 
     def progress_of_all(self) -> list[GroupProgress]:
         """Return how far all groups are, by name; faster than `progress` for each."""
-        from reput_consumer.progress import progress_of
+        from reput_consumer.groupprogress import progress_of
 
         port, groups = self._of_store, self.groups()
         for group in groups:
@@ -331,23 +331,23 @@ class ConsumerPlugin(OpensConsumers, reput.Plugin):
             for group in groups
         ]
 
-    def roster(self) -> Roster:
+    def roster(self) -> MemberList:
         """Return who is in which group now.
 
         A read-only store tells of the process that has the store open to write, as that process has
         said it some milliseconds ago.
         """
-        from reput_consumer.roster.file import RosterFile
-        from reput_consumer.roster.values import Roster
+        from reput_consumer.memberlist.memberlistfile import MemberListFile
+        from reput_consumer.memberlist.snapshot import MemberList
 
         port = self._of_store
         if not port.context.writable:
-            return RosterFile(port.context).read()
+            return MemberListFile(port.context).read()
         members, out = self._members_now(), tuple(self.popper.out())
-        return Roster(os.getpid(), is_known=True, is_complete=True, members=members, out=out)
+        return MemberList(os.getpid(), is_known=True, is_complete=True, members=members, out=out)
 
     def _members_now(self) -> tuple[GroupMember, ...]:
-        from reput_consumer.roster.values import GroupMember
+        from reput_consumer.memberlist.snapshot import GroupMember
 
         registry, held = self._of_store.registry, self._of_process.queues_held()
         return tuple(
@@ -424,7 +424,7 @@ class ConsumerPlugin(OpensConsumers, reput.Plugin):
             ValueError: an offset that no queue can have.
             OSError: the offsets cannot be written.
         """
-        from reput_consumer.resetting import move_group
+        from reput_consumer.offsetreset import move_group
 
         move_group(self._of_store, checked_group(group), offsets, self._of_process.of_group(group))
         self.popper.move(group, offsets)
@@ -455,8 +455,8 @@ class ConsumerPlugin(OpensConsumers, reput.Plugin):
             ValueError: no such place.
             OSError: the offsets cannot be written.
         """
-        from reput_consumer.group.settings import start_of
-        from reput_consumer.resetting import reset_offsets
+        from reput_consumer.group.membersettings import start_of
+        from reput_consumer.offsetreset import reset_offsets
 
         members = self._of_process
         members.save(group)
@@ -492,13 +492,13 @@ class ConsumerPlugin(OpensConsumers, reput.Plugin):
     # ------------------------------------------------------------------ timed work
 
     @property
-    def _of_files(self) -> Files:
+    def _of_files(self) -> PluginFiles:
         if self._files is None:
             raise ServiceNotAvailableError("store", None, None, "it is not open")
         return self._files
 
     @property
-    def _of_consumers(self) -> Parts:
+    def _of_consumers(self) -> StoreServices:
         parts = self._parts
         if parts is None:
             with self._lock:
@@ -513,7 +513,7 @@ class ConsumerPlugin(OpensConsumers, reput.Plugin):
         return self._of_consumers.port
 
     @property
-    def _of_process(self) -> Members:
+    def _of_process(self) -> LocalMembers:
         return self._of_consumers.members
 
     def _save_soon(self) -> None:

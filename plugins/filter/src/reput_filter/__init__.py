@@ -4,36 +4,36 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from reput.doors import door
+from reput.lazyexports import lazy_exports
 
 if TYPE_CHECKING:
-    from reput_filter.columns._javavalues import EvaluationError as EvaluationError
-    from reput_filter.compiling import compile as compile  # noqa: A004
-    from reput_filter.consumers.consumer import Consumer as Consumer
-    from reput_filter.consumers.registered import RegisteredFilter as RegisteredFilter
-    from reput_filter.consumers.registered import RetryFilter as RetryFilter
+    from reput_filter.columns.javanumbers import EvaluationError as EvaluationError
+    from reput_filter.compiler import compile as compile  # noqa: A004
+    from reput_filter.consumerfilters.consumerfilter import ConsumerFilter as ConsumerFilter
+    from reput_filter.consumerfilters.registeredfilter import RegisteredFilter as RegisteredFilter
+    from reput_filter.consumerfilters.registeredfilter import RetryFilter as RetryFilter
     from reput_filter.errors import ExpressionError as ExpressionError
     from reput_filter.expression import Expression as Expression
     from reput_filter.plugin import FilterConfig as FilterConfig
     from reput_filter.plugin import FilterPlugin as FilterPlugin
-    from reput_filter.subscription import TagSubscription as TagSubscription
-    from reput_filter.subscription import tags as tags
+    from reput_filter.tagsubscription import TagSubscription as TagSubscription
+    from reput_filter.tagsubscription import tags as tags
 
-_HOMES = {
-    "Consumer": "consumers.consumer",
-    "EvaluationError": "columns._javavalues",
+_EXPORTS = {
+    "ConsumerFilter": "consumerfilters.consumerfilter",
+    "EvaluationError": "columns.javanumbers",
     "Expression": "expression",
     "ExpressionError": "errors",
     "FilterConfig": "plugin",
     "FilterPlugin": "plugin",
-    "RegisteredFilter": "consumers.registered",
-    "RetryFilter": "consumers.registered",
-    "TagSubscription": "subscription",
-    "compile": "compiling",
-    "tags": "subscription",
+    "RegisteredFilter": "consumerfilters.registeredfilter",
+    "RetryFilter": "consumerfilters.registeredfilter",
+    "TagSubscription": "tagsubscription",
+    "compile": "compiler",
+    "tags": "tagsubscription",
 }
 
-__all__ = [*_HOMES]
+__all__ = [*_EXPORTS]
 
 if not TYPE_CHECKING:  # a name that is not listed is an error for mypy, too
-    __getattr__, __dir__ = door(__name__, _HOMES)
+    __getattr__, __dir__ = lazy_exports(__name__, _EXPORTS)

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from reput_filter.columns._codes import TRUE
-from reput_filter.columns._columns import Columns
-from reput_filter.columns._javavalues import Number, Value
-from reput_filter.kinds import SQL92
-from reput_filter.sql._nodes import Constant, Node, Property, truth
-from reput_filter.sql._parser import parse
+from reput_filter.columns.javanumbers import Number, Value
+from reput_filter.columns.propertycolumns import PropertyColumns
+from reput_filter.columns.truthcodes import TRUE
+from reput_filter.filterkinds import SQL92
+from reput_filter.sql.nodes import Constant, Node, Property, truth
+from reput_filter.sql.parser import parse
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -117,9 +117,9 @@ class Expression(Undecided):
 
     def matches_batch(self, batch: DispatchBatch) -> npt.NDArray[np.bool_]:
         """Return ``(n,)``: which messages of a batch it selects; the answers of `matches`."""
-        return np.equal(self.codes(Columns(len(batch), batch.text)), TRUE)
+        return np.equal(self.codes(PropertyColumns(len(batch), batch.text)), TRUE)
 
-    def codes(self, columns: Columns) -> npt.NDArray[np.uint8]:
+    def codes(self, columns: PropertyColumns) -> npt.NDArray[np.uint8]:
         """Return ``(n,)`` values of the condition: 0 false, 1 true, 2 null, 3 an exception."""
         found = self._root.codes(columns)
         if isinstance(found, np.ndarray):

@@ -10,10 +10,10 @@ import attrs
 from attrs.validators import instance_of
 
 import reput
-from reput.plugin import whole_between
-from reput_filter.consumers.bloom import BloomFilter
-from reput_filter.consumers.consumers import Consumers
-from reput_filter.kinds import SQL92, TAG
+from reput.plugin import integer_between
+from reput_filter.consumerfilters.bloomfilter import BloomFilter
+from reput_filter.consumerfilters.filterregistry import FilterRegistry
+from reput_filter.filterkinds import SQL92, TAG
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
     from reput.plugin import StoreContext
     from reput.record import DispatchBatch
-    from reput_filter.consumers.consumer import Consumer
-    from reput_filter.consumers.registered import RegisteredFilter, RetryFilter
+    from reput_filter.consumerfilters.consumerfilter import ConsumerFilter
+    from reput_filter.consumerfilters.registeredfilter import RegisteredFilter, RetryFilter
     from reput_filter.expression import Expression
-    from reput_filter.subscription import TagSubscription
+    from reput_filter.tagsubscription import TagSubscription
 
 __all__ = ["FilterConfig", "FilterPlugin"]
 
@@ -42,10 +42,10 @@ class FilterConfig:
     bit_maps: bool = attrs.field(default=False, validator=instance_of(bool))
     """Compute a bit map for each message: which registered filters select it. Bit maps are kept if
     the consume queues have extend files (their option ``extend``)."""
-    max_error_rate: int = attrs.field(default=20, validator=whole_between(1, 99))
+    max_error_rate: int = attrs.field(default=20, validator=integer_between(1, 99))
     """A bit map can wrongly show that a filter selects its message. Maximum percentage of such
     errors among the messages that the filter does not select."""
-    expected_consumers: int = attrs.field(default=32, validator=whole_between(1, 100_000))
+    expected_consumers: int = attrs.field(default=32, validator=integer_between(1, 100_000))
     """Number of consumers for which ``max_error_rate`` holds. With the default rate, a bit map has
     3.5 bits for each."""
     retry_topics: bool = attrs.field(default=False, validator=instance_of(bool))
@@ -72,7 +72,7 @@ class FilterPlugin(reput.Plugin):
     """How long the bits of a consumer that has left are still computed."""
 
     config: FilterConfig = attrs.field(factory=FilterConfig)
-    consumers: Consumers = attrs.field(
+    consumers: FilterRegistry = attrs.field(
         init=False,
         default=attrs.Factory(lambda self: self._none(lambda: 0), takes_self=True),
     )
@@ -94,7 +94,7 @@ class FilterPlugin(reput.Plugin):
             )
         self._written = self._read()
         if self._written is not None:
-            from reput_filter.consumers._file import decode
+            from reput_filter.consumerfilters.filterfile import decode
 
             now, path = context.clock(), context.directory(DIRECTORY, FILE_NAME)
             self.consumers.load(
@@ -107,9 +107,9 @@ class FilterPlugin(reput.Plugin):
                 )
             )
 
-    def _none(self, clock: Callable[[], int]) -> Consumers:
+    def _none(self, clock: Callable[[], int]) -> FilterRegistry:
         bloom = BloomFilter.of(self.config.max_error_rate, self.config.expected_consumers)
-        return Consumers(bloom, clock, self._write)
+        return FilterRegistry(bloom, clock, self._write)
 
     # ------------------------------------------------------------------ filters of reads
 
@@ -121,15 +121,15 @@ class FilterPlugin(reput.Plugin):
         kind = SQL92 if kind is None else kind
         if kind not in (SQL92, TAG):
             return None
-        from reput_filter import compiling
-        from reput_filter.consumers.registered import (
+        from reput_filter import compiler
+        from reput_filter.consumerfilters.registeredfilter import (
             RETRY_PREFIX,
             RegisteredFilter,
             RetryFilter,
             group_of,
         )
 
-        compiled = compiling.compile(expression, kind, strict=self.config.strict)
+        compiled = compiler.compile(expression, kind, strict=self.config.strict)
         if kind == SQL92 and topic is not None:
             self._follow()
             if self.config.retry_topics and topic.startswith(RETRY_PREFIX):
@@ -139,7 +139,7 @@ class FilterPlugin(reput.Plugin):
                 return RegisteredFilter(registered, self._registered)
         return compiled
 
-    def _registered(self, topic: str, group: str) -> Consumer | None:
+    def _registered(self, topic: str, group: str) -> ConsumerFilter | None:
         self._follow()
         return self.consumers.find(topic, group)
 
@@ -156,7 +156,7 @@ class FilterPlugin(reput.Plugin):
     ) -> bool:
         """Register a consumer group's filter of a topic, for bit maps; durable on return.
 
-        See `Consumers.register`.
+        See `FilterRegistry.register`.
 
         Returns:
             Whether that changed anything.
@@ -173,11 +173,11 @@ class FilterPlugin(reput.Plugin):
         """Make all filters of a consumer group dead, as the group has left."""
         self.consumers.unregister(group)
 
-    def _write(self, consumers: Sequence[Consumer]) -> None:
+    def _write(self, consumers: Sequence[ConsumerFilter]) -> None:
         context = self._context
         if context is None or not context.writable:
             return
-        from reput_filter.consumers._file import encode
+        from reput_filter.consumerfilters.filterfile import encode
 
         data = encode(consumers)
         if data == self._written or (self._written is None and not consumers):
@@ -204,7 +204,7 @@ class FilterPlugin(reput.Plugin):
                 return
             consumers = self._none(context.clock)
             if data is not None:
-                from reput_filter.consumers._file import decode
+                from reput_filter.consumerfilters.filterfile import decode
 
                 consumers.load(decode(data, consumers.bloom, context.clock(), alive=True))
             self.consumers, self._written = consumers, data

@@ -14,11 +14,10 @@ import numpy as np
 import reput
 from reput.errors import ConfigError, CorruptFileError
 from reput.files import OWN_DIRECTORY, FilePool
-from reput.plugin import QueryResult, whole_between
-from reput_index._keys import KeysOfBatch
-from reput_index._recover import RecoveryReport
-from reput_index.files._files import IndexFiles
-from reput_index.files._header import Geometry
+from reput.plugin import QueryResult, integer_between
+from reput_index.batchkeys import KeysOfBatch
+from reput_index.files.header import Geometry
+from reput_index.files.indexfiles import IndexFiles
 from reput_index.layout import (
     DIRECTORY,
     ITEM_SIZE,
@@ -27,16 +26,17 @@ from reput_index.layout import (
     SLOTS_PER_FILE,
     file_size,
 )
-from reput_index.query._compat import find_as_rocketmq
-from reput_index.query._query import Question, find
+from reput_index.query.keyquery import Question, find
+from reput_index.query.rocketmqquery import find_as_rocketmq
+from reput_index.recovery import RecoveryReport
 
 if TYPE_CHECKING:
     from reput.files import Disk
     from reput.plugin import StoreContext
     from reput.record import DispatchBatch
-    from reput_index._keys import Keys
-    from reput_index.offline._shards import IndexBuilder
-    from reput_offline import Compared, Comparison, Difference, Leads
+    from reput_index.batchkeys import HashedKeys
+    from reput_index.offline.shards import IndexBuilder
+    from reput_tools.offline import Compared, Comparison, Difference, RecordHints
 
 logger = logging.getLogger(__name__)
 
@@ -53,11 +53,11 @@ class IndexConfig:
     """Options of the ``index`` plugin."""
 
     slots_per_file: int = attrs.field(
-        default=SLOTS_PER_FILE, validator=whole_between(1, _INT32_MAX // SLOT_SIZE)
+        default=SLOTS_PER_FILE, validator=integer_between(1, _INT32_MAX // SLOT_SIZE)
     )
     """Hash slots in one file; 5,000,000 are 20 MB. Existing files keep their number."""
     items_per_file: int = attrs.field(
-        default=ITEMS_PER_FILE, validator=whole_between(2, _INT32_MAX // ITEM_SIZE)
+        default=ITEMS_PER_FILE, validator=integer_between(2, _INT32_MAX // ITEM_SIZE)
     )
     """Items in one file, including one that is never used; 20,000,000 are 400 MB."""
 
@@ -123,35 +123,35 @@ class IndexPlugin(reput.Plugin):
     # ------------------------------------------------------------------ offline tools
 
     @reput.hookimpl(optionalhook=True)
-    def reput_offline_shards(self, context: StoreContext) -> IndexBuilder:
+    def reput_tools_shards(self, context: StoreContext) -> IndexBuilder:
         """Return what builds the index, in files of the sizes that a writer's would have."""
-        from reput_index.offline._shards import IndexBuilder
+        from reput_index.offline.shards import IndexBuilder
 
         index = attrs.evolve(self._files(context), writable=True)
         index.follow(index.directory)
         return IndexBuilder(index.geometry, context.disk)
 
     @reput.hookimpl(optionalhook=True)
-    def reput_offline_named_by_clock(self) -> frozenset[str]:
+    def reput_tools_named_by_clock(self) -> frozenset[str]:
         """Name the directory of the index: RocketMQ names a new file by the clock."""
         return frozenset({DIRECTORY})
 
     @reput.hookimpl(optionalhook=True)
-    def reput_offline_weigh(
+    def reput_tools_compare(
         self, comparison: Comparison, differences: Sequence[Difference]
     ) -> Compared | None:
         """Compare items, and not bytes, of a log without its head."""
-        from reput_index.offline._compare import weigh
+        from reput_index.offline.compare import weigh
 
         geometry = Geometry(self.config.slots_per_file, self.config.items_per_file)
         return weigh(comparison, differences, geometry)
 
     @reput.hookimpl(optionalhook=True)
-    def reput_offline_explain(
+    def reput_tools_explain(
         self, comparison: Comparison, differences: Sequence[Difference]
     ) -> Sequence[Difference]:
         """Say which header fields, slots and items differ, of which messages."""
-        from reput_index.offline._explain import explain
+        from reput_index.offline.explain import explain
 
         geometry = Geometry(self.config.slots_per_file, self.config.items_per_file)
         pool = FilePool(comparison.disk, 0)
@@ -162,9 +162,9 @@ class IndexPlugin(reput.Plugin):
         return [explain(comparison, each, index.geometry) for each in differences]
 
     @reput.hookimpl(optionalhook=True)
-    def reput_offline_leads(self, root: str, disk: Disk) -> Iterator[Leads]:
+    def reput_tools_hints(self, root: str, disk: Disk) -> Iterator[RecordHints]:
         """Yield what items say: a message's place, its time, and a key's hash."""
-        from reput_index.offline._leads import leads
+        from reput_index.offline.hints import leads
 
         return leads(root, disk, Geometry(self.config.slots_per_file, self.config.items_per_file))
 
@@ -183,7 +183,7 @@ class IndexPlugin(reput.Plugin):
         self.dispatched_to = max(self.dispatched_to, batch.end_offset)
         self._keys_added = 0
 
-    def _add(self, keys: Keys) -> None:
+    def _add(self, keys: HashedKeys) -> None:
         done = 0
         if self._keys_added and len(keys.hashes) and keys.physical_offsets[0] == self.dispatched_to:
             done = self._keys_added

@@ -4,32 +4,32 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from reput.doors import door
+from reput.lazyexports import lazy_exports
 
 if TYPE_CHECKING:
-    from reput_integrity.batches import BatchChecker as BatchChecker
-    from reput_integrity.checking import Checker as Checker
-    from reput_integrity.checking import check as check
+    from reput_integrity.batchcheck import BatchChecker as BatchChecker
     from reput_integrity.findings import SumFinding as SumFinding
+    from reput_integrity.logcheck import Checker as Checker
+    from reput_integrity.logcheck import check as check
     from reput_integrity.plugin import IntegrityConfig as IntegrityConfig
     from reput_integrity.plugin import IntegrityPlugin as IntegrityPlugin
-    from reput_integrity.scrubbing import BackgroundScrub as BackgroundScrub
-    from reput_integrity.scrubbing import Scrubber as Scrubber
-    from reput_integrity.scrubbing import ScrubState as ScrubState
+    from reput_integrity.scrub import BackgroundScrub as BackgroundScrub
+    from reput_integrity.scrub import Scrubber as Scrubber
+    from reput_integrity.scrub import ScrubState as ScrubState
 
-_HOMES = {
-    "BackgroundScrub": "scrubbing",
-    "BatchChecker": "batches",
-    "Checker": "checking",
+_EXPORTS = {
+    "BackgroundScrub": "scrub",
+    "BatchChecker": "batchcheck",
+    "Checker": "logcheck",
     "IntegrityConfig": "plugin",
     "IntegrityPlugin": "plugin",
-    "ScrubState": "scrubbing",
-    "Scrubber": "scrubbing",
+    "ScrubState": "scrub",
+    "Scrubber": "scrub",
     "SumFinding": "findings",
-    "check": "checking",
+    "check": "logcheck",
 }
 
-__all__ = [*_HOMES]
+__all__ = [*_EXPORTS]
 
 if not TYPE_CHECKING:  # a name that is not listed is an error for mypy, too
-    __getattr__, __dir__ = door(__name__, _HOMES)
+    __getattr__, __dir__ = lazy_exports(__name__, _EXPORTS)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from reput_cli.kit import (
+from reput_tools.cli.kit import (
     CheckedPath,
     ExitCode,
     json_option,
@@ -18,7 +18,7 @@ from reput_cli.kit import (
 
 if TYPE_CHECKING:
     from reput_integrity.findings import SumFinding
-    from reput_integrity.scrubbing import Scrubber
+    from reput_integrity.scrub import Scrubber
 
 __all__ = ["scrub"]
 
@@ -81,8 +81,8 @@ def scrub(
     The exit code is 1 if it finds damage.
     """
     from reput.errors import StoreLockedError
-    from reput_cli.kit import Failure, check_store, follows_links
-    from reput_integrity.scrubbing import Scrubber
+    from reput_integrity.scrub import Scrubber
+    from reput_tools.cli.kit import Failure, check_store, follows_links
 
     if once and every is not None:
         raise click.UsageError("--once and --every exclude each other; leave one out")
@@ -106,7 +106,7 @@ def _rounds(scrubber: Scrubber, every: int | None, *, as_json: bool) -> bool:
     import time
 
     from reput.files import system_clock
-    from reput_cli.kit import warn
+    from reput_tools.cli.kit import warn
 
     begin, end = scrubber.extent  # opens the store: an error here is the only output
     if not scrubber.remembers:
@@ -125,7 +125,7 @@ def _rounds(scrubber: Scrubber, every: int | None, *, as_json: bool) -> bool:
 
 
 def _round(scrubber: Scrubber, size: int, *, as_json: bool) -> bool:
-    from reput_cli.kit import ProgressBar, format_count, format_duration, format_size
+    from reput_tools.cli.kit import ProgressBar, format_count, format_duration, format_size
 
     is_damaged = any(each.is_damage for each in scrubber.state.findings)
     resumed = scrubber.state.position if scrubber.state.began is not None else 0
@@ -157,7 +157,7 @@ def _round(scrubber: Scrubber, size: int, *, as_json: bool) -> bool:
 
 
 def _tell(finding: SumFinding) -> None:
-    from reput_cli.kit import escape_text, format_timestamp
+    from reput_tools.cli.kit import escape_text, format_timestamp
 
     later = ""
     if finding.origin == "later" and finding.made is not None:
@@ -166,7 +166,7 @@ def _tell(finding: SumFinding) -> None:
 
 
 def _line(document: dict[str, Any]) -> None:
-    from reput_cli.kit import json_line
+    from reput_tools.cli.kit import json_line
 
     click.echo(json_line(document), nl=False)
 

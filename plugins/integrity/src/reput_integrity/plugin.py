@@ -13,23 +13,23 @@ import numpy as np
 import reput
 from reput.errors import CorruptFileError, StoreClosedError
 from reput.files import OWN_DIRECTORY
-from reput_integrity._disputes import Disputes
-from reput_integrity._files import SumFiles
-from reput_integrity._older import OlderSums
-from reput_integrity._origins import Origins
-from reput_integrity._recover import Recovery
-from reput_integrity._sums import units_of
+from reput_integrity.checksumfiles import ChecksumFiles
+from reput_integrity.checksumorigins import Origins
+from reput_integrity.disputes import Disputes
 from reput_integrity.layout import DIRECTORY, DISPUTES_NAME, ORIGINS_NAME, SUMS_NAME
+from reput_integrity.olderchecksums import OlderChecksums
+from reput_integrity.recordchecksums import units_of
+from reput_integrity.recovery import Recovery
 
 if TYPE_CHECKING:
     from reput.files import Disk
     from reput.plugin import StoreContext
     from reput.record import DispatchBatch
-    from reput_integrity._older import Judged
-    from reput_integrity.checking import Checker
     from reput_integrity.findings import SumFinding
-    from reput_integrity.offline._shards import SumsBuilder
-    from reput_offline import Compared, Comparison, Difference, Leads
+    from reput_integrity.logcheck import Checker
+    from reput_integrity.offline.shards import SumsBuilder
+    from reput_integrity.olderchecksums import Judged
+    from reput_tools.offline import Compared, Comparison, Difference, RecordHints
 
 logger = logging.getLogger(__name__)
 
@@ -63,14 +63,14 @@ class IntegrityPlugin(reput.Plugin):
     context: StoreContext = attrs.field(init=False)
     dispatched_to: int = attrs.field(init=False, default=0)
     """Physical offset of the first record whose sum is not in the files."""
-    _files: SumFiles | None = attrs.field(init=False, default=None)
+    _files: ChecksumFiles | None = attrs.field(init=False, default=None)
     _origins: Origins = attrs.field(init=False, factory=Origins)
     _are_written: bool = attrs.field(init=False, default=True)
     """Whether `_origins` are on disk."""
     _noting: threading.Lock = attrs.field(init=False, factory=threading.Lock)
     """Held for moments, to change `_origins`: records may be trimmed during a dispatch."""
 
-    _older: OlderSums | None = attrs.field(init=False, default=None)
+    _older: OlderChecksums | None = attrs.field(init=False, default=None)
     """In a rebuild in one piece, the sums of the store."""
 
     # ------------------------------------------------------------------ opening
@@ -85,11 +85,11 @@ class IntegrityPlugin(reput.Plugin):
         self._origins, self._are_written = Origins(), True
         self._older = None
         if context.writable and context.sizes_from:
-            self._older = OlderSums.of(context.sizes_from, context.log, context.disk)
+            self._older = OlderChecksums.of(context.sizes_from, context.log, context.disk)
 
-    def _files_in(self, context: StoreContext) -> SumFiles:
+    def _files_in(self, context: StoreContext) -> ChecksumFiles:
         directory = context.directory(DIRECTORY, SUMS_NAME)
-        return SumFiles(directory, context.disk, context.log.file_size)
+        return ChecksumFiles(directory, context.disk, context.log.file_size)
 
     @reput.hookimpl
     def reput_recover(self, max_physical_offset: int, progress: int) -> int:
@@ -209,7 +209,7 @@ class IntegrityPlugin(reput.Plugin):
 
     def checker(self) -> Checker:
         """Return what compares parts of the log with its sums."""
-        from reput_integrity.checking import Checker
+        from reput_integrity.logcheck import Checker
 
         context = self.context
         files = self._files_in(context)
@@ -237,7 +237,7 @@ class IntegrityPlugin(reput.Plugin):
             if low <= row[0] < end
         ]
 
-    def _bases_of(self, files: SumFiles) -> tuple[int, ...]:
+    def _bases_of(self, files: ChecksumFiles) -> tuple[int, ...]:
         files.load()
         return files.bases
 
@@ -269,7 +269,7 @@ class IntegrityPlugin(reput.Plugin):
 
     def _scrub_facts(self) -> dict[str, object]:
         """Return what the last scrub has found, and when it ended; nothing without one."""
-        from reput_integrity.scrubbing import ScrubState
+        from reput_integrity.scrub import ScrubState
 
         path = self.context.directory(OWN_DIRECTORY, "scrub")
         state = ScrubState.load(path, self.context.disk)
@@ -296,31 +296,31 @@ class IntegrityPlugin(reput.Plugin):
     # ------------------------------------------------------------------ offline tools
 
     @reput.hookimpl(optionalhook=True)
-    def reput_offline_shards(self, context: StoreContext) -> SumsBuilder:
+    def reput_tools_shards(self, context: StoreContext) -> SumsBuilder:
         """Return what builds sums, and judges them by the older ones."""
-        from reput_integrity.offline._shards import SumsBuilder
+        from reput_integrity.offline.shards import SumsBuilder
 
-        older = OlderSums.of(context.root, context.log, context.disk)
+        older = OlderChecksums.of(context.root, context.log, context.disk)
         return SumsBuilder(older, context.clock, context.disk)
 
     @reput.hookimpl(optionalhook=True)
-    def reput_offline_rebuilt_from(self) -> frozenset[str]:
+    def reput_tools_rebuilt_from(self) -> frozenset[str]:
         """Name the directory of the sums: a rebuild reads the older ones."""
         return frozenset({DIRECTORY})
 
     @reput.hookimpl(optionalhook=True)
-    def reput_offline_leads(self, root: str, disk: Disk) -> Iterator[Leads]:
+    def reput_tools_hints(self, root: str, disk: Disk) -> Iterator[RecordHints]:
         """Yield where records begin, and their sizes."""
-        from reput_integrity.offline._leads import leads
+        from reput_integrity.offline.hints import leads
 
         return leads(root, disk)
 
     @reput.hookimpl(optionalhook=True)
-    def reput_offline_weigh(
+    def reput_tools_compare(
         self, comparison: Comparison, differences: Sequence[Difference]
     ) -> Compared:
         """Compare sums, but neither their origins nor those of records that are known as lost."""
-        from reput_integrity.offline._compare import weigh
+        from reput_integrity.offline.compare import weigh
 
         return weigh(comparison, differences)
 
@@ -331,7 +331,7 @@ class IntegrityPlugin(reput.Plugin):
             self._files.close()
             self._files = None
 
-    def _opened(self) -> SumFiles:
+    def _opened(self) -> ChecksumFiles:
         if self._files is None:
             raise StoreClosedError(self.context.root)
         return self._files

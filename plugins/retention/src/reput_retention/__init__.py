@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from reput_retention._cleaner import expire_log
-from reput_retention._plan import CleanPlan, ExpiryReport, Removal
+from reput_retention.cleaner import expire_log
+from reput_retention.cleanplan import CleanPlan, ExpiryReport, Removal
 from reput_retention.config import ROCKETMQ_RETENTION, RetentionConfig
 from reput_retention.plugin import RetentionPlugin
 

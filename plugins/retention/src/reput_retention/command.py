@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from reput_cli.kit import (
+from reput_tools.cli.kit import (
     json_option,
     open_to_read,
     open_to_write,
@@ -76,8 +76,8 @@ def clean(
     needs. If another process writes the store, that process removes old files itself; --dry-run
     still works.
     """
-    from reput_cli.kit import print_json
     from reput_retention import expire_log
+    from reput_tools.cli.kit import print_json
 
     given = {"reserved_ms": reserved, "max_bytes": max_bytes, "unseen": unseen}
     changes = {name: value for name, value in given.items() if value is not None}
@@ -116,7 +116,7 @@ def _config(store: Store, changes: dict[str, Any], *, may_keep_all: bool) -> Ret
 
 
 def _check_nobody_writes(root: str) -> None:
-    from reput_cli.kit import ExitCode, Failure, is_written
+    from reput_tools.cli.kit import ExitCode, Failure, is_written
 
     if is_written(root):
         text = (
@@ -127,7 +127,7 @@ def _check_nobody_writes(root: str) -> None:
 
 
 def _ask(report: ExpiryReport, *, as_json: bool) -> None:
-    from reput_cli.kit import confirm, format_count, format_size
+    from reput_tools.cli.kit import confirm, format_count, format_size
 
     if not as_json:
         _print(report)
@@ -163,7 +163,7 @@ def _document(root: str, report: ExpiryReport) -> dict[str, Any]:
 
 
 def _print(report: ExpiryReport) -> None:
-    from reput_cli.kit import format_count, format_size, warn
+    from reput_tools.cli.kit import format_count, format_size, warn
 
     plan = report.plan
     going = plan.removals if report.is_dry_run else report.removed
@@ -194,7 +194,7 @@ def _holding(report: ExpiryReport) -> Iterator[str]:
 
 def _print_files(report: ExpiryReport) -> None:
     from reput.files import file_name
-    from reput_cli.kit import Column, format_size, format_timestamp, print_table
+    from reput_tools.cli.kit import Column, format_size, format_timestamp, print_table
 
     plan = report.plan
     columns = [

@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Final
 import attrs
 from attrs.validators import in_, instance_of
 
-from reput.plugin import AGE_MAX_MS, number_between, whole_between
+from reput.plugin import AGE_MAX_MS, integer_between, number_between
 
 __all__ = ["DROP", "KEEP", "ROCKETMQ_RETENTION", "RetentionConfig", "hour_of", "hours_of"]
 
@@ -101,13 +101,13 @@ class RetentionConfig:
         "batch_count": "ten files go at a time",
     }
 
-    reserved_ms: int = attrs.field(default=0, validator=whole_between(0, AGE_MAX_MS))
+    reserved_ms: int = attrs.field(default=0, validator=integer_between(0, AGE_MAX_MS))
     """Remove log files whose last message was stored longer ago than this; 0 keeps them for ever.
     RocketMQ: 259_200_000, which is 72 hours."""
     delete_when: str = attrs.field(default="", validator=[instance_of(str), _check_hours])
     """Hours of the day at which files are removed by age, as in ``"04"`` or ``"03;15"``, in UTC or
     in a time zone that follows: ``"04 Europe/Berlin"``, ``"04 local"``. Empty for any hour."""
-    max_bytes: int = attrs.field(default=0, validator=whole_between(0, (1 << 63) - 1))
+    max_bytes: int = attrs.field(default=0, validator=integer_between(0, (1 << 63) - 1))
     """Most bytes of all log files; above, the oldest files are removed regardless of age, but never
     the last one. 0 for no limit."""
     disk_max_ratio: float = attrs.field(default=0.0, validator=_ratio)

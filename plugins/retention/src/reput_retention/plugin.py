@@ -14,14 +14,14 @@ import attrs
 import reput
 from reput.errors import DiskFullError, ReputError
 from reput.plugin import PutInterest
-from reput_retention._cleaner import Cleaner, check_arguments
-from reput_retention._diskspace import percent_of, spaces_of
-from reput_retention._plan import CleanPlan
+from reput_retention.cleaner import Cleaner, check_arguments
+from reput_retention.cleanplan import CleanPlan
 from reput_retention.config import RetentionConfig
+from reput_retention.diskspace import percent_of, spaces_of
 
 if TYPE_CHECKING:
     from reput import Message, StoreContext
-    from reput_retention._plan import ExpiryReport
+    from reput_retention.cleanplan import ExpiryReport
 
 logger = logging.getLogger(__name__)
 

@@ -4,36 +4,36 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from reput.doors import door
+from reput.lazyexports import lazy_exports
 
 if TYPE_CHECKING:
+    from reput_schedule.api.delayedmessage import delayed as delayed
+    from reput_schedule.api.recall import RecallHandle as RecallHandle
+    from reput_schedule.api.recall import cancel_message as cancel_message
+    from reput_schedule.api.recall import decode_handle as decode_handle
+    from reput_schedule.api.recall import encode_handle as encode_handle
+    from reput_schedule.api.scheduledmessages import PendingLevel as PendingLevel
+    from reput_schedule.api.scheduledmessages import Scheduled as Scheduled
     from reput_schedule.config import DelayLevels as DelayLevels
     from reput_schedule.config import ScheduleConfig as ScheduleConfig
     from reput_schedule.plugin import SchedulePlugin as SchedulePlugin
-    from reput_schedule.timer.timer import TimerIllegalError as TimerIllegalError
-    from reput_schedule.users.delayed import delayed as delayed
-    from reput_schedule.users.pending import PendingLevel as PendingLevel
-    from reput_schedule.users.pending import Scheduled as Scheduled
-    from reput_schedule.users.recall import RecallHandle as RecallHandle
-    from reput_schedule.users.recall import cancel_message as cancel_message
-    from reput_schedule.users.recall import decode_handle as decode_handle
-    from reput_schedule.users.recall import encode_handle as encode_handle
+    from reput_schedule.timerwheel.timer import TimerIllegalError as TimerIllegalError
 
-_HOMES = {
+_EXPORTS = {
     "DelayLevels": "config",
-    "PendingLevel": "users.pending",
-    "RecallHandle": "users.recall",
+    "PendingLevel": "api.scheduledmessages",
+    "RecallHandle": "api.recall",
     "ScheduleConfig": "config",
     "SchedulePlugin": "plugin",
-    "Scheduled": "users.pending",
-    "TimerIllegalError": "timer.timer",
-    "cancel_message": "users.recall",
-    "decode_handle": "users.recall",
-    "delayed": "users.delayed",
-    "encode_handle": "users.recall",
+    "Scheduled": "api.scheduledmessages",
+    "TimerIllegalError": "timerwheel.timer",
+    "cancel_message": "api.recall",
+    "decode_handle": "api.recall",
+    "delayed": "api.delayedmessage",
+    "encode_handle": "api.recall",
 }
 
-__all__ = [*_HOMES]
+__all__ = [*_EXPORTS]
 
 if not TYPE_CHECKING:  # a name that is not listed is an error for mypy, too
-    __getattr__, __dir__ = door(__name__, _HOMES)
+    __getattr__, __dir__ = lazy_exports(__name__, _EXPORTS)

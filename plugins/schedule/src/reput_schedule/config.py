@@ -14,7 +14,7 @@ from typing import ClassVar, Final, Self
 import attrs
 from attrs.validators import in_
 
-from reput.plugin import whole_between
+from reput.plugin import integer_between
 
 __all__ = ["DEFAULT_LEVELS", "LEVEL_MAX", "DelayLevels", "ScheduleConfig"]
 
@@ -80,7 +80,7 @@ class ScheduleConfig:
     deliver: str = attrs.field(default="auto", validator=in_(("auto", "always", "never")))
     """``"auto"``: deliver what is due, unless a RocketMQ broker has written the store, which may
     still deliver it itself. ``"always"``: deliver in such a store, too. ``"never"``: only park."""
-    precision_ms: int = attrs.field(default=1_000, validator=whole_between(10, 10_000))
+    precision_ms: int = attrs.field(default=1_000, validator=integer_between(10, 10_000))
     """Precision of delivery times, ms. RocketMQ can read files with a precision of 1,000 only."""
 
     removed_options: ClassVar[Mapping[str, str]] = {

@@ -12,19 +12,19 @@ import attrs
 import reput
 from reput.errors import ReadOnlyStoreError
 from reput.plugin import PutInterest
-from reput_schedule import ownership
+from reput_schedule import deliveryownership
 from reput_schedule.config import DelayLevels, ScheduleConfig
-from reput_schedule.levels.layout import PROPERTY_LEVEL
-from reput_schedule.levels.offsetsfile import FILE_NAME
-from reput_schedule.levels.park import (
+from reput_schedule.delaylevels.delaystate import DelayState
+from reput_schedule.delaylevels.layout import PROPERTY_LEVEL
+from reput_schedule.delaylevels.offsetsfile import FILE_NAME
+from reput_schedule.delaylevels.parkedmessages import (
     TIMER_REQUESTS,
     deliver_times,
     level_of,
     may_be_delayed,
     park_at_level,
 )
-from reput_schedule.levels.state import DelayState
-from reput_schedule.timer.layout import (
+from reput_schedule.timerwheel.layout import (
     CHECK_FILE,
     CHECK_FILE_SIZE,
     CONFIG_DIRECTORY,
@@ -32,7 +32,7 @@ from reput_schedule.timer.layout import (
     ROLL_WINDOW_SLOTS,
     TIMER_LOG_FILE_SIZE,
 )
-from reput_schedule.timer.timer import Timer
+from reput_schedule.timerwheel.timer import Timer
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from reput.log import Receipt
     from reput.plugin import StoreContext
     from reput.record import DispatchBatch, Message
-    from reput_schedule.levels.delivery import LevelDelivery
-    from reput_schedule.users.pending import Scheduled
+    from reput_schedule.api.scheduledmessages import Scheduled
+    from reput_schedule.delaylevels.delivery import LevelDelivery
 
 logger = logging.getLogger(__name__)
 
@@ -111,13 +111,13 @@ class SchedulePlugin(reput.Plugin):
         assert self.timer is not None
         self._progress = progress
         if self._context.writable:
-            from reput_schedule.levels.delivery import LevelDelivery
+            from reput_schedule.delaylevels.delivery import LevelDelivery
 
             config, flush = self._context.directory(CONFIG_DIRECTORY), not self._context.clean
             names = (FILE_NAME, CHECK_FILE, METRICS_FILE)
             self._context.disk.finish_replacing(config, *names, flush=flush)
             # A replica gets the deliveries of its master, and nothing here says who makes them.
-            self.delivers = not self._context.replica and ownership.take(
+            self.delivers = not self._context.replica and deliveryownership.take(
                 self._context, self._state, self.config.deliver
             )
             self.delivery = LevelDelivery(self._context, self.levels, self._state, self.delivers)
@@ -137,7 +137,7 @@ class SchedulePlugin(reput.Plugin):
         assert self._context is not None
         assert self._state is not None
         if self._context.replica:
-            ownership.take_over(self._context, self._state, queue_offsets)
+            deliveryownership.take_over(self._context, self._state, queue_offsets)
         else:
             self.delivery.lower_beyond(queue_offsets)
 
@@ -250,7 +250,7 @@ class SchedulePlugin(reput.Plugin):
             ValueError: no timed message is parked there, or the arguments name none.
             TimerIllegalError: the message is due already.
         """
-        from reput_schedule.users.cancel import cancellation
+        from reput_schedule.api.cancellation import cancellation
 
         assert self._context is not None
         assert self.timer is not None
@@ -268,7 +268,7 @@ class SchedulePlugin(reput.Plugin):
         In a reader, timed messages that another process is dispatching at that moment may be
         counted twice: on the wheel, and at the end of the log.
         """
-        from reput_schedule.users.pending import scheduled
+        from reput_schedule.api.scheduledmessages import scheduled
 
         assert self._context is not None
         assert self._state is not None
@@ -320,8 +320,8 @@ class SchedulePlugin(reput.Plugin):
         return facts
 
     @reput.hookimpl(optionalhook=True)
-    def reput_offline_sizes(self, root: str, disk: Disk) -> Mapping[str, int | None]:
-        """See `reput_offline.hookspecs.reput_offline_sizes`."""
+    def reput_tools_sizes(self, root: str, disk: Disk) -> Mapping[str, int | None]:
+        """See `reput_tools.offline.hookspecs.reput_tools_sizes`."""
         sizes = {
             os.path.join(CONFIG_DIRECTORY, CHECK_FILE): CHECK_FILE_SIZE,
             os.path.join(CONFIG_DIRECTORY, METRICS_FILE): None,

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from reput.doors import door
+from reput.lazyexports import lazy_exports
 
 if TYPE_CHECKING:
+    from reput_transaction.completion.transaction import Transaction as Transaction
     from reput_transaction.config import TransactionConfig as TransactionConfig
-    from reput_transaction.ending.transaction import Transaction as Transaction
     from reput_transaction.errors import CommitRefusedError as CommitRefusedError
     from reput_transaction.errors import OpenTransactionsError as OpenTransactionsError
     from reput_transaction.errors import TransactionEndedError as TransactionEndedError
     from reput_transaction.errors import TransactionError as TransactionError
     from reput_transaction.errors import UnknownTransactionError as UnknownTransactionError
-    from reput_transaction.messages.half import HalfMessage as HalfMessage
+    from reput_transaction.messages.halfmessage import HalfMessage as HalfMessage
     from reput_transaction.plugin import TransactionPlugin as TransactionPlugin
 
-_HOMES = {
+_EXPORTS = {
     "CommitRefusedError": "errors",
-    "HalfMessage": "messages.half",
+    "HalfMessage": "messages.halfmessage",
     "OpenTransactionsError": "errors",
-    "Transaction": "ending.transaction",
+    "Transaction": "completion.transaction",
     "TransactionConfig": "config",
     "TransactionEndedError": "errors",
     "TransactionError": "errors",
@@ -29,7 +29,7 @@ _HOMES = {
     "UnknownTransactionError": "errors",
 }
 
-__all__ = [*_HOMES]
+__all__ = [*_EXPORTS]
 
 if not TYPE_CHECKING:  # a name that is not listed is an error for mypy, too
-    __getattr__, __dir__ = door(__name__, _HOMES)
+    __getattr__, __dir__ = lazy_exports(__name__, _EXPORTS)

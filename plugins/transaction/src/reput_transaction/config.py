@@ -8,7 +8,7 @@ from typing import ClassVar
 import attrs
 from attrs.validators import in_, instance_of
 
-from reput.plugin import AGE_MAX_MS, INT32_MAX, whole_between
+from reput.plugin import AGE_MAX_MS, INT32_MAX, integer_between
 
 __all__ = ["TransactionConfig"]
 
@@ -24,22 +24,22 @@ class TransactionConfig:
     """Whether the plugin puts messages by itself: op markers, the rest of transactions that a crash
     left half-done, and copies by check-back. If false, a store can be opened for writing and only
     callers end transactions; `TransactionPlugin.settle` then writes the op markers."""
-    timeout_ms: int = attrs.field(default=6_000, validator=whole_between(0, AGE_MAX_MS))
+    timeout_ms: int = attrs.field(default=6_000, validator=integer_between(0, AGE_MAX_MS))
     """Age above which a check asks the application for the outcome of a half message
     (``transactionTimeOut``). A message may have its own limit, in its property
     ``CHECK_IMMUNITY_TIME_IN_SECONDS``."""
-    check_interval_ms: int = attrs.field(default=30_000, validator=whole_between(1, INT32_MAX))
+    check_interval_ms: int = attrs.field(default=30_000, validator=integer_between(1, INT32_MAX))
     """Time between two check-back runs (``transactionCheckInterval``)."""
-    check_max: int = attrs.field(default=15, validator=whole_between(1, INT32_MAX))
+    check_max: int = attrs.field(default=15, validator=integer_between(1, INT32_MAX))
     """How often a half message is checked before it is given up (``transactionCheckMax``)."""
-    keep_hours: int = attrs.field(default=72, validator=whole_between(1, AGE_MAX_MS // 3_600_000))
+    keep_hours: int = attrs.field(default=72, validator=integer_between(1, AGE_MAX_MS // 3_600_000))
     """Age at which a half message is given up, however often it was checked
     (``fileReservedTime``). An older half message no longer keeps the log from losing its head."""
     op_messages: str = attrs.field(default=BATCHED, validator=in_((BATCHED, SINGLE)))
     """``"batched"``: one message contains the op markers of many half messages, as in RocketMQ 5.
     ``"single"``: each op marker has its own message, which RocketMQ 4.8 can also read. The plugin
     reads both."""
-    max_open: int = attrs.field(default=1_000_000, validator=whole_between(1, INT32_MAX))
+    max_open: int = attrs.field(default=1_000_000, validator=integer_between(1, INT32_MAX))
     """Half messages that may be open; each takes some 550 bytes of memory. One more makes the
     plugin fail; it is retried and suspended as ``[dispatch]`` says."""
 

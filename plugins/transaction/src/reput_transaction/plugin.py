@@ -11,23 +11,23 @@ import attrs
 import reput
 from reput.errors import CorruptFileError, ServiceNotAvailableError
 from reput.plugin import PutInterest
+from reput_transaction.completion.transactionengine import TransactionEngine, Which
 from reput_transaction.config import TransactionConfig
-from reput_transaction.ending._engine import Engine, Which
-from reput_transaction.index._first import first_needed
-from reput_transaction.index._tracker import Tracker
+from reput_transaction.halfindex.indextracker import IndexTracker
+from reput_transaction.halfindex.startoffset import first_needed
 from reput_transaction.layout import HALF_TOPIC, PROPERTY_TRANSACTIONAL
-from reput_transaction.messages._ids import UniqueKeys
-from reput_transaction.messages._messages import is_transactional
-from reput_transaction.messages.half import HalfMessage
-from reput_transaction.offsets._offsets import DIRECTORY as CONFIG_DIRECTORY
-from reput_transaction.offsets._offsets import SystemOffsets
+from reput_transaction.messages.halfmessage import HalfMessage
+from reput_transaction.messages.messageforms import is_transactional
+from reput_transaction.messages.uniquekeys import UniqueKeys
+from reput_transaction.offsets.systemoffsets import DIRECTORY as CONFIG_DIRECTORY
+from reput_transaction.offsets.systemoffsets import SystemOffsets
 
 if TYPE_CHECKING:
     from reput.log import Receipt
     from reput.plugin import StoreContext
     from reput.record import DispatchBatch, Message
-    from reput_transaction.ending._worker import Check, Checker, Worker
-    from reput_transaction.ending.transaction import Transaction
+    from reput_transaction.completion.transaction import Transaction
+    from reput_transaction.completion.transactionworker import Check, Checker, TransactionWorker
 
 logger = logging.getLogger(__name__)
 
@@ -58,8 +58,8 @@ class TransactionPlugin(reput.Plugin):
     config: TransactionConfig = attrs.field(factory=TransactionConfig)
     checks: dict[str | None, Checker] = attrs.field(init=False, factory=dict)
     """Who is asked, by producer group; see `on_check`."""
-    _engine: Engine | None = attrs.field(init=False, default=None)
-    _worker: Worker | None = attrs.field(init=False, default=None)
+    _engine: TransactionEngine | None = attrs.field(init=False, default=None)
+    _worker: TransactionWorker | None = attrs.field(init=False, default=None)
     _offsets: SystemOffsets | None = attrs.field(init=False, default=None)
     _keys: UniqueKeys = attrs.field(init=False, default=attrs.Factory(lambda: UniqueKeys(_never)))
     _work: tuple[bool, bool, bool] = attrs.field(init=False, default=_NO_WORK)
@@ -71,8 +71,8 @@ class TransactionPlugin(reput.Plugin):
     def reput_open(self, context: StoreContext) -> None:
         """Load the offsets that RocketMQ, or this plugin, has saved."""
         before = self._engine
-        tracker = Tracker(context, self.snapshot_size, self.config.max_open)
-        engine = Engine(context, self.config, tracker, self.op_message_size)
+        tracker = IndexTracker(context, self.snapshot_size, self.config.max_open)
+        engine = TransactionEngine(context, self.config, tracker, self.op_message_size)
         if before is not None and before.context.root == context.root:
             # Opened again after a suspension: half messages of a put in progress stay claimed.
             engine.lock, engine.claims = before.lock, before.claims
@@ -82,9 +82,11 @@ class TransactionPlugin(reput.Plugin):
             self._keys = UniqueKeys(context.clock)
             self._worker = None
             if context.writable and not context.replica:  # whose transactions the master ends
-                from reput_transaction.ending._worker import Worker
+                from reput_transaction.completion.transactionworker import TransactionWorker
 
-                self._worker = Worker(engine, self.config, self.checks, self.op_batch_interval_ms)
+                self._worker = TransactionWorker(
+                    engine, self.config, self.checks, self.op_batch_interval_ms
+                )
             self._work = _NO_WORK
         self._offsets = SystemOffsets(
             context.directory(CONFIG_DIRECTORY), context.disk, note_problem=context.note_problem
@@ -125,7 +127,7 @@ class TransactionPlugin(reput.Plugin):
         self._offsets.save(0, 0, engine.context.clock())
 
     @property
-    def _of_store(self) -> Engine:
+    def _of_store(self) -> TransactionEngine:
         if self._engine is None:
             raise ServiceNotAvailableError("store", None, None, "it is not open yet")
         return self._engine
@@ -179,7 +181,7 @@ class TransactionPlugin(reput.Plugin):
             raise
         self._save_offsets(engine)
 
-    def _save_offsets(self, engine: Engine) -> None:
+    def _save_offsets(self, engine: TransactionEngine) -> None:
         """Save both offsets if this plugin has ended a transaction: the file is the broker's."""
         offsets = self._offsets
         if offsets is None or not engine.has_acted:
@@ -234,7 +236,7 @@ class TransactionPlugin(reput.Plugin):
         Args:
             group: the producer group, whose checks are asked if this process dies.
         """
-        from reput_transaction.ending.transaction import Transaction
+        from reput_transaction.completion.transaction import Transaction
 
         return Transaction(self._keys.next(), group, self._of_store, self._keys)
 
@@ -244,7 +246,7 @@ class TransactionPlugin(reput.Plugin):
         Raises:
             PutError: as for `reput.Store.put`; also if its commit would be refused.
         """
-        from reput_transaction.ending.transaction import as_transactional
+        from reput_transaction.completion.transaction import as_transactional
 
         marked = as_transactional(message, group, self._keys)
         return self._of_store.prepare([marked])[0]
@@ -286,7 +288,7 @@ class TransactionPlugin(reput.Plugin):
         engine = self._of_store
         return engine.roll_back(engine.together(self._open_half(engine, which)))[0]
 
-    def _open_half(self, engine: Engine, which: Which) -> HalfMessage:
+    def _open_half(self, engine: TransactionEngine, which: Which) -> HalfMessage:
         engine.check_writable()
         return engine.find(which)
 
@@ -339,7 +341,7 @@ class TransactionPlugin(reput.Plugin):
             if check is None:
                 self.checks.pop(group, None)
             else:
-                from reput_transaction.ending._worker import Checker
+                from reput_transaction.completion.transactionworker import Checker
 
                 self.checks[group] = Checker(check, answers_later)
         engine.context.wake()

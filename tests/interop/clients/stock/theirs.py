@@ -19,7 +19,7 @@ from sameanswers.sending import short, written
 from wirepeer import WirePeer
 
 from reput.record import Message
-from reput_remoting import QueueName, parse_body
+from reput_client.remoting import QueueName, parse_body
 
 _OPTIONS = {
     "enablePropertyFilter": "true",

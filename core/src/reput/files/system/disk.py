@@ -15,11 +15,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from reput.errors import UnsafePathError
-from reput.files.system.flushing import heart, side_by_side
-from reput.files.system.locking import lock_owner, take_lock
-from reput.files.system.pieces import read_pieces
-from reput.files.system.root import ALLOWED
-from reput.files.system.tree import Tree, is_absence
+from reput.files.system.directorytree import Tree, is_absence
+from reput.files.system.filelock import lock_owner, try_lock
+from reput.files.system.parallelflush import heart, run_parallel
+from reput.files.system.storeroot import ALLOWED
+from reput.files.system.vectoredread import read_pieces
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -128,7 +128,7 @@ class Disk(Tree):
         return os.pread(descriptor, size, position)
 
     def read_pieces(self, descriptor: int, *wanted: Any) -> tuple[list[bytes], int]:
-        """Read many short pieces of a file; see `reput.files.system.pieces.read_pieces`."""
+        """Read many short pieces of a file; see `reput.files.system.vectoredread.read_pieces`."""
         # A subclass that changes `read` means this, too.
         return read_pieces(
             descriptor if self.reads_plainly else partial(self.read, descriptor), *wanted
@@ -252,10 +252,10 @@ class Disk(Tree):
         without such locks it belongs to the process, and is released when the process closes any
         descriptor of the file.
         """
-        return take_lock(descriptor)
+        return try_lock(descriptor)
 
     def lock_owner(self, descriptor: int) -> int | None:
-        """Return the owner of the lock, as `reput.files.system.locking.lock_owner` does."""
+        """Return the owner of the lock, as `reput.files.system.filelock.lock_owner` does."""
         return lock_owner(descriptor)
 
     def side_by_side(self, work: Callable[[Item], object], items: Sequence[Item]) -> None:
@@ -264,7 +264,7 @@ class Disk(Tree):
         Raises:
             OSError: the exception of the first call that failed; no other call is begun after it.
         """
-        side_by_side(work, items, self.flushes_at_once)
+        run_parallel(work, items, self.flushes_at_once)
 
     monotonic: Callable[[], float] = staticmethod(time.monotonic)
     """Returns the seconds by which a store decides whether a call takes too long."""

@@ -27,28 +27,28 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from reput.files.mapped import unused_path
-from reput.files.names import OWN_DIRECTORY, file_name
+from reput.files.filenames import OWN_DIRECTORY, file_name
+from reput.files.mappedfile import unused_path
 from reput.log.damage import CUT, FILLED, Loss
-from reput.log.reading.finder import head_at, is_blank
+from reput.log.reader.resync import head_at, is_blank
 from reput.record.batch import Corruption, CorruptionKind
-from reput.record.encoding.one import encode_filler
-from reput.record.ids import pack_host
+from reput.record.encoding.encoder import encode_filler
 from reput.record.layout import (
     BLANK_MAGIC,
     CRC_PROPERTY_SIZE,
     RECORD_MIN_SIZE,
     SIZE_AND_MAGIC,
 )
+from reput.record.messageids import pack_host
 
 if TYPE_CHECKING:
-    from reput.files.mapped import MappedFileQueue
+    from reput.files.mappedfile import MappedFileQueue
     from reput.files.system.disk import Disk
     from reput.log.config import CommitLogConfig
     from reput.log.damage import Damage
-    from reput.log.losses import LossLedger
-    from reput.log.reading.reader import LogReader
-    from reput.log.recovery.end import RecoveryReport
+    from reput.log.lossledger import LossLedger
+    from reput.log.reader.logreader import LogReader
+    from reput.log.recovery.endsearch import RecoveryReport
 
 logger = logging.getLogger(__name__)
 

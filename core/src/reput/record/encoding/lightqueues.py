@@ -29,7 +29,7 @@ from reput.record.messages.message import Message
 from reput.record.text.properties import encode_properties, parse_properties
 
 if TYPE_CHECKING:
-    from reput.record.encoding.one import Encoder, Prepared
+    from reput.record.encoding.encoder import Encoder, Prepared
 
 __all__ = [
     "InQueues",

@@ -10,7 +10,7 @@ import attrs
 from reput.errors import MessageIllegalError
 from reput.record.checksum import SECTOR_SIZE, looks_torn
 from reput.record.layout import PROPERTY_KEYS, PROPERTY_TAGS, PROPERTY_WAIT
-from reput.record.messages.plain import (
+from reput.record.messages.coercion import (
     BYTES,
     plain_bytes,
     plain_integer,

@@ -16,8 +16,8 @@ import numpy as np
 
 from reput.engine import kernel
 from reput.record.layout import NAME_END, VALUE_END
-from reput.record.text.gather import rows_by_width, words_at
-from reput.record.text.java import java_string_hash_column, java_text
+from reput.record.text.javatext import java_string_hash_column, java_text
+from reput.record.text.textmatrix import rows_by_width, words_at
 
 if TYPE_CHECKING:
     import numpy.typing as npt

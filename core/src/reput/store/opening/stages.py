@@ -1,10 +1,10 @@
 """The stages of opening a store, from its lock to its log, that change nothing but the lock.
 
-`reput.store.opening.open` has their order; a writer's changes are in
-`reput.store.opening.changes`.
+`reput.store.opening.openstore` has their order; a writer's changes are in
+`reput.store.opening.writerchanges`.
 
 Each stage gets the results of earlier stages, does not change them, and returns its own result; how
-to undo it is entered into an `Undoing`.
+to undo it is entered into an `Rollback`.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from reput.dispatch.config import DispatchConfig
-from reput.dispatch.records.manifest import Manifest
-from reput.dispatch.records.states import PluginRecords
-from reput.dispatch.running.calls import PluginCalls, texts_of
+from reput.dispatch.runtime.hookcalls import HookCalls, texts_of
+from reput.dispatch.statefiles.manifest import Manifest
+from reput.dispatch.statefiles.pluginstates import StoredPluginStates
 from reput.errors import EXPECTED, NotReplicaError, StoreNotFoundError, expected_at
-from reput.files.ahead import FileAllocator
-from reput.files.mapped import MappedFileQueue
-from reput.files.names import OWN_DIRECTORY
-from reput.files.pool import FilePool
+from reput.files.filenames import OWN_DIRECTORY
+from reput.files.filepool import FilePool
+from reput.files.mappedfile import MappedFileQueue
+from reput.files.preallocation import FileAllocator
 from reput.files.system.disk import system_clock
 from reput.log.config import LOG_SECTION, CommitLogConfig
 from reput.log.damage import Loss
-from reput.log.losses import LossLedger
+from reput.log.lossledger import LossLedger
 from reput.log.progress import Progress, ProgressFile
-from reput.log.reading.beside import LogEnd, Tail, Writer
-from reput.log.reading.reader import LogReader, check_names
-from reput.log.reading.windows import CheckedRanges
-from reput.log.recovery.brokernotes import Checkpoint
-from reput.log.recovery.end import RecoveryReport, find_end
-from reput.log.recovery.notes import CheckedNote, LogHead, LogNote
-from reput.log.writing.commitlog import CommitLog
+from reput.log.reader.batchreader import CheckedRanges
+from reput.log.reader.logend import LogEnd, Tail, Writer
+from reput.log.reader.logreader import LogReader, check_names
+from reput.log.recovery.checkpoint import Checkpoint
+from reput.log.recovery.endsearch import RecoveryReport, find_end
+from reput.log.recovery.logstate import CheckedNote, LogHead, LogStateFile
+from reput.log.writer.commitlog import CommitLog
 from reput.plugin.base import Plugin, build_config, without_removed
 from reput.plugin.discovery import InstalledPlugin, how_to_install, installed
 from reput.plugin.pluginset import PluginSet
@@ -45,13 +45,13 @@ from reput.store.config import (
     decide,
     with_file_size,
 )
-from reput.store.marks.directory import refuse_other_files, refuse_unfinished
-from reput.store.marks.lock import StoreLock
-from reput.store.marks.problems import Problems
+from reput.store.directory.problems import StoreProblems
+from reput.store.directory.storelock import StoreLock
+from reput.store.directory.validity import refuse_other_files, refuse_unfinished
 
 if TYPE_CHECKING:
     from reput.files.system.disk import Disk
-    from reput.store.opening.undoing import Undoing
+    from reput.store.opening.rollback import Rollback
 
     Sections = Mapping[str, Mapping[str, Any]]
 
@@ -66,7 +66,7 @@ __all__ = [
     "examine",
     "find_files",
     "held_directories",
-    "hold",
+    "lock_store",
     "open_log",
 ]
 
@@ -110,13 +110,13 @@ class LockedStore:
     """A store that is locked if it is to be written, and what its last writer left."""
 
     lock: StoreLock
-    calls: PluginCalls
-    records: PluginRecords
-    problems: Problems
+    calls: HookCalls
+    records: StoredPluginStates
+    problems: StoreProblems
     """Collects what opening finds unusable."""
     manifest: Manifest | None
     """Plugins and options of the last writer; None unless that was reput."""
-    note: LogNote
+    note: LogStateFile
     """Of the log's end, with the file ``abort`` and the checkpoint."""
     head: LogHead
     checked: CheckedNote
@@ -164,7 +164,7 @@ class LogFindings:
 # --------------------------------------------------------------------------- its lock
 
 
-def hold(request: OpenRequest, undoing: Undoing, *, is_missing: bool) -> LockedStore:
+def lock_store(request: OpenRequest, undoing: Rollback, *, is_missing: bool) -> LockedStore:
     """Take the lock, for a writer, and read what the last writer left.
 
     Args:
@@ -181,8 +181,8 @@ def hold(request: OpenRequest, undoing: Undoing, *, is_missing: bool) -> LockedS
     refuse_unfinished(root, disk)
     if request.writable:
         refuse_other_files(root, disk)
-    problems = Problems(is_refused=request.writable)
-    calls = PluginCalls(
+    problems = StoreProblems(is_refused=request.writable)
+    calls = HookCalls(
         root, threads=request.threads, now=disk.monotonic, keeps_threads=request.writable
     )
     lock = StoreLock(request.path("lock"), root, disk)
@@ -198,11 +198,11 @@ def hold(request: OpenRequest, undoing: Undoing, *, is_missing: bool) -> LockedS
         disk.hold(*held_directories(request))
     elif not disk.exists(request.path("commitlog")):
         raise StoreNotFoundError(root, expected_at(root))
-    note = LogNote.of(root, disk, problems.pass_over)
+    note = LogStateFile.of(root, disk, problems.pass_over)
     closed = problems.read_or_report(note.closed, None)
     clean = closed is not None or not note.abort.present
     manifest = problems.manifest(root, disk)
-    records = PluginRecords(root, disk, problems.pass_over)
+    records = StoredPluginStates(root, disk, problems.pass_over)
     head, checked = LogHead.of(root, disk), CheckedNote(root, disk)
     return LockedStore(lock, calls, records, problems, manifest, note, head, checked, closed, clean)
 
@@ -213,7 +213,7 @@ def held_directories(request: OpenRequest) -> list[str]:
     return [request.path("commitlog"), own, *[os.path.join(own, name) for name in _HELD]]
 
 
-def _give_up(lock: StoreLock, disk: Disk, calls: PluginCalls) -> None:
+def _give_up(lock: StoreLock, disk: Disk, calls: HookCalls) -> None:
     """Release the lock as soon as no plugin can write any more."""
     hanging = calls.running()
     if hanging:
@@ -232,7 +232,7 @@ def _give_up(lock: StoreLock, disk: Disk, calls: PluginCalls) -> None:
 # --------------------------------------------------------------------------- its options
 
 
-def configure(request: OpenRequest, manifest: Manifest | None, problems: Problems) -> Settings:
+def configure(request: OpenRequest, manifest: Manifest | None, problems: StoreProblems) -> Settings:
     """Build the plugins and the core's options; changes nothing.
 
     Raises:
@@ -273,7 +273,7 @@ def configure(request: OpenRequest, manifest: Manifest | None, problems: Problem
 
 
 def find_files(
-    request: OpenRequest, locked: LockedStore, settings: Settings, undoing: Undoing
+    request: OpenRequest, locked: LockedStore, settings: Settings, undoing: Rollback
 ) -> tuple[MappedFileQueue, Settings]:
     """List the log's files.
 
@@ -373,7 +373,7 @@ def open_log(
     files: MappedFileQueue,
     found: LogFindings,
     allocator: FileAllocator | None,
-    undoing: Undoing,
+    undoing: Rollback,
 ) -> CommitLog:
     """Open the log with the end that was found; it accepts no puts yet."""
     report = found.report

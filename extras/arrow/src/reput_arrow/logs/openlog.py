@@ -10,12 +10,12 @@ import os
 from typing import TYPE_CHECKING, Self
 
 from reput.files import FilePool, MappedFileQueue, file_name, system_clock
-from reput.log import CheckedNote, LogNote, LogReader, Tail, Writer
+from reput.log import CheckedNote, LogReader, LogStateFile, Tail, Writer
 from reput_arrow.logs.arrowdisk import LocalDisk, disk_of
-from reput_offline import Traces, look
+from reput_tools.offline import Traces, inspect_store
 
 if TYPE_CHECKING:
-    from reput_arrow.logs.place import LogPlace
+    from reput_arrow.logs.logplace import LogPlace
 
 __all__ = ["OpenLog"]
 
@@ -57,7 +57,7 @@ class OpenLog(LogReader):
         checked = CheckedNote(os.path.dirname(directory), disk).load(reput_wrote_last=False)
         tail = Tail(files, self._writer, disk)
         super().__init__(files, _WINDOW_SIZE, tail=tail, checked=checked)
-        self._is_closed = LogNote.of(os.path.dirname(directory), disk).closed() is not None
+        self._is_closed = LogStateFile.of(os.path.dirname(directory), disk).closed() is not None
 
     def __enter__(self) -> Self:
         return self
@@ -76,7 +76,7 @@ class OpenLog(LogReader):
         if not self._root:
             return Writer.NONE
         if self._traces is None:
-            self._traces = look(self._root, follow_links=True)
+            self._traces = inspect_store(self._root, follow_links=True)
         return self._traces.writer
 
     def next_record(self, start: int, end: int) -> int:

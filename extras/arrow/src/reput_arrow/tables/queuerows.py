@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from reput_arrow.logs.arrowdisk import disk_of
-from reput_arrow.logs.place import LogPlace
-from reput_arrow.reading.bounds import root_of
-from reput_arrow.tables.columns import batch_of
-from reput_arrow.tables.surveying import Survey
-from reput_offline import Committed, read_consumer_offsets, read_delay_offsets
+from reput_arrow.logs.logplace import LogPlace
+from reput_arrow.reader.queuebounds import root_of
+from reput_arrow.tables.queuesurvey import Survey
+from reput_arrow.tables.tablebatch import batch_of
+from reput_tools.offline import Committed, read_consumer_offsets, read_delay_offsets
 
 if TYPE_CHECKING:
     import pyarrow as pa

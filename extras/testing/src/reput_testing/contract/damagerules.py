@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from reput.errors import CorruptFileError, ReputError
+from reput_testing.casebudget import part
 from reput_testing.contract.driver import Driver
 from reput_testing.contract.rules import ContractRules, Outcome, spread
-from reput_testing.disks import damage
-from reput_testing.disks.damage import FileDamage
-from reput_testing.disks.failing import CHANGING, FaultyDisk
-from reput_testing.effort import part
+from reput_testing.disks import filedamage
+from reput_testing.disks.failingdisk import CHANGING, FaultyDisk
+from reput_testing.disks.filedamage import FileDamage
 
 __all__ = ["DamageRules"]
 
@@ -62,11 +62,11 @@ class DamageRules(ContractRules):
         root, log = directory / "store", self.log()
         expected = self.build(root, log)
         self.skip_without_files(expected.files)
-        damage.place(expected.files, root)
+        filedamage.place(expected.files, root)
         damages = [
             (name, found)
             for name in expected.files
-            for found in damage.damages_of(root / name)
+            for found in filedamage.damages_of(root / name)
             if found.kind == kind
         ]
         if not damages:
@@ -75,14 +75,14 @@ class DamageRules(ContractRules):
 
         for number in part(chosen):
             name, found = damages[number]
-            damage.place(expected.files, root)
+            filedamage.place(expected.files, root)
             found.apply(root / name)
             self.check_damaged(root, expected, name, found)
 
     def check_damaged(self, root: Path, expected: Outcome, name: str, found: FileDamage) -> None:
         """Check for the right state or a clear error, first as a reader, then as a writer."""
         log, what = self.log(), f"{name} {found.kind} at byte {found.position}"
-        before = damage.traces(root)
+        before = filedamage.traces(root)
         reader = self.driver(root, log, progress=expected.progress, clean=False, writable=False)
         try:
             reader.open()
@@ -91,7 +91,7 @@ class DamageRules(ContractRules):
             read = expected.state
         finally:
             reader.close()
-        assert damage.traces(root) == before, f"{what}: a read-only opening wrote something"
+        assert filedamage.traces(root) == before, f"{what}: a read-only opening wrote something"
 
         try:
             mended = self.reopen(root, log, expected.progress, clean=False)

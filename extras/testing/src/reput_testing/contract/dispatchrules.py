@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from reput.errors import ReputError
 from reput.record import Message
-from reput_testing.contract.othertime import another_time
 from reput_testing.contract.rules import ContractRules
+from reput_testing.contract.shiftedclock import shifted_clock
 from reput_testing.logs import strategies
 from reput_testing.logs.smalllog import SmallLog
 
@@ -51,7 +51,7 @@ class DispatchRules(ContractRules):
         log = self.log()
         expected = self.build(tmp_path / "now", log)
 
-        with another_time(self.plugin_class):
+        with shifted_clock(self.plugin_class):
             found = self.build(tmp_path / "later", log)
 
         self.assert_same(found, expected, "it was built at another time")

@@ -17,7 +17,7 @@ import attrs
 from reput.files import Disk
 from reput.plugin import Plugin, PluginHooks, StoreContext
 from reput.record import DispatchBatch
-from reput_testing.disks.failing import QuickDisk, ReadOnlyDisk
+from reput_testing.disks.failingdisk import QuickDisk, ReadOnlyDisk
 from reput_testing.logs.clock import ManualClock
 from reput_testing.logs.smalllog import SmallLog
 

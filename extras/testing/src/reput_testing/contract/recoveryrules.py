@@ -10,7 +10,7 @@ from pathlib import Path
 
 from reput.record import Message
 from reput_testing.contract.rules import ContractRules, spread
-from reput_testing.disks import damage
+from reput_testing.disks import filedamage
 from reput_testing.logs.smalllog import SmallLog
 
 __all__ = ["RecoveryRules"]
@@ -61,7 +61,7 @@ class RecoveryRules(ContractRules):
         root = tmp_path / "store"
 
         for count in spread(len(log.starts) - 1, self.max_cuts):
-            damage.place(full.files, root)
+            filedamage.place(full.files, root)
             shorter = log.first(count)
             found = self.reopen(root, shorter, full.progress, clean=False)
             expected = self.build(tmp_path / f"fresh {count}", shorter)
@@ -87,12 +87,12 @@ class RecoveryRules(ContractRules):
                 driver.dispatch_range(flushed, killed)
                 files, progress = self.files(root), driver.progress
 
-            damage.place(files, root)
+            filedamage.place(files, root)
             found = self.reopen(root, log, progress, clean=False)
             self.assert_same(found, expected, f"killed {killed - flushed} messages after a flush")
 
             kept = log.first((flushed + killed) // 2)
-            damage.place(files, root)
+            filedamage.place(files, root)
             found = self.reopen(root, kept, progress, clean=False)
             shorter = self.build(tmp_path / f"{flushed} {killed} shorter", kept)
             self.assert_same(found, shorter, "killed, and the log lost its tail")
@@ -140,7 +140,7 @@ class RecoveryRules(ContractRules):
                 rewritten = _with_other_messages(rewritten)
             expected = self.build(tmp_path / f"rewritten {count}", rewritten)
             for progress in (log.starts[count], 0):
-                damage.place(full.files, root)
+                filedamage.place(full.files, root)
                 found = self.reopen(root, rewritten, progress, clean=False)
                 what = f"the log was rewritten after {count} messages, progress {progress}"
                 self.assert_same(found, expected, what)
@@ -152,7 +152,7 @@ class RecoveryRules(ContractRules):
         self.skip_without_files(expected.files)
         longer = _with_other_messages(log)
         shorter = log.first(len(log.starts) // 2)
-        before = damage.traces(tmp_path)
+        before = filedamage.traces(tmp_path)
 
         for given, clean in [(log, True), (log, False), (longer, False), (shorter, False)]:
             options = {"progress": expected.progress, "clean": clean, "writable": False}
@@ -160,7 +160,7 @@ class RecoveryRules(ContractRules):
                 state = copy.deepcopy(self.state(driver.plugin))
                 if given is log:
                     assert state == expected.state, "opened for reading only: another state"
-            assert damage.traces(tmp_path) == before, "a read-only opening wrote something"
+            assert filedamage.traces(tmp_path) == before, "a read-only opening wrote something"
 
     def test_a_reader_follows_the_writer(self, tmp_path: Path) -> None:
         """A read-only plugin sees what a writing one has flushed after the reader was opened."""

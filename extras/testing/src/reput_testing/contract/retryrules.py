@@ -10,7 +10,7 @@ import pytest
 
 from reput_testing.contract.rules import spread
 from reput_testing.contract.storerules import StoreRules
-from reput_testing.disks.failing import FaultyDisk
+from reput_testing.disks.failingdisk import FaultyDisk
 from reput_testing.logs.clock import ManualClock
 
 __all__ = ["RetryRules"]

@@ -17,7 +17,7 @@ from hypothesis.strategies import SearchStrategy
 from reput.plugin import Plugin, PluginHooks, installed, plugin_name
 from reput.record import Message
 from reput_testing.contract.driver import Driver
-from reput_testing.disks import damage
+from reput_testing.disks import filedamage
 from reput_testing.logs import strategies
 from reput_testing.logs.smalllog import SmallLog, sample_log
 
@@ -50,7 +50,7 @@ class ContractRules:
     formats have no excuse: a checksum shows all of them."""
     undetectable_to_readers: ClassVar[Collection[str]] = frozenset()
     """Further kinds, which a plugin of a read-only store takes for the work of a writer."""
-    hook_specifications: ClassVar[Collection[str]] = frozenset({"reput_offline.hookspecs"})
+    hook_specifications: ClassVar[Collection[str]] = frozenset({"reput_tools.offline.hookspecs"})
     """Modules of hook specifications of the tools that the plugin answers. The hooks of a tool that
     is not installed are not checked."""
     same_files: ClassVar[bool] = True
@@ -156,7 +156,7 @@ class ContractRules:
 
     def files(self, root: str | Path) -> dict[str, bytes]:
         """Return the bytes of the plugin's files by name below ``root``."""
-        return damage.snapshot(root, self.files_of(os.fspath(root)))
+        return filedamage.snapshot(root, self.files_of(os.fspath(root)))
 
     # ------------------------------------------------------------------ checks
 
@@ -187,7 +187,7 @@ class ContractRules:
 
     def assert_nothing_open(self, root: str | Path, when: str) -> None:
         """Fail if the process still has a file below ``root`` open."""
-        held = damage.open_files_under(root)
+        held = filedamage.open_files_under(root)
         assert not held, f"{when}: files are still open or mapped"
 
     def for_all(

@@ -8,8 +8,8 @@ from typing import Any
 
 import reput
 from reput_testing.contract.rules import ContractRules
-from reput_testing.disks import damage
-from reput_testing.disks.failing import QuickDisk
+from reput_testing.disks import filedamage
+from reput_testing.disks.failingdisk import QuickDisk
 from reput_testing.logs.clock import ManualClock
 from reput_testing.logs.smalllog import SmallLog
 
@@ -62,13 +62,13 @@ class StoreRules(ContractRules):
             store.wait_dispatched(timeout=60)
             expected = copy.deepcopy(self.state(store.plugin_objects[self.name]))
         self.skip_without_files(self.files(root))
-        before = damage.traces(root)
+        before = filedamage.traces(root)
 
         with self.open_store(root, log, mode="r") as store:
             found = copy.deepcopy(self.state(store.plugin_objects[self.name]))
 
         assert found == expected, "opened for reading only: another state"
-        assert damage.traces(root) == before, "a read-only opening wrote something"
+        assert filedamage.traces(root) == before, "a read-only opening wrote something"
         self.assert_nothing_open(root, "the read-only store was closed")
 
     # ------------------------------------------------------------------ steps

@@ -28,14 +28,14 @@ from typing import Any, ClassVar
 import reput
 from reput.files import OWN_DIRECTORY
 from reput.record import Message
+from reput_testing.casebudget import is_soak
 from reput_testing.contract.rules import ContractRules, Outcome
+from reput_testing.crashes.expectedstate import ExpectedState
 from reput_testing.crashes.faults import QUICK_RETRIES, Faults, Step
 from reput_testing.crashes.powercuts import PowerCuts
-from reput_testing.crashes.witness import Witness
-from reput_testing.disks import damage
+from reput_testing.disks import filedamage
 from reput_testing.disks.crashstates import CrashPoint
-from reput_testing.disks.failing import QuickDisk
-from reput_testing.effort import is_soak
+from reput_testing.disks.failingdisk import QuickDisk
 
 __all__ = ["CrashContract"]
 
@@ -102,11 +102,11 @@ class CrashContract(ContractRules):
 
     # ------------------------------------------------------------------ workloads
 
-    def witness(self, flush: str) -> Witness:
+    def witness(self, flush: str) -> ExpectedState:
         """Return a witness of a store that has the plugin."""
         log = {"file_size": self.log().file_size, "flush": flush}
         config = {"commitlog": log, "dispatch": QUICK_RETRIES, self.name: dict(self.config)}
-        return Witness({"plugins": self.plugins, "config": config})
+        return ExpectedState({"plugins": self.plugins, "config": config})
 
     def plugins(self) -> list[Any]:
         """Return the plugins to open the store with: a name, or a new object if not installed."""
@@ -133,7 +133,7 @@ class CrashContract(ContractRules):
             lambda witness: witness.flush(),
         ]
 
-    def life(self, witness: Witness, root: str) -> None:
+    def life(self, witness: ExpectedState, root: str) -> None:
         """Run the workload whose power is cut: the steps, and another opening."""
         witness.open(root)
         for step in self.steps():
@@ -147,18 +147,18 @@ class CrashContract(ContractRules):
 
     # ------------------------------------------------------------------ checks
 
-    def check(self, witness: Witness, point: CrashPoint, root: str) -> None:
+    def check(self, witness: ExpectedState, point: CrashPoint, root: str) -> None:
         """Check the store, then compare the plugin with a new one over the same log."""
         witness.check(root, point.note)
         self.compare_with_new(witness, root)
 
-    def compare_with_new(self, witness: Witness, root: str) -> None:
+    def compare_with_new(self, witness: ExpectedState, root: str) -> None:
         """Fail unless the plugin has the state and files of a plugin that is new to the log."""
         found = self.look_at(witness, root)
         expected = self.built_anew(witness, root)
         self.assert_same(found, expected, "after a crash or a fault, and catching up")
 
-    def look_at(self, witness: Witness, root: str) -> Outcome:
+    def look_at(self, witness: ExpectedState, root: str) -> Outcome:
         """Open the store, and return what the plugin has derived from its log."""
         options = witness.arguments()
         with reput.open(root, threads=False, disk=QuickDisk(), **options) as store:
@@ -170,14 +170,16 @@ class CrashContract(ContractRules):
             progress = store.log.max_physical_offset
         return Outcome(state, self.files(root), progress)
 
-    def built_anew(self, witness: Witness, root: str) -> Outcome:
+    def built_anew(self, witness: ExpectedState, root: str) -> Outcome:
         """Return what a new plugin derives from the log at ``root`` and from its list of losses."""
-        log = damage.snapshot(root, [os.path.join(root, each) for each in ("commitlog", _LOSSES)])
+        log = filedamage.snapshot(
+            root, [os.path.join(root, each) for each in ("commitlog", _LOSSES)]
+        )
         key = hashlib.sha256(repr(sorted(log.items())).encode()).digest()
         known: dict[bytes, Outcome] = self.__dict__.setdefault("_built", {})
         if key not in known:
             anew = os.path.join(os.path.dirname(root), "anew")
-            damage.place(log, anew)
+            filedamage.place(log, anew)
             # A new store without the plugin, which is added later: the plugin then gets all of the
             # log.
             others = {**witness.arguments(), "plugins": []}

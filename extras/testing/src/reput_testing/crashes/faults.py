@@ -23,10 +23,10 @@ import attrs
 
 import reput
 from reput.errors import ReputError
+from reput_testing.casebudget import is_soak, part
+from reput_testing.crashes.expectedstate import ExpectedState, messages_of
 from reput_testing.crashes.powercuts import command_for
-from reput_testing.crashes.witness import Witness, messages_of
-from reput_testing.disks.failing import CHANGING, FaultyDisk, QuickDisk
-from reput_testing.effort import is_soak, part
+from reput_testing.disks.failingdisk import CHANGING, FaultyDisk, QuickDisk
 
 __all__ = ["QUICK_RETRIES", "Fault", "Faults", "Step"]
 
@@ -47,7 +47,7 @@ def no_pauses() -> Iterator[None]:
 
 _PATIENCE = 0.02  # seconds
 
-Step = Callable[[Witness], object]
+Step = Callable[[ExpectedState], object]
 """One call of a workload; each call is made, also after an earlier one has raised."""
 
 
@@ -74,7 +74,7 @@ class Faults:
 
     directory: Path
     options: Mapping[str, Any]
-    """Options of `Witness`."""
+    """Options of `ExpectedState`."""
     operations: frozenset[str] = CHANGING
     """The operations that fail."""
     errors: Sequence[int] = (errno.EIO, errno.ENOSPC)
@@ -84,7 +84,7 @@ class Faults:
     """Faults tried."""
 
     def try_all(
-        self, steps: Sequence[Step], check: Callable[[Witness, str], object] | None = None
+        self, steps: Sequence[Step], check: Callable[[ExpectedState, str], object] | None = None
     ) -> None:
         """Run the steps on a failing disk, once for each fault.
 
@@ -101,7 +101,7 @@ class Faults:
             disk = FaultyDisk(
                 fault.number, error=fault.error, lasting=fault.lasting, operations=self.operations
             )
-            witness = Witness(self.options, disk=disk, patience=_PATIENCE)
+            witness = ExpectedState(self.options, disk=disk, patience=_PATIENCE)
             root = str(directory / "store")
             try:
                 with no_pauses():
@@ -128,7 +128,7 @@ class Faults:
         (self.directory / "sound").mkdir(parents=True)
         disk = FaultyDisk(operations=self.operations)
         errors = self.run(
-            Witness(self.options, disk=disk, patience=_PATIENCE),
+            ExpectedState(self.options, disk=disk, patience=_PATIENCE),
             str(self.directory / "sound" / "store"),
             steps,
         )
@@ -138,7 +138,7 @@ class Faults:
                 yield Fault(number, error, lasting=False)
                 yield Fault(number, error, lasting=True)
 
-    def run(self, witness: Witness, root: str, steps: Sequence[Step]) -> list[Exception]:
+    def run(self, witness: ExpectedState, root: str, steps: Sequence[Step]) -> list[Exception]:
         """Run the steps under one fault; return the errors that they raised."""
         errors: list[Exception] = []
         attempt(errors, lambda: witness.open(root))
@@ -152,7 +152,7 @@ class Faults:
         return errors
 
     def look(
-        self, witness: Witness, root: str, disk: FaultyDisk, errors: Sequence[Exception]
+        self, witness: ExpectedState, root: str, disk: FaultyDisk, errors: Sequence[Exception]
     ) -> None:
         """Open the store on a working disk, and compare."""
         disk.mend()

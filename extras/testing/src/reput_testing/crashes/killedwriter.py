@@ -38,7 +38,7 @@ from reput_testing.crashes.killplan import (
     Ack,
     Start,
 )
-from reput_testing.disks.mortaldisk import MortalDisk
+from reput_testing.disks.selfkillingdisk import SelfKillingDisk
 from reput_testing.logs import producers
 
 __all__ = ["main"]
@@ -104,7 +104,7 @@ class _Writer:
         moment = self.death.moment
         dies = moment.kind == OPERATION
         self.phase = moment.phase if dies else ""
-        self.disk = MortalDisk(flushes=self.death.flushes, maps=dies)
+        self.disk = SelfKillingDisk(flushes=self.death.flushes, maps=dies)
 
     def run(self) -> None:
         start, death = self.start, self.death

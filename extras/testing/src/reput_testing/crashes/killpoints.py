@@ -30,10 +30,10 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from reput.files import Disk
+from reput_testing.casebudget import is_soak, part
 from reput_testing.contract.rules import spread
 from reput_testing.crashes.powercuts import command_for
-from reput_testing.disks.failing import QuickDisk
-from reput_testing.effort import is_soak, part
+from reput_testing.disks.failingdisk import QuickDisk
 
 if TYPE_CHECKING:
     from reput.files import Buffer

@@ -25,12 +25,12 @@ from typing import Any, ClassVar
 import reput
 from reput.errors import NoReaderError, StoreNotFoundError
 from reput.record import Message
+from reput_testing.casebudget import is_soak
 from reput_testing.contract.rules import ContractRules, Outcome
-from reput_testing.crashes.killing import KillLoop, Sections, kill_count
+from reput_testing.crashes.killloop import KillLoop, Sections, kill_count
 from reput_testing.crashes.killplan import PluginSource
 from reput_testing.crashes.killpoints import KillPoint, KillPoints, copy_store
-from reput_testing.disks.failing import QuickDisk
-from reput_testing.effort import is_soak
+from reput_testing.disks.failingdisk import QuickDisk
 from reput_testing.logs.clock import ManualClock
 
 __all__ = ["KillContract"]
@@ -43,7 +43,7 @@ class KillContract(ContractRules):
     """A test of one plugin; subclass it and override `state`."""
 
     kills: ClassVar[int] = 12
-    """Writers to kill in an ordinary run; see `reput_testing.crashes.killing.kill_count`."""
+    """Writers to kill in an ordinary run; see `reput_testing.crashes.killloop.kill_count`."""
     rebuild_every: ClassVar[int] = 1
     """Number of deaths after which the plugin is compared with one that starts from nothing."""
     kill_points: ClassVar[int] = 2

@@ -27,10 +27,10 @@ from typing import TypeVar, overload
 import attrs
 
 from reput.record import Message
-from reput_testing.crashes.witness import Witness
+from reput_testing.casebudget import is_soak, part, part_count
+from reput_testing.crashes.expectedstate import ExpectedState
 from reput_testing.disks.crashstates import CrashPoint, CrashState
 from reput_testing.disks.simulateddisk import SimulatedDisk
-from reput_testing.effort import is_soak, part, part_count
 
 __all__ = ["PowerCuts", "Start", "command_for", "second_life"]
 
@@ -41,8 +41,8 @@ _LOOKS = 4  # states whose looks are compared, for each state that is tried
 
 _T = TypeVar("_T")
 
-Life = Callable[[Witness, str], object]
-Check = Callable[[Witness, CrashPoint, str], object]
+Life = Callable[[ExpectedState, str], object]
+Check = Callable[[ExpectedState, CrashPoint, str], object]
 
 
 def command_for(variable: str, value: str) -> str:
@@ -51,7 +51,7 @@ def command_for(variable: str, value: str) -> str:
     return f"{variable}='{value}' pytest '{test}'"
 
 
-def second_life(witness: Witness, root: str) -> None:
+def second_life(witness: ExpectedState, root: str) -> None:
     """Use a store after a crash without knowing its past: a little of everything."""
     witness.open(root)
     witness.put(Message("again", b"1"), Message("again", b"2", 1))
@@ -145,7 +145,7 @@ class PowerCuts:
 
     def live(
         self,
-        witness: Witness,
+        witness: ExpectedState,
         life: Life,
         check: Check | None = None,
         *,
@@ -157,16 +157,16 @@ class PowerCuts:
             witness: remembers what was put; a new one.
             life: the workload, called with the witness and the store's directory.
             check: called with the witness, a state's point and the directory of the store in that
-                state; `Witness.check` when left out.
+                state; `ExpectedState.check` when left out.
             again: how many of the states start a second life (`second_life`) whose power is cut as
                 well, how many states of the second a third life, and so on. Half of them are left
                 by a power cut, half by the death of the process alone.
         """
-        self._live(witness, self.disk(), life, check or Witness.check_point, tuple(again))
+        self._live(witness, self.disk(), life, check or ExpectedState.check_point, tuple(again))
 
     def _live(
         self,
-        witness: Witness,
+        witness: ExpectedState,
         disk: SimulatedDisk,
         life: Life,
         check: Check,

@@ -27,7 +27,7 @@ from reput_testing.disks.crashstates import (
     NameChange,
     changes_needed,
 )
-from reput_testing.disks.failing import FaultyDisk, QuickDisk
+from reput_testing.disks.failingdisk import FaultyDisk, QuickDisk
 
 if TYPE_CHECKING:
     from reput.files import Buffer

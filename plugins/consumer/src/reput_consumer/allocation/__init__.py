@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from reput.doors import door
+from reput.lazyexports import lazy_exports
 
 if TYPE_CHECKING:
     from reput_consumer.allocation.consistenthash import ConsistentHash as ConsistentHash
-    from reput_consumer.allocation.rooms import MachineRoom as MachineRoom
-    from reput_consumer.allocation.rooms import NearbyRoom as NearbyRoom
+    from reput_consumer.allocation.machineroom import MachineRoom as MachineRoom
+    from reput_consumer.allocation.machineroom import NearbyRoom as NearbyRoom
     from reput_consumer.allocation.simple import Average as Average
     from reput_consumer.allocation.simple import Circle as Circle
     from reput_consumer.allocation.simple import Configured as Configured
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
     from reput_consumer.allocation.strategy import Strategy as Strategy
     from reput_consumer.allocation.strategy import share as share
 
-_HOMES = {
+_EXPORTS = {
     "AllocationError": "strategy",
     "Average": "simple",
     "Circle": "simple",
     "Configured": "simple",
     "ConsistentHash": "consistenthash",
-    "MachineRoom": "rooms",
-    "NearbyRoom": "rooms",
+    "MachineRoom": "machineroom",
+    "NearbyRoom": "machineroom",
     "Strategy": "strategy",
     "share": "strategy",
 }
 
-__all__ = [*_HOMES]
+__all__ = [*_EXPORTS]
 
 if not TYPE_CHECKING:  # a name that is not listed is an error for mypy, too
-    __getattr__, __dir__ = door(__name__, _HOMES)
+    __getattr__, __dir__ = lazy_exports(__name__, _EXPORTS)

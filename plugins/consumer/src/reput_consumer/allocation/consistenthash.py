@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import attrs
 from attrs.validators import ge, instance_of
 
-from reput_consumer.queues import MessageQueue
+from reput_consumer.messagequeue import MessageQueue
 
 __all__ = ["ConsistentHash"]
 

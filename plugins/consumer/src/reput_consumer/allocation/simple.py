@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import attrs
 
-from reput_consumer.queues import MessageQueue
+from reput_consumer.messagequeue import MessageQueue
 
 __all__ = ["Average", "Circle", "Configured"]
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from reput.errors import ReputError
-from reput_consumer.queues import MessageQueue
+from reput_consumer.messagequeue import MessageQueue
 
 __all__ = ["AllocationError", "Strategy", "share"]
 

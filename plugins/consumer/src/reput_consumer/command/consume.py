@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from reput_cli.kit import json_option, path_argument, with_debug
+from reput_tools.cli.kit import json_option, path_argument, with_debug
 
 if TYPE_CHECKING:
-    from reput_consumer.faces.message import ReceivedMessage
+    from reput_consumer.api.receivedmessage import ReceivedMessage
 
 __all__ = ["consume"]
 
@@ -60,10 +60,10 @@ def consume(
     printed, so the next call continues after it. No other process may write the store at PATH
     meanwhile; `reput cat` reads beside a writer, and changes nothing.
     """
-    from reput_cli.kit import check_store, escape_text
-    from reput_consumer.command.opening import changing_groups, require_topic
+    from reput_consumer.command.storeopening import changing_groups, require_topic
     from reput_consumer.names import checked_group
     from reput_consumer.selectors import Selector, selectors_of, sql
+    from reput_tools.cli.kit import check_store, escape_text
 
     check_store(path)
     if tags is not None and where is not None:
@@ -85,7 +85,7 @@ def consume(
                 if count == max_count:
                     break
     if not as_json:
-        from reput_cli.kit import format_count
+        from reput_tools.cli.kit import format_count
 
         click.echo(f"{format_count(count, 'message')} consumed by {group}", err=True)
 
@@ -98,7 +98,7 @@ def _consumer(plugin: Any, group: str, topics: Any, start: str) -> Any:
 
 
 def _print(message: ReceivedMessage, as_json: bool) -> None:
-    from reput_cli.kit import escape_text, json_line
+    from reput_tools.cli.kit import escape_text, json_line
 
     if as_json:
         import base64

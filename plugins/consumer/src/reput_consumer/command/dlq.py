@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from reput_cli.kit import json_option, path_argument, with_debug
+from reput_tools.cli.kit import json_option, path_argument, with_debug
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,8 +36,8 @@ def dlq() -> None:
 @with_debug
 def ls(path: str, group: str, as_json: bool) -> None:
     r"""List the dead letters of GROUP in the store at PATH, oldest first."""
-    from reput_cli.kit import format_count, json_line
-    from reput_consumer.command.opening import reading_groups
+    from reput_consumer.command.storeopening import reading_groups
+    from reput_tools.cli.kit import format_count, json_line
 
     group = _checked(group)
     with reading_groups(path) as (store, _):
@@ -72,8 +72,8 @@ def resend(
     Only that group gets them, as if they had never failed. The dead letters themselves stay
     until retention removes them. No other process may write the store meanwhile.
     """
-    from reput_cli.kit import confirm, format_count, print_json
-    from reput_consumer.command.opening import changing_groups, reading_groups
+    from reput_consumer.command.storeopening import changing_groups, reading_groups
+    from reput_tools.cli.kit import confirm, format_count, print_json
 
     group = _checked(group)
     if bool(ids) == takes_all:
@@ -94,8 +94,8 @@ def resend(
 
 
 def _checked(group: str) -> str:
-    from reput_cli.kit import escape_text
     from reput_consumer.names import checked_group
+    from reput_tools.cli.kit import escape_text
 
     try:
         return checked_group(group)
@@ -109,7 +109,7 @@ def _chosen(store: Store, group: str, ids: tuple[str, ...]) -> list[MessageView]
     Raises:
         Failure: there is no such dead letter, or none at all.
     """
-    from reput_cli.kit import ExitCode, Failure
+    from reput_tools.cli.kit import ExitCode, Failure
 
     found = {each.msg_id: each for each in _letters(store, group)}
     if not found:
@@ -151,7 +151,7 @@ def _document(message: MessageView) -> dict[str, Any]:
 
 def _print(found: list[MessageView]) -> None:
     from reput.files import system_clock
-    from reput_cli.kit import Column, escape_text, format_duration, print_table
+    from reput_tools.cli.kit import Column, escape_text, format_duration, print_table
 
     now = system_clock()
     columns = [

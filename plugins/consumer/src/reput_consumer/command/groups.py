@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from reput_cli.kit import json_option, path_argument, with_debug
+from reput_tools.cli.kit import json_option, path_argument, with_debug
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from reput_consumer.groupprogress import GroupProgress
+    from reput_consumer.memberlist.snapshot import GroupMember, MemberList
     from reput_consumer.plugin import ConsumerPlugin
-    from reput_consumer.progress import GroupProgress
-    from reput_consumer.roster.values import GroupMember, Roster
 
 __all__ = ["groups"]
 
@@ -46,9 +46,9 @@ def groups(path: str, group: str | None, seconds: float | None, as_json: bool) -
     this process has saved; the process saves them about every five seconds. The command also shows
     the members that the groups have in this process now.
     """
-    from reput_cli.kit import print_json
-    from reput_consumer.command.opening import reading_groups
-    from reput_consumer.command.showing import print_group, print_groups
+    from reput_consumer.command.grouptables import print_group, print_groups
+    from reput_consumer.command.storeopening import reading_groups
+    from reput_tools.cli.kit import print_json
 
     with reading_groups(path) as (store, plugin):
         roster, before = plugin.roster(), _progress(plugin, group)
@@ -75,7 +75,7 @@ def groups(path: str, group: str | None, seconds: float | None, as_json: bool) -
 
 
 def _progress(plugin: ConsumerPlugin, group: str | None) -> list[GroupProgress]:
-    from reput_cli.kit import ExitCode, Failure, escape_text
+    from reput_tools.cli.kit import ExitCode, Failure, escape_text
 
     known = plugin.groups()
     if group is not None and group not in known:
@@ -111,7 +111,7 @@ def _now() -> int:
     return system_clock()
 
 
-def _document(progress: GroupProgress, rate: float | None, roster: Roster) -> dict[str, Any]:
+def _document(progress: GroupProgress, rate: float | None, roster: MemberList) -> dict[str, Any]:
     document = {
         "group": progress.group,
         "lag": progress.lag,

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from reput_cli.kit import json_option, path_argument, with_debug
+from reput_tools.cli.kit import json_option, path_argument, with_debug
 
 __all__ = ["topics"]
 
@@ -82,7 +82,9 @@ def delete(path: str, topic: str, is_sure: bool, as_json: bool) -> None:
     put later create the topic again. The log keeps the old messages until retention removes
     them, and `reput cat` shows them. No other process may write the store meanwhile.
     """
-    from reput_cli.kit import (
+    from reput_consumer.command.storeopening import changing_groups
+    from reput_consumer.names import checked_topic
+    from reput_tools.cli.kit import (
         check_store,
         confirm,
         escape_text,
@@ -90,8 +92,6 @@ def delete(path: str, topic: str, is_sure: bool, as_json: bool) -> None:
         no_topic,
         print_json,
     )
-    from reput_consumer.command.opening import changing_groups
-    from reput_consumer.names import checked_topic
 
     check_store(path)
     try:
@@ -117,7 +117,10 @@ def _change(
 ) -> None:
     import attrs
 
-    from reput_cli.kit import (
+    from reput_consumer.command.storeopening import changing_groups
+    from reput_consumer.metadata.topicsettings import TopicSettings
+    from reput_consumer.names import checked_topic
+    from reput_tools.cli.kit import (
         ExitCode,
         Failure,
         check_store,
@@ -125,9 +128,6 @@ def _change(
         escape_text,
         print_json,
     )
-    from reput_consumer.command.opening import changing_groups
-    from reput_consumer.metadata.topics import TopicSettings
-    from reput_consumer.names import checked_topic
 
     check_store(path)
     try:

@@ -10,7 +10,7 @@ import attrs
 from reput_consumer.processing.processqueue import ProcessQueue
 
 if TYPE_CHECKING:
-    from reput_consumer.queues import MessageQueue
+    from reput_consumer.messagequeue import MessageQueue
     from reput_consumer.selectors import Selector
 
 __all__ = ["Assignment", "shown"]

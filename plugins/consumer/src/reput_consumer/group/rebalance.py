@@ -16,9 +16,9 @@ from reput_consumer.selectors import Selector
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from reput_consumer.group.settings import MemberSettings
-    from reput_consumer.port.port import ConsumerPort
-    from reput_consumer.queues import MessageQueue
+    from reput_consumer.group.membersettings import MemberSettings
+    from reput_consumer.messagequeue import MessageQueue
+    from reput_consumer.port.consumerport import ConsumerPort
 
 logger = logging.getLogger(__name__)
 

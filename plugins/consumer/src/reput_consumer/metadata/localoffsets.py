@@ -27,7 +27,7 @@ from typing import Any, Final
 import attrs
 
 from reput.files import Disk, is_safe_name
-from reput_consumer.queues import MessageQueue
+from reput_consumer.messagequeue import MessageQueue
 
 logger = logging.getLogger(__name__)
 

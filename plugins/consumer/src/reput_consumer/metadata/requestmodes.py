@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import attrs
 
-from reput_consumer.metadata.document import BrokerDocument, section_of
+from reput_consumer.metadata.brokerdocument import BrokerDocument, section_of
 
 __all__ = ["FILE_NAME", "RequestMode", "RequestModes"]
 

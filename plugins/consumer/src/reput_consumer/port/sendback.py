@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from reput.record import Message
-from reput_consumer.metadata.topics import TopicSettings
+from reput_consumer.metadata.topicsettings import TopicSettings
 from reput_consumer.names import dead_letter_topic, pop_retry_topic, retry_topic
 
 if TYPE_CHECKING:
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from reput.plugin import StoreContext
     from reput.record import MessageView
-    from reput_consumer.metadata.groups import GroupSettings, SubscriptionGroups
-    from reput_consumer.metadata.topics import Topics
+    from reput_consumer.metadata.subscriptiongroups import GroupSettings, SubscriptionGroups
+    from reput_consumer.metadata.topicsettings import Topics
 
 logger = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 
 import attrs
 
-from reput.plugin import INT32_MAX, whole_between
+from reput.plugin import INT32_MAX, integer_between
 
 __all__ = ["Limits", "ProcessQueue"]
 
@@ -45,7 +45,7 @@ M = TypeVar("M", bound=Sized)
 
 
 def _limit(default: int) -> Any:
-    return attrs.field(default=default, validator=whole_between(1, INT32_MAX))
+    return attrs.field(default=default, validator=integer_between(1, INT32_MAX))
 
 
 @attrs.frozen(kw_only=True)

@@ -1,3 +1,3 @@
-"""What offline tools ask of this plugin, by hooks of reput-offline; no running store calls it."""
+"""What offline tools ask of this plugin, by hooks of reput-tools; no running store calls it."""
 
 from __future__ import annotations

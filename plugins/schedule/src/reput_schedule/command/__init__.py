@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from reput_schedule.command.command import schedule
+from reput_schedule.command.schedulecommand import schedule
 
 __all__ = ["schedule"]

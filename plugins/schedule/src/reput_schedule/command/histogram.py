@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from reput_schedule.levels.layout import SCHEDULE_TOPIC
+from reput_schedule.delaylevels.layout import SCHEDULE_TOPIC
 
 if TYPE_CHECKING:
     from reput import Store
-    from reput_schedule.users.pending import PendingLevel, Scheduled
+    from reput_schedule.api.scheduledmessages import PendingLevel, Scheduled
 
 __all__ = ["Bar", "histogram"]
 

@@ -1,0 +1,156 @@
+"""Fixtures that every folder of tests shares: silence, and stores that Apache RocketMQ wrote."""
+
+from __future__ import annotations
+
+import faulthandler
+import functools
+import gzip
+import json
+import logging
+import os
+import sys
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# Machines are shared: how long an example takes says nothing of what it tests.
+settings.register_profile("reput", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("reput")
+
+GOLDEN = Path(__file__).parent / "tests" / "golden" / "rocketmq-4.8.0"
+_OUTPUT = pytest.StashKey[int]()
+sys.path.append(
+    str(Path(__file__).parent / "tests" / "support")
+)  # modules that tests of all folders share
+
+
+import sizes  # noqa: E402
+
+
+@functools.lru_cache(maxsize=4)
+def _all_rows(case: str) -> dict[str, list[dict[str, Any]]]:
+    by_kind: dict[str, list[dict[str, Any]]] = {}
+    with gzip.open(GOLDEN / case / "expected.jsonl.gz", "rt", encoding="utf-8") as lines:
+        for line in lines:
+            row = json.loads(line)
+            by_kind.setdefault(row["kind"], []).append(row)
+    return by_kind
+
+
+def pytest_itemcollected(item: Any) -> None:
+    """Mark what the contract tries one by one as a proof: damages of files, failures of a disk."""
+    function = getattr(item, "function", None)
+    if getattr(function, "__module__", "") == "reput_testing.contract.damagerules":
+        item.add_marker("proof")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
+    """Keep a share of the tests, where ``REPUT_SHARE`` says which: ``2/3``, the second third.
+
+    Where several interpreters have the same packages, the matrix runs each test with one of them.
+    Tests of one module stay together, as some of them share what is dear to make.
+    """
+    wanted = os.environ.get("REPUT_SHARE")
+    if not wanted:
+        return
+    number, count = map(int, wanted.split("/"))
+    modules = sorted({item.nodeid.partition("::")[0] for item in items})
+    kept_modules = set(modules[number - 1 :: count])
+    kept = [item for item in items if item.nodeid.partition("::")[0] in kept_modules]
+    config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
+    items[:] = kept
+
+
+@pytest.fixture(autouse=True)
+def sizes_of_plugins(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Set what the marks ``sizes`` say, the nearest mark last."""
+    for mark in reversed(list(request.node.iter_markers("sizes"))):
+        for section, values in mark.kwargs.items():
+            for name, value in values.items():
+                monkeypatch.setattr(sizes.owner(section), name, value)
+
+
+def pytest_configure(config: Any) -> None:
+    """Keep the way to the output that tests write into files later on."""
+    config.stash[_OUTPUT] = os.dup(2)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: Any) -> None:
+    """End the process where a test that took too long does not end by pytest-timeout's exception.
+
+    That one is raised once; what is called on its way out may hang in turn, and with it the matrix.
+    """
+    _bound(item)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_teardown(item: Any) -> None:
+    """Once more: a test that failed has taken the bound away."""
+    _bound(item)
+
+
+def _bound(item: Any) -> None:
+    seconds = float(item.config.getini("timeout") or 0)
+    if seconds:
+        output = item.config.stash[_OUTPUT]
+        faulthandler.dump_traceback_later(seconds + 60, exit=True, file=output)
+
+
+def pytest_unconfigure(config: Any) -> None:
+    """Bound the time in which the process must end: threads that stay say where, in the output.
+
+    No test is running any more, so the time limit of a test does not help here. A worker of xdist
+    waits for the others by then, which may take long.
+    """
+    if not hasattr(config, "workerinput"):
+        faulthandler.dump_traceback_later(120, exit=True, file=config.stash[_OUTPUT])
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Say how many crash states, faults and the like were tried, by what tests have recorded."""
+    counts: dict[str, int] = {}
+    for report in terminalreporter.getreports("passed"):
+        for name, value in report.user_properties:
+            if isinstance(value, int):
+                counts[name] = counts.get(name, 0) + value
+    for name, count in sorted(counts.items()):
+        terminalreporter.write_line(f"{name}: {count:,}")
+
+
+@pytest.fixture
+def quiet(caplog: pytest.LogCaptureFixture) -> None:
+    """No log lines of ours, where thousands of losses and failures are brought about."""
+    caplog.set_level(logging.CRITICAL + 1, "reput")
+
+
+@pytest.fixture
+def golden_store(tmp_path: Path) -> Callable[[str], Path]:
+    """Unpack a recorded store: ``golden_store("basic")`` is a fresh copy of its directory."""
+
+    def unpack(case: str) -> Path:
+        target = tmp_path / "golden" / case
+        number = 1
+        while target.exists():  # asked for the same case again: another copy
+            number += 1
+            target = tmp_path / "golden" / f"{case}-{number}"
+        with tarfile.open(GOLDEN / case / "store.tar.gz") as archive:
+            archive.extractall(target, filter="data")
+        return target / "store"
+
+    return unpack
+
+
+@pytest.fixture
+def golden_rows() -> Callable[[str, str], list[dict[str, Any]]]:
+    """What Java said about a recorded store: ``golden_rows("basic", "queue")``, in its order."""
+
+    def rows(case: str, kind: str) -> list[dict[str, Any]]:
+        return _all_rows(case).get(kind, [])
+
+    return rows

@@ -1,0 +1,321 @@
+"""`PluginLifecycle`: adds, removes, suspends and resumes plugins of an open store; records it.
+
+It connects the parts that each do one thing: the plugin set orders plugins, the opener opens one,
+the loop dispatches to them, the plugin flusher flushes them, the records remember their states.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from reput.dispatch.runtime.pluginstate import Phase, Stopped
+from reput.dispatch.statefiles.manifest import Manifest
+from reput.dispatch.statefiles.pluginstates import RESUME, SUSPEND, StoredPluginState
+from reput.errors import PluginError, PluginOrderError
+from reput.plugin.discovery import plugin_name, plugin_of
+from reput.plugin.pluginset import CORE_SECTIONS
+from reput.signalsafe import new_lock
+
+if TYPE_CHECKING:
+    from reput.dispatch.pluginopener import PluginOpener
+    from reput.dispatch.runtime.pluginflusher import PluginFlusher
+    from reput.dispatch.runtime.pluginrunner import PluginRunner, RunnerContext
+    from reput.dispatch.runtime.reputloop import ReputLoop
+    from reput.dispatch.runtime.workscheduler import WorkScheduler
+    from reput.dispatch.statefiles.pluginstates import StoredPluginStates
+    from reput.files.system.disk import Disk
+    from reput.log.progress import ProgressFile
+    from reput.plugin.base import Plugin
+    from reput.plugin.pluginset import PluginSet
+
+logger = logging.getLogger(__name__)
+
+__all__ = ["PluginLifecycle"]
+
+_FIGURES_SECONDS = 5.0  # how often figures are written while nothing else changes
+
+
+@attrs.define(eq=False)
+class PluginLifecycle:
+    """The plugins of one writable store."""
+
+    root: str
+    plugins: PluginSet
+    """The active plugins; replaced as a whole."""
+    sections: Mapping[str, Mapping[str, Any]]
+    """The store's configuration, as the manifest records it."""
+    opener: PluginOpener
+    board: RunnerContext
+    records: StoredPluginStates
+    loop: ReputLoop
+    workers: WorkScheduler
+    plugin_flusher: PluginFlusher
+    progress_files: dict[str, ProgressFile]
+    disk: Disk
+    clock: Callable[[], int]
+    after_change: Callable[[PluginSet], None] = lambda plugins: None
+    """Called with the new set after a plugin was added, removed or resumed."""
+    _lock: threading.RLock = attrs.field(factory=new_lock)
+    _figures_at: float = 0.0
+
+    # ------------------------------------------------------------------ add and remove
+
+    def add(self, item: str | Plugin, options: Mapping[str, Any]) -> str:
+        """Add a plugin to the store, which then catches up with the log; return its name.
+
+        Raises:
+            PluginError: it cannot be found, ordered or opened; the store is unchanged.
+            ConfigError: a wrong option.
+            OSError: the manifest cannot be written; the store is unchanged.
+        """
+        with self._lock:
+            name = item if isinstance(item, str) else plugin_name(item)
+            name, plugin = plugin_of(item, {name: {**self.sections.get(name, {}), **options}})
+            if name in self.plugins.plugins:
+                raise PluginError(name, "the store uses it already")
+            wider = self.plugins.with_plugin(name, plugin)
+            record = attrs.evolve(self.records.load(name), asked=False)
+            runner = self.opener.runner(wider, name, record)
+            file = None if runner.hooks.dispatch is None else self.opener.progress_file(name)
+            try:
+                self._open(runner, file, record)
+                sections = {**self.sections, name: dict(options)} if options else self.sections
+                # The manifest before the first message, as the plugin now belongs to the store.
+                self._save_manifest(wider, sections)
+            except BaseException:
+                self._close(runner)
+                raise
+            self.sections = sections
+            if file is not None:
+                self.progress_files[name] = file
+            self._use(wider, runner)
+            logger.info("plugin added plugin=%s from=%d", name, runner.position)
+            return name
+
+    def promote(self, start_puts: Callable[[], None]) -> None:
+        """Record that the store is not a replica any more; then call ``start_puts``."""
+        with self._lock:  # no other manifest is written in between
+            # The manifest first: a put must not be in a log that the next opening takes for a
+            # replica's.
+            self._save_role(self.plugins, self.sections, None)
+            start_puts()
+
+    def remove(self, name: str) -> None:
+        """Remove a plugin; its files and its progress stay for a later `add`.
+
+        Raises:
+            PluginError: the store does not use it, another plugin requires it, or it does not
+                return from a call.
+            OSError: the manifest cannot be written; the plugin stays and goes on.
+        """
+        with self._lock:
+            runner = self._runner(name)
+            needing = sorted(
+                other for other, plugin in self.plugins.plugins.items() if name in plugin.requires
+            )
+            if needing:
+                raise PluginOrderError(name, f"it is required by {', '.join(needing)}")
+            was_running = runner.is_active
+            if was_running:
+                # Not recorded as suspended: added again, even after a crash, the plugin must run.
+                runner.suspend(Stopped.FOR_REMOVAL)
+            try:
+                self._wait_outside(runner)
+            except PluginError:
+                if was_running:
+                    runner.suspend(Stopped.BY_USER)  # it stays a member
+                raise
+            if was_running:
+                self.plugin_flusher.flush_plugin(runner)
+            narrower = self.plugins.without(name)
+            try:
+                self._save_manifest(narrower, self.sections)
+            except BaseException:
+                if was_running and runner.cut_to is None:
+                    runner.resume(runner.position)
+                elif was_running:
+                    runner.suspend(Stopped.BY_USER)  # its flush failed just now
+                raise
+            self._use(narrower)
+            self.plugin_flusher.forget(name)
+            self._close(runner)
+            self.board.calls.end_thread(name)
+            self._save_record(runner)
+            logger.info("plugin removed plugin=%s", name)
+
+    # ------------------------------------------------------------------ suspend and resume
+
+    def suspend(self, name: str) -> None:
+        """Give a plugin no messages until it is resumed, even after the store was closed.
+
+        Raises:
+            PluginError: the store does not use it.
+        """
+        with self._lock:
+            runner = self._runner(name)
+            was_running = runner.is_active
+            runner.suspend(Stopped.BY_USER)
+            if was_running and runner.wait_outside():
+                self.plugin_flusher.flush_plugin(runner)
+            self._save_record(runner)
+
+    def resume(self, name: str) -> None:
+        """Open a suspended or halted plugin again, and let it catch up.
+
+        Raises:
+            PluginError: the store does not use it, it does not return from a call, or it cannot be
+                opened; then it stays stopped.
+        """
+        with self._lock:
+            runner = self._runner(name)
+            if runner.is_active:
+                return
+            self._wait_outside(runner)
+            self._close(runner)
+            try:
+                self._open(runner, self.progress_files.get(name), self._record(runner))
+            finally:
+                self._save_record(runner)
+            self.after_change(self.plugins)
+            logger.info("plugin resumed plugin=%s from=%d", name, runner.position)
+
+    # ------------------------------------------------------------------ what is kept on disk
+
+    def tick(self) -> None:
+        """Follow requests of other processes and write changed records; never raises."""
+        try:
+            self.workers.schedule_due()
+            self.handle_requests()
+            due = time.monotonic() - self._figures_at >= _FIGURES_SECONDS
+            if due or self.board.changed.is_set():
+                self.board.changed.clear()
+                self._figures_at = time.monotonic()
+                self.save_records()
+        except OSError as error:
+            logger.warning("records of plugins not written error=%s", error)
+
+    def handle_requests(self) -> None:
+        """Follow the requests of other processes."""
+        for name, request in self.records.requests():
+            try:
+                if request == SUSPEND:
+                    self.suspend(name)
+                elif request == RESUME:
+                    self.resume(name)
+                else:
+                    logger.warning("unknown request plugin=%s request=%r", name, request)
+            except PluginError as error:
+                logger.warning("request not followed plugin=%s error=%s", name, error)
+            finally:
+                # After the work: the requesting process takes the file's removal for "done".
+                self.records.withdraw(name)
+
+    def save_records(self) -> None:
+        """Write the record of every plugin that has changed."""
+        for runner in self.board.runners.values():
+            self._save_record(runner)
+
+    def close_records(self) -> None:
+        """Write the last records; a plugin whose files are all flushed counts as cleanly closed."""
+        for runner in self.board.runners.values():
+            flushed = runner.hooks.dispatch is None or self.plugin_flusher.is_flushed(runner)
+            stopped = _is_asked(runner) or runner.phase is Phase.RUNNING
+            is_clean = flushed and stopped and not runner.is_broken
+            self.records.save(runner.name, attrs.evolve(self._record(runner), is_clean=is_clean))
+
+    def queues_reach(self, physical_offset: int) -> bool:
+        """Whether a plugin keeps queues, and all that do have flushed everything below an offset.
+
+        Without such a plugin RocketMQ must look for missing units.
+        """
+        with self._lock:  # the set of plugins must not change meanwhile
+            runners = self.board.runners.values()
+            keepers = [runner for runner in runners if runner.hooks.queue_offsets]
+            return bool(keepers) and all(
+                runner.position >= physical_offset
+                and self.plugin_flusher.is_flushed(runner)
+                # Files of one that its user has suspended are complete all the same.
+                and (runner.is_active or (_is_asked(runner) and not runner.is_broken))
+                for runner in keepers
+            )
+
+    def _save_record(self, runner: PluginRunner) -> None:
+        self.records.save(runner.name, self._record(runner))
+
+    def _record(self, runner: PluginRunner) -> StoredPluginState:
+        is_leaving = runner.stopped is Stopped.FOR_REMOVAL
+        return StoredPluginState(
+            state=(Phase.RUNNING if is_leaving else runner.phase).shown,
+            asked=runner.stopped is Stopped.BY_USER,
+            is_clean=_is_asked(runner) or runner.is_active,
+            cut_to=runner.cut_to,
+            last_error=runner.last_error,
+            timestamp=self.clock(),
+            dispatched_to=runner.position,
+            **runner.figures.shown.figures(),
+        )
+
+    # ------------------------------------------------------------------ parts
+
+    def membership_lock(self) -> threading.RLock:
+        """Return a lock; while held, no plugin is added, removed, suspended or resumed."""
+        return self._lock
+
+    def _runner(self, name: str) -> PluginRunner:
+        if name not in self.plugins.plugins:
+            known = ", ".join(self.plugins.plugins) or "none"
+            raise PluginError(name, f"the store does not use it; it uses {known}")
+        return self.board.runners[name]
+
+    def _wait_outside(self, runner: PluginRunner) -> None:
+        if not runner.wait_outside():
+            raise PluginError(runner.name, "it has not returned from a call yet")
+
+    def _open(
+        self, runner: PluginRunner, file: ProgressFile | None, record: StoredPluginState
+    ) -> None:
+        log = self.opener.log
+        progress = None if file is None else file.believable(log)
+        if progress is None:
+            progress = log.min_physical_offset
+        self.plugin_flusher.forget(runner.name)
+        error = self.opener.open(
+            runner, file, progress, clean=False, record=record, queue_offsets=log.queue_offsets
+        )
+        if error is not None:
+            raise PluginError(runner.name, f"it cannot be opened: {error}")
+
+    def _close(self, runner: PluginRunner) -> None:
+        self.board.calls.close_plugin(runner.name, runner.hooks.close, self.board.stall_seconds)
+
+    def _use(self, plugins: PluginSet, *added: PluginRunner) -> None:
+        known = {**self.board.runners, **{runner.name: runner for runner in added}}
+        self.plugins = plugins
+        self.loop.use({name: known[name] for name in plugins.plugins})
+        self.after_change(plugins)
+        self.workers.use()
+
+    def _save_manifest(self, plugins: PluginSet, sections: Mapping[str, Mapping[str, Any]]) -> None:
+        self._save_role(plugins, sections, self.opener.log.master)
+
+    def _save_role(
+        self, plugins: PluginSet, sections: Mapping[str, Mapping[str, Any]], master: str | None
+    ) -> None:
+        kept = {
+            name: section
+            for name, section in sections.items()
+            if name in plugins.plugins or name in CORE_SECTIONS
+        }
+        names = tuple(sorted(plugins.plugins))
+        Manifest(names, kept, master).save(self.root, self.disk)
+
+
+def _is_asked(runner: PluginRunner) -> bool:
+    """Whether a plugin was stopped on request, and not by a failure."""
+    return runner.stopped in (Stopped.BY_USER, Stopped.FOR_REMOVAL)

@@ -1,0 +1,245 @@
+"""Opens and recovers one plugin: when a store is opened, or when the plugin is added or resumed.
+
+An exception, or a call that does not return, stops only this plugin: the store goes on without it.
+What its files, and the plugin, say about progress and queue offsets counts only as far as the log
+confirms it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from reput.dispatch.runtime.pluginrunner import PluginRunner, RunnerContext
+from reput.files.filenames import OWN_DIRECTORY
+from reput.files.system.disk import system_clock
+from reput.log.progress import Progress, ProgressFile
+from reput.plugin.storecontext import StoreContext
+
+if TYPE_CHECKING:
+    from reput.dispatch.statefiles.manifest import Manifest
+    from reput.dispatch.statefiles.pluginstates import StoredPluginState, StoredPluginStates
+    from reput.files.system.disk import Disk
+    from reput.log.damage import Loss
+    from reput.log.recovery.endsearch import RecoveryReport
+    from reput.log.writer.commitlog import CommitLog
+    from reput.log.writer.queueoffsets import QueueFloors
+    from reput.plugin.hooktable import PluginHooks
+    from reput.plugin.pluginset import PluginSet
+    from reput.plugin.storeaccess import StoreAccess
+
+logger = logging.getLogger(__name__)
+
+__all__ = ["OPEN_SECONDS", "PluginOpener", "checked_offsets", "known_progress"]
+
+OPEN_SECONDS = 120.0
+"""How long a plugin may take to open and recover, which may read much of its files."""
+
+
+@attrs.define(eq=False)
+class PluginOpener:
+    """Opens plugins of one store."""
+
+    root: str
+    writable: bool
+    log: CommitLog
+    disk: Disk
+    clock: Callable[[], int] | None
+    board: RunnerContext
+    records: StoredPluginStates
+    access: Callable[[str], StoreAccess]
+    """Returns the store as the plugin of that name may use it."""
+    floors: QueueFloors
+    wake: Callable[[str], None] = lambda name: None
+    """Has a plugin's `reput_work` called soon."""
+    renew_interest: Callable[[], None] = lambda: None
+    """Asks all plugins again which messages their `reput_put` has to see."""
+    note_problem: Callable[[str], None] = lambda text: None
+    """Adds to the problems of a read-only store."""
+
+    def runner(self, plugins: PluginSet, name: str, record: StoredPluginState) -> PluginRunner:
+        """Return the runner of a plugin of ``plugins`` that is to be opened."""
+        return PluginRunner(
+            self.board,
+            name,
+            plugins.hooks[name],
+            self.log.min_physical_offset,
+            frozenset(plugins.plugins[name].requires),
+            record.skipped_count,
+        )
+
+    def open(
+        self,
+        runner: PluginRunner,
+        file: ProgressFile | None,
+        progress: int,
+        *,
+        clean: bool,
+        record: StoredPluginState,
+        queue_offsets: Mapping[tuple[str, int], int] | None = None,
+    ) -> BaseException | str | None:
+        """Call `reput_open` and `reput_recover`; then the plugin runs, or is broken.
+
+        Args:
+            runner: the plugin.
+            file: its progress file; None if it dispatches nothing.
+            progress: physical offset below which its files are known to be complete.
+            clean: whether the store was closed by its last writer.
+            record: the plugin's record.
+            queue_offsets: next queue offsets, with which `reput_ready` is called, too; None while a
+                store is being opened, which calls `make_ready` when it knows them.
+
+        Returns:
+            Why the plugin cannot be used; None if it can.
+        """
+        low, end = self.log.min_physical_offset, self.log.max_physical_offset
+        if record.cut_to is not None and self.writable:
+            # After a failed flush the system may have dropped pages that it could not write, but
+            # shows them until the next start. For this plugin the log ends where its files are
+            # valid.
+            progress = max(min(progress, record.cut_to), low)
+            end = min(end, progress)
+        lower = partial(self._lower_progress, file, progress)
+        context = self._context(runner.name, lower, clean=clean and record.is_clean)
+        hooks, position = runner.hooks, None
+        error: BaseException | str | None = None
+        if hooks.open is not None or hooks.recover is not None:
+            position, error = self._call(
+                runner.name, "reput_open", lambda: _open(hooks, context, end, progress)
+            )
+        if position is None:
+            position = progress
+        elif not isinstance(position, int) or isinstance(position, bool):
+            error = f"reput_recover returned {position!r}, not an offset"
+        if error is None:
+            position = max(min(progress, position), low)
+            # Before the first message comes again: after a crash the old progress must not stand
+            # over files that were being built again.
+            lower(position)
+            if queue_offsets is not None:
+                error = self.make_ready(runner, queue_offsets)
+        if error is None:
+            runner.resume(position)
+        else:
+            runner.not_opened(error, record.cut_to)
+        return error
+
+    def make_ready(
+        self, runner: PluginRunner, queue_offsets: Mapping[tuple[str, int], int]
+    ) -> BaseException | None:
+        """Call `reput_ready` of a plugin that was opened; return why it cannot be used, or None."""
+        hook = runner.hooks.ready
+        if hook is None:
+            return None
+        return self._call(runner.name, "reput_ready", lambda: hook(queue_offsets=queue_offsets))[1]
+
+    def _call(
+        self, name: str, hook: str, function: Callable[[], Any]
+    ) -> tuple[Any, BaseException | None]:
+        """Call a hook on the plugin's thread; return its result, or its error."""
+        call = self.board.calls.request(name, hook, function)
+        if not call.wait(OPEN_SECONDS):
+            call.give_up()
+            return None, TimeoutError(f"{hook} has not returned after {OPEN_SECONDS:g} s")
+        return call.result, call.error
+
+    def progress_file(self, name: str) -> ProgressFile:
+        """Return the progress file of a plugin."""
+        path = os.path.join(self.root, OWN_DIRECTORY, "progress", name)
+        return ProgressFile(path, self.disk, self.records.unreadable)
+
+    def _lower_progress(self, file: ProgressFile | None, progress: int, offset: int) -> None:
+        if self.writable and file is not None and offset < progress:
+            file.save(Progress(max(offset, self.log.min_physical_offset)))
+
+    def _context(
+        self, name: str, lower_progress: Callable[[int], None], *, clean: bool
+    ) -> StoreContext:
+        return StoreContext(
+            plugin=name,
+            root=self.root,
+            writable=self.writable,
+            clean=clean,
+            log=self.log,
+            disk=self.disk,
+            clock=self.clock or system_clock,
+            replica=self.log.master is not None,
+            recovery="reput" if self.log.keeps_records_after_damage else "rocketmq",
+            light_queues=self.log.config.max_light_queues > 0,
+            recorded=lambda: self.progress_file(name).recorded(),
+            queue_floors=self.floors,
+            note_loss=self._note_loss,
+            note_problem=self.note_problem,
+            lower_progress=lower_progress,
+            store=self.access(name),
+            wake=lambda: self.wake(name),
+            renew_interest=self.renew_interest,
+        )
+
+    def _note_loss(self, loss: Loss) -> None:
+        # A queue may know a record that a reader does not show yet: it is not lost.
+        if self.log.ledger is not None and not self.log.holds_back(loss.start_offset):
+            self.log.ledger.note(loss)
+
+
+def _open(hooks: PluginHooks, context: StoreContext, end: int, progress: int) -> object:
+    if hooks.open is not None:
+        hooks.open(context=context)
+    if hooks.recover is None:
+        return None
+    return hooks.recover(max_physical_offset=end, progress=progress)
+
+
+def known_progress(
+    log: CommitLog,
+    file: ProgressFile,
+    clean: bool,
+    recovery: RecoveryReport,
+    manifest: Manifest | None,
+) -> int:
+    """Return the physical offset below which a plugin's files are complete and flushed."""
+    recorded = file.known()  # as the search for the log's end has read it
+    if not recorded:
+        if manifest is not None:
+            return log.min_physical_offset  # new in this store: from the beginning
+        # RocketMQ wrote the store: after a close everything is dispatched; after a crash all is
+        # dispatched again from the file that recovery began to read at.
+        return recovery.end_offset if clean else recovery.start_offset
+    believable = file.believable_of(recorded, log, recovery.known)
+    if believable is not None:
+        if log.follows or not recovery.damages:
+            return believable
+        # The records of the damaged range are lost: files derived from them must go, too.
+        return min(believable, recovery.damages[0].start_offset)
+    if recorded[0].physical_offset > recovery.end_offset:
+        return min(recovery.start_offset, recovery.end_offset)
+    return log.min_physical_offset
+
+
+def checked_offsets(plugins: PluginSet) -> dict[tuple[str, int], int] | None:
+    """Return the queue offsets of the first plugin that has them; None if none, or not valid."""
+    try:
+        asked = (hook() for _, hook in plugins.having("queue_offsets"))
+        answer = next((answer for answer in asked if answer is not None), None)
+    except (Exception, SystemExit) as error:  # a plugin may raise anything
+        logger.error("queue offsets not known, counted instead error=%r", error)
+        return None
+    if answer is None:
+        return None
+    if not isinstance(answer, Mapping) or not all(
+        isinstance(key, tuple)
+        and len(key) == 2
+        and isinstance(key[0], str)
+        and isinstance(key[1], int)
+        and isinstance(value, int)
+        and value >= 0
+        for key, value in answer.items()
+    ):
+        logger.error("queue offsets are nonsense, counted instead answer=%.200r", answer)
+        return None
+    return dict(answer)

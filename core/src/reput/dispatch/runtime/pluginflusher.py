@@ -1,0 +1,339 @@
+"""`PluginFlusher` flushes log, plugins, progress and checkpoint, in this order.
+
+The order matters: the plugins' files are flushed after the log, and a plugin's progress is written
+after its files are on disk up to there. So everything that a crash loses can be derived again.
+
+The log is flushed by a thread of its own (`GroupCommit.start`), so that no plugin can delay it; and
+plugins do not wait for another plugin's long flush.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from reput.dispatch.runtime.pluginstate import Phase
+from reput.errors import ReputError, StoreClosedError
+from reput.log.progress import Progress, ProgressFile, fingerprint_of
+from reput.signalsafe import PeriodicThread, new_lock
+
+if TYPE_CHECKING:
+    from reput.dispatch.runtime.pluginrunner import PluginRunner, RunnerContext
+    from reput.dispatch.runtime.pluginstate import PluginPosition
+    from reput.dispatch.runtime.pluginthread import Call
+    from reput.log.recovery.logstate import LogStateFile
+    from reput.log.writer.commitlog import CommitLog
+
+logger = logging.getLogger(__name__)
+
+__all__ = ["PluginFlusher", "fingerprint_of"]
+
+_PATIENCE = 0.2  # seconds that a round waits for the plugins' flushes
+
+
+@attrs.define(eq=False)
+class _Flushes:
+    """The flushes of one plugin since it was opened."""
+
+    call: Call | None = None
+    """The last one requested."""
+    wanted: PluginPosition | None = None
+    """What it has to cover; None once it has begun, and then that is in ``inside``."""
+    inside: PluginPosition | None = None
+    """What the one covers that has begun and whose result is not known."""
+    covered: PluginPosition | None = None
+    """What the last one covers that succeeded and whose progress is written."""
+    has_failed: bool = False
+    """Whether one failed: none is made any more until the plugin is opened again."""
+    unsaved: OSError | None = None
+    """Why the progress of the last one could not be written, though its files are on disk."""
+
+    def covers(self, place: PluginPosition) -> bool:
+        """Whether the plugin's files are on disk up to ``place``."""
+        return self.covered is not None and self.covered.position >= place.position
+
+
+class PluginFlusher:
+    """Flushes a writable store, on a thread of its own and on request."""
+
+    def __init__(
+        self,
+        log: CommitLog,
+        board: RunnerContext,
+        progress_files: dict[str, ProgressFile],
+        log_note: LogStateFile,
+    ) -> None:
+        self._log = log
+        self._board = board
+        self._progress_files = progress_files
+        self.log_note = log_note
+        """How far the log is on disk, and the checkpoint."""
+        # Held while places are read and the store's own files are written, but never while waiting
+        # for a plugin, so that a slow plugin does not hide that others are done. Reentrant, for a
+        # signal handler that closes the store.
+        self._lock = new_lock()
+        self._flushes: dict[str, _Flushes] = {}
+        self._index_timestamp = 0  # for the checkpoint, as an index's `reput_flush` returned it
+        self._is_over = False
+        self._rounds: PeriodicThread | None = None
+
+    # ------------------------------------------------------------------ one round
+
+    def flush(self, patience: float | None = None) -> dict[str, str]:
+        """Flush everything: log, plugins, progress, checkpoint.
+
+        Everything put and dispatched before this call is on disk when it returns, except for the
+        plugins that are returned. A plugin that is being flushed already is flushed again
+        afterwards, unless the flush under way covers it.
+
+        Args:
+            patience: seconds to wait for plugins; when left out, as long as their flushes advance.
+                The next round looks at a longer flush again.
+
+        Returns:
+            By plugin, why it was not flushed: it hangs, or takes longer than ``patience``. A plugin
+            that is suspended, or fails now, keeps its progress and is not listed.
+
+        Raises:
+            ServiceNotAvailableError: the log cannot be flushed.
+            OSError: progress or checkpoint cannot be written; the next round tries again.
+            StoreClosedError: the store was closed.
+        """
+        with self._lock:
+            self._check_open()
+            # The flushes below cover the places that are read here; more may come meanwhile.
+            last_record = self._log.last_record_offset
+            with self._board.lock:
+                places = [(runner, runner.place) for runner in self._board.runners.values()]
+            self._log.flusher.flush()
+            self.log_note.flush(self._log, last_record)
+        missed, requested = {}, []
+        for runner, place in places:
+            if runner.phase is Phase.STALLED:
+                missed[runner.name] = runner.stalled_text
+            elif runner.is_active and (call := self._request(runner, place)) is not None:
+                requested.append((runner, call))
+        missed |= self._wait(requested, patience)
+        with self._lock:
+            self._check_open()
+            self._save_checkpoint()
+        return missed
+
+    def flush_plugin(self, runner: PluginRunner, *, again: bool = False) -> bool:
+        """Flush one plugin that is in no call, whatever its state, and record its progress.
+
+        Args:
+            runner: the plugin.
+            again: flush even if an earlier flush covers its place, as it has changed files since.
+
+        Returns:
+            Whether the flush returned, and did not fail.
+        """
+        with self._lock:
+            self._check_open()
+            place = runner.place
+            self._log.flusher.flush()
+        call = self._request(runner, place, again=again)
+        if call is not None and self._wait([(runner, call)], None):
+            return False
+        with self._lock:
+            return not self._of(runner).has_failed
+
+    def is_flushed(self, runner: PluginRunner) -> bool:
+        """Whether a plugin's files are on disk up to its place."""
+        with self._lock:
+            flushes = self._of(runner)
+            is_derived = runner.hooks.dispatch is None or flushes.covers(runner.place)
+            return flushes.inside is None and is_derived
+
+    def forget(self, name: str) -> None:
+        """Forget the flushes of a plugin that was removed, or is opened again."""
+        with self._lock:
+            self._flushes.pop(name, None)
+
+    def _check_open(self) -> None:
+        if self._is_over:
+            raise StoreClosedError(self.log_note.root)
+
+    def _of(self, runner: PluginRunner) -> _Flushes:
+        return self._flushes.setdefault(runner.name, _Flushes())
+
+    # ------------------------------------------------------------------ plugins
+
+    def _request(
+        self, runner: PluginRunner, place: PluginPosition, *, again: bool = False
+    ) -> Call | None:
+        """Request a flush that covers ``place``; return None if no call is needed."""
+        # Such a plugin may have changes to save without a new message.
+        again = again or runner.hooks.work is not None or runner.hooks.dispatch is None
+        with self._lock:
+            self._check_open()
+            flushes = self._of(runner)
+            if flushes.has_failed:  # it is derived again when the plugin is opened again
+                return None
+            if flushes.covers(place) and not again:
+                return None
+            if runner.hooks.flush is None:
+                self._record(runner, flushes, place)
+                return None
+            call, wanted, inside = flushes.call, flushes.wanted, flushes.inside
+            if call is not None and not call.is_done:
+                if wanted is not None:
+                    if place.position > wanted.position:
+                        flushes.wanted = place
+                    return call
+                if inside is not None and inside.position >= place.position and not again:
+                    return call
+            flushes.wanted = place
+            flush = functools.partial(self._flush, runner.hooks.flush, flushes)
+            settle = functools.partial(self._settle, runner, flushes)
+            flushes.call = call = runner.request("reput_flush", flush, settle)
+            return call
+
+    def _flush(
+        self, hook: Callable[[], Any], flushes: _Flushes
+    ) -> tuple[PluginPosition, Any] | None:
+        """Flush a plugin, on its thread; return what that covers, and the hook's answer."""
+        with self._lock:
+            if flushes.inside is not None:
+                raise InterruptedError("an earlier flush was interrupted: its result is not known")
+            covered, flushes.wanted = flushes.wanted, None
+            # Requested twice, as a signal handler came between; or an earlier one has failed since.
+            if covered is None or flushes.has_failed:
+                return None
+            flushes.inside = covered
+        return covered, hook()
+
+    def _settle(self, runner: PluginRunner, flushes: _Flushes, call: Call) -> None:
+        """Record the result of a flush."""
+        if call.error is not None:
+            with self._lock:
+                flushes.has_failed, flushes.inside = True, None
+            self._flush_failed(runner, call.error)
+        elif call.result is not None:
+            with self._lock:
+                if not self._is_over:
+                    self._record(runner, flushes, *call.result)
+                flushes.inside = None
+
+    def _record(
+        self,
+        runner: PluginRunner,
+        flushes: _Flushes,
+        covered: PluginPosition,
+        answer: object = None,
+    ) -> None:
+        """Note that a plugin's files are on disk up to a place."""
+        self._index_timestamp = _index_timestamp(answer) or self._index_timestamp
+        file = self._progress_files.get(runner.name)
+        # Whether the plugin was opened again, or removed, meanwhile.
+        is_old = self._flushes.get(runner.name) is not flushes
+        try:
+            if file is not None and not is_old:
+                record, last = covered.record_offset, self.log_note.last
+                is_last = record == last.offset
+                fingerprint = last.fingerprint if is_last else fingerprint_of(self._log, record)
+                file.save(Progress(covered.position, record, fingerprint))
+            flushes.covered, flushes.unsaved = covered, None
+        except OSError as error:
+            flushes.unsaved = error
+
+    def _wait(
+        self, requested: Sequence[tuple[PluginRunner, Call]], patience: float | None
+    ) -> dict[str, str]:
+        """Wait for flushes; return why plugins were not flushed."""
+        deadline = math.inf if patience is None else time.monotonic() + patience
+        missed = {}
+        for runner, call in requested:
+            if call.wait(deadline - time.monotonic(), idle=self._board.stall_seconds):
+                continue
+            earlier = call.under_way
+            if earlier.is_made_here:
+                missed[runner.name] = f"this very thread is inside of {earlier.hook}"
+            elif runner.mark_if_stalled(call):
+                missed[runner.name] = runner.stalled_text
+            else:
+                missed[runner.name] = "it is being flushed"
+        for runner, call in requested:
+            if not call.thread and call.is_done:
+                self._check_open()
+            if (error := self._of(runner).unsaved) is not None:
+                raise error
+        return missed
+
+    def _flush_failed(self, runner: PluginRunner, error: BaseException) -> None:
+        # Not retried: the system may have dropped the pages that it could not write, and a second
+        # flush would report success without them. The files count up to the recorded progress, and
+        # are written again from there.
+        file = self._progress_files.get(runner.name)
+        cut_to = None
+        if file is not None:  # else the plugin dispatches nothing, and has no place to return to
+            progress = file.load()
+            cut_to = progress.physical_offset if progress is not None else 0
+        runner.flush_failed(error, cut_to)
+
+    # ------------------------------------------------------------------ the checkpoint
+
+    def _save_checkpoint(self) -> None:
+        note, kept = self.log_note, []
+        for runner in self._board.runners.values():
+            if runner.hooks.queue_offsets is not None:
+                covered = self._of(runner).covered
+                kept.append(0 if covered is None else covered.store_timestamp)
+        old = note.checkpoint
+        note.checkpoint = attrs.evolve(
+            old,
+            log_timestamp=note.last.store_timestamp or old.log_timestamp,
+            # Up to this time, all messages are in flushed queues.
+            queues_timestamp=min(kept, default=0) or old.queues_timestamp,
+            index_timestamp=self._index_timestamp or old.index_timestamp,
+        )
+
+    # ------------------------------------------------------------------ running
+
+    def start(self, seconds: float, each_round: Callable[[], None]) -> None:
+        """Flush every so many seconds, on a thread of its own, and call ``each_round`` then."""
+        round_ = functools.partial(self._flush_round, each_round)
+        self._rounds = PeriodicThread("reput-flush-plugins", seconds, round_)
+        self._rounds.start()
+
+    def stop(self) -> None:
+        """End the thread, without flushing."""
+        if self._rounds is not None:
+            self._rounds.stop()
+
+    def end(self) -> None:
+        """Write nothing from now on: later flushes are not recorded."""
+        with self._lock:
+            self._is_over = True
+
+    def _flush_round(self, each_round: Callable[[], None]) -> bool:
+        try:
+            self.flush(_PATIENCE)
+        except ReputError:  # the log's own thread has logged it, and requests are followed
+            if self._is_over:
+                return False  # an exception of a signal handler came between closing and `stop`
+        except OSError as error:
+            # Most often a full disk; the next round tries again. Progress that is not written
+            # is too low, which costs only time.
+            logger.warning("progress not written error=%s", error)
+        except Exception:
+            # The thread must go on, as nothing else does its work.
+            logger.exception("plugins not flushed, tried again")
+        try:
+            each_round()
+        except Exception:
+            logger.exception("requests not handled, tried again")
+        return True
+
+
+def _index_timestamp(answer: object) -> int:
+    """Return the time in the answer of `reput_flush`, ms; 0 if it has none."""
+    value = answer.get("index_timestamp") if isinstance(answer, Mapping) else None
+    return value if isinstance(value, int) and value > 0 else 0

@@ -1,0 +1,190 @@
+"""A plugin's phase, its place in the log, its figures, and its state as users see it."""
+
+from __future__ import annotations
+
+import enum
+from collections import deque
+from typing import Any, Final
+
+import attrs
+
+__all__ = [
+    "READING",
+    "WAITING",
+    "LiveFigures",
+    "Phase",
+    "PluginFigures",
+    "PluginPosition",
+    "PluginState",
+    "Stopped",
+]
+
+
+class Phase(enum.StrEnum):
+    """What a plugin of an open store is doing; users see the values, and records hold them."""
+
+    RUNNING = "running"
+    """Gets messages, or has seen all of them."""
+    RETRYING = "retrying"
+    """Failed, and is retried after a pause."""
+    STALLED = "stalled"
+    """Has not returned from a call for longer than ``dispatch.stall_ms``."""
+    SUSPENDED = "suspended"
+    """Gets no messages until it is resumed; keeps its place in the log."""
+    HALTED = "halted"
+    """Failed, and its policy is to stop all dispatching."""
+    BROKEN = "broken"
+    """Could not be opened: none of its hooks may be called until it is resumed."""
+
+    @property
+    def shown(self) -> str:
+        """The word for users and for records, which show a broken plugin as suspended."""
+        return (Phase.SUSPENDED if self is Phase.BROKEN else self).value
+
+
+class Stopped(enum.Enum):
+    """Why a plugin is stopped."""
+
+    BY_USER = enum.auto()
+    """On request; recorded, so that it stays stopped after the next opening."""
+    FOR_REMOVAL = enum.auto()
+    """Only to be removed; not recorded."""
+    BY_FAILURE = enum.auto()
+    """The plugin failed, or could not be opened."""
+
+
+@attrs.frozen
+class PluginPosition:
+    """A plugin's place in the log."""
+
+    position: int
+    """Physical offset of the next message that it needs."""
+    record_offset: int = -1
+    """Where the last record that it was given begins; -1 if not known."""
+    store_timestamp: int = 0
+    """Store time of that record, ms."""
+
+
+WAITING: Final = "waiting"
+"""State of a running plugin while a plugin that it requires does not run."""
+READING: Final = "reading"
+"""State of a plugin in a read-only store, where nothing is dispatched."""
+
+_RECENT_COUNT = 5
+_LONG_BATCH = 0.05  # seconds
+_SHORT_BATCH = 0.005  # seconds; a batch done by then delays no other plugin
+_LONG_MESSAGE = 2e-6  # seconds; plugins that work on columns take a quarter of it
+
+
+@attrs.frozen(kw_only=True)
+class PluginFigures:
+    """Figures of a plugin since the store was opened; in a read-only store, of the last writer."""
+
+    batch_count: int = 0
+    """Batches that it was given."""
+    message_count: int = 0
+    """Messages in them."""
+    mean_batch_ms: float = 0.0
+    """Mean time for a batch."""
+    max_batch_ms: float = 0.0
+    """Longest time for a batch."""
+    skipped_count: int = 0
+    """Messages in its dead-letter file."""
+    total_batch_ms: float = 0.0
+    """Time for all batches."""
+    failure_count: int = 0
+    """Calls of its hooks that failed: those that were tried again, too."""
+
+    def figures(self) -> dict[str, Any]:
+        """Return the values by name, to pass them to another class with these fields."""
+        return {field.name: getattr(self, field.name) for field in attrs.fields(PluginFigures)}
+
+
+@attrs.frozen
+class PluginState(PluginFigures):
+    """State of one active plugin, as `reput.Store.plugins` returns it."""
+
+    name: str
+    version: str
+    state: str
+    """``"running"``, ``"retrying"``, ``"stalled"``, ``"waiting"``, ``"suspended"``, ``"halted"``;
+    ``"reading"`` in a read-only store."""
+    dispatched_to: int
+    """Physical offset below which the plugin has seen all messages."""
+    lag_size: int
+    """Backlog: bytes of the log that it has not seen."""
+    last_error: str | None = None
+    lag_count: int = 0
+    """Backlog: messages that it has not seen."""
+    lag_is_exact: bool = True
+    """Whether these were counted; for a long backlog they are estimated from the mean size."""
+    policy: str = "suspend"
+    """What happens when it fails: ``"suspend"``, ``"skip"`` or ``"halt"``."""
+
+
+@attrs.define(eq=False)
+class LiveFigures:
+    """Counts what a plugin was given, and judges its speed by its last batches."""
+
+    skipped_count: int = 0
+    batch_count: int = 0
+    message_count: int = 0
+    total_seconds: float = 0.0
+    max_seconds: float = 0.0
+    failure_count: int = 0
+    _slow: deque[bool] = attrs.field(factory=lambda: deque(maxlen=_RECENT_COUNT))
+    """For each of the last batches, whether it took long."""
+    _blocked: deque[float] = attrs.field(factory=lambda: deque(maxlen=_RECENT_COUNT))
+    """For each of the last batches, seconds in which the plugin slept or waited."""
+
+    def count(self, messages: int, seconds: float, processor_seconds: float) -> None:
+        """Count a batch of ``messages`` messages that was dispatched."""
+        self.batch_count += 1
+        self.message_count += messages
+        self.total_seconds += seconds
+        if seconds > self.max_seconds:
+            self.max_seconds = seconds
+        self._slow.append(
+            seconds > _LONG_BATCH or (seconds > _SHORT_BATCH and seconds > messages * _LONG_MESSAGE)
+        )
+        self._blocked.append(max(seconds - processor_seconds, 0.0))
+
+    def forget_times(self) -> None:
+        """Judge the speed only by batches from now on."""
+        self._slow.clear()
+        self._blocked.clear()
+
+    @property
+    def shown(self) -> PluginFigures:
+        """The values for users and for records, times to the microsecond."""
+        mean = self.total_seconds / self.batch_count if self.batch_count else 0.0
+        return PluginFigures(
+            batch_count=self.batch_count,
+            message_count=self.message_count,
+            mean_batch_ms=round(mean * 1_000, 3),
+            max_batch_ms=round(self.max_seconds * 1_000, 3),
+            skipped_count=self.skipped_count,
+            total_batch_ms=round(self.total_seconds * 1_000, 3),
+            failure_count=self.failure_count,
+        )
+
+    @property
+    def blocks(self) -> bool:
+        """Whether the plugin waited in every one of the last batches."""
+        return len(self._blocked) == _RECENT_COUNT and min(self._blocked) > 0.002
+
+    @property
+    def works_long(self) -> bool:
+        """Whether every one of the last batches took so long that other plugins would be late."""
+        return len(self._slow) == _RECENT_COUNT and all(self._slow)
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether the plugin holds up others in every batch."""
+        return self.blocks or self.works_long
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether none of the last batches would have made other plugins late."""
+        quick = len(self._slow) == _RECENT_COUNT and not any(self._slow)
+        return quick and not self.blocks

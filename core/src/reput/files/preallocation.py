@@ -1,0 +1,215 @@
+"""Prepares files and pages that the writer of the log needs next: `FileAllocator`, `Prefaulter`.
+
+A roll must not wait until a new file is on disk, so one file is kept ready. It is made under
+``<store>/reput`` and renamed into the log when it is used: the log's directory never has a file
+that is not part of the log.
+
+The first store to a page costs microseconds inside the kernel, with the interpreter lock held. So
+pages are requested ahead of the writer, in a call that releases the lock: 0.20 instead of 0.42
+microseconds for a record of 280 bytes. Needs Linux 5.14 (``MADV_POPULATE_WRITE``).
+
+Source: RocketMQ ``AllocateMappedFileService``, which makes files in place, two at a time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import logging
+import mmap
+import os
+import threading
+from typing import TYPE_CHECKING, Final
+
+from reput.errors import DiskFrozenError
+from reput.files.filecreation import create_temporary_file
+from reput.files.mappedfile import FIRST_SPACE
+from reput.files.prefault import POPULATE_WRITE, populate
+from reput.signalsafe import SafeEvent, new_lock
+
+if TYPE_CHECKING:
+    from reput.files.mappedfile import MappedFile
+    from reput.files.system.disk import Disk
+
+logger = logging.getLogger(__name__)
+
+__all__ = ["PREFAULT_STEP", "FileAllocator", "Prefaulter"]
+
+READY_NAME: Final = "next-file"
+PREFAULT_STEP: Final = 8 << 20
+"""Bytes that a writer requests at a time, at most."""
+_CALL_SIZE: Final = 4 << 20
+
+
+class _BackgroundThread:
+    """A thread that works each time it is asked to; without one the writer works itself."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._lock = new_lock()  # reentrant: a signal handler may close the store during a put
+        self._asked = SafeEvent()
+        self._stopping = False
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Start the thread. The first request does not, as a put may make it."""
+        thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:  # no thread can be started
+            logger.warning("nothing is made ahead thread=%s error=%s", self._name, error)
+        else:
+            self._thread = thread
+
+    def stop(self) -> None:
+        """End the thread."""
+        self._stopping = True
+        self._asked.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        while True:
+            self._asked.wait()
+            self._asked.clear()
+            if self._stopping or not self._work():
+                return
+
+    def _work(self) -> bool:
+        """Do the requested work; return whether more work can be requested."""
+        raise NotImplementedError
+
+
+class FileAllocator(_BackgroundThread):
+    """Keeps one new file ready. Thread-safe."""
+
+    def __init__(self, directory: str, file_size: int, disk: Disk, *, ahead: bool) -> None:
+        super().__init__("reput-allocate")
+        self._path = os.path.join(directory, READY_NAME)
+        self._file_size = file_size
+        self._disk = disk
+        self._ahead = ahead
+        self._ready = False
+        self._is_wanted = False
+
+    def discard_leftovers(self) -> None:
+        """Remove the file that an earlier process left; call this first."""
+        if self._disk.exists(self._path):
+            self._disk.remove(self._path)
+
+    def start(self) -> None:
+        """Start the thread, unless files are so small that they are made when they are needed."""
+        if self._ahead:
+            super().start()
+
+    def prepare(self) -> None:
+        """Begin to make a file in the background, unless one is ready or being made."""
+        if not self._ready:
+            self._is_wanted = True
+            self._asked.set()
+
+    def take(self) -> str:
+        """Return the path of a file of full size, made now if none is ready; the caller renames it.
+
+        Raises:
+            OSError: the disk has no space for the file.
+        """
+        with self._lock:
+            if not self._ready:
+                self._make()
+            # The thread makes no other file under this name before the next `prepare`, which
+            # follows the caller's rename.
+            self._is_wanted = self._ready = False
+        return self._path
+
+    def close(self) -> None:
+        """Wait for the thread to end, and remove a file that was not taken."""
+        self.stop()
+        with self._lock:
+            if self._ready:
+                self._ready = False
+                # A frozen disk keeps the file until the next opening.
+                with contextlib.suppress(DiskFrozenError):
+                    self._disk.remove(self._path)
+
+    def _work(self) -> bool:
+        # The holder of the lock makes a file, or takes it and asks for another.
+        if self._lock.acquire(blocking=False):
+            try:
+                if self._is_wanted and not self._ready:
+                    self._make()
+            except OSError as error:
+                # Not an error yet: the put that needs the file tries again and reports it.
+                logger.warning(
+                    "could not make the next file size=%d error=%s", self._file_size, error
+                )
+            finally:
+                self._lock.release()
+        return True
+
+    def _make(self) -> None:
+        # Flushed before it gets its name: after a power cut a file of the log must have its size.
+        create_temporary_file(
+            self._disk, self._path, self._file_size, reserve=FIRST_SPACE, flush=True
+        )
+        self._ready = True
+
+
+class Prefaulter(_BackgroundThread):
+    """Gives a mapped file space ahead of its one writer, and makes the pages present."""
+
+    def __init__(self) -> None:
+        super().__init__("reput-pages")
+        # The lock is held while a map is used.
+        self._wish: tuple[MappedFile, int, int] | None = None
+        self._works = True
+
+    def ask(self, file: MappedFile, start: int, end: int) -> None:
+        """Make bytes ``[start, end)`` of ``file`` present soon; replaces the request before."""
+        if self._works:
+            self._wish = file, start, end
+            self._asked.set()
+
+    def forget(self, file: MappedFile) -> None:
+        """Drop a request for ``file``; when this returns, it can be closed."""
+        with self._lock:
+            if self._wish is not None and self._wish[0] is file:
+                self._wish = None
+
+    def _work(self) -> bool:
+        while self._step():
+            pass
+        return self._works
+
+    def _step(self) -> bool:
+        """Make one part present; return whether more parts remain."""
+        with self._lock:
+            wish = self._wish
+            if wish is None or self._stopping:
+                return False
+            file, start, end = wish
+            step_end = min(end, start + _CALL_SIZE)
+            try:
+                file.reserve(end)
+            except OSError as error:
+                # Not an error yet: the put that needs the space tries again and reports it.
+                logger.warning("no space ahead file=%s error=%s", file.path, error)
+                if self._wish is wish:
+                    self._wish = None
+                return False
+            self._works = _populate(file.map, start, step_end)
+            if self._wish is wish:
+                self._wish = (file, step_end, end) if step_end < end else None
+            return self._works
+
+
+def _populate(target: mmap.mmap, start: int, end: int) -> bool:
+    if target.closed:
+        return False
+    start -= start % mmap.PAGESIZE
+    # The object keeps the map from being closed, so it must be gone when this returns.
+    anchor = ctypes.c_char.from_buffer(target)
+    try:
+        return populate(ctypes.addressof(anchor) + start, end - start, POPULATE_WRITE)
+    finally:
+        del anchor

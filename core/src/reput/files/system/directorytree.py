@@ -1,0 +1,345 @@
+"""`Tree`: the directories of a store, and the names in them; the half of a `Disk` that uses paths.
+
+Each operation reaches its path by `reput.files.system.storeroot.StoreRoot.reach`, and calls the
+system with the descriptor of the directory and the name there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import operator
+import os
+import stat
+from functools import partial
+from typing import NoReturn, Protocol, Self
+
+from reput.errors import UnsafePathError
+from reput.files.system.parallelflush import heart
+from reput.files.system.storeroot import ANYWHERE, NO_NAMES, Descriptor, StoreRoot, link_at
+
+__all__ = ["Entry", "Tree", "is_absence"]
+
+_BY_NAME = operator.attrgetter("name")
+_ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
+
+
+class Entry(Protocol):
+    """One name of a directory, as `os.DirEntry` has it."""
+
+    @property
+    def name(self) -> str:
+        """The name alone."""
+
+    @property
+    def path(self) -> str:
+        """The directory's path and the name."""
+
+    def is_dir(self, *, follow_symlinks: bool = True) -> bool:
+        """Whether it is a directory."""
+
+    def is_file(self, *, follow_symlinks: bool = True) -> bool:
+        """Whether it is a regular file."""
+
+    def is_symlink(self) -> bool:
+        """Whether it is a symbolic link."""
+
+    def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
+        """Size, times and the like."""
+
+
+class Tree:
+    """Operations on names; every method raises `OSError` when the system does."""
+
+    # `_root` is the one attribute that a disk and the disks bound from it do not share.
+    __slots__ = ("__dict__", "__weakref__", "_root")
+    _root: StoreRoot
+
+    def __new__(cls, *args: object, **options: object) -> Self:
+        """Make an unbound disk; not in ``__init__``, which subclasses need not call."""
+        made = super().__new__(cls)
+        made._root = ANYWHERE
+        return made
+
+    # ------------------------------------------------------------------ one store's disk
+
+    def at(self, root: str, *, follow_links: bool = False) -> Self:
+        """Return a disk bound to one store: it refuses every path outside ``root``.
+
+        The bound disk has the class of this disk and shares its attributes. It refuses symbolic
+        links below the root, unless ``follow_links``; the root and the directories above it may be
+        links. It also refuses pipes and devices, and to write a file with a second name (a hard
+        link).
+
+        Args:
+            root: absolute path of the store's directory, which need not exist yet.
+            follow_links: whether links below the root are followed.
+
+        Raises:
+            UnsafePathError: this disk is bound already, and ``root`` is outside of its root.
+        """
+        outer = None if self._root is ANYWHERE else self._root
+        if outer is not None:
+            outer.names(root)
+            if outer.follow_links:
+                follow_links, outer = True, None
+        made = object.__new__(type(self))
+        made.__dict__ = self.__dict__
+        made._root = StoreRoot(root, follow_links, outer)
+        return made
+
+    @property
+    def follows_links(self) -> bool:
+        """Whether symbolic links are followed: always true for a disk that is not bound."""
+        return self._root.follow_links
+
+    def freeze(self, reason: str) -> None:
+        """Refuse every change from now on; reading goes on, and so does writing through a map.
+
+        Concerns this disk only, and no other disk of the same store.
+
+        Args:
+            reason: for the error's text.
+        """
+        if self._root is ANYWHERE:
+            raise ValueError("only a disk that is bound to a store can be frozen; see Disk.at")
+        self._root.frozen_reason = reason
+
+    @property
+    def is_frozen(self) -> bool:
+        """Whether `freeze` was called."""
+        return self._root.frozen_reason is not None
+
+    def hold(self, *paths: str) -> None:
+        """Keep directories of the store open, so that files in them are reached in one step.
+
+        Nothing is held if links are followed, or for a directory that is missing. A directory that
+        this disk renames, removes or recreates is no longer held. A writer calls this for
+        directories that no other process renames, a plugin in `reput_open`.
+
+        Args:
+            paths: absolute; a directory before its subdirectories.
+
+        Raises:
+            UnsafePathError: a path is not below the root, or a step on the way is a link.
+        """
+        self._root.hold(paths)
+
+    def release(self) -> None:
+        """Close the descriptors of directories; a later operation opens the root again."""
+        self._root.release()
+
+    # ------------------------------------------------------------------ reading
+
+    def exists(self, path: str) -> bool:
+        """Whether a file, directory or link of that name exists.
+
+        Raises:
+            OSError: the system does not know, for example in a directory without permission.
+        """
+        try:
+            self._root.look(path)
+        except FileNotFoundError:
+            return False
+        except (OSError, ValueError) as error:
+            if is_absence(error):
+                return False
+            raise
+        return True
+
+    def status(self, path: str) -> os.stat_result:
+        """Return size, times and the like of the file or directory."""
+        return self._root.status(path)
+
+    def identity(self, path: str) -> tuple[int, int]:
+        """Return device and inode: equal for all paths that lead to the same file or directory."""
+        about = self.status(path)
+        return about.st_dev, about.st_ino
+
+    def modified_ms(self, path: str) -> int:
+        """Return when the file's bytes were last changed, ms since the epoch."""
+        return self.status(path).st_mtime_ns // 1_000_000
+
+    def usage(self, path: str) -> tuple[int, int]:
+        """Return bytes used and bytes still available to us in the file system of a directory."""
+        descriptor = self._root.open_directory(path)
+        try:
+            facts = os.fstatvfs(descriptor)
+        finally:
+            os.close(descriptor)
+        used = (facts.f_blocks - facts.f_bfree) * facts.f_frsize
+        return used, facts.f_bavail * facts.f_frsize
+
+    def list(self, path: str) -> list[Entry]:
+        """Return the entries of a directory, sorted by name; none if it does not exist."""
+        root = self._root
+        try:
+            if root.follow_links:
+                root.names(path)  # raises for a path outside of the root
+                with os.scandir(path) as found:
+                    return sorted(found, key=_BY_NAME)
+            descriptor = root.open_directory(path)
+        except FileNotFoundError:
+            return []
+        try:
+            with os.scandir(descriptor) as found:
+                return sorted(map(partial(_StoreEntry, root, path), found), key=_BY_NAME)
+        finally:
+            os.close(descriptor)
+
+    def _refuse_link(self, path: str) -> None:
+        if not self.follows_links:
+            with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+                self.status(path)  # raises for a link
+
+    def _is_link(self, path: str) -> bool:
+        try:
+            return stat.S_ISLNK(self._root.look(path).st_mode)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+
+    def _is_directory(self, path: str) -> bool:
+        try:
+            return stat.S_ISDIR(self._root.status(path).st_mode)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+
+    # ------------------------------------------------------------------ changing
+
+    def rename(self, source: str, target: str) -> None:
+        """Rename ``source`` to ``target``, replacing it atomically."""
+        root = self._root
+        if root.frozen_reason is not None:
+            root.require_open()
+        old, name = root.reach(source)
+        above, _, fresh = target.rpartition(os.sep)
+        if old is not None and source == f"{above}{os.sep}{name}" and fresh not in NO_NAMES:
+            new: Descriptor | None = old  # the same directory, which is reached once
+        else:
+            new, fresh = root.reach(target)
+        for directory, each, path in ((old, name, source), (new, fresh, target)):
+            if path in root.held:
+                root.drop(path)
+            if directory is not None:
+                try:
+                    found = os.stat(each, dir_fd=directory, follow_symlinks=False)
+                except OSError:  # raised below if it matters
+                    continue
+                if stat.S_ISLNK(found.st_mode):
+                    raise link_at(directory, each, path)
+        if root.frozen_reason is not None:
+            root.require_open()
+        try:
+            os.replace(name, fresh, src_dir_fd=old, dst_dir_fd=new)
+        except OSError as error:
+            error.filename, error.filename2 = source, target
+            raise
+
+    def remove(self, path: str) -> None:
+        """Remove a file, or a link itself, never what the link leads to."""
+        self._root.change(os.unlink, path)
+
+    def remove_directory(self, path: str) -> None:
+        """Remove a directory that is empty."""
+        self._root.require_open()
+        self._refuse_link(path)
+        self._root.drop(path)
+        self._root.change(os.rmdir, path)
+
+    def remove_tree(self, path: str) -> None:
+        """Remove a directory with everything in it, if it exists; no link in it is followed."""
+        if self.follows_links and self._is_link(path):
+            self.remove(path)
+            return
+        for entry in self.list(path):
+            if entry.is_dir(follow_symlinks=False):
+                self.remove_tree(entry.path)
+            else:
+                self.remove(entry.path)
+        if self.exists(path):
+            self.remove_directory(path)
+
+    def make_directory(self, path: str, *, durable: bool = False) -> None:
+        """Make a directory, and its parents, if missing.
+
+        With ``durable`` the names of new directories are on disk when this returns.
+        """
+        missing = []
+        while not self._is_directory(path) and path not in ("", os.sep):
+            missing.append(path)
+            if path == self._root.path:
+                break
+            path = os.path.dirname(path)
+        for each in reversed(missing):
+            self.make_one_directory(each)
+            if durable:
+                self.flush_directory(os.path.dirname(each) or ".")
+
+    def make_one_directory(self, path: str) -> None:
+        """Make a directory whose parent exists. Callers use `make_directory`."""
+        try:
+            self._root.change(os.mkdir, path)
+            self._root.drop(path)  # if it is held, another process has removed it
+        except FileExistsError:
+            if not self._is_directory(path):  # otherwise another process was quicker
+                raise
+
+    def flush_directory(self, path: str) -> None:
+        """Return when the directory's names (made, renamed, removed) are on disk."""
+        if self._root.frozen_reason is not None:
+            self._root.require_open()
+        descriptor = self._root.held.get(path)
+        if descriptor is None or path == self._root.path:  # the root is open to pass through only
+            descriptor = Descriptor(self._root.open_directory(path, os.O_RDONLY))
+        os.fsync(descriptor)
+        heart.beat()
+
+
+class _StoreEntry:
+    """An `Entry` that keeps no descriptor and refuses to follow a link."""
+
+    __slots__ = ("_is_directory", "_is_file", "_is_link", "_root", "_status", "name", "path")
+
+    def __init__(self, root: StoreRoot, directory: str, entry: os.DirEntry[str]) -> None:
+        self.name = entry.name
+        self.path = os.path.join(directory, entry.name)
+        self._root = root
+        self._is_link = entry.is_symlink()
+        self._is_directory = entry.is_dir(follow_symlinks=False)
+        self._is_file = entry.is_file(follow_symlinks=False)
+        self._status: os.stat_result | None = None
+        if self._is_file:
+            # Now, while the directory is open: later the whole path would be opened again.
+            with contextlib.suppress(FileNotFoundError):
+                self._status = entry.stat(follow_symlinks=False)
+
+    def __repr__(self) -> str:
+        return f"<Entry {self.path!r}>"
+
+    def is_symlink(self) -> bool:
+        return self._is_link
+
+    def is_dir(self, *, follow_symlinks: bool = True) -> bool:
+        if self._is_link and follow_symlinks:
+            self._refuse()
+        return self._is_directory
+
+    def is_file(self, *, follow_symlinks: bool = True) -> bool:
+        if self._is_link and follow_symlinks:
+            self._refuse()
+        return self._is_file
+
+    def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
+        if self._is_link and follow_symlinks:
+            self._refuse()
+        return self._root.look(self.path) if self._status is None else self._status
+
+    def _refuse(self) -> NoReturn:
+        raise link_at(*self._root.reach(self.path), self.path)
+
+
+def is_absence(error: OSError | ValueError) -> bool:
+    """Whether the cause of ``error`` is a name that does not exist."""
+    if isinstance(error, OSError):
+        return error.errno in _ABSENT and not isinstance(error, UnsafePathError)
+    return True  # a name with a byte 0

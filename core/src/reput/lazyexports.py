@@ -1,0 +1,41 @@
+"""Packages that import each of their public names when it is first used.
+
+The names in ``__all__`` are public; everything else in the package may change in any release.
+Importing such a package imports no other module, so that ``import reput`` is quick.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+__all__ = ["lazy_exports"]
+
+
+def lazy_exports(
+    package: str, homes: Mapping[str, str]
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return ``__getattr__`` and ``__dir__`` for such a package.
+
+    Args:
+        package: the package's full name.
+        homes: for each name its module, relative to the package, or beginning with ``reput.``;
+            ``module:name`` if the name there is another one.
+    """
+
+    def get(name: str) -> Any:
+        home = homes.get(name)
+        if home is None:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        module, _, real = home.partition(":")
+        path = module if module.startswith("reput.") else f"{package}.{module}"
+        value = getattr(importlib.import_module(path), real or name)
+        setattr(sys.modules[package], name, value)  # later uses do not call this function
+        return value
+
+    def names() -> list[str]:
+        return sorted(vars(sys.modules[package]).keys() | homes.keys())
+
+    return get, names

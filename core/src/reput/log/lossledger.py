@@ -1,0 +1,189 @@
+"""The loss ledger, ``<store>/reput/losses.jsonl``: what the log has lost, and what was done.
+
+One JSON object a line, oldest first; the file is replaced as a whole. An entry is written, marked
+as pending, before the log's bytes are changed; the mark is removed when all changes are on disk. So
+the next opening finishes what a crash interrupted, and finds the entry instead of adding another.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from reput.files.filenames import OWN_DIRECTORY, is_safe_name
+from reput.files.jsonfiles import object_of, structure_of
+from reput.files.mappedfile import unused_path
+from reput.log.damage import CUT, GONE, SKIPPED, Loss
+from reput.signalsafe import new_lock
+
+if TYPE_CHECKING:
+    from reput.files.system.disk import Disk
+
+logger = logging.getLogger(__name__)
+
+__all__ = ["LossLedger"]
+
+_NAME: Final = "losses.jsonl"
+_PENDING: Final = "pending"
+
+
+class LossLedger:
+    """The losses of one store, oldest first. Thread-safe."""
+
+    def __init__(self, root: str, disk: Disk, clock: Callable[[], int]) -> None:
+        self.path = os.path.join(root, OWN_DIRECTORY, _NAME)
+        self.writable = False
+        """Whether new entries are written to the file; if false, they are kept in memory."""
+        self.damaged_count = 0
+        """Lines of the file that could not be read; 1 if the file is empty."""
+        self._disk = disk
+        self._clock = clock
+        self._lock = new_lock()  # reentrant, for signal handlers
+        self.entries: tuple[Loss, ...] = ()
+        """All losses, oldest first; replaced whole, so that readers need no lock."""
+        self.pending: frozenset[Loss] = frozenset()
+        """Losses for which the change of the log's bytes may not have been completed."""
+
+    def load(self, *, writable: bool) -> None:
+        """Read the file and skip damaged lines; a writer keeps a copy of a damaged file."""
+        self.writable = writable
+        data = self._disk.read_if_exists(self.path)
+        if data is None:
+            return
+        # A ledger without lines is never written, so it was emptied by another program.
+        entries, pending, damaged = [], set(), 0 if data else 1
+        for line in data.split(b"\n"):
+            if not line.strip():
+                continue
+            read = _parse(line)
+            if read is None:
+                damaged += 1
+                continue
+            loss, is_pending = read
+            entries.append(loss)
+            if is_pending:
+                pending.add(loss)
+        self.entries, self.pending = tuple(entries), frozenset(pending)
+        self.damaged_count = damaged
+        if damaged:
+            self._set_aside(damaged)
+
+    def _set_aside(self, damaged: int) -> None:
+        logger.warning(
+            "damaged loss ledger file=%s damaged_lines=%d; the other lines are used",
+            self.path,
+            damaged,
+        )
+        if not self.writable:
+            return
+        directory = os.path.dirname(self.path)
+        # First the copy, then the replacement: a crash in between leaves the ledger as it was.
+        kept = unused_path(self._disk, directory, f"{_NAME}.damaged")
+        self._disk.replace(kept, self._disk.read_file(self.path))
+        self._save(self.entries, self.pending)
+
+    def between(self, start: int, end: int) -> tuple[Loss, ...]:
+        """Return the losses that overlap ``[start, end)``."""
+        return tuple(
+            loss for loss in self.entries if loss.start_offset < end and start < loss.end_offset
+        )
+
+    def begin(self, losses: Sequence[Loss]) -> list[Loss]:
+        """Note ``losses`` that are about to be filled or cut; on disk when this returns.
+
+        Returns:
+            One entry for each of ``losses``; the older one if an interrupted opening has noted it
+            already.
+        """
+        with self._lock:
+            known = [self.interrupted(loss) or self._dated(loss) for loss in losses]
+            fresh = [loss for loss in dict.fromkeys(known) if loss not in self.pending]
+            if fresh:
+                # Entries of skipped bytes that are now filled or cut are replaced.
+                kept = [
+                    other
+                    for other in self.entries
+                    if other.action != SKIPPED or not any(_covers(loss, other) for loss in fresh)
+                ]
+                self._save((*kept, *fresh), self.pending.union(fresh))
+        return known
+
+    def finish(self) -> None:
+        """Note that all pending changes are on disk."""
+        with self._lock:
+            if self.pending:
+                self._save(self.entries, frozenset())
+
+    def note(self, loss: Loss) -> bool:
+        """Note a loss whose bytes are skipped and not changed; False if it is known already."""
+        with self._lock:
+            known = (other for other in self.entries if other.action != CUT)
+            if loss.reason != GONE and any(_covers(other, loss) for other in known):
+                return False
+            if any(_is_recorded(other, loss) for other in self.entries):
+                return False
+            self._save((*self.entries, self._dated(loss)), self.pending)
+            return True
+
+    def cut_was_begun_at(self, offset: int) -> bool:
+        """Whether an interrupted opening was cutting the log at ``offset``."""
+        return any(loss.action == CUT and loss.start_offset == offset for loss in self.pending)
+
+    def interrupted(self, loss: Loss) -> Loss | None:
+        """Return the pending entry that covers ``loss``; an interrupted opening began it."""
+        for other in self.pending:
+            if other.action == loss.action and _covers(other, loss):
+                return other
+        return None
+
+    def _dated(self, loss: Loss) -> Loss:
+        return attrs.evolve(loss, timestamp=self._clock())
+
+    def _save(self, entries: tuple[Loss, ...], pending: frozenset[Loss]) -> None:
+        if self.writable and entries:
+            lines = [_line(loss, is_pending=loss in pending) for loss in entries]
+            self._disk.replace(self.path, "".join(lines).encode())
+        elif self.writable:
+            self._disk.remove(self.path)
+            self._disk.flush_directory(os.path.dirname(self.path))
+        self.entries, self.pending = entries, pending
+
+
+def _is_recorded(loss: Loss, other: Loss) -> bool:
+    """Whether the entry ``loss`` already says all that ``other`` would."""
+    if attrs.evolve(loss, timestamp=0) == other:
+        return True  # an opening was interrupted before it cut
+    # Recovery of the log's torn end and a queue's file may both report the same message.
+    is_one = None not in (other.queue_offset, other.queue_end_offset)
+    is_one = is_one and other.queue_offset + 1 == other.queue_end_offset  # type: ignore[operator]
+    place = (loss.topic, loss.queue_id, loss.queue_offset)
+    same = place == (other.topic, other.queue_id, other.queue_offset)
+    return is_one and same and loss.action == other.action and _covers(loss, other)
+
+
+def _covers(loss: Loss, other: Loss) -> bool:
+    return loss.start_offset <= other.start_offset and other.end_offset <= loss.end_offset
+
+
+def _line(loss: Loss, *, is_pending: bool) -> str:
+    facts: dict[str, Any] = attrs.asdict(loss)
+    if is_pending:
+        facts[_PENDING] = True
+    return json.dumps(facts) + "\n"
+
+
+def _parse(line: bytes) -> tuple[Loss, bool] | None:
+    try:
+        facts = object_of(line)
+        loss = structure_of(Loss, facts)
+    except ValueError:
+        return None
+    is_valid = 0 <= loss.start_offset <= loss.end_offset
+    # The name becomes a path, which must not leave the directory of copies.
+    is_valid = is_valid and (not loss.kept or is_safe_name(loss.kept))
+    return (loss, bool(facts.get(_PENDING))) if is_valid else None

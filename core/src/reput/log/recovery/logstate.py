@@ -1,0 +1,260 @@
+"""The log's own notes, in ``<store>/reput``: where the log begins and ends, and has checksums.
+
+``flushed`` says how far the log is on disk, and if it was closed. The file has the format of
+progress (`reput.log.progress`). Every round of flushing writes it, and closing writes it last, with
+the mark that the log ends there. So the next opening need not read the last file to its end, and
+notices if the last record was changed. The mark counts until another writer opens the store. A
+writer of reput makes the file ``abort`` first; every other writer changes the file ``checkpoint``,
+whose checksum the mark has.
+
+The other two notes count as long as reput was the last to write the store (`StoreLock.sign`).
+
+``head`` says where the log begins, as its files do not say whether there were older ones. A writer
+notes it when it opens a store, and trimming before it removes a file. A log that begins after the
+noted offset has lost files that nobody trimmed; RocketMQ removes old files, too, and leaves no
+note. The file has two slots, as progress files have, which say the same; they are written in place,
+so that trimming can write them on a full disk.
+
+``record-crc.json`` says where every record has a checksum of its own. It is on disk before the
+first record of a range is written, and before the first record after it. The range that is being
+written has no end in the file. After another writer it ends where reput is known to have written,
+as RocketMQ does not add the checksum unless its own option is on. The file is UTF-8 JSON, replaced
+whole: ``{"ranges": [[first, end], …], "crc": …}``. These are physical offsets, ascending; the last
+end may be null. The CRC-32 is that of the ranges as JSON without spaces.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import zlib
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final, Self
+
+import attrs
+
+from reput.files.filenames import OWN_DIRECTORY
+from reput.files.jsonfiles import object_of
+from reput.log.damage import GONE, Loss
+from reput.log.progress import Progress, ProgressFile, record_at
+from reput.log.reader.batchreader import OPEN_END, CheckedRanges
+from reput.log.reader.logreader import store_timestamp_of
+from reput.log.recovery.checkpoint import AbortFile, Checkpoint
+
+if TYPE_CHECKING:
+    from reput.files.system.disk import Disk
+    from reput.log.reader.logview import LogView
+
+__all__ = [
+    "CheckedNote",
+    "LogHead",
+    "LogStateFile",
+]
+
+_CHECKED_SIZE_MAX: Final = 1 << 20
+_RANGES_MAX: Final = 10_000
+
+
+# --------------------------------------------------------------------------- its end
+
+
+@attrs.frozen
+class LastRecord:
+    """The last record of a log that is on disk, as a note has it."""
+
+    offset: int = -1
+    """Where the record begins; -1 if there is none."""
+    end_offset: int = 0
+    fingerprint: int = 0
+    """Its CRC-32."""
+    store_timestamp: int = 0
+    """Its store time, ms."""
+
+
+@attrs.define(eq=False)
+class LogStateFile:
+    """The note of one store, and the files of RocketMQ that say if it counts."""
+
+    root: str
+    disk: Disk
+    file: ProgressFile
+    abort: AbortFile
+    last: LastRecord = LastRecord()
+    """What `flush` has noted last."""
+    _checkpoint: Checkpoint | None = None
+
+    @classmethod
+    def of(cls, root: str, disk: Disk, unreadable: Callable[[OSError], None] | None = None) -> Self:
+        """Return the note of the store at ``root``; see `ProgressFile` for ``unreadable``."""
+        path = os.path.join(root, OWN_DIRECTORY, "flushed")
+        abort = AbortFile(os.path.join(root, "abort"), disk)
+        return cls(root, disk, ProgressFile(path, disk, unreadable), abort)
+
+    @property
+    def checkpoint(self) -> Checkpoint:
+        """The store's checkpoint, read once only: nobody else writes the file meanwhile."""
+        if self._checkpoint is None:
+            path = os.path.join(self.root, "checkpoint")
+            self._checkpoint = Checkpoint.load(path, self.disk)
+        return self._checkpoint
+
+    @checkpoint.setter
+    def checkpoint(self, changed: Checkpoint) -> None:
+        if changed != self._checkpoint:
+            self._checkpoint = changed.save(os.path.join(self.root, "checkpoint"), self.disk)
+
+    def closed(self) -> Progress | None:
+        """Return where the log ended as it was closed; None if it was not, or was written since."""
+        place = self.file.load()
+        if place is None or place.closed is None:
+            return None
+        if self.abort.present and not self.abort.left_on_purpose:
+            return None
+        return place if place.closed == self.checkpoint.crc else None
+
+    def flush(self, log: LogView, record_offset: int) -> None:
+        """Note that a log is on disk up to the end of the record at an offset; -1 for none."""
+        self._read(log, record_offset)
+        if self.last.offset >= 0:
+            last = self.last
+            self.file.save(Progress(last.end_offset, last.offset, last.fingerprint))
+
+    def close(self, log: LogView, record_offset: int) -> None:
+        """Note that a log is closed.
+
+        Args:
+            log: the log, which is flushed and takes no more puts.
+            record_offset: where its last record begins; -1 in an empty log.
+        """
+        self._read(log, record_offset)
+        end, fingerprint = log.max_physical_offset, self.last.fingerprint
+        self.file.save(Progress(end, record_offset, fingerprint, self.checkpoint.crc))
+
+    def _read(self, log: LogView, record_offset: int) -> None:
+        """Read the record at an offset, which is the log's last one, unless that was done."""
+        if record_offset == self.last.offset:
+            return
+        self.last, record = LastRecord(), record_at(log, record_offset)
+        if record:
+            end, timestamp = record_offset + len(record), max(store_timestamp_of(record), 0)
+            self.last = LastRecord(record_offset, end, zlib.crc32(record), timestamp)
+
+
+# --------------------------------------------------------------------------- its beginning
+
+
+@attrs.define(eq=False)
+class LogHead:
+    """The note of where one store's log begins."""
+
+    file: ProgressFile
+
+    @classmethod
+    def of(cls, root: str, disk: Disk) -> Self:
+        """Return the note of the store at ``root``."""
+        return cls(ProgressFile(os.path.join(root, OWN_DIRECTORY, "head"), disk))
+
+    @property
+    def path(self) -> str:
+        """The file."""
+        return self.file.path
+
+    @property
+    def recorded_offset(self) -> int | None:
+        """Physical offset at which the log begins, or before it; None if that is not known."""
+        place = self.file.load()
+        return None if place is None else place.physical_offset
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether both slots can be read."""
+        return len(self.file.load_all()) == 2
+
+    def note(self, physical_offset: int) -> None:
+        """Note that the log may begin at an offset; on disk, in both slots, when this returns."""
+        slots = self.file.known()
+        if len(slots) == 2 and slots[0].physical_offset == physical_offset:
+            return
+        for mark in (1, 0):  # a progress file does not write the same progress twice
+            self.file.save(Progress(physical_offset, -1, mark))
+
+    def loss(self, min_physical_offset: int) -> Loss | None:
+        """Return what a log that begins at ``min_physical_offset`` has lost; None for nothing.
+
+        For a store that reput was the last to write. Call it with an offset that was read before:
+        trimming writes the note first, and then removes files.
+        """
+        recorded = self.recorded_offset
+        if recorded is None or recorded >= min_physical_offset:
+            return None
+        detail = "the first files of the log are gone, and nobody has trimmed them"
+        return Loss(recorded, min_physical_offset, GONE, detail)
+
+
+# --------------------------------------------------------------------------- its checksums
+
+
+@attrs.define(eq=False)
+class CheckedNote:
+    """The note of where every record of one store's log has a checksum of its own."""
+
+    root: str
+    disk: Disk
+    _recorded: CheckedRanges | None = None
+    _is_read: bool = False
+
+    @property
+    def path(self) -> str:
+        """The file."""
+        return os.path.join(self.root, OWN_DIRECTORY, "record-crc.json")
+
+    @property
+    def recorded(self) -> CheckedRanges | None:
+        """The ranges in the file, read once only; None if the file is damaged."""
+        if not self._is_read:
+            self._recorded, self._is_read = self._read(), True
+        return self._recorded
+
+    def load(self, *, reput_wrote_last: bool) -> CheckedRanges:
+        """Return the ranges that count; none if the file is missing or damaged.
+
+        Args:
+            reput_wrote_last: whether no other program has opened the store for writing since.
+        """
+        recorded = self.recorded or CheckedRanges()
+        if reput_wrote_last or not recorded.ranges or recorded.ranges[-1][1] < OPEN_END:
+            return recorded
+        flushed = LogStateFile.of(self.root, self.disk).file.load()
+        return recorded.until(0 if flushed is None else flushed.physical_offset)
+
+    def save(self, checked: CheckedRanges) -> None:
+        """Write the ranges if the file has others; without a range the file does not exist."""
+        if checked == self.recorded:
+            return
+        self._is_read = False
+        ranges = [[start, None if end >= OPEN_END else end] for start, end in checked.ranges]
+        if ranges:
+            data = json.dumps({"ranges": ranges, "crc": _crc(ranges)}).encode()
+            self.disk.replace(self.path, data)
+        else:
+            self.disk.remove(self.path)
+            self.disk.flush_directory(os.path.dirname(self.path))
+
+    def _read(self) -> CheckedRanges | None:
+        data = self.disk.read_if_exists(self.path, _CHECKED_SIZE_MAX)
+        if data is None:
+            return CheckedRanges()
+        try:
+            facts = object_of(data)
+            ranges = facts["ranges"]
+            if facts["crc"] != _crc(ranges) or len(ranges) > _RANGES_MAX:
+                return None
+            return CheckedRanges(
+                tuple((start, OPEN_END if end is None else end) for start, end in ranges)
+            )
+        except (ValueError, TypeError, KeyError):
+            return None
+
+
+def _crc(ranges: object) -> int:
+    return zlib.crc32(json.dumps(ranges, separators=(",", ":")).encode())

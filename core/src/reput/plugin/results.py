@@ -1,0 +1,148 @@
+"""Answers of reads and searches, and descriptions of queues."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+
+from reput.status import ReadStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy as np
+    import numpy.typing as npt
+
+    from reput.record.batch import DispatchBatch
+    from reput.record.messageview import MessageView
+
+__all__ = ["MissingMessage", "QueryResult", "QueueInfo", "ReadColumns", "ReadResult"]
+
+
+@attrs.frozen
+class MissingMessage:
+    """A place in a queue whose message cannot be read any more."""
+
+    queue_offset: int
+    physical_offset: int
+    """Where the message's record stood, or where the lost range that contained it begins."""
+    size: int
+    """Bytes of the record, or of the lost range; 0 if not known."""
+    reason: str
+    """Known facts of the loss, for people."""
+
+
+@attrs.frozen
+class ReadResult:
+    """Answer to one read of one queue; iterates over its messages."""
+
+    status: ReadStatus
+    next_queue_offset: int
+    """Where the next read should begin; follows RocketMQ's ``nextBeginOffset``."""
+    min_queue_offset: int
+    max_queue_offset: int
+    """First queue offset that has no message yet."""
+    messages: tuple[MessageView, ...] = ()
+    queue_offsets: tuple[int, ...] = ()
+    """Queue offset of each message in this queue; in a light queue it differs from the record's."""
+    holes: tuple[MissingMessage, ...] = ()
+    """Lost messages between the queue offset asked for and ``next_queue_offset``."""
+
+    def __len__(self) -> int:
+        return len(self.messages)
+
+    def __iter__(self) -> Iterator[MessageView]:
+        return iter(self.messages)
+
+    def __bool__(self) -> bool:
+        return self.status is ReadStatus.FOUND
+
+
+@attrs.frozen(eq=False)
+class ReadColumns:
+    """Answer to one read of one queue, as columns; row ``i`` is one message in all of them."""
+
+    status: ReadStatus
+    next_queue_offset: int
+    """As in `ReadResult`."""
+    min_queue_offset: int
+    max_queue_offset: int
+    """First queue offset that has no message yet."""
+    batch: DispatchBatch
+    """The ``n`` messages, in memory of their own."""
+    queue_offsets: npt.NDArray[np.int64]
+    """``(n,)`` int64: queue offset of each message in this queue; in a light queue it differs from
+    ``batch.queue_offset``."""
+    holes: tuple[MissingMessage, ...] = ()
+    """As in `ReadResult`."""
+
+    @classmethod
+    def of(cls, result: ReadResult) -> ReadColumns:
+        """Return the same answer as columns.
+
+        Raises:
+            CorruptFileError: a message has lengths that contradict each other.
+        """
+        import numpy as np
+
+        from reput.record.decode import Decoder
+
+        messages = result.messages
+        window = np.frombuffer(b"".join([message.record for message in messages]), np.uint8)
+        batch = Decoder(check_offset=False).decode(window, 0).batch
+        if len(batch) < len(messages):
+            messages[len(batch)].places()  # raises, with the reason
+        batch.stand_at(np.array([message.physical_offset for message in messages], np.int64))
+        return cls(
+            result.status,
+            result.next_queue_offset,
+            result.min_queue_offset,
+            result.max_queue_offset,
+            batch,
+            np.array(result.queue_offsets, np.int64),
+            result.holes,
+        )
+
+    def __len__(self) -> int:
+        return len(self.batch)
+
+    def __bool__(self) -> bool:
+        return self.status is ReadStatus.FOUND
+
+
+@attrs.frozen
+class QueryResult:
+    """Answer to one search by key; iterates over its messages."""
+
+    messages: tuple[MessageView, ...]
+    """In the order that was asked for."""
+    is_complete: bool
+    """Whether no message follows these in the order asked for."""
+    after: int | None = None
+    """Give this to the next search to continue after these messages; None if there are no more."""
+    indexed_to: int = 0
+    """Physical offset below which the search covers all messages."""
+
+    def __len__(self) -> int:
+        return len(self.messages)
+
+    def __iter__(self) -> Iterator[MessageView]:
+        return iter(self.messages)
+
+
+@attrs.frozen
+class QueueInfo:
+    """One queue of one topic, as ``mqadmin topicStatus`` shows it."""
+
+    topic: str
+    queue_id: int
+    min_queue_offset: int
+    max_queue_offset: int
+    last_update_timestamp: int | None = None
+    """Store time of the newest message, ms; None if the queue has no message to read."""
+
+    @property
+    def message_count(self) -> int:
+        """Messages from ``min_queue_offset`` to ``max_queue_offset``."""
+        return self.max_queue_offset - self.min_queue_offset

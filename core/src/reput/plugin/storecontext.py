@@ -1,0 +1,89 @@
+"""`StoreContext`: what a plugin may know of its store."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, cast
+
+import attrs
+
+from reput.errors import ConfigError
+from reput.files.filenames import is_safe_name
+from reput.files.system.disk import Disk
+from reput.log.reader.logview import LogView
+from reput.log.writer.queueoffsets import QueueFloors
+from reput.plugin.storeaccess import NoStore, StoreAccess
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from reput.log.damage import Loss
+    from reput.log.progress import Recorded
+
+__all__ = ["StoreContext"]
+
+
+@attrs.frozen(kw_only=True)
+class StoreContext:
+    """What the store gives a plugin at opening; one object per plugin and opening."""
+
+    plugin: str
+    """Name of the plugin that this context was made for."""
+    root: str
+    """The store's directory."""
+    writable: bool
+    """False if the store is open for reading: write nothing, as another process may be writing."""
+    clean: bool
+    """Whether the last writer closed the store. If false, files may be half-written."""
+    log: LogView
+    disk: Disk
+    clock: Callable[[], int]
+    """Returns now, ms since the epoch. Use it instead of the system's: tests pass their own."""
+    recovery: str = "reput"
+    """The store's option of that name. With ``"rocketmq"`` a plugin keeps the entries of its files
+    after ``progress``, up to the end of the log, as RocketMQ does. With ``"reput"`` it removes
+    them, because their messages are dispatched again."""
+    replica: bool = False
+    """Whether the store is a replica, whose messages all come from its master: put nothing
+    (`store.put_many` raises `reput.errors.ReplicaError`), and do no work that leads to puts. After
+    a promotion, the next opening is without this flag."""
+    light_queues: bool = False
+    """Whether the store has light queues (its option ``max_light_queues``): a plugin that keeps
+    queues lists messages in the light queues that they name."""
+    sizes_from: str = ""
+    """Directory of the store whose files are being rebuilt elsewhere: new files take the sizes of
+    that store's files. Empty when nothing is rebuilt."""
+    recorded: Callable[[], Recorded | None] = attrs.field(default=lambda: None, repr=False)
+    """Reads the recorded progress from disk, so that a reader notices when a writer in another
+    process rebuilds the files. None if no progress is recorded."""
+    queue_floors: QueueFloors = attrs.field(factory=QueueFloors, repr=False)
+    """Next queue offsets of queues whose messages the log has lost. A plugin that keeps queue
+    offsets records them here before it cuts or removes a queue's files."""
+    store: StoreAccess = attrs.field(factory=lambda: cast(StoreAccess, NoStore()), repr=False)
+    """Reads queues and puts messages; see `StoreAccess` for the hooks that may use it."""
+    note_loss: Callable[[Loss], None] = attrs.field(default=lambda loss: None, repr=False)
+    """Notes messages that the plugin's files have and the log has lost, once, in the store's
+    ledger. Call it before the files are cut. A read-only store keeps it in memory only."""
+    note_problem: Callable[[str], None] = attrs.field(default=lambda text: None, repr=False)
+    """Adds a text, which begins with a file's path, to `reput.Store.problems` of a read-only store:
+    the plugin ignores the file because it cannot be read. Call it in `reput_open` or
+    `reput_recover`. Does nothing in a writable store, where the plugin logs a warning."""
+    lower_progress: Callable[[int], None] = attrs.field(default=lambda offset: None, repr=False)
+    """Records durably that the plugin needs the messages from a physical offset on. Call it in
+    `reput_recover` before you remove entries below ``progress``: otherwise a kill before the hook
+    returns loses these messages. Does nothing in a read-only store."""
+    wake: Callable[[], None] = attrs.field(default=lambda: None, repr=False)
+    """Has the plugin's `reput_work` called soon. Cheap, from any thread."""
+    renew_interest: Callable[[], None] = attrs.field(default=lambda: None, repr=False)
+    """Has the store read `Plugin.put_interest` again, before it returns. From any thread."""
+
+    def directory(self, *names: str) -> str:
+        """Return a path below the store's root; refuse names that would lead out of it.
+
+        Raises:
+            ConfigError: a name that is empty, ``.`` or ``..``, or holds a separator or NUL.
+        """
+        for name in names:
+            if not is_safe_name(name):
+                raise ConfigError(self.plugin, "directory", f"{name!r} would leave the store")
+        return os.path.join(self.root, *names)

@@ -1,4 +1,0 @@
-"""Marks of a store: small files that say who writes it, how it was left, and what is damaged.
-
-This package reads and writes these files. It must not open a log or a plugin.
-"""

@@ -1,0 +1,263 @@
+"""`PutPath`: takes a put through the plugins' hooks, the encoder, the log, and a flush."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from reput.errors import FlushDiskTimeoutError, MessageTooLargeError, PluginError, PutError
+from reput.log.writer.appender import rows_of_columns, rows_of_messages
+from reput.log.writer.receipts import BatchReceipt, Receipt
+from reput.plugin.putinterest import PutInterest, concerns_any, united
+from reput.record.encoding.batchencoder import Columns
+from reput.record.layout import BLANK_MIN_SIZE
+from reput.record.messages.message import (
+    Message,
+    encode_property_text,
+    plain_message,
+    waits_for_disk,
+)
+from reput.signalsafe import new_lock
+from reput.store.operations.arguments import listed
+
+if TYPE_CHECKING:
+    from reput.log.writer.appender import PutAtOnce
+    from reput.log.writer.commitlog import CommitLog
+    from reput.store.operations.activeplugins import ActivePlugins
+
+logger = logging.getLogger(__name__)
+
+__all__ = ["DirectPuts", "PutHook", "PutPath"]
+
+_NOTHING: Final = PutInterest()
+
+
+@attrs.frozen(eq=False)
+class PutHook:
+    """A plugin's `reput_put`."""
+
+    name: str
+    """Name of the plugin."""
+    call: Callable[..., Sequence[Message] | None]
+    interest: PutInterest | None = None
+    """Which messages it must see; None for all."""
+
+
+@attrs.frozen(eq=False)
+class DirectPuts:
+    """Which messages go to the log without a call of a plugin, and what puts these."""
+
+    put: Callable[[Message], Receipt]
+    """`reput.Store.put`."""
+    put_at_once: PutAtOnce | None
+    """Puts a message in one step; None if the engine takes the steps one by one."""
+    topics: frozenset[str]
+    """Plugins must see messages of these topics before they are stored."""
+    properties: frozenset[str]
+    """Likewise messages with one of these properties."""
+
+
+@attrs.frozen(eq=False)
+class _Hooks:
+    """The hooks of one moment, at least one, in the order in which they are called."""
+
+    all: tuple[PutHook, ...]
+    interest: PutInterest | None
+    """Which messages any of them must see; None for all."""
+    names: tuple[frozenset[str], frozenset[str]] | None
+    """See `PutInterest.names`."""
+
+    @classmethod
+    def of(cls, hooks: Sequence[PutHook]) -> _Hooks | None:
+        if not hooks:
+            return None
+        interest = united(hook.interest for hook in hooks)
+        return cls(tuple(hooks), interest, None if interest is None else interest.names())
+
+    def cover(self, messages: Sequence[Message] | Columns) -> bool:
+        """Whether a hook must see any of ``messages``; if not, columns need not be split."""
+        interest = self.interest
+        if interest is None or self.names is None:
+            return True
+        if isinstance(messages, Columns):
+            return interest.covers(messages)
+        return concerns_any(messages, *self.names)
+
+    def changed(self, messages: Sequence[Message]) -> Sequence[Message]:
+        """Return the messages as the hooks change them."""
+        # Built-in types only, as plugins make keys, paths and texts of a message's values.
+        messages = [plain_message(message) for message in messages]
+        for hook in self.all:
+            try:
+                changed = hook.call(messages=messages)
+            except (SystemExit, GeneratorExit) as error:
+                # A plugin refuses a put by an exception, but these two would end the producer.
+                raise PluginError(hook.name, f"reput_put raised {error!r}") from error
+            if changed is not None:
+                if len(changed) != len(messages):
+                    reason = f"reput_put returned {len(changed)} messages for {len(messages)}"
+                    raise PluginError(hook.name, reason)
+                messages = changed
+        return messages
+
+
+class PutPath:
+    """The puts of one store. Thread-safe."""
+
+    def __init__(self, log: CommitLog, active: ActivePlugins) -> None:
+        self._log = log
+        self._active = active
+        self._config = log.config
+        self._is_sync = log.config.flush == "sync"
+        self._append = log.append
+        self._prepare = log.encoder.prepare
+        # Held while `use` asks the plugins, so that the last answer counts.
+        self._lock = new_lock()
+        self._hooks: _Hooks | None = None
+        """Replaced as a whole."""
+        self._put_at_once: PutAtOnce | None = None
+        """Replaced as a whole; None if a hook must see all messages, or if the engine has none."""
+        self.direct: DirectPuts | None = None
+        """See `reput.Store.direct_puts`."""
+        self.use()
+
+    # ------------------------------------------------------------------ hooks
+
+    def use(self) -> None:
+        """From the next put on, use the plugins that are active now, as they are interested now."""
+        active = self._active
+        with self._lock:
+            found = [
+                PutHook(name, hook, _interest_of(name, active.objects.get(name)))
+                for name, hook in active.usable("put")
+            ]
+            hooks = self._hooks = _Hooks.of([hook for hook in found if hook.interest != _NOTHING])
+            names = _NOTHING.names() if hooks is None else hooks.names
+            put_at_once = None if names is None else self._log.put_at_once(*names)
+            self._put_at_once = put_at_once
+            self.direct = None if names is None else DirectPuts(self.put, put_at_once, *names)
+
+    # ------------------------------------------------------------------ putting
+
+    def put(self, message: Message, *, wait: bool = True) -> Receipt:
+        """See `reput.Store.put`."""
+        put_at_once = self._put_at_once
+        if put_at_once is not None:
+            receipt = put_at_once(message)
+            if receipt is not NotImplemented:
+                if self._is_sync and wait and _waits_for_disk(message):
+                    self._wait_durable(receipt)
+                return receipt
+        hooks = self._hooks
+        if hooks is not None and (hooks.interest is None or hooks.interest.covers_message(message)):
+            message = hooks.changed([message])[0]
+        prepared = self._prepare(message)
+        receipt = self._append(prepared)
+        if self._is_sync and wait and waits_for_disk(prepared[7]):
+            self._wait_durable(receipt)
+        return receipt
+
+    def put_many(
+        self, messages: Sequence[Message] | Columns, *, whole: bool = False, wait: bool = True
+    ) -> BatchReceipt:
+        """See `reput.Store.put_many`."""
+        receipt = self._put_many(messages, self._hooks, whole=whole, is_strict=True)
+        if self._is_sync and wait and len(receipt):
+            self._wait_durable(receipt)
+        return receipt
+
+    def put_for(self, plugin: str, messages: Sequence[Message]) -> BatchReceipt:
+        """Append messages on behalf of a plugin: its own ``reput_put`` is skipped.
+
+        Does not wait for a flush. Messages that fit into one file are stored in one: all or none.
+
+        Raises:
+            PutError: as for `put`.
+        """
+        return self._put_many(messages, self._hooks_without(plugin), whole=True)
+
+    def check_for(self, plugin: str, messages: Sequence[Message]) -> None:
+        """Refuse what `put_for` would refuse because of its content, and store nothing.
+
+        Raises:
+            PutError: as for `put`.
+        """
+        hooks = self._hooks_without(plugin)
+        if hooks is not None and hooks.cover(messages):
+            messages = hooks.changed(messages)
+        for message in messages:
+            self._prepare(message)
+
+    def _hooks_without(self, plugin: str) -> _Hooks | None:
+        hooks = self._hooks
+        if hooks is None:
+            return None
+        return _Hooks.of([hook for hook in hooks.all if hook.name != plugin])
+
+    def _put_many(
+        self,
+        messages: Sequence[Message] | Columns,
+        hooks: _Hooks | None,
+        *,
+        whole: bool,
+        is_strict: bool = False,
+    ) -> BatchReceipt:
+        if not isinstance(messages, list | tuple | Columns):
+            messages = listed("messages", messages, "reput.Message, or reput.Columns,")
+        if hooks is not None and hooks.cover(messages):
+            rows = messages.to_messages() if isinstance(messages, Columns) else messages
+            messages = hooks.changed(rows)
+        encoder = self._log.encoder
+        if isinstance(messages, Columns):
+            prepared = rows_of_columns(messages, encoder)
+            if prepared is None:
+                messages = messages.to_messages()
+        else:
+            prepared = rows_of_messages(messages, encoder)
+        if prepared is None:
+            # What columns cannot hold: IPv6 hosts, light queues, record checksums.
+            each = [self._prepare(message) for message in messages]  # type: ignore[union-attr]
+            if whole and is_strict:
+                self._require_one_file(sum(one[0] for one in each))
+            return BatchReceipt.of(self._log, self._log.append_each(each, whole=whole))
+        if whole and is_strict:
+            self._require_one_file(int(prepared.size.sum()))
+        return self._log.append_many(prepared, whole=whole)
+
+    def _require_one_file(self, size: int) -> None:
+        limit = self._log.file_size - BLANK_MIN_SIZE
+        if size > limit:
+            reason = "bytes of records that are to be stored as a whole, in files of this size"
+            raise MessageTooLargeError("messages", size, limit, reason)
+
+    def _wait_durable(self, receipt: Receipt | BatchReceipt) -> None:
+        timeout = self._config.flush_timeout_ms
+        try:
+            if not self._log.wait_flushed(receipt.end_offset, timeout / 1000):
+                raise FlushDiskTimeoutError(
+                    "msg_id", receipt.msg_id, None, f"stored, but not on disk after {timeout} ms"
+                )
+        except PutError as error:
+            stored = receipt
+            if isinstance(stored, Receipt):
+                stored = BatchReceipt.of(self._log, [stored])
+            stored.note_in(error)
+            raise
+
+
+def _waits_for_disk(message: Message) -> bool:
+    """Whether a message that was put at once waits, as most do, for the disk."""
+    return message.properties is None or waits_for_disk(encode_property_text(message))
+
+
+def _interest_of(name: str, plugin: Any) -> PutInterest | None:
+    """Return which messages a plugin's `reput_put` must see; None for all."""
+    try:
+        found = None if plugin is None else plugin.put_interest
+    except Exception as error:  # a plugin may raise anything: it then sees all messages
+        logger.error("interest in puts not known plugin=%s error=%r", name, error)
+        return None
+    return found if isinstance(found, PutInterest) else None

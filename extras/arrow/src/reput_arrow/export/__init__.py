@@ -1,0 +1,31 @@
+"""Stores as Parquet, JSON lines and CSV, and stores made of these, on all cores and without Java.
+
+`export` writes files, whole or what is new alone, and `import_` makes a store of them. The room
+`writing` makes whole log files of rows, and is what Spark writes with, too.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from reput.lazyexports import lazy_exports
+
+if TYPE_CHECKING:
+    from reput_arrow.export.codederrors import CodedError as CodedError
+    from reput_arrow.export.exporter.exportjob import export as export
+    from reput_arrow.export.exporter.exportorder import Exported as Exported
+    from reput_arrow.export.importer.importjob import import_ as import_
+    from reput_arrow.export.logwriter.publication.publish import Published as Published
+
+_EXPORTS = {
+    "CodedError": "codederrors",
+    "Exported": "exporter.exportorder",
+    "Published": "logwriter.publication.publish",
+    "export": "exporter.exportjob",
+    "import_": "importer.importjob",
+}
+
+__all__ = [*_EXPORTS]
+
+if not TYPE_CHECKING:  # so that mypy reports a name that is not listed
+    __getattr__, __dir__ = lazy_exports(__name__, _EXPORTS)

@@ -1,0 +1,41 @@
+"""Opens the log at a place, whichever kind it is: the one module that knows both kinds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from reput_arrow.logs.logplace import LEDGER
+from reput_arrow.logs.openlog import OpenLog
+
+if TYPE_CHECKING:
+    from reput_arrow.logs.logplace import LogPlace
+
+__all__ = ["open_log"]
+
+
+def open_log(place: LogPlace, end_offset: int | None = None, *, quickly: bool = False) -> OpenLog:
+    """Open the log at ``place`` to be read; close it, or use it in a ``with`` statement.
+
+    Args:
+        place: where it is.
+        end_offset: where it ends, when that is known; else it is looked for in the last file.
+        quickly: look near the end only; see `OpenLog.find_end`.
+
+    Raises:
+        CorruptFileError: files are missing, or not all of one size.
+    """
+    if place.kind == LEDGER:
+        from reput_arrow.logs.dledgerlog import LedgerLog
+
+        log: OpenLog = LedgerLog(place)
+    else:
+        log = OpenLog(place)
+    try:
+        if end_offset is None:
+            log.find_end(quickly=quickly)
+        else:
+            log.set_end(end_offset)
+    except BaseException:
+        log.close()
+        raise
+    return log

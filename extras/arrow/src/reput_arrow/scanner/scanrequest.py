@@ -1,0 +1,98 @@
+"""What a caller asks a scan for, as a `Selection`: topics, queues, times and conditions."""
+
+from __future__ import annotations
+
+import datetime as dt
+import os
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from reput.errors import ConfigError
+from reput.installhints import install_command
+
+if TYPE_CHECKING:
+    from reput.plugin import MessageFilter
+
+__all__ = ["CORRUPT", "Moment", "Paths", "compiled", "milliseconds", "one_or_many", "paths_of"]
+
+Moment: TypeAlias = "int | str | dt.datetime | dt.date"
+"""A point in time: ms since the epoch, text in ISO 8601, a datetime or a date; UTC without zone."""
+Paths: TypeAlias = "str | os.PathLike[str] | Iterable[str | os.PathLike[str]]"
+CORRUPT: Final = ("fail", "skip", "report")
+_EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_INT64_MAX: Final = (1 << 63) - 1
+
+
+def paths_of(path: Paths) -> tuple[str, ...]:
+    """Return the paths as texts; URIs stay as they are."""
+    given = [path] if isinstance(path, str | os.PathLike) else list(path)
+    return tuple(os.fspath(each) for each in given)
+
+
+def one_or_many(name: str, value: Any, kind: type[Any]) -> frozenset[Any] | None:
+    """Return one value or several as a set; None for all.
+
+    Raises:
+        ConfigError: none, or one that is something else.
+    """
+    if value is None:
+        return None
+    given: frozenset[Any] = frozenset((value,) if isinstance(value, str | int) else value)
+    # A boolean is a number for Python, and never what was meant.
+    found = frozenset(each for each in given if type(each) is kind)
+    if not found or len(found) < len(given):
+        expected = "texts" if kind is str else "whole numbers"
+        raise ConfigError("scan", name, f"one or more {expected} expected, found {value!r}")
+    return found
+
+
+def milliseconds(name: str, value: Any) -> int | None:
+    """Return a point in time as ms since the epoch; the next ms, where it is between two.
+
+    Raises:
+        ConfigError: it is none.
+    """
+    if value is None:
+        return None
+    if isinstance(value, str):
+        try:
+            value = dt.datetime.fromisoformat(value.strip())
+        except ValueError:
+            raise _no_time(name, value) from None
+    if isinstance(value, dt.date) and not isinstance(value, dt.datetime):
+        value = dt.datetime.combine(value, dt.time())
+    if isinstance(value, dt.datetime):
+        moment = value if value.tzinfo is not None else value.replace(tzinfo=dt.UTC)
+        value = -((_EPOCH - moment) // dt.timedelta(milliseconds=1))
+    if not isinstance(value, int) or isinstance(value, bool) or abs(value) > _INT64_MAX:
+        raise _no_time(name, value)
+    return value
+
+
+def _no_time(name: str, value: object) -> ConfigError:
+    expected = "a time as 2026-01-31T12:00+01:00, a datetime, or ms since the epoch expected"
+    return ConfigError("scan", name, f"{expected}, found {value!r}")
+
+
+def compiled(where: str | MessageFilter | None) -> MessageFilter | None:
+    """Return a condition on properties, compiled by the plugin filter.
+
+    Args:
+        where: SQL92 as RocketMQ's, a compiled filter, or None for all messages.
+
+    Raises:
+        ConfigError: it is not a condition, or reput-filter is not installed.
+    """
+    if where is None or not isinstance(where, str):
+        return where
+    try:
+        import reput_filter
+    except ImportError:
+        raise ConfigError(
+            "scan", "where", f"it needs the plugin filter: {install_command('filter')}"
+        ) from None
+    try:
+        found: MessageFilter = reput_filter.compile(where, "SQL92", strict=True)
+    except ValueError as error:
+        raise ConfigError("scan", "where", str(error)) from error
+    return found

@@ -1,3 +1,0 @@
-"""What plugins are given and return in the hooks of `reput_offline.hookspecs`."""
-
-from __future__ import annotations

@@ -1,0 +1,148 @@
+"""`PopLongPolling`: requests of groups that pop, which wait until messages come.
+
+Clients that speak gRPC and clients that speak remoting wait here, side by side.
+
+Source: RocketMQ ``PopLongPollingService``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import attrs
+
+from reput.errors import ReputError
+from reput_consumer import pop_retry_topic
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from reput_consumer import Popped, PopRequest
+    from reput_server.broker.brokercontext import BrokerContext
+
+__all__ = ["PollsFullError", "PopLongPolling"]
+
+_MOST: Final = 10_000
+"""A client that waits over gRPC needs other calls, too, and those at once are limited."""
+T = TypeVar("T")
+_Key = tuple[str, str, int | None]
+
+
+class PollsFullError(ReputError):
+    """Too many requests wait for messages."""
+
+    def __str__(self) -> str:
+        return "too many requests wait for messages"
+
+
+@attrs.define(eq=False)
+class PopLongPolling:
+    """Requests that pop. Used on the event loop."""
+
+    context: BrokerContext
+    count: int = attrs.field(init=False, default=0)
+    """Requests that wait now."""
+    _by_key: Counter[_Key] = attrs.field(init=False, factory=Counter)
+
+    @property
+    def most(self) -> int:
+        """Requests that may wait at once, of both kinds of clients together."""
+        return min(self.context.config.limits.held_pulls, _MOST)
+
+    def count_of(self, group: str, topic: str, queue_id: int | None) -> int:
+        """Return how many requests wait for messages of a queue; of any queue with None."""
+        return self._by_key[group, topic, queue_id]
+
+    async def popped(self, pop: PopRequest, seconds: float) -> list[Popped]:
+        """Return messages, as soon as some have come.
+
+        Messages for a call that was cancelled meanwhile are given back.
+
+        Args:
+            pop: the request.
+            seconds: how long to wait.
+
+        Returns:
+            The messages; none if none came in that time.
+
+        Raises:
+            PollsFullError: there is nothing, and too many requests wait.
+            ReputError: as for `Popper.pop`; likewise `ValueError` and `OSError`.
+        """
+        return await self._until(lambda: self._pop(pop), pop, seconds)
+
+    async def has_messages(self, pop: PopRequest, seconds: float) -> bool:
+        """Return whether a request would find messages, as soon as it would.
+
+        Arguments and errors as of `popped`.
+        """
+        popper = self.context.plugin.popper
+        return await self._until(lambda: self.context.run(popper.has_messages, pop), pop, seconds)
+
+    async def _until(self, look: Callable[[], Awaitable[T]], pop: PopRequest, seconds: float) -> T:
+        loop = asyncio.get_running_loop()
+        end, arrived = loop.time() + max(seconds, 0), asyncio.Event()
+        topics = (pop.topic, pop_retry_topic(pop.group, pop.topic))
+        waiting = self.context.plugin.popper.waiting
+        token = waiting.begin(pop.group, topics, _setter(loop, arrived))
+        try:
+            while True:
+                arrived.clear()
+                found = await look()
+                left = end - loop.time()
+                if found or left <= 0:
+                    return found
+                if self.count >= self.most:
+                    raise PollsFullError
+                if not await self._wait(arrived, pop, left):
+                    return found
+        finally:
+            waiting.end(token)
+
+    async def _wait(self, arrived: asyncio.Event, pop: PopRequest, seconds: float) -> bool:
+        """Return whether something has come in time."""
+        key = pop.group, pop.topic, pop.queue_id
+        self.count += 1
+        self._by_key[key] += 1
+        try:
+            async with asyncio.timeout(seconds):
+                await arrived.wait()
+        except TimeoutError:
+            return False
+        finally:
+            self.count -= 1
+            self._by_key[key] -= 1
+            if not self._by_key[key]:
+                del self._by_key[key]
+        return True
+
+    async def _pop(self, pop: PopRequest) -> list[Popped]:
+        """Take messages on another thread; messages for a call that ended are given back."""
+        taken = asyncio.ensure_future(self.context.run(self.context.plugin.popper.pop, pop))
+        try:
+            return await asyncio.shield(taken)
+        except asyncio.CancelledError:
+            taken.add_done_callback(lambda done: self._give_back_of(pop, done))
+            raise
+
+    def _give_back_of(self, pop: PopRequest, done: asyncio.Future[list[Popped]]) -> None:
+        if not done.cancelled() and done.exception() is None and done.result():
+            self.give_back(pop, done.result())
+
+    def give_back(self, pop: PopRequest, found: Sequence[Popped]) -> None:
+        """Have messages come again at once: the client has not got them."""
+        handles = [each.handle for each in found]
+        self.context.pool.submit(
+            self.context.plugin.popper.give_back, pop.group, pop.topic, handles
+        )
+
+
+def _setter(loop: asyncio.AbstractEventLoop, event: asyncio.Event) -> Callable[[], None]:
+    def set_soon() -> None:
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(event.set)
+
+    return set_soon

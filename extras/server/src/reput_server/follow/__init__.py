@@ -1,0 +1,55 @@
+"""Follows the commit log of a running broker, so that plugins work on its messages.
+
+    with reput_server.follow.open_replica("store", "broker-host:10911", plugins={"index"}) as store:
+        with reput_server.follow.following(store, "broker-host:10911") as follower:
+            follower.wait_caught_up()
+            print(follower.lag)
+
+``reput follow PATH --from HOST:PORT`` does the same from a command line.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from reput.lazyexports import lazy_exports
+
+if TYPE_CHECKING:
+    from reput_server.follow.brokerclient.brokerclient import BrokerClient as BrokerClient
+    from reput_server.follow.brokerclient.brokerfacts import BrokerFacts as BrokerFacts
+    from reput_server.follow.brokerclient.brokerfacts import LogRange as LogRange
+    from reput_server.follow.config import FollowConfig as FollowConfig
+    from reput_server.follow.errors import BrokerError as BrokerError
+    from reput_server.follow.errors import FollowError as FollowError
+    from reput_server.follow.follower.follower import Follower as Follower
+    from reput_server.follow.follower.follower import FollowStatus as FollowStatus
+    from reput_server.follow.follower.lag import Lag as Lag
+    from reput_server.follow.follower.replicaopening import following as following
+    from reput_server.follow.follower.replicaopening import open_replica as open_replica
+    from reput_server.follow.follower.source import DirectorySource as DirectorySource
+    from reput_server.follow.follower.source import Source as Source
+    from reput_server.follow.follower.states import FollowEndedError as FollowEndedError
+    from reput_server.follow.follower.states import State as State
+
+_EXPORTS = {
+    "BrokerClient": "brokerclient.brokerclient",
+    "BrokerError": "errors",
+    "BrokerFacts": "brokerclient.brokerfacts",
+    "DirectorySource": "follower.source",
+    "FollowConfig": "config",
+    "FollowEndedError": "follower.states",
+    "FollowError": "errors",
+    "FollowStatus": "follower.follower",
+    "Follower": "follower.follower",
+    "Lag": "follower.lag",
+    "LogRange": "brokerclient.brokerfacts",
+    "Source": "follower.source",
+    "State": "follower.states",
+    "following": "follower.replicaopening",
+    "open_replica": "follower.replicaopening",
+}
+
+__all__ = [*_EXPORTS]
+
+if not TYPE_CHECKING:  # a name that is not listed is an error for mypy, too
+    __getattr__, __dir__ = lazy_exports(__name__, _EXPORTS)

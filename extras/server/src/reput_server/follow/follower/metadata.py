@@ -1,0 +1,72 @@
+"""Saves a broker's topics, groups and offsets in the store's ``config``, as a slave does.
+
+Tools that look at a store then know them: `reput groups` shows how far each group is.
+
+Source: RocketMQ ``SlaveSynchronize``. Different on purpose: the table of offsets is the master's,
+and not merged with older ones.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final
+
+from reput.files import Disk, brokerjson
+from reput_client.remoting import RequestCode
+from reput_server.follow.errors import BrokerError
+
+if TYPE_CHECKING:
+    from reput_server.follow.follower.source import Master
+
+__all__ = ["save_metadata"]
+
+_FILES: Final = (
+    # Offsets before topics and groups: what they are about is known then.
+    (RequestCode.GET_ALL_CONSUMER_OFFSET, "consumerOffset.json", "offsetTable"),
+    (RequestCode.GET_ALL_TOPIC_CONFIG, "topics.json", "topicConfigTable"),
+    (
+        RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG,
+        "subscriptionGroup.json",
+        "subscriptionGroupTable",
+    ),
+    (RequestCode.GET_ALL_DELAY_OFFSET, "delayOffset.json", "offsetTable"),
+)
+
+
+def save_metadata(
+    master: Master, root: str, *, with_delays: bool = True, disk: Disk | None = None
+) -> None:
+    """Ask a master for its metadata, and replace the files that changed.
+
+    Args:
+        master: the master to ask.
+        root: directory of the store.
+        with_delays: whether to save how far delay levels are, too; False in a store whose plugin
+            ``schedule`` keeps that file.
+        disk: file operations.
+
+    Raises:
+        BrokerError: it cannot be asked, or its answer is not what it should be.
+        OSError: a file cannot be written.
+    """
+    disk = disk or Disk()
+    directory = os.path.join(root, "config")
+    for code, name, table in _FILES:
+        if code == RequestCode.GET_ALL_DELAY_OFFSET and not with_delays:
+            continue
+        try:
+            body = master.document(code, name)
+        except BrokerError:
+            if code != RequestCode.GET_ALL_DELAY_OFFSET:
+                raise
+            continue  # it refuses as long as it has delayed no message
+        if body is None:
+            continue
+        try:
+            document = brokerjson.decode(body) if body else {}
+        except ValueError as error:
+            raise BrokerError(master.name, f"its {name} cannot be read: {error}") from error
+        if not isinstance(document, dict) or not isinstance(document.get(table), dict):
+            raise BrokerError(master.name, f"its {name} has no {table}")
+        disk.make_directory(directory, durable=True)
+        brokerjson.replace(disk, os.path.join(directory, name), document)

@@ -1,0 +1,141 @@
+"""`DirectoryMaster`: a broker's directory, asked as a broker is.
+
+The log is read as every reader beside another program reads it (`reput.open` with ``mode="r"``), so
+a record that the broker is still writing is not taken for a whole one.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import TYPE_CHECKING, Final
+
+import reput
+from reput.errors import ReputError, StoreNotFoundError
+from reput.files import is_file_name
+from reput_server.follow.brokerclient.brokerfacts import BrokerFacts, LogRange
+from reput_server.follow.errors import BrokerError
+from reput_server.follow.localmaster.connection import DirectoryConnection
+
+if TYPE_CHECKING:
+    from reput import Store
+    from reput_server.follow.config import FollowConfig
+
+__all__ = ["DirectoryMaster"]
+
+_LOG: Final = "commitlog"
+_DOCUMENT_SIZE_MAX: Final = 256 << 20
+
+
+class DirectoryMaster:
+    """Reads the directory at ``path``, and never writes there. Thread-safe."""
+
+    def __init__(self, path: str) -> None:
+        """Open nothing yet."""
+        self.name = os.path.realpath(path)
+        """The directory."""
+        self._lock = threading.Lock()
+        self._store: Store | None = None
+
+    def facts(self) -> BrokerFacts:
+        """Open the directory again, and return what it says of its broker.
+
+        Raises:
+            BrokerError: it has no commit log, or it cannot be read.
+        """
+        self._replace(None)
+        bases = self._bases()
+        try:
+            size = os.stat(os.path.join(self.name, _LOG, bases[0])).st_size
+            store = reput.open(self.name, mode="r", plugins=[])
+        except StoreNotFoundError as error:
+            raise self._without_log() from error
+        except (ReputError, OSError) as error:
+            raise BrokerError(self.name, str(error)) from error
+        self._replace(store)
+        return BrokerFacts(
+            address=self.name,
+            cluster="",
+            broker=self.name,
+            broker_id=0,
+            role="ASYNC_MASTER",
+            file_size=size,
+            ha_port=0,
+            in_sync_replicas=1,
+            is_controlled=False,
+            is_dledger=False,
+        )
+
+    def log_range(self) -> LogRange:
+        """Return the extent of the log that is known to be whole.
+
+        Raises:
+            BrokerError: it cannot be read.
+        """
+        low = int(self._bases()[0])
+        try:
+            return LogRange(low, max(self._opened().log.max_physical_offset, low))
+        except (ReputError, OSError) as error:
+            raise BrokerError(self.name, str(error)) from error
+
+    def document(self, code: int, name: str) -> bytes | None:
+        """Return the file ``config/name``; None if the broker has not written it yet.
+
+        Raises:
+            BrokerError: it cannot be read.
+        """
+        path = os.path.join(self.name, "config", name)
+        try:
+            with open(path, "rb") as file:
+                data = file.read(_DOCUMENT_SIZE_MAX + 1)
+        except FileNotFoundError:  # also for a moment, while the broker replaces it
+            return None
+        except OSError as error:
+            raise BrokerError(path, error.strerror or str(error)) from error
+        if len(data) > _DOCUMENT_SIZE_MAX:
+            raise BrokerError(path, f"it has more than {_DOCUMENT_SIZE_MAX} bytes")
+        return data
+
+    def connect(self, facts: BrokerFacts, config: FollowConfig) -> DirectoryConnection:
+        """Return what reads the log's bytes as they come.
+
+        Raises:
+            BrokerError: the directory was not asked for facts before.
+        """
+        return DirectoryConnection(self.name, self._opened().log, config.look_interval)
+
+    def close(self) -> None:
+        """Close the directory's files."""
+        self._replace(None)
+
+    def _replace(self, store: Store | None) -> None:
+        with self._lock:
+            before, self._store = self._store, store
+        if before is not None:
+            before.close()
+
+    def _opened(self) -> Store:
+        with self._lock:
+            if self._store is None:
+                raise BrokerError(self.name, "it is not open")
+            return self._store
+
+    def _bases(self) -> list[str]:
+        """Return the names of the log's files, in order; never none."""
+        try:
+            with os.scandir(os.path.join(self.name, _LOG)) as found:
+                names = sorted(each.name for each in found if is_file_name(each.name))
+        except FileNotFoundError:
+            names = []
+        except OSError as error:
+            raise BrokerError(self.name, error.strerror or str(error)) from error
+        if not names:
+            raise self._without_log()
+        return names
+
+    def _without_log(self) -> BrokerError:
+        return BrokerError(
+            self.name,
+            f"its {_LOG} has no file; name the storePathRootDir of a broker that has a message and "
+            "does not keep its log by DLedger",
+        )

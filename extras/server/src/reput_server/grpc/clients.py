@@ -1,0 +1,212 @@
+"""`Clients`: the clients that have told their settings, and their streams."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from reput.errors import ReputError
+from reput_consumer import (
+    GroupDisabledError,
+    GroupKindError,
+    MemberExistsError,
+    Selector,
+    pop_retry_topic,
+)
+from reput_server.grpc.messagetypes import Broken, ClientType, Code, Refused
+from reput_server.grpc.namespaces import group_of, topic_of
+
+if TYPE_CHECKING:
+    from reput_server.broker.brokercontext import BrokerContext
+
+logger = logging.getLogger(__name__)
+
+__all__ = ["Client", "Clients"]
+
+_CONSUMERS: Final = (ClientType.PUSH_CONSUMER, ClientType.SIMPLE_CONSUMER)
+_EXPIRY_MS: Final = 120_000
+_STREAMS_MAX: Final = 8
+"""Streams of one client; its libraries have one."""
+_TOPICS_MAX: Final = 1_000
+_TOLD_MAX: Final = 100
+"""Commands that wait for a client to read them; others go to other clients or come again."""
+
+
+@attrs.define(eq=False)
+class Client:
+    """One client."""
+
+    client_id: str
+    settings: Any
+    last: int
+    """When it was heard of last, ms."""
+    group: str | None = None
+    """Of a consumer."""
+    topics: frozenset[str] = frozenset()
+    """What it reads, or produces to."""
+    waits: bool = False
+    """Whether its group did not take it; its next settings try again."""
+    streams: list[asyncio.Queue[Any]] = attrs.field(factory=list)
+
+    @property
+    def is_producer(self) -> bool:
+        """Whether it produces."""
+        return self.group is None
+
+    @property
+    def is_consumer(self) -> bool:
+        """Whether it says that it is one."""
+        return self.settings.client_type in _CONSUMERS
+
+    @property
+    def is_push(self) -> bool:
+        """Whether its library calls a function with each message."""
+        return bool(self.settings.client_type == ClientType.PUSH_CONSUMER)
+
+    def tell(self, command: Any) -> bool:
+        """Send a command on one of its streams; False if it has none that reads."""
+        for stream in self.streams:
+            if stream.qsize() < _TOLD_MAX:
+                stream.put_nowait(command)
+                return True
+        return False
+
+    def cut_streams(self) -> None:
+        """Break its streams."""
+        for stream in self.streams:
+            stream.put_nowait(Broken())
+
+
+@attrs.define(eq=False)
+class Clients:
+    """All clients. Used on the event loop."""
+
+    context: BrokerContext
+    by_id: dict[str, Client] = attrs.field(factory=dict)
+
+    def find(self, client_id: str) -> Client | None:
+        """Return a client, which is alive; None if it has not sent its settings.
+
+        Some clients receive before their settings are answered.
+        """
+        client = self.by_id.get(client_id)
+        if client is not None:
+            client.last = self.context.clock()
+        return client
+
+    def known(self, client_id: str) -> Client:
+        """Return a client that has sent its settings.
+
+        Raises:
+            Refused: it has not.
+        """
+        client = self.find(client_id)
+        if client is None:
+            text = f"client {client_id[:100]!r} has not sent its settings"
+            raise Refused(Code.UNRECOGNIZED_CLIENT_TYPE, text)
+        return client
+
+    def is_connected(self, client_id: str) -> bool:
+        """Whether a client has a stream; from any thread."""
+        client = self.by_id.get(client_id)
+        return client is not None and bool(client.streams)
+
+    async def take(self, client_id: str, settings: Any, stream: asyncio.Queue[Any]) -> Client:
+        """Note what a client says of itself.
+
+        Raises:
+            Refused: it is neither a producer nor a consumer, or its group does not take it.
+        """
+        group, topics = _read(settings)
+        now = self.context.clock()
+        self.expire(now)
+        client = self.by_id.get(client_id)
+        if client is None:
+            if len(self.by_id) >= self.context.config.limits.connections:
+                raise Refused(Code.TOO_MANY_REQUESTS, "there are too many clients")
+            client = self.by_id[client_id] = Client(client_id, settings, now)
+        client.last, client.settings = now, settings
+        if stream not in client.streams:
+            if len(client.streams) >= _STREAMS_MAX:
+                raise Refused(Code.TOO_MANY_REQUESTS, "the client has too many streams")
+            client.streams.append(stream)
+        if client.waits or (client.group, client.topics) != (group, topics):
+            await self._change(client, group, topics)
+        return client
+
+    async def _change(self, client: Client, group: str | None, topics: frozenset[str]) -> None:
+        before, client.group, client.topics = client.group, group, topics
+        client.waits = False
+        if before is not None:
+            await self.context.run_in_turn(self.context.plugin.port.leave, before, client.client_id)
+        if group is None:
+            return
+        try:
+            await self.context.run_in_turn(self._join, group, client.client_id, topics)
+        except MemberExistsError:
+            logger.warning("two clients have one id group=%s id=%s", group, client.client_id)
+        except GroupDisabledError as error:
+            logger.warning("client waits for its group group=%s reason=%s", group, error)
+            client.waits = True
+        except GroupKindError as error:
+            self.drop(client.client_id)
+            raise Refused(Code.UNSUPPORTED, str(error)) from None
+        except (ReputError, ValueError) as error:
+            self.drop(client.client_id)
+            raise Refused(Code.FORBIDDEN, str(error)) from None
+
+    def _join(self, group: str, client_id: str, topics: frozenset[str]) -> None:
+        port = self.context.plugin.port
+        read = {topic: Selector() for topic in topics}
+        read |= {pop_retry_topic(group, topic): Selector() for topic in topics}
+        port.join(group, client_id, read, lambda: None, pops=True)
+
+    def leave(self, client_id: str, stream: asyncio.Queue[Any]) -> None:
+        """Note that a stream has ended; with its last stream a client leaves its group."""
+        client = self.by_id.get(client_id)
+        if client is not None and stream in client.streams:
+            client.streams.remove(stream)
+            if not client.streams:
+                self.drop(client_id)
+
+    def drop(self, client_id: str) -> None:
+        """Forget a client."""
+        client = self.by_id.pop(client_id, None)
+        if client is not None and client.group is not None:
+            self.context.serial.submit(self.context.plugin.port.leave, client.group, client_id)
+
+    def expire(self, now: int) -> None:
+        """Forget clients without a stream that were silent for too long."""
+        for client in list(self.by_id.values()):
+            if not client.streams and now - client.last > _EXPIRY_MS:
+                self.drop(client.client_id)
+
+    def producers_of(self, topic: str) -> list[Client]:
+        """Return the clients with a stream that produce to a topic."""
+        return [
+            each
+            for each in self.by_id.values()
+            if each.is_producer and each.streams and topic in each.topics
+        ]
+
+
+def _read(settings: Any) -> tuple[str | None, frozenset[str]]:
+    """Return group and topics that settings name; no group of a producer."""
+    kind = settings.WhichOneof("pub_sub")
+    if kind == "publishing":
+        named = settings.publishing.topics
+        group = None
+    elif kind == "subscription":
+        if settings.client_type not in _CONSUMERS:
+            raise Refused(Code.BAD_REQUEST, f"a consumer of type {settings.client_type}")
+        named = [each.topic for each in settings.subscription.subscriptions]
+        group = group_of(settings.subscription.group)
+    else:
+        text = "settings of a producer or of a consumer expected"
+        raise Refused(Code.BAD_REQUEST, text)
+    if len(named) > _TOPICS_MAX:
+        raise Refused(Code.BAD_REQUEST, f"{len(named)} topics; {_TOPICS_MAX} at most")
+    return group, frozenset(topic_of(each) for each in named)

@@ -1,0 +1,164 @@
+"""Bytes of gRPC calls: messages with their sizes, statuses, and how long clients wait.
+
+Source: gRPC over HTTP2 (``PROTOCOL-HTTP2.md``).
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+import zlib
+from typing import Final
+from urllib.parse import quote
+
+import attrs
+
+from reput_server.grpc.transport.http2 import Fields
+
+__all__ = [
+    "HEADERS",
+    "MESSAGE_MAX",
+    "CallError",
+    "Messages",
+    "RpcStatus",
+    "framed",
+    "only_message",
+    "seconds_of",
+    "trailers",
+]
+
+MESSAGE_MAX: Final = 16 << 20
+"""Bytes of one message of a request. A body has 4 MiB at most, and one call may have several."""
+_AT_ONCE_MAX: Final = 2 * MESSAGE_MAX
+"""Bytes of the messages that end in one piece of a request; compressed ones came small."""
+_PREFIX_SIZE: Final = 5
+_GZIP: Final = 16 + zlib.MAX_WBITS
+_DEFLATE: Final = zlib.MAX_WBITS
+_WINDOW_BITS: Final = {"gzip": _GZIP, "deflate": _DEFLATE}
+_TIMEOUT: Final = re.compile(r"(\d{1,8})([HMSmun])", re.ASCII)
+_UNITS: Final = {"H": 3_600.0, "M": 60.0, "S": 1.0, "m": 1e-3, "u": 1e-6, "n": 1e-9}
+_PLAIN: Final = " !\"#$&'()*+,/:;<=>?@[\\]^`{|}"
+"""What stands in a status's text as it is, beside letters, digits and ``_.-~``."""
+_TEXT_MAX: Final = 400
+"""Characters of a status's text. Written as headers take it, one may be 12 bytes, and clients take
+8 KiB of headers."""
+
+
+class RpcStatus(enum.IntEnum):
+    """How a call ends, by gRPC's numbers."""
+
+    OK = 0
+    INVALID_ARGUMENT = 3
+    RESOURCE_EXHAUSTED = 8
+    UNIMPLEMENTED = 12
+    INTERNAL = 13
+    UNAVAILABLE = 14
+
+
+class CallError(Exception):
+    """A call ends without an answer, with a status and a text."""
+
+    def __init__(self, status: RpcStatus, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+HEADERS: Final[Fields] = [
+    ("content-type", "application/grpc"),
+    ("grpc-accept-encoding", "identity,deflate,gzip"),
+]
+"""Of each answer."""
+
+
+def trailers(status: RpcStatus = RpcStatus.OK, text: str = "") -> Fields:
+    """Return what ends an answer."""
+    found = [("grpc-status", str(int(status)))]
+    if text:
+        found.append(("grpc-message", quote(text[:_TEXT_MAX].encode("utf-8", "replace"), _PLAIN)))
+    return found
+
+
+def only_message(data: bytes) -> bytes | None:
+    """Return the message of a request that is one message without compression; None of others."""
+    if data[:1] != b"\0" or int.from_bytes(data[1:_PREFIX_SIZE], "big") != len(data) - _PREFIX_SIZE:
+        return None
+    return data[_PREFIX_SIZE:]
+
+
+def framed(message: bytes) -> bytes:
+    """Return a message of an answer with its size."""
+    return b"\0" + len(message).to_bytes(4, "big") + message
+
+
+def seconds_of(timeout: str | None) -> float | None:
+    """Return how long a client waits for an answer; None for ever."""
+    found = None if timeout is None else _TIMEOUT.fullmatch(timeout)
+    return None if found is None else int(found[1]) * _UNITS[found[2]]
+
+
+@attrs.define(eq=False)
+class Messages:
+    """Cuts the bytes of one request into messages."""
+
+    encoding: str = "identity"
+    """How compressed messages are compressed."""
+    _held: bytearray = attrs.field(init=False, factory=bytearray)
+
+    @property
+    def is_cut_short(self) -> bool:
+        """Whether the last bytes are not a whole message."""
+        return bool(self._held)
+
+    @property
+    def held_size(self) -> int:
+        """Bytes of a message that is not whole."""
+        return len(self._held)
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """Take bytes, and return the messages that are whole now.
+
+        Raises:
+            CallError: a message is too large, or is compressed as nobody here can read it.
+        """
+        if not self._held and len(data) >= _PREFIX_SIZE:  # most often this is one whole message
+            size = int.from_bytes(data[1:_PREFIX_SIZE], "big")
+            if size == len(data) - _PREFIX_SIZE and size <= MESSAGE_MAX:
+                return [self._plain(data[0], data[_PREFIX_SIZE:])]
+        self._held += data
+        found, begin, total = [], 0, 0
+        while len(self._held) - begin >= _PREFIX_SIZE:
+            body = begin + _PREFIX_SIZE
+            size = int.from_bytes(self._held[begin + 1 : body], "big")
+            if size > MESSAGE_MAX:
+                text = f"a message of {size} bytes; {MESSAGE_MAX} at most"
+                raise CallError(RpcStatus.RESOURCE_EXHAUSTED, text)
+            if len(self._held) - body < size:
+                break
+            found.append(self._plain(self._held[begin], bytes(self._held[body : body + size])))
+            begin = body + size
+            total += len(found[-1])
+            if total > _AT_ONCE_MAX:
+                text = f"messages of more than {_AT_ONCE_MAX} bytes at once"
+                raise CallError(RpcStatus.RESOURCE_EXHAUSTED, text)
+        del self._held[:begin]
+        return found
+
+    def _plain(self, is_compressed: int, message: bytes) -> bytes:
+        if not is_compressed:
+            return message
+        bits = _WINDOW_BITS.get(self.encoding)
+        if is_compressed != 1 or bits is None:
+            text = f"messages compressed by {self.encoding[:100]!r} cannot be read"
+            raise CallError(RpcStatus.UNIMPLEMENTED, text)
+        reader = zlib.decompressobj(bits)
+        try:
+            plain = reader.decompress(message, MESSAGE_MAX)
+        except zlib.error as error:
+            text = f"a compressed message that is not valid: {error}"
+            raise CallError(RpcStatus.INTERNAL, text) from None
+        if reader.unconsumed_tail:
+            text = f"a message of more than {MESSAGE_MAX} bytes once it is decompressed"
+            raise CallError(RpcStatus.RESOURCE_EXHAUSTED, text)
+        if not reader.eof:
+            raise CallError(RpcStatus.INTERNAL, "a compressed message that is cut short")
+        return plain

@@ -1,0 +1,332 @@
+"""``reput info``: what a store holds and how it is."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from reput_tools.cli.kit.completion import complete_topic
+from reput_tools.cli.kit.exitcodes import ExitCode
+from reput_tools.cli.kit.failures import no_reader, warn
+from reput_tools.cli.kit.options import json_option, path_argument, with_debug
+from reput_tools.cli.kit.output import (
+    format_count,
+    format_size,
+    print_facts,
+    print_heading,
+    print_json,
+)
+from reput_tools.cli.kit.progressbar import ProgressBar
+from reput_tools.cli.kit.storeopening import look_at, open_to_read
+from reput_tools.cli.kit.timestamps import format_timestamp
+from reput_tools.cli.messages.losses import damage_document, print_damages
+from reput_tools.cli.messages.queuereader import choose_queues
+from reput_tools.cli.messages.topicfacts import TopicFacts, print_topics, topic_document, topics_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from reput import PluginState, Store
+    from reput.log import Damage
+    from reput.plugin import QueueInfo
+    from reput_tools.offline import Traces
+
+__all__ = ["info"]
+
+_WORTH_A_LINE = 64 << 10  # smaller parts are not worth a line
+_WRITERS = {
+    "reput": "reput",
+    "rocketmq": "Apache RocketMQ",
+    "rocketmq 5": "Apache RocketMQ 5 (by its files)",
+}
+
+
+_EXAMPLES = """\b
+Examples:
+  reput info STORE
+  reput info STORE --topic orders --queues
+"""
+
+
+@click.command(short_help="Show what a store holds, and its state.", epilog=_EXAMPLES)
+@path_argument
+@click.option(
+    "-t", "--topic", metavar="TOPIC", shell_complete=complete_topic, help="Show only this topic."
+)
+@click.option(
+    "--queues", "show_queues", is_flag=True, help="Show every queue instead of totals by topic."
+)
+@click.option(
+    "--scan",
+    is_flag=True,
+    help="Read the whole log, verify every checksum, count what can be read and list all damage.",
+)
+@json_option("one document with every queue")
+@with_debug
+def info(path: str, topic: str | None, show_queues: bool, scan: bool, as_json: bool) -> None:
+    r"""Show what the store at PATH holds: log range, log files, topics, queues, plugins.
+
+    The command changes nothing in the store, and another process may write it meanwhile. Without
+    --scan it checks only the end of the log. --scan also finds damage in the middle, and needs no
+    plugin. The exit code is 1 if the log ends in damage, or if --scan finds damage.
+    """
+    from reput_tools.cli.plugins.pluginstates import states_of
+
+    with open_to_read(path) as store:
+        queues, damages = _queues(store, scan=scan)
+        if topic is not None and queues is not None:
+            queues = choose_queues(queues, store.root, topic)
+        facts = _Facts(
+            store,
+            None if queues is None else topics_of(queues),
+            look_at(store.root),
+            damages,
+            states_of(store),
+            topic,
+        )
+        if as_json:
+            print_json(_document(facts))
+        else:
+            _print(facts, show_queues=show_queues)
+    if facts.damages or facts.store.recovery.finding is not None:
+        raise click.exceptions.Exit(ExitCode.DAMAGED)
+
+
+class _Facts(NamedTuple):
+    """The facts found in the store."""
+
+    store: Store
+    topics: list[TopicFacts] | None
+    """None where no plugin can tell."""
+    traces: Traces
+    damages: list[Damage] | None
+    """All damage; None where the log was not read."""
+    states: list[PluginState]
+    only: str | None
+    """The topic that was asked for; None for all."""
+
+    def times(self) -> tuple[int | None, int | None]:
+        """Return store times of the first and last message; None where not known."""
+        store = self.store
+        first = store.log.store_timestamp_at(store.log.min_physical_offset)
+        last = max(
+            (
+                time
+                for topic in self.topics or ()
+                if (time := topic.last_update_timestamp) is not None
+            ),
+            default=0,
+        )
+        last = max(last, store.recovery.last_store_timestamp)
+        return (first if first > 0 else None), (last or None)
+
+
+def _queues(store: Store, *, scan: bool) -> tuple[Sequence[QueueInfo] | None, list[Damage] | None]:
+    """Return queues, and the damage that a scan found; no queues if no plugin keeps any."""
+    if scan:
+        from reput_tools.cli.messages.topiccensus import census
+
+        with ProgressBar("reading the log", None, "bytes") as progress:
+            found = census(store, progress.update)
+        return found.queues, found.damages
+    from reput.errors import NoReaderError
+
+    log = store.log
+    try:
+        queues = store.queues()
+        if not queues and log.max_physical_offset > log.min_physical_offset:
+            warn(
+                "no queue holds anything yet, though the log does; opening the store for writing "
+                "fills them, --scan counts without"
+            )
+        return queues, None
+    except NoReaderError as error:
+        text = no_reader(error, store.root)
+        warn(f"topics are not shown: {text}; --scan counts them by reading the whole log")
+        return None, None
+
+
+# --------------------------------------------------------------------------- for programs
+
+
+def _document(facts: _Facts) -> dict[str, Any]:
+    from reput_tools.cli.kit.enginefacts import engine_document
+    from reput_tools.cli.messages.losses import lost_size
+    from reput_tools.cli.plugins.pluginstates import plugin_documents
+
+    store, traces = facts.store, facts.traces
+    log = store.log
+    first, last = facts.times()
+    return {
+        "path": store.root,
+        "role": store.role,
+        "master": store.master,
+        "written_by": traces.written_by,
+        "engine": engine_document(),
+        "problems": list(store.problems),
+        "clean": store.clean,
+        "abort_file": traces.has_abort,
+        "writer_pid": traces.writer_pid,
+        "log": {
+            "min_physical_offset": log.min_physical_offset,
+            "max_physical_offset": log.max_physical_offset,
+            "size": log.max_physical_offset - log.min_physical_offset,
+            "file_size": log.file_size,
+            "file_count": log.file_count,
+            "first_store_timestamp": first,
+            "last_store_timestamp": last,
+        },
+        "finding": _finding_document(facts),
+        "damages": None
+        if facts.damages is None
+        else [damage_document(log, damage) for damage in facts.damages],
+        "checkpoint": _checkpoint_document(traces),
+        "disk_sizes": traces.sizes(),
+        "losses": {"count": len(store.losses()), "size": lost_size(store.losses())},
+        "retention": _retention_document(store),
+        "plugins": plugin_documents(store, facts.states),
+        "topics": None if facts.topics is None else list(map(topic_document, facts.topics)),
+    }
+
+
+def _checkpoint_document(traces: Traces) -> dict[str, Any] | None:
+    found = traces.checkpoint
+    if found is None:
+        return None
+    return {
+        "log_timestamp": found.log_timestamp,
+        "queues_timestamp": found.queues_timestamp,
+        "index_timestamp": found.index_timestamp,
+        "replica_offset": found.replica_offset,
+        "confirm_offset": found.confirm_offset,
+    }
+
+
+def _finding_document(facts: _Facts) -> dict[str, Any] | None:
+    """Return the first known damage."""
+    finding = facts.store.recovery.finding
+    if facts.damages:
+        first = facts.damages[0]
+        place, reason, detail = first.start_offset, first.reason, first.detail
+    elif finding is not None:
+        place, reason, detail = finding.physical_offset, finding.reason.name, finding.detail
+    else:
+        return None
+    return {"physical_offset": place, "reason": reason, "detail": detail}
+
+
+# --------------------------------------------------------------------------- for people
+
+
+def _print(facts: _Facts, *, show_queues: bool) -> None:
+    from reput_tools.cli.plugins.pluginstates import print_states
+
+    print_heading(f"Store {facts.store.root}", space=False)
+    print_facts(_lines(facts))
+    if facts.states:
+        print_heading("Plugins")
+        print_states(facts.store.root, facts.states)
+    if facts.damages:
+        print_heading("Damage")
+        print_damages(facts.store.log, facts.damages)
+    if facts.store.recovery.finding is not None:
+        warn(_what_comes(facts.store))
+    if facts.topics is not None:
+        print_heading("Queues" if show_queues else "Topics")
+        print_topics(facts.topics, show_queues=show_queues)
+
+
+def _what_comes(store: Store) -> str:
+    return (
+        "the next opening for writing cuts the log before the damage; what it cuts is kept in "
+        f"{store.root}/reput/lost+found"
+    )
+
+
+def _lines(facts: _Facts) -> Iterator[tuple[str, str]]:
+    from reput_tools.cli.kit.enginefacts import engine_line
+
+    log, traces = facts.store.log, facts.traces
+    size = format_size(log.max_physical_offset - log.min_physical_offset)
+    first, last = map(format_timestamp, facts.times())
+    files = format_count(log.file_count, "file")
+    if facts.store.master is not None:
+        yield "role", f"replica of {facts.store.master}: takes no puts until it is promoted"
+    yield "log", f"physical offsets {log.min_physical_offset} to {log.max_physical_offset}, {size}"
+    yield "log files", f"{files} of {format_size(log.file_size)}"
+    if facts.topics is not None:
+        count = sum(topic.message_count for topic in facts.topics)
+        queues = format_count(sum(len(topic.queues) for topic in facts.topics), "queue")
+        topics = format_count(len(facts.topics), "topic") if facts.only is None else facts.only
+        yield "messages", f"{format_count(count)} in {topics}, {queues}"
+    yield "stored", f"{first} to {last} (UTC)"
+    yield "written by", _WRITERS[str(traces.written_by)]
+    yield "closed", _closed(facts.store.clean, traces)
+    yield "damage", _damage(facts)
+    yield from _losses(facts)
+    yield from _retention(facts.store)
+    checkpoint = traces.checkpoint
+    if checkpoint is not None:
+        yield "checkpoint", f"log flushed to {format_timestamp(checkpoint.log_timestamp)}"
+    for name, part in sorted(traces.sizes().items(), key=lambda part: -part[1]):
+        if part >= _WORTH_A_LINE:
+            yield f"{name}/", format_size(part)
+    yield engine_line()
+
+
+def _damage(facts: _Facts) -> str:
+    finding = facts.store.recovery.finding
+    if facts.damages:
+        places = format_count(len(facts.damages), "place")
+        size = format_size(sum(damage.size for damage in facts.damages))
+        return f"{size} in {places}, listed below"
+    if facts.damages is not None:
+        return "none that a checksum shows, in all of the log"
+    where = "none at the log's end" if finding is None else str(finding)
+    return f"{where}; --scan looks at all of it"
+
+
+def _losses(facts: _Facts) -> Iterator[tuple[str, str]]:
+    """Yield what was lost or skipped, if anything was, and the command that lists it."""
+    from reput_tools.cli.messages.losses import lost_size
+
+    root = shlex.quote(facts.store.root)
+    losses = facts.store.losses()
+    if losses:
+        size = format_size(lost_size(losses))
+        count = format_count(len(losses), "range")
+        yield "lost", f"{size} in {count}, listed by: reput losses {root}"
+    for state in facts.states:
+        if state.skipped_count:
+            count = format_count(state.skipped_count, "message")
+            command = f"reput dead-letters {root} {state.name}"
+            yield "dead letters", f"{count} that {state.name} skipped, listed by: {command}"
+
+
+def _retention_document(store: Store) -> dict[str, Any] | None:
+    """Return what the plugin of that name reports; None without it."""
+    found: dict[str, Any] | None = store.report()["plugins"].get("retention")
+    return found
+
+
+def _retention(store: Store) -> Iterator[tuple[str, str]]:
+    """Yield what the configuration would remove, and what a plugin holds back."""
+    facts = _retention_document(store) or {}
+    if not facts.get("is_active"):
+        return
+    due = f"{format_count(facts['due_count'], 'file')}, {format_size(facts['due_size'])} to go"
+    if facts["held_count"]:
+        names = ", ".join(sorted({hold["plugin"] or "the log" for hold in facts["holds"]}))
+        due += f"; {format_size(facts['held_size'])} kept for {names}, shown by: reput clean "
+        due += f"{shlex.quote(store.root)} --dry-run"
+    yield "old files", due
+
+
+def _closed(clean: bool, traces: Traces) -> str:
+    if clean:
+        return "yes"
+    if (pid := traces.writer_pid) is not None:
+        return f"no, process {pid} is writing"
+    return "no: a process writes it, or never closed it (there is a file abort)"

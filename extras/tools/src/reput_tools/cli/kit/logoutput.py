@@ -1,0 +1,29 @@
+"""Shows what the library logs as lines on stderr."""
+
+from __future__ import annotations
+
+import logging
+
+import click
+
+from reput_tools.cli.kit.escape import escape_text
+
+__all__ = ["show_log_lines"]
+
+
+class _LogLines(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        # click looks up stderr at each call: tests replace it.
+        text = f"reput: {record.levelname.lower()}: {record.getMessage()}"
+        click.echo(escape_text(text), err=True)
+
+
+def show_log_lines() -> None:
+    """Show warnings of reput and its plugins; all messages where ``--debug`` was given."""
+    context = click.get_current_context(silent=True)
+    debug = context is not None and bool((context.obj or {}).get("debug"))
+    # Plugins log under names of their own distributions, so the handler is at the root.
+    root = logging.getLogger()
+    root.setLevel(logging.DEBUG if debug else logging.WARNING)
+    if not any(isinstance(handler, _LogLines) for handler in root.handlers):
+        root.addHandler(_LogLines())

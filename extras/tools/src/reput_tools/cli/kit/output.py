@@ -1,0 +1,175 @@
+"""Prints results: JSON for programs, tables and facts for people.
+
+On a terminal rich draws; into a pipe or a file go plain columns without borders, colours or line
+breaks. Positions are printed as plain digits, as users copy them into commands; counts have
+thousands separators and sizes have units.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import textwrap
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from reput_tools.cli.kit.escape import escape_text, json_safe
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+__all__ = [
+    "Column",
+    "format_count",
+    "format_rate",
+    "format_size",
+    "json_line",
+    "print_facts",
+    "print_heading",
+    "print_json",
+    "print_table",
+    "problem_lines",
+    "styled",
+]
+
+
+_WORTH_WRAPPING = 30  # columns; in fewer the terminal's own wrapping is better
+
+# --------------------------------------------------------------------------- for programs
+
+
+def print_json(document: Any) -> None:
+    """Print one JSON document; always UTF-8, whatever the locale."""
+    text = json.dumps(document, ensure_ascii=False, indent=2)
+    click.echo(json_safe(text).encode())
+
+
+def json_line(document: Any) -> bytes:
+    """Return one JSON object as a line, with its line end."""
+    text = json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+    return json_safe(text).encode() + b"\n"
+
+
+def problem_lines(problems: Iterable[str]) -> bytes:
+    """Return problems of a store as JSON objects, one a line, to print before the results."""
+    return b"".join(json_line({"problem": problem}) for problem in problems)
+
+
+# --------------------------------------------------------------------------- for people
+
+
+class Column(NamedTuple):
+    """One column of a table."""
+
+    title: str
+    right: bool = False
+    """Whether cells are aligned to the right, as numbers are."""
+    shrink: bool = False
+    """Whether this column is broken into lines first if the terminal is narrow."""
+
+
+def print_table(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> None:
+    """Print rows under headings; this function escapes the cells."""
+    cells = [[escape_text(cell) for cell in row] for row in rows]
+    if sys.stdout.isatty():
+        _print_rich_table(console(), columns, cells)
+    else:
+        _print_plain_table(columns, cells)
+
+
+def print_facts(facts: Iterable[tuple[str, str]], indent: int = 2) -> None:
+    """Print names and values, one pair a line; on a terminal long values are wrapped."""
+    pairs = [(escape_text(name), escape_text(value)) for name, value in facts]
+    width = max((len(name) for name, _ in pairs), default=0)
+    room = shutil.get_terminal_size().columns - indent - width - 2
+    for name, value in pairs:
+        lines = [value]
+        if sys.stdout.isatty() and len(value) > room >= _WORTH_WRAPPING:
+            lines = textwrap.wrap(value, room, break_long_words=False, break_on_hyphens=False)
+        head = f"{' ' * indent}{styled(f'{name:{width}}', dim=True)}  "
+        for line in lines:
+            click.echo(f"{head}{line}".rstrip())
+            head = " " * (indent + width + 2)
+
+
+def print_heading(text: str, *, space: bool = True) -> None:
+    """Print a heading, with ``space`` after an empty line."""
+    if space:
+        click.echo()
+    click.echo(styled(escape_text(text), bold=True))
+
+
+def styled(text: str, **style: Any) -> str:
+    """Return ``text`` in a style of `click.style` if stdout is a terminal that shows colours."""
+    plain = not sys.stdout.isatty() or "NO_COLOR" in os.environ
+    return text if plain else click.style(text, **style)
+
+
+def console() -> Console:
+    """Return rich's console for the current stdout."""
+    from rich.console import Console
+
+    return Console(highlight=False, markup=False, emoji=False)
+
+
+def _print_rich_table(
+    target: Console, columns: Sequence[Column], cells: Sequence[Sequence[str]]
+) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    for column in columns:
+        table.add_column(
+            column.title,
+            justify="right" if column.right else "left",
+            no_wrap=not column.shrink,
+            overflow="fold",
+        )
+    for row in cells:
+        table.add_row(*map(Text, row))
+    target.print(table)
+
+
+def _print_plain_table(columns: Sequence[Column], cells: Sequence[Sequence[str]]) -> None:
+    table = [[column.title for column in columns], *cells]
+    widths = [max(len(row[place]) for row in table) for place in range(len(columns))]
+    for row in table:
+        padded = (
+            f"{cell:>{width}}" if column.right else f"{cell:{width}}"
+            for column, cell, width in zip(columns, row, widths, strict=True)
+        )
+        click.echo("  ".join(padded).rstrip())
+
+
+# --------------------------------------------------------------------------- numbers
+
+
+def format_count(count: int, one: str = "", many: str | None = None) -> str:
+    """Return ``1 message``, ``60,000 messages``; only the number if no word is given."""
+    if not one:
+        return f"{count:,}"
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def format_size(size: int) -> str:
+    """Return bytes in a fitting unit: ``512 B``, ``16.0 MiB``."""
+    if abs(size) < 1024:
+        return f"{size} B"
+    scaled = float(size)
+    for unit in ("KiB", "MiB", "GiB", "TiB"):
+        scaled /= 1024
+        if abs(scaled) < 1024:
+            return f"{scaled:.1f} {unit}"
+    return f"{scaled / 1024:.1f} PiB"
+
+
+def format_rate(count: int, seconds: float, one: str = "message") -> str:
+    """Return ``120,000 messages/s``; a dash if nothing was measured."""
+    if seconds <= 0 or count <= 0:
+        return "-"
+    return f"{count / seconds:,.0f} {one}s/s"

@@ -1,0 +1,136 @@
+"""Rows of a query as a table, as CSV or as JSON lines, printed as they come.
+
+Memory holds `_MEASURED` rows: a table takes the widths of its columns from these, and a longer cell
+after them moves what follows in its line.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, islice
+from typing import Any, TypeVar
+
+import click
+
+from reput_tools.cli.kit.escape import escape_text
+from reput_tools.cli.kit.output import Column, json_line, print_table
+from reput_tools.cli.kit.queryvalues import json_of, text_of
+
+__all__ = ["print_rows", "rows_options"]
+
+_MEASURED = 1_000  # rows
+_FORMS = ("table", "csv", "jsonl")
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def rows_options(command: _Command) -> _Command:
+    """Add ``--format`` and ``--json``; `print_rows` takes the value of ``form``."""
+    command = click.option(
+        "--json", "form", flag_value="jsonl", help="The same as --format jsonl."
+    )(command)
+    return click.option(
+        "--format",
+        "form",
+        type=click.Choice(_FORMS),
+        help="A table (the default), CSV with a header, or a JSON object a line.",
+    )(command)
+
+
+def print_rows(names: Sequence[str], rows: Iterable[Sequence[Any]], form: str | None) -> int:
+    """Print rows; return their number.
+
+    Args:
+        names: of the columns; of equal names the later ones get a number.
+        rows: values of Python, also lists, mappings and times.
+        form: ``"table"``, ``"csv"`` or ``"jsonl"``; None for a table.
+    """
+    printed = {"table": _table, "csv": _csv, "jsonl": _json_lines}[form or "table"]
+    return printed(_distinct(names), iter(rows))
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    found: list[str] = []
+    for name in names:
+        number, distinct = 1, name
+        while distinct in found:
+            distinct = f"{name}_{number}"
+            number += 1
+        found.append(distinct)
+    return found
+
+
+def _json_lines(names: list[str], rows: Iterator[Sequence[Any]]) -> int:
+    count = 0
+    for count, row in enumerate(rows, 1):  # noqa: B007  # the number of the last row
+        click.echo(json_line(dict(zip(names, map(json_of, row), strict=True))), nl=False)
+    return count
+
+
+def _csv(names: list[str], rows: Iterator[Sequence[Any]]) -> int:
+    line = io.StringIO()
+    writer = csv.writer(line, lineterminator="\n")
+    # A terminal obeys control characters; a program gets the text as it is.
+    shown = escape_text if sys.stdout.isatty() else str
+    count = -1  # the header is a line, too
+    for cells in chain([names], (map(_csv_cell, row) for row in rows)):
+        writer.writerow(map(shown, cells))
+        click.echo(line.getvalue().encode("utf-8", "backslashreplace"), nl=False)
+        line.seek(0)
+        line.truncate()
+        count += 1
+    return count
+
+
+def _csv_cell(value: Any) -> str:
+    return "" if value is None else text_of(value)
+
+
+def _table(names: list[str], rows: Iterator[Sequence[Any]]) -> int:
+    first = list(islice(rows, _MEASURED))
+    rest = list(islice(rows, 1))
+    columns = [
+        Column(name, right=_are_numbers(first, place), shrink=True)
+        for place, name in enumerate(names)
+    ]
+    if not rest:
+        print_table(columns, ([*map(_cell, row)] for row in first))
+        return len(first)
+    widths = [len(escape_text(name)) for name in names]
+    cells = [*map(_escaped, first)]
+    for row in cells:
+        widths = [max(width, len(cell)) for width, cell in zip(widths, row, strict=True)]
+    _print_line(columns, widths, map(escape_text, names))
+    count = 0
+    for row in chain(cells, map(_escaped, chain(rest, rows))):
+        _print_line(columns, widths, row)
+        count += 1
+    return count
+
+
+def _escaped(row: Sequence[Any]) -> list[str]:
+    return [escape_text(_cell(value)) for value in row]
+
+
+def _print_line(columns: Sequence[Column], widths: Sequence[int], cells: Iterable[str]) -> None:
+    padded = (
+        f"{cell:>{width}}" if column.right else f"{cell:{width}}"
+        for column, cell, width in zip(columns, cells, widths, strict=True)
+    )
+    click.echo("  ".join(padded).rstrip())
+
+
+def _cell(value: Any) -> str:
+    return "NULL" if value is None else text_of(value)
+
+
+def _are_numbers(rows: Sequence[Sequence[Any]], place: int) -> bool:
+    from decimal import Decimal
+    from numbers import Number
+
+    values = [row[place] for row in rows if row[place] is not None]
+    return bool(values) and all(
+        isinstance(value, Number | Decimal) and not isinstance(value, bool) for value in values
+    )

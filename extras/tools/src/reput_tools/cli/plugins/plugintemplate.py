@@ -1,0 +1,59 @@
+"""Makes the folder of a new plugin, out of the templates in ``reput_tools.cli/data/plugin``.
+
+``examples/reput-counter`` is what they give for the name ``counter``.
+"""
+
+from __future__ import annotations
+
+import keyword
+import os
+import sys
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+__all__ = ["check_name", "create", "render"]
+
+_TEMPLATES: Final = Path(__file__).parents[1] / "data" / "plugin"
+_SUFFIX: Final = ".template"
+
+
+def check_name(name: str) -> str | None:
+    """Return why a plugin cannot have this name; None if it can."""
+    if not (name.isascii() and name.isidentifier() and name == name.lower()):
+        return "a word of small letters, digits and _ is expected, as in my_words"
+    if name.startswith("_") or keyword.iskeyword(name) or len(name) > 40:
+        return "it names a package and a directory: no word of Python, no _ in front, 40 letters"
+    if find_spec(f"reput_{name}") is not None or name in sys.stdlib_module_names:
+        return f"the name is in use: a package reput_{name} exists, or a Python module {name}"
+    return None
+
+
+def render(name: str) -> Iterator[tuple[str, str]]:
+    """Yield path and text of each file of the plugin ``name``."""
+    class_name = "".join(part.capitalize() for part in name.split("_")) + "Plugin"
+    for template in sorted(_TEMPLATES.rglob(f"*{_SUFFIX}")):
+        path = template.relative_to(_TEMPLATES).as_posix().removesuffix(_SUFFIX)
+        text = template.read_text(encoding="utf-8")
+        text = text.replace("{{name}}", name).replace("{{Class}}", class_name)
+        yield path.replace("NAME", name), text
+
+
+def create(name: str, directory: str) -> list[str]:
+    """Write the files of the plugin ``name`` into ``directory``, which must not exist.
+
+    Returns:
+        The paths of the files, relative to ``directory``.
+
+    Raises:
+        FileExistsError: there is something at ``directory``.
+    """
+    os.makedirs(directory)
+    made = []
+    for path, text in render(name):
+        target = Path(directory, path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(text, encoding="utf-8")
+        made.append(path)
+    return made

@@ -1,0 +1,212 @@
+"""``reput repair``: makes a valid store of a damaged one."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from reput_tools.cli.kit import (
+    CheckedPath,
+    follows_links,
+    jobs_option,
+    json_option,
+    path_argument,
+    with_debug,
+)
+
+if TYPE_CHECKING:
+    from reput_tools.doctor.salvage.repairplan import Plan
+    from reput_tools.doctor.salvage.repairrun import Repaired
+
+__all__ = ["repair"]
+
+_EXAMPLES = """\b
+Examples:
+  reput repair STORE REPAIRED --dry-run
+  reput repair STORE REPAIRED
+  reput repair STORE --in-place --backup /backups/store
+  reput repair STORE --undo --backup /backups/store
+"""
+
+
+@click.command(short_help="Build a valid store from a damaged one.", epilog=_EXAMPLES)
+@path_argument
+@click.argument("new_directory", required=False, type=CheckedPath(file_okay=False))
+@click.option("--dry-run", is_flag=True, help="Only show what the repair would do.")
+@click.option(
+    "--in-place",
+    is_flag=True,
+    help="Repair the store in its own directory; --backup keeps the bytes that change.",
+)
+@click.option(
+    "--undo", "undoes", is_flag=True, help="Undo a repair in place, also an unfinished one."
+)
+@click.option(
+    "--backup",
+    metavar="DIR",
+    type=CheckedPath(file_okay=False),
+    help="Where --in-place keeps every byte that it changes; PATH.backup by default.",
+)
+@click.option(
+    "--file-size",
+    metavar="BYTES",
+    default=0,
+    type=click.IntRange(min=0),
+    help="The size of a log file, if the remaining files do not show it.",
+)
+@jobs_option("chosen by the size of the log")
+@click.option(
+    "--limit",
+    type=click.IntRange(min=0),
+    default=20,
+    show_default=True,
+    help="The number of lines to print of each list; --json prints all.",
+)
+@json_option("one document at the end")
+@with_debug
+def repair(
+    path: str,
+    new_directory: str | None,
+    dry_run: bool,
+    in_place: bool,
+    undoes: bool,
+    backup: str | None,
+    file_size: int,
+    jobs: int | None,
+    limit: int,
+    as_json: bool,
+) -> None:
+    """Build a valid copy of the damaged store at PATH in NEW_DIRECTORY.
+
+    The command reads and verifies the whole log. It fills damage, so that RocketMQ and reput skip
+    it. It records the damage, with topic, queue, queue offset and keys if headers, queues or the
+    key index contain them. It rebuilds queues, index and all other derived files, and repairs files
+    that are missing, short, duplicated, renamed or from another store. It does not change PATH,
+    except with --in-place.
+
+    No process may have the store open for writing. An interrupted repair leaves a directory that
+    cannot be opened as a store. Run the same command again, or, after --in-place, use --undo.
+
+    Exit code 0: no message is known to be lost; 7: done, but the log and derived files
+    contradict each other, or a file of config/ was left out or comes from its backup; 8: done,
+    but messages are lost; with --dry-run also 1: the store needs a repair, and no message is
+    known to be lost.
+    """
+    from reput_tools.doctor.command.verify import quiet
+
+    _check_usage(new_directory, dry_run=dry_run, in_place=in_place, undoes=undoes, backup=backup)
+    with quiet():
+        if undoes:
+            _undo(path, backup, as_json=as_json)
+            return
+        look = functools.partial(_look, path, file_size)
+        if dry_run:
+            _show_plan(look(), in_place=in_place, limit=limit, as_json=as_json)
+            return
+        done = _run(path, new_directory, in_place, backup, file_size, jobs)
+    _show_done(done, limit=limit, as_json=as_json)
+
+
+def _check_usage(
+    target: str | None, *, dry_run: bool, in_place: bool, undoes: bool, backup: str | None
+) -> None:
+    if undoes and (target or dry_run or in_place):
+        raise click.UsageError("--undo takes PATH and --backup only")
+    if in_place and target:
+        raise click.UsageError("give NEW_DIRECTORY or --in-place, not both")
+    if not (target or in_place or undoes or dry_run):
+        text = "NEW_DIRECTORY is missing: name one, or give --in-place to repair PATH itself"
+        raise click.UsageError(text)
+    if backup and not (in_place or undoes):
+        raise click.UsageError("--backup belongs to --in-place and --undo")
+
+
+def _look(path: str, file_size: int) -> Plan:
+    from reput_tools.doctor.command.stepprogress import Steps
+    from reput_tools.doctor.salvage.repairrun import look_and_plan
+
+    with (
+        Steps("") as steps,
+        look_and_plan(
+            path, file_size=file_size, follow_links=follows_links(), step=steps.step
+        ) as plan,
+    ):
+        return plan
+
+
+def _run(
+    path: str,
+    target: str | None,
+    in_place: bool,
+    backup: str | None,
+    file_size: int,
+    jobs: int | None,
+) -> Repaired:
+    from reput_tools.doctor.command.stepprogress import Steps
+    from reput_tools.doctor.salvage.repairrun import repair as run
+    from reput_tools.doctor.salvage.repairrun import repair_in_place
+
+    with Steps("") as steps:
+        options: dict[str, Any] = {
+            "file_size": file_size,
+            "jobs": jobs,
+            "follow_links": follows_links(),
+            "step": steps.step,
+        }
+        if in_place:
+            return repair_in_place(path, backup or "", **options)
+        assert target is not None
+        return run(path, target, **options)
+
+
+def _undo(path: str, backup: str | None, *, as_json: bool) -> None:
+    from reput_tools.cli.kit import escape_text, format_count, format_size, print_json
+    from reput_tools.doctor.salvage.repairrun import undo
+
+    done = undo(path, backup or "", follow_links=follows_links())
+    size = sum(each.size for each in done.changes)
+    if as_json:
+        print_json({"path": done.store, "size": size, "change_count": len(done.changes)})
+        return
+    count = format_count(len(done.changes), "part")
+    click.echo(
+        f"{escape_text(done.store)} is as it was before the repair: {count} of the log, "
+        f"{format_size(size)}, put back"
+    )
+
+
+def _show_plan(plan: Plan, *, in_place: bool, limit: int, as_json: bool) -> None:
+    from reput_tools.cli.kit import ExitCode, print_json
+    from reput_tools.doctor.command.repairprint import print_plan
+    from reput_tools.doctor.findings import Severity
+    from reput_tools.doctor.salvage.diskspace import needed_space
+    from reput_tools.doctor.salvage.plandocuments import plan_document
+
+    needed = needed_space(plan, has_log=in_place)
+    if as_json:
+        print_json(plan_document(plan) | {"needed_size": needed})
+    else:
+        print_plan(plan, needed, limit=limit)
+    if plan.has_losses:
+        raise click.exceptions.Exit(Severity.LOSS.exit_code)
+    if plan.is_needed:
+        raise click.exceptions.Exit(ExitCode.DAMAGED)
+
+
+def _show_done(done: Repaired, *, limit: int, as_json: bool) -> None:
+    from reput_tools.cli.kit import print_json
+    from reput_tools.doctor.command.repairprint import print_repaired
+    from reput_tools.doctor.findings import Severity
+    from reput_tools.doctor.salvage.plandocuments import repaired_document
+
+    if as_json:
+        print_json(repaired_document(done))
+    else:
+        print_repaired(done, limit=limit)
+    plan = done.plan
+    if plan.has_losses:
+        raise click.exceptions.Exit(Severity.LOSS.exit_code)
+    if done.doubts or (plan.lost_config and done.built is not None):
+        raise click.exceptions.Exit(Severity.WARNING.exit_code)

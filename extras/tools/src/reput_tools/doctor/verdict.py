@@ -1,0 +1,82 @@
+"""The outcome of a verification in one line, which claims no more than was checked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from reput_tools.doctor.findings import Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from reput_tools.doctor.findings import Finding, Report
+
+__all__ = ["places_lost", "verdict_of"]
+
+_PLACES: Final = {
+    "consumerOffset.json": "consumer groups lose their place",
+    "delayOffset.json": "delayed messages lose their place",
+    "lmqConsumerOffset.json": "consumer groups of light queues lose their place",
+}
+"""What a broker does not know any more without one of its files, by name."""
+
+
+def places_lost(name: str) -> str:
+    """Return what is lost with a file of ``config/`` that cannot be read."""
+    base = name.rpartition("/")[2].removesuffix(".bak")
+    return _PLACES.get(base, f"what config/{base} held is lost")
+
+
+def verdict_of(report: Report) -> str:
+    """Return what came of a check."""
+    if report.is_healthy:
+        return _healthy(report)
+    if report.worst is Severity.WARNING:
+        return "no damage is known, but look at the warnings"
+    first = "messages of the log are lost, or cannot be read"
+    if report.worst is not Severity.LOSS:
+        first = "damaged; no checksum of the log is wrong"
+    return "; ".join([first, *dict.fromkeys(_damages(report))])
+
+
+def _healthy(report: Report) -> str:
+    if not report.checked.messages:
+        return "nothing wrong was found, but the log has no message that could be checked"
+    text = "healthy: nothing wrong was found"
+    if report.worst is not None:
+        text = "healthy; see the notices above"
+    return (
+        f"{text}; the parts that were not checked are listed above" if report.not_checked else text
+    )
+
+
+def _damages(report: Report) -> Iterator[str]:
+    """Yield what the damage beside lost messages means, the worst first."""
+    found = [each for each in report.findings if each.severity is Severity.DAMAGE]
+    names = dict.fromkeys(each.part for each in found if each.suspects)
+    if names:
+        yield (
+            f"the log and the files of {', '.join(names)} contradict each other, and no checksum "
+            "says which of them is wrong"
+        )
+    for each in found:
+        if _is_config(each):
+            yield f"{places_lost(each.file)}, unless {each.file} is restored"
+    derived = [each for each in found if not each.suspects and each.part not in _BESIDE]
+    cut = [each for each in derived if each.kind.endswith(".cut")]
+    derived = [each for each in derived if each not in cut]
+    if cut:
+        names = dict.fromkeys(each.part for each in cut)
+        yield f"files of {', '.join(names)} are cut short, and cannot be rebuilt from the log alone"
+    if derived:
+        names = dict.fromkeys(each.part for each in derived)
+        yield f"files of {', '.join(names)} are damaged, and can be rebuilt from the log"
+    if any(each.part in _BESIDE and not _is_config(each) for each in found):
+        yield "small files beside the log are damaged; each finding says what that means"
+
+
+_BESIDE: Final = frozenset({"log", "checkpoint", "config", "reput", "store"})
+
+
+def _is_config(finding: Finding) -> bool:
+    return finding.part == "config"

@@ -1,0 +1,161 @@
+"""Checks the JSON files of ``config/`` that RocketMQ's brokers keep beside a store.
+
+Each must be readable; offsets of consumers and of delayed delivery must not be after the end of
+their queues.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from reput.errors import UnsafePathError
+from reput.files import brokerjson
+from reput_tools.doctor.findings import Finding, Findings, Severity
+from reput_tools.doctor.verdict import places_lost
+from reput_tools.doctor.verification.truncatedfiles import cut_json
+
+if TYPE_CHECKING:
+    from reput.files import Disk
+
+__all__ = ["check_settings"]
+
+_DIRECTORY: Final = "config"
+_SIZE_MAX: Final = 64 << 20
+_DELAY_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
+
+Ends = Callable[[str, int], int | None]
+"""Returns the queue offset after the last message of a queue; None if the queue is not known."""
+
+
+def check_settings(root: str, disk: Disk, ends: Ends, findings: Findings) -> int:
+    """Check all JSON files; return their number.
+
+    Args:
+        root: the store's directory.
+        disk: bound to it.
+        ends: where queues end.
+        findings: is added to.
+    """
+    directory = os.path.join(root, _DIRECTORY)
+    names = {entry.name for entry in disk.list(directory)}
+    count = 0
+    for name in sorted(names):
+        if not name.endswith((".json", ".json.bak")):
+            continue
+        count += 1
+        try:
+            document = brokerjson.decode(disk.read_file(os.path.join(directory, name), _SIZE_MAX))
+            if not isinstance(document, dict):
+                raise ValueError("no JSON object")
+        except UnsafePathError:
+            continue  # told by the survey
+        except (OSError, ValueError) as error:
+            cut = cut_json(disk, os.path.join(directory, name))
+            reason = cut or f"no JSON object: {error}"
+            findings.add(_damaged(name, reason, has_backup=f"{name}.bak" in names))
+            continue
+        if name == "consumerOffset.json":
+            _check_consumers(document, ends, findings, root)
+        elif name == "delayOffset.json":
+            _check_delays(document, ends, findings)
+    return count
+
+
+def _damaged(name: str, reason: str, *, has_backup: bool) -> Finding:
+    is_backup = name.endswith(".bak")
+    return Finding(
+        severity=Severity.WARNING if is_backup else Severity.DAMAGE,
+        kind="config.json",
+        part="config",
+        file=f"{_DIRECTORY}/{name}",
+        position=0,
+        found=reason,
+        expected="a JSON object, as brokers write it",
+        advice=(
+            "nothing, as long as the file itself can be read"
+            if is_backup
+            else f"copy {name}.bak over it, which the broker reads instead, and which is older"
+            if has_backup
+            else f"restore it from a copy, or from another broker of the same name; else "
+            f"{places_lost(name)}"
+        ),
+    )
+
+
+def _wrong_shape(name: str, what: str) -> Finding:
+    return Finding(
+        severity=Severity.DAMAGE,
+        kind="config.shape",
+        part="config",
+        file=f"{_DIRECTORY}/{name}",
+        position=0,
+        found=what,
+        expected='an object "offsetTable" of numbers',
+        advice=f"copy {name}.bak over it, if that one is right",
+    )
+
+
+def _check_consumers(
+    document: Mapping[str, Any], ends: Ends, findings: Findings, root: str
+) -> None:
+    table = document.get("offsetTable", None if document else {})
+    if not isinstance(table, Mapping):
+        findings.add(_wrong_shape("consumerOffset.json", "no table of offsets"))
+        return
+    for name, queues in table.items():
+        topic, _, group = str(name).partition("@")
+        if not isinstance(queues, Mapping):
+            findings.add(_wrong_shape("consumerOffset.json", f"no offsets under {name!r}"))
+            continue
+        for queue, offset in queues.items():
+            number = _number(queue)
+            if number is None or type(offset) is not int:
+                what = f"offset {offset!r} of queue {queue!r} under {name!r}"
+                findings.add(_wrong_shape("consumerOffset.json", what))
+                continue
+            end = ends(topic, number)
+            if end is not None and offset > end:
+                findings.add(
+                    _beyond(
+                        "consumerOffset.json", f"group {group} of {topic}/{number}", offset, end
+                    )
+                )
+
+
+def _check_delays(document: Mapping[str, Any], ends: Ends, findings: Findings) -> None:
+    table = document.get("offsetTable", None if document else {})
+    if not isinstance(table, Mapping):
+        findings.add(_wrong_shape("delayOffset.json", "no table of offsets"))
+        return
+    for level, offset in table.items():
+        number = _number(level)
+        if number is None or type(offset) is not int:
+            what = f"offset {offset!r} of level {level!r}"
+            findings.add(_wrong_shape("delayOffset.json", what))
+            continue
+        end = ends(_DELAY_TOPIC, number - 1)
+        if end is not None and offset > end:
+            findings.add(_beyond("delayOffset.json", f"delay level {number}", offset, end))
+
+
+def _number(text: object) -> int | None:
+    try:
+        return int(str(text))
+    except ValueError:
+        return None
+
+
+def _beyond(name: str, who: str, offset: int, end: int) -> Finding:
+    return Finding(
+        severity=Severity.WARNING,
+        kind="config.offset-beyond",
+        part="config",
+        file=f"{_DIRECTORY}/{name}",
+        position=None,
+        found=f"offset {offset} of {who}",
+        expected=f"at most {end}, where the queue ends",
+        advice="messages put until then would be skipped: set the offset back to the queue's "
+        "end; reput repair does it",
+    )

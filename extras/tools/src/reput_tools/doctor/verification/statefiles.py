@@ -1,0 +1,285 @@
+"""Checks the small files that reput itself keeps in a store."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from typing import TYPE_CHECKING, Final
+
+from reput.errors import CorruptFileError
+from reput.files import OWN_DIRECTORY, system_clock
+from reput.log import (
+    CheckedNote,
+    LossLedger,
+    ProgressFile,
+    QueueFloors,
+    fingerprint_of,
+)
+from reput_tools.doctor.findings import Findings, Severity, end_at, finding_of_file
+from reput_tools.doctor.verification.truncatedfiles import cut_json
+
+if TYPE_CHECKING:
+    from reput import Store
+    from reput_tools.offline import Traces
+
+__all__ = ["check_own"]
+
+_JSON_MAX: Final = 64 << 20
+
+
+def check_own(traces: Traces, store: Store, findings: Findings) -> int:
+    """Check what reput keeps in a store; return the number of files looked at.
+
+    Args:
+        traces: of the store.
+        store: open for reading.
+        findings: is added to.
+    """
+    disk, root = traces.disk, traces.root
+    own = os.path.join(root, OWN_DIRECTORY)
+    if not disk.exists(own):
+        return 0
+    count = _check_manifest(traces, findings)
+    count += _check_closed(traces, store, findings)
+    count += _check_progress(traces, store, findings)
+    count += _check_ledger(traces, findings)
+    count += _check_records(traces, findings)
+    count += _check_json(traces, findings)
+    count += _check_checked(traces, findings)
+    if disk.exists(os.path.join(own, "rebuild")):
+        findings.add(
+            finding_of_file(
+                Severity.NOTICE,
+                "reput.left-over",
+                "reput",
+                f"{OWN_DIRECTORY}/rebuild",
+                "what a rebuild has left that was killed",
+                "nothing",
+                "the next rebuild removes it",
+            )
+        )
+    return count
+
+
+def _check_manifest(traces: Traces, findings: Findings) -> int:
+    file = f"{OWN_DIRECTORY}/manifest.json"
+    try:
+        if traces.manifest is not None:
+            return 1
+        findings.add(
+            finding_of_file(
+                Severity.DAMAGE, "reput.manifest", "reput", file,
+                "no file", "the plugins and options of the store",
+                "open the store once with all of its plugins named, which writes it",
+            )
+        )  # fmt: skip
+        return 0
+    except (CorruptFileError, OSError) as error:
+        cut = cut_json(traces.disk, os.path.join(traces.root, file))
+        reason = cut or getattr(error, "reason", None) or str(error)
+        findings.add(
+            finding_of_file(
+                Severity.DAMAGE, "reput.manifest", "reput", file, reason,
+                "the plugins and options of the store",
+                "remove it, and open the store once with all of its plugins named",
+                position=0,
+            )
+        )  # fmt: skip
+        return 1
+
+
+def _check_closed(traces: Traces, store: Store, findings: Findings) -> int:
+    end = traces.closed_at
+    # Damage at the end has a finding of its own.
+    is_told = store.recovery.finding is not None
+    if end is not None and end > store.log.max_physical_offset and not is_told:
+        findings.add(
+            finding_of_file(
+                Severity.LOSS, "log.end-missing", "log", f"{OWN_DIRECTORY}/flushed",
+                f"the log ends at {store.log.max_physical_offset}",
+                f"its end at {end}, as the store was closed",
+                "look for a copy of the log's last files",
+            )
+        )  # fmt: skip
+    return 0
+
+
+def _check_progress(traces: Traces, store: Store, findings: Findings) -> int:
+    directory = os.path.join(traces.root, OWN_DIRECTORY, "progress")
+    paths = [each.path for each in traces.disk.list(directory)]
+    flushed = os.path.join(traces.root, OWN_DIRECTORY, "flushed")
+    paths += [flushed] if traces.disk.exists(flushed) else []
+    log = store.log
+    for path in sorted(paths):
+        file = os.path.relpath(path, traces.root)
+        saved = ProgressFile(path, traces.disk).load_all()
+        advice = "nothing: the next opening derives again from an older place"
+        if not saved:
+            findings.add(
+                finding_of_file(
+                    Severity.DAMAGE, "reput.progress", "reput", file,
+                    _no_slot(traces, path), "two slots, one of them whole", advice, position=0,
+                )
+            )  # fmt: skip
+            continue
+        newest, end = saved[0], log.max_physical_offset
+        if newest.physical_offset > end:
+            findings.add(
+                finding_of_file(
+                    Severity.WARNING, "reput.progress-ahead", "reput", file,
+                    f"complete to {newest.physical_offset}", f"at most {end}, where the log ends",
+                    advice,
+                )
+            )  # fmt: skip
+        elif newest.record_offset >= log.min_physical_offset and (
+            fingerprint_of(log, newest.record_offset) != newest.fingerprint
+        ):
+            findings.add(
+                finding_of_file(
+                    Severity.WARNING, "reput.progress-record", "reput", file,
+                    f"the checksum {newest.fingerprint:08X} of the record at "
+                    f"{newest.record_offset}",
+                    "that of the record which the log has there",
+                    f"{advice}; the record was changed, or the log written again",
+                )
+            )  # fmt: skip
+    return len(paths)
+
+
+def _no_slot(traces: Traces, path: str) -> str:
+    if ProgressFile(path, traces.disk).is_short:
+        return end_at(len(traces.disk.read_file(path)))
+    return "no slot that is whole"
+
+
+def _check_ledger(traces: Traces, findings: Findings) -> int:
+    ledger = LossLedger(traces.root, traces.disk, system_clock)
+    if not traces.disk.exists(ledger.path):
+        return 0
+    file = os.path.relpath(ledger.path, traces.root)
+    ledger.load(writable=False)
+    if ledger.damaged_count:
+        findings.add(
+            finding_of_file(
+                Severity.DAMAGE, "reput.ledger", "reput", file,
+                f"{ledger.damaged_count} lines that cannot be read", "one JSON object on each line",
+                "nothing: the next opening keeps a copy and goes on with the others",
+            )
+        )  # fmt: skip
+    if ledger.entries:
+        findings.add(
+            finding_of_file(
+                Severity.NOTICE, "reput.losses", "reput", file,
+                f"{len(ledger.entries)} recorded losses", "none",
+                f"see them: reput losses {shlex.quote(traces.root)}",
+            )
+        )  # fmt: skip
+    return 1
+
+
+def _check_records(traces: Traces, findings: Findings) -> int:
+    names = traces.records.names()
+    for name in names:
+        if not traces.records.is_sound(name):
+            findings.add(
+                finding_of_file(
+                    Severity.DAMAGE, "reput.record", "reput",
+                    f"{OWN_DIRECTORY}/plugins/{name}.json",
+                    cut_json(traces.disk, traces.records.path(name)) or "no record of a plugin",
+                    "its state and figures",
+                    "nothing: the next opening writes it again, without the suspension",
+                    position=0,
+                )
+            )  # fmt: skip
+        elif traces.records.load(name).state not in ("running", "retrying"):
+            findings.add(
+                finding_of_file(
+                    Severity.WARNING, "reput.suspended", "reput",
+                    f"{OWN_DIRECTORY}/plugins/{name}.json",
+                    f"the plugin {name} is {traces.records.load(name).state}", "running",
+                    f"reput resume {shlex.quote(traces.root)} {name}",
+                )
+            )  # fmt: skip
+        letters = traces.dead_letters(name).read()
+        if letters:
+            findings.add(
+                finding_of_file(
+                    Severity.NOTICE, "reput.dead-letters", "reput",
+                    f"{OWN_DIRECTORY}/dead-letters/{name}.jsonl",
+                    f"{len(letters)} messages that {name} has skipped", "none",
+                    f"see them: reput dead-letters {shlex.quote(traces.root)} {name}",
+                )
+            )  # fmt: skip
+    return len(names)
+
+
+def _check_checked(traces: Traces, findings: Findings) -> int:
+    file = f"{OWN_DIRECTORY}/record-crc.json"
+    if not traces.disk.exists(os.path.join(traces.root, file)):
+        return 0
+    if CheckedNote(traces.root, traces.disk).recorded is None:
+        findings.add(
+            finding_of_file(
+                Severity.DAMAGE, "reput.record-crc", "reput", file,
+                "bytes other than the bytes that were written",
+                "the ranges of the log in which every record has a checksum of its own",
+                "put it back from a copy: without it a record that has lost its checksum is not "
+                "noticed", position=0,
+            )
+        )  # fmt: skip
+    return 1
+
+
+def _check_json(traces: Traces, findings: Findings) -> int:
+    """Check queue floors and reaches, and that each dead letter can be read."""
+    told: list[str] = []
+    floors = QueueFloors(traces.root, traces.disk, damaged=told.append)
+    _ = floors.known
+    if told:
+        findings.add(
+            finding_of_file(
+                Severity.DAMAGE, "reput.queue-offsets", "reput",
+                f"{OWN_DIRECTORY}/queue-offsets.json", told[0].rpartition(": ")[2],
+                "next queue offsets by topic and queue",
+                "put it back from a copy: without it queues without messages begin at 0 again",
+                position=0,
+            )
+        )  # fmt: skip
+    count = 0
+    own = os.path.join(traces.root, OWN_DIRECTORY)
+    for entry in traces.disk.list(own):
+        if not (entry.name.startswith("queues-") and entry.name.endswith(".json")):
+            continue
+        count += 1
+        try:
+            if not isinstance(json.loads(traces.disk.read_file(entry.path, _JSON_MAX)), dict):
+                raise ValueError("no object")
+        except (OSError, ValueError, RecursionError) as error:
+            findings.add(
+                finding_of_file(
+                    Severity.DAMAGE, "reput.queue-reaches", "reput",
+                    f"{OWN_DIRECTORY}/{entry.name}",
+                    cut_json(traces.disk, entry.path) or str(error), "how far queues reach",
+                    "nothing: the next close writes it again", position=0,
+                )
+            )  # fmt: skip
+    letters = os.path.join(own, "dead-letters")
+    for entry in traces.disk.list(letters):
+        count += 1
+        data = traces.disk.read_file(entry.path, _JSON_MAX)
+        for number, line in enumerate(data.split(b"\n"), 1):
+            try:
+                if line.strip():
+                    json.loads(line)
+            except (ValueError, RecursionError):
+                findings.add(
+                    finding_of_file(
+                        Severity.DAMAGE, "reput.dead-letters-line", "reput",
+                        os.path.relpath(entry.path, traces.root),
+                        f"line {number} is not valid JSON",
+                        "one JSON object on each line",
+                        "nothing: the line is ignored, and its message is not listed",
+                    )
+                )  # fmt: skip
+    return count

@@ -1,0 +1,103 @@
+"""Tools for stores that no program has open: looking, holding, rebuilding, comparing.
+
+    from reput_tools.offline import inspect_store, rebuild
+
+    print(inspect_store("/path/to/store").written_by)
+    rebuild("/path/to/store", ["consumequeue"])
+
+`inspect_store` takes no lock. `lock_store` takes it; every change is made in an order that a crash
+may interrupt after any step. `run_rebuild` rebuilds on any engine that runs tasks; `LocalEngine`
+runs them on this machine. What plugins are asked is in `reput_tools.offline.hookspecs`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from reput.lazyexports import lazy_exports
+
+if TYPE_CHECKING:
+    from reput_tools.offline.closedstore.committedoffsets import Committed as Committed
+    from reput_tools.offline.closedstore.committedoffsets import (
+        read_consumer_offsets as read_consumer_offsets,
+    )
+    from reput_tools.offline.closedstore.committedoffsets import (
+        read_delay_offsets as read_delay_offsets,
+    )
+    from reput_tools.offline.closedstore.inspection import Traces as Traces
+    from reput_tools.offline.closedstore.inspection import inspect_store as inspect_store
+    from reput_tools.offline.closedstore.lockedstore import ClosedStore as ClosedStore
+    from reput_tools.offline.closedstore.lockedstore import lock_store as lock_store
+    from reput_tools.offline.contract.comparison import Compared as Compared
+    from reput_tools.offline.contract.comparison import Comparison as Comparison
+    from reput_tools.offline.contract.comparison import Difference as Difference
+    from reput_tools.offline.contract.comparison import TouchedMessage as TouchedMessage
+    from reput_tools.offline.contract.hints import RecordHints as RecordHints
+    from reput_tools.offline.contract.mergingbuilder import MergingBuilder as MergingBuilder
+    from reput_tools.offline.contract.shards import NotSplittableError as NotSplittableError
+    from reput_tools.offline.contract.shards import ShardBuilder as ShardBuilder
+    from reput_tools.offline.contract.shards import ShardScan as ShardScan
+    from reput_tools.offline.damagelist import DamageCollector as DamageCollector
+    from reput_tools.offline.damagelist import find_damages as find_damages
+    from reput_tools.offline.logsplits import SPLIT_SIZE as SPLIT_SIZE
+    from reput_tools.offline.logsplits import Split as Split
+    from reput_tools.offline.logsplits import plan_splits as plan_splits
+    from reput_tools.offline.logsplits import read_split as read_split
+    from reput_tools.offline.offlinehooks import offline_hooks as offline_hooks
+    from reput_tools.offline.rebuilder.filecompare import compare as compare
+    from reput_tools.offline.rebuilder.localrebuild import rebuild as rebuild
+    from reput_tools.offline.rebuilder.rebuilddriver import Rebuilt as Rebuilt
+    from reput_tools.offline.rebuilder.rebuilddriver import run_rebuild as run_rebuild
+    from reput_tools.offline.rebuilder.rebuildtasks import TaskFailedError as TaskFailedError
+    from reput_tools.offline.taskengine.engine import Engine as Engine
+    from reput_tools.offline.taskengine.engine import LocalEngine as LocalEngine
+    from reput_tools.offline.taskengine.engine import ProcessEndedError as ProcessEndedError
+    from reput_tools.offline.taskengine.engine import Task as Task
+    from reput_tools.offline.taskengine.engine import Work as Work
+    from reput_tools.offline.taskengine.readrounds import LogPlace as LogPlace
+    from reput_tools.offline.taskengine.readrounds import SplitTask as SplitTask
+    from reput_tools.offline.taskengine.readrounds import read_in_rounds as read_in_rounds
+
+_EXPORTS = {
+    "ClosedStore": "closedstore.lockedstore",
+    "Committed": "closedstore.committedoffsets",
+    "Compared": "contract.comparison",
+    "Comparison": "contract.comparison",
+    "DamageCollector": "damagelist",
+    "Difference": "contract.comparison",
+    "Engine": "taskengine.engine",
+    "RecordHints": "contract.hints",
+    "LocalEngine": "taskengine.engine",
+    "LogPlace": "taskengine.readrounds",
+    "MergingBuilder": "contract.mergingbuilder",
+    "NotSplittableError": "contract.shards",
+    "ProcessEndedError": "taskengine.engine",
+    "Rebuilt": "rebuilder.rebuilddriver",
+    "SPLIT_SIZE": "logsplits",
+    "ShardBuilder": "contract.shards",
+    "ShardScan": "contract.shards",
+    "Split": "logsplits",
+    "SplitTask": "taskengine.readrounds",
+    "Task": "taskengine.engine",
+    "TaskFailedError": "rebuilder.rebuildtasks",
+    "TouchedMessage": "contract.comparison",
+    "Traces": "closedstore.inspection",
+    "Work": "taskengine.engine",
+    "compare": "rebuilder.filecompare",
+    "find_damages": "damagelist",
+    "lock_store": "closedstore.lockedstore",
+    "inspect_store": "closedstore.inspection",
+    "offline_hooks": "offlinehooks",
+    "plan_splits": "logsplits",
+    "read_consumer_offsets": "closedstore.committedoffsets",
+    "read_delay_offsets": "closedstore.committedoffsets",
+    "read_in_rounds": "taskengine.readrounds",
+    "read_split": "logsplits",
+    "rebuild": "rebuilder.localrebuild",
+    "run_rebuild": "rebuilder.rebuilddriver",
+}
+
+__all__ = [*_EXPORTS]
+
+if not TYPE_CHECKING:  # a name that is not listed is an error for mypy, too
+    __getattr__, __dir__ = lazy_exports(__name__, _EXPORTS)

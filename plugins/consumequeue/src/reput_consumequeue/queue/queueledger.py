@@ -1,0 +1,122 @@
+"""Note which queues exist, and find queues that lack units which they once had.
+
+A queue is noted before the store's progress says that its units are on disk; its end is noted when
+the plugin is closed. See `reput_consumequeue.queueextents`.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from reput.record.layout import PROPERTY_LIGHT_QUEUES
+from reput_consumequeue.queueextents import QueueExtent, load_extents, save_extents
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from reput.plugin import StoreContext
+    from reput_consumequeue.queue.consumequeue import ConsumeQueue
+
+    Queues = Mapping[tuple[str, int], ConsumeQueue]
+
+logger = logging.getLogger(__name__)
+
+__all__ = ["QueueLedger"]
+
+_WARNED_MAX: Final = 5  # queues with a line of their own in the program's log
+
+
+class QueueLedger:
+    """The notes about one store's queues; a read-only store neither reads nor writes them.
+
+    Used by one thread at a time: to open, later to flush, at last to close.
+    """
+
+    def __init__(self, context: StoreContext) -> None:
+        self._context = context
+        self._noted: dict[tuple[str, int], QueueExtent] = {}
+        # Queues that are built for another store have no past.
+        self._is_kept = context.writable and not context.sizes_from
+        if self._is_kept:
+            self._noted = load_extents(context.root, context.disk)
+        self._saved = dict(self._noted)
+        self._all_noted = -1  # number of queues when each of them was noted
+
+    def short(self, queues: Queues) -> list[tuple[str, int]]:
+        """Find queues that are missing or end too early, although the log has more of them.
+
+        Args:
+            queues: with the extents of their files, before anything is cut.
+
+        Returns:
+            Topic and queue id of each; the queue may not exist.
+        """
+        if not self._context.writable:
+            return []
+        found = [
+            key  # had files since the oldest log files were removed
+            for key, floor in self._context.queue_floors.known.items()
+            if floor and (key not in queues or not queues[key].files.bases)
+        ]
+        lacking = 0
+        for key, reach in list(self._noted.items()):
+            end = queues[key].max_offset if key in queues else 0
+            if end >= reach.max_offset:
+                continue
+            if not self._is_in_log(key, reach):
+                del self._noted[key]
+                continue
+            found.append(key)
+            lacking += 1
+            if lacking <= _WARNED_MAX:
+                logger.warning(
+                    "queue lacks units that it had, they are rebuilt topic=%s queue_id=%d "
+                    "found=%d had=%d",
+                    *(*key, end, reach.max_offset),
+                )
+        if lacking > _WARNED_MAX:
+            logger.warning(
+                "more queues lack units, they are rebuilt count=%d", lacking - _WARNED_MAX
+            )
+        return found
+
+    def keep_new(self, queues: Queues) -> None:
+        """Note the queues that are not noted yet; called when their units are on disk."""
+        count = len(queues)  # before they are read: more may come meanwhile
+        if not self._is_kept or count == self._all_noted:
+            return
+        new = {key: each for key, each in list(queues.items()) if key not in self._noted}
+        self._take(new)
+        self._save()
+        if all(key in self._noted for key in new):
+            self._all_noted = count
+
+    def keep_all(self, queues: Queues) -> None:
+        """Note the ends of all queues."""
+        if self._is_kept:
+            self._take(queues)
+            self._save()
+
+    def _save(self) -> None:
+        if self._noted != self._saved:
+            save_extents(self._context.root, self._context.disk, self._noted)
+            self._saved = dict(self._noted)
+
+    def _take(self, queues: Queues) -> None:
+        for key, queue in list(queues.items()):
+            noted, end = self._noted.get(key), queue.max_offset
+            if noted is not None and noted.max_offset >= end:
+                continue  # also a queue that is being rebuilt
+            place = queue.files.read_place(end - 1) if end > queue.min_offset else None
+            if place is not None:
+                self._noted[key] = QueueExtent(end, place[0])
+
+    def _is_in_log(self, key: tuple[str, int], reach: QueueExtent) -> bool:
+        """Return whether the log has the message that was the queue's last when it was noted."""
+        message = self._context.log.read_message(reach.record_offset)
+        if message is None:
+            return False
+        if (message.topic, message.queue_id) == key:
+            return True
+        return key[0] in (message.properties.get(PROPERTY_LIGHT_QUEUES) or "").split(",")

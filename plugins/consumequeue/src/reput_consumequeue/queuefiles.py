@@ -1,0 +1,156 @@
+"""The files of one queue: find them, and read and write their units."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from reput.errors import CorruptFileError
+from reput.files import file_name, is_file_name
+from reput_consumequeue.layout import UNIT, UNIT_DTYPE, UNIT_SIZE
+from reput_consumequeue.recordfiles import FileSet, RecordFiles
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from reput.files import Disk, Entry
+
+    Units = np.ndarray[tuple[int], np.dtype[np.void]]
+
+__all__ = ["QueueFiles", "unit_file_size", "unit_files"]
+
+
+def unit_file_size(entry: Entry) -> int | None:
+    """Return the size in bytes of a file of units; None for an entry that is not such a file."""
+    if not is_file_name(entry.name):
+        return None
+    try:
+        return entry.stat().st_size if entry.is_file() else None
+    except FileNotFoundError:  # removed between the listing and now
+        return None
+
+
+def unit_files(disk: Disk, directory: str) -> list[tuple[int, int]]:
+    """Return the offset of the first byte and the size of each file of units, ascending."""
+    sizes = ((entry.name, unit_file_size(entry)) for entry in disk.list(directory))
+    return [(int(name), size) for name, size in sizes if size is not None]
+
+
+class QueueFiles(RecordFiles):
+    """Files of one queue. Positions are units."""
+
+    def __init__(self, directory: str, shared: FileSet) -> None:
+        super().__init__(
+            directory, shared, record_size=UNIT_SIZE, per_file=shared.units_per_file, depth=2
+        )
+        self.lost_last = False
+        """Whether a file without bytes was found: units may be missing after those before it."""
+        # The file written last, as nearly every write continues in it: its units, its path.
+        self._active_base, self._active_stop, self._active_path = 0, 0, ""
+
+    def load(self, listed: Sequence[tuple[int, int]] | None = None) -> None:
+        """Read the directory.
+
+        Args:
+            listed: what `unit_files` has returned for it just now; it is listed when left out.
+
+        Raises:
+            CorruptFileError: a file differs in size from the rest, or there is a gap between two.
+        """
+        self.per_file = self.shared.units_per_file  # a reader may have learnt it meanwhile
+        found = list(unit_files(self.shared.disk, self.directory) if listed is None else listed)
+        sizes = [size for _, size in found]
+        if 0 in sizes:
+            # A power cut took a size that was not flushed. Later files were not flushed either, and
+            # are written again; remove the last first, so that a crash in between leaves no gap.
+            first_lost = sizes.index(0)
+            self.lost_last = True
+            if self.shared.writable:
+                for base, _ in reversed(found[first_lost:]):
+                    self.shared.disk.remove(f"{self.directory}/{file_name(base)}")
+                    self.shared.disk.flush_directory(self.directory)
+            del found[first_lost:]
+        expected = self.file_size
+        for number, (base, size) in enumerate(found):
+            path = f"{self.directory}/{file_name(base)}"
+            if size != expected:
+                raise CorruptFileError(
+                    path,
+                    size,
+                    f"the file has {size} bytes where {expected} are expected; {self._advice()}",
+                )
+            if base % expected or (number and base != found[number - 1][0] + expected):
+                raise CorruptFileError(
+                    path,
+                    0,
+                    f"the file does not follow the one before it; {self._advice()}",
+                )
+        self.bases = tuple(base // UNIT_SIZE for base, _ in found)
+
+    def _advice(self) -> str:
+        # All queues, as the units that one queue lacks are not looked for in a dispatched log.
+        every_queue = os.path.dirname(os.path.dirname(self.directory))
+        return f"remove {every_queue}, and all queues are rebuilt from the log"
+
+    def read(self, unit: int, count: int) -> Units:
+        """Return units from ``unit`` on, at most ``count`` and up to the end of their file."""
+        return np.frombuffer(self.read_data(unit, count), UNIT_DTYPE)
+
+    def read_data(self, unit: int, count: int) -> bytes:
+        """Return the same as `read`, as the bytes of whole units."""
+        base = self.base_of(unit)
+        if base is None or count <= 0:
+            return b""
+        count = min(count, base + self.per_file - unit)
+        data = self.read_bytes(base, (unit - base) * UNIT_SIZE, count * UNIT_SIZE)
+        excess = len(data) % UNIT_SIZE
+        return data[:-excess] if excess else data
+
+    def read_place(self, unit: int) -> tuple[int, int] | None:
+        """Return the physical offset and size that a unit states; None if it cannot be read."""
+        base = self.base_of(unit)
+        if base is None:
+            return None
+        data = self.read_bytes(base, (unit - base) * UNIT_SIZE, UNIT_SIZE)
+        if len(data) < UNIT_SIZE:
+            return None
+        physical_offset, size, _ = UNIT.unpack(data)
+        return physical_offset, size
+
+    def write(self, unit: int, data: memoryview) -> None:
+        """Write units from ``unit`` on, and create files as needed."""
+        position, end = 0, len(data)
+        while position < end:
+            if not self._active_base <= unit < self._active_stop:
+                self._activate(unit - unit % self.per_file)
+            part = data[position : position + (self._active_stop - unit) * UNIT_SIZE]
+            self.shared.pool.write(self._active_path, part, (unit - self._active_base) * UNIT_SIZE)
+            self.shared.unflushed.written(self._active_path)
+            position += len(part)
+            unit += len(part) // UNIT_SIZE
+
+    def _activate(self, base: int) -> None:
+        if not self.bases or base > self.bases[-1]:
+            self.make(base)
+        self._active_base, self._active_stop = base, base + self.per_file
+        self._active_path = self.path(base)
+
+    def clear_from(self, unit: int) -> None:
+        """Remove the files after the one that ends before ``unit``, and zero the tail of that file.
+
+        Different from RocketMQ on purpose: RocketMQ leaves cut units on disk, and a later opening
+        takes them for good ones.
+        """
+        for base in reversed(self.bases):
+            if base < unit or (base == unit > 0 and len(self.bases) == 1):
+                break  # a sole empty file stays: its name says where the queue continues
+            self.remove(base)
+        self.clear_tail(unit)
+
+    def remove(self, base: int) -> None:
+        """See `RecordFiles.remove`."""
+        if base == self._active_base:
+            self._active_stop = 0
+        super().remove(base)

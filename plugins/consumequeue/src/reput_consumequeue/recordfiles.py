@@ -1,0 +1,199 @@
+"""`RecordFiles`: records of one size in files of one size, each named by its first byte."""
+
+from __future__ import annotations
+
+import bisect
+import logging
+import os
+from typing import TYPE_CHECKING
+
+import attrs
+
+from reput.files import Unflushed, create_file, file_name, new_lock
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Callable, Sequence
+
+    from reput.files import Buffer, Disk, FilePool
+    from reput.log import Loss
+
+logger = logging.getLogger(__name__)
+
+__all__ = ["FileSet", "RecordFiles"]
+
+
+@attrs.define(eq=False)
+class FileSet:
+    """What the files of all queues share: disk, open files, unflushed files, what the log lost."""
+
+    disk: Disk
+    pool: FilePool
+    units_per_file: int
+    losses: Callable[[int, int], Sequence[Loss]] = lambda start, end: ()
+    """Returns the log's losses between two physical offsets."""
+    floor: Callable[[str, int], int] = lambda topic, queue_id: 0
+    """Returns the queue offset below which all of a queue's offsets were given, if known."""
+    extend_file_size: int = 0
+    """Bytes of an extend file; 0 while there is none."""
+    writable: bool = attrs.field(kw_only=True)
+    scratch: str = attrs.field(default="", kw_only=True)
+    """Temporary path at which files are made; next to the file when left out."""
+    unflushed: Unflushed[str] = attrs.field(init=False)
+    lock: threading.RLock = attrs.field(factory=new_lock, init=False)
+    """Held for moments, to change the list of a run's files."""
+
+    def __attrs_post_init__(self) -> None:
+        self.unflushed = Unflushed(self.disk, self.pool.flush)
+
+    def remove(self, path: str) -> None:
+        """Remove a file; `Unflushed.flush` brings the removal of its name to disk."""
+        self.unflushed.forget(path)
+        self.pool.forget(path)
+        self.disk.remove(path)
+        self.pool.forget(path)  # a reader may have opened it in between
+        self.unflushed.named(os.path.dirname(path))
+
+
+class RecordFiles:
+    """The files of one directory, addressed by record number; a file's *base* is its first record.
+
+    One thread appends, any thread may read, and one may trim the head. Nothing is on disk before
+    `FileSet.unflushed` is flushed.
+
+    Attributes:
+        bases: bases of all files, ascending; replaced as a whole, so that readers need no lock.
+        per_file: records in one file.
+    """
+
+    def __init__(
+        self, directory: str, shared: FileSet, *, record_size: int, per_file: int, depth: int
+    ) -> None:
+        """Start with no files; the caller sets `bases`.
+
+        Args:
+            directory: made with the first file.
+            shared: what it shares with other runs.
+            record_size: bytes.
+            per_file: records in one file.
+            depth: how many directories above ``directory`` may be made with it.
+        """
+        self.directory = directory
+        self.record_size = record_size
+        self.per_file = per_file
+        self.bases: tuple[int, ...] = ()
+        self.shared = shared
+        self._depth = depth
+        self._removed_one = False
+        # Base and path of the file that was named last, as nearly every read is in it.
+        self._last_path = -1, ""
+
+    @property
+    def file_size(self) -> int:
+        """Bytes of one file."""
+        return self.per_file * self.record_size
+
+    def path(self, base: int) -> str:
+        """Return the path of the file with that base."""
+        known, path = self._last_path
+        if known != base:
+            path = f"{self.directory}/{file_name(base * self.record_size)}"
+            self._last_path = base, path
+        return path
+
+    def base_of(self, record: int) -> int | None:
+        """Return the base of the file that holds ``record``; None if no file does."""
+        bases = self.bases
+        index = bisect.bisect_right(bases, record) - 1
+        if index < 0 or record >= bases[index] + self.per_file:
+            return None
+        return bases[index]
+
+    # ------------------------------------------------------------------ bytes of one file
+
+    def read_bytes(self, base: int, position: int, size: int) -> bytes:
+        """Return ``size`` bytes of a file from ``position``: fewer at its end, none without it."""
+        shared = self.shared
+        try:
+            if shared.writable:
+                return shared.pool.read(self.path(base), size, position)
+            # Opened each time: a kept descriptor would still show a file that the writer has
+            # removed, even after the writer has made another file of that name.
+            descriptor = shared.disk.open(self.path(base))
+        except FileNotFoundError:  # trimmed in the meantime
+            return b""
+        try:
+            return shared.disk.read(descriptor, size, position)
+        finally:
+            shared.disk.close(descriptor)
+
+    def write_bytes(self, base: int, position: int, data: Buffer) -> None:
+        """Write ``data`` to an existing file, at file position ``position``."""
+        path = self.path(base)
+        self.shared.pool.write(path, data, position)
+        self.shared.unflushed.written(path)
+
+    def clear_tail(self, record: int) -> None:
+        """Zero the file that holds ``record`` from that record on."""
+        base = self.base_of(record)
+        if base is None:
+            return
+        path, position = self.path(base), (record - base) * self.record_size
+        with self.shared.pool.descriptor(path) as descriptor:
+            if self.shared.disk.clear(descriptor, position, self.file_size):
+                self.shared.unflushed.written(path)
+
+    # ------------------------------------------------------------------ files
+
+    def make(self, base: int) -> None:
+        """Make the file with that base, at full size and all zeros."""
+        shared, path = self.shared, self.path(base)
+        if not self.bases:
+            shared.disk.make_directory(self.directory)
+            if self._removed_one:
+                # The new run may begin elsewhere than the old one ended: a power cut must not leave
+                # files of both.
+                shared.disk.flush_directory(self.directory)
+                self._removed_one = False
+        create_file(shared.disk, path, self.file_size, aside=shared.scratch)
+        shared.unflushed.written(path)
+        self._note_names(is_new=not self.bases)
+        with shared.lock:  # another thread may be trimming the head
+            self.bases = tuple(sorted((*self.bases, base)))
+
+    def note_unflushed(self) -> None:
+        """Have the next flush bring all files, and the names of all directories, to disk."""
+        for base in self.bases:
+            self.shared.unflushed.written(self.path(base))
+        self._note_names(is_new=True)
+
+    def clear(self) -> None:
+        """Remove all files, the last one first."""
+        for base in reversed(self.bases):
+            self.remove(base)
+
+    def trim(self, min_record: int) -> int:
+        """Remove whole files below ``min_record``, never the last; return their number."""
+        removed = 0
+        while len(self.bases) > 1 and self.bases[0] + self.per_file <= min_record:
+            self.remove(self.bases[0])
+            removed += 1
+        return removed
+
+    def remove(self, base: int) -> None:
+        """Remove the file with that base, which need not be one of `bases`."""
+        path = self.path(base)
+        with self.shared.lock:
+            self.bases = tuple(other for other in self.bases if other != base)
+        if self._removed_one:
+            # Flushed for each file: a power cut must not leave a gap.
+            self.shared.disk.flush_directory(self.directory)
+        self.shared.remove(path)
+        self._removed_one = True
+        logger.info("removed file=%s", path)
+
+    def _note_names(self, *, is_new: bool) -> None:
+        names = [self.directory]
+        for _ in range(self._depth + 1 if is_new else 0):
+            names.append(os.path.dirname(names[-1]))
+        self.shared.unflushed.named(*reversed(names))

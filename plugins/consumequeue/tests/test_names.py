@@ -1,0 +1,156 @@
+"""Which names of queues become directories; what light queues may be called."""
+
+from __future__ import annotations
+
+import pytest
+
+import reput
+from reput.errors import MessageIllegalError
+from reput.record.layout import PROPERTY_LIGHT_QUEUE_OFFSETS, PROPERTY_LIGHT_QUEUES
+from reput.status import ReadStatus
+from reput_consumequeue import ConsumeQueueConfig, ConsumeQueuePlugin
+from reput_consumequeue.queue.queuenames import check_name
+from reput_testing import Driver, QuickDisk, SmallLog
+
+SMALL = {"commitlog": {"file_size": 4096}}
+GOOD = [
+    "T",
+    "TopicTest",
+    "%RETRY%g",
+    "%DLQ%g",
+    "a|b-c_1",
+    "t" * 127,
+    "%RETRY%" + "g" * 248,
+    "%LMQ%a",
+    "%LMQ%a.b:c",
+    "%LMQ%主题",
+    "%LMQ%" + "n" * 250,
+]
+BAD = [
+    "",
+    ".",
+    "..",
+    "../T",
+    "/etc",
+    "a/b",
+    "a.b",
+    "主题",
+    "a b",
+    "a\0b",
+    "T\n",
+    "t" * 128,
+    "%RETRY%" + "g" * 249,
+    "%LMQ%../x",
+    "%LMQ%a/b",
+    "%LMQ%a\0",
+    "%LMQ%a\nb",
+    "%LMQ%\udc80",
+    "%LMQ%" + "n" * 251,
+    "%LMQ%" + "主" * 84,
+]
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_a_name_that_rocketmq_lets_pass_is_good(name):
+    check_name(name)
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_any_other_name_is_refused_and_never_looked_for(tmp_path, name):
+    with pytest.raises(MessageIllegalError) as caught:
+        check_name(name)
+    assert caught.value.field == "topic"
+
+    for mode in ("w", "r"):
+        options = {"plugins": ["consumequeue"], "disk": QuickDisk(), "config": SMALL}
+        with reput.open(tmp_path, mode, **options) as store:
+            with pytest.raises(MessageIllegalError):
+                store.read(name, 0, 0)
+            with pytest.raises(MessageIllegalError):
+                store.offset_by_time(name, 0, 0)
+    assert not (tmp_path / "consumequeue").exists()
+
+
+def _light(names, offsets, topic="T"):
+    listed = {PROPERTY_LIGHT_QUEUES: names, PROPERTY_LIGHT_QUEUE_OFFSETS: offsets}
+    return reput.Message(topic, b"", properties=listed)
+
+
+def _dispatched(root, log):
+    plugin = ConsumeQueuePlugin(ConsumeQueueConfig(units_per_file=64))
+    driver = Driver(plugin, "consumequeue", root, log, light_queues=True)
+    driver.open()
+    driver.catch_up()
+    return driver.plugin
+
+
+def _extents(plugin):
+    return {
+        (info.topic, info.queue_id): (info.min_queue_offset, info.max_queue_offset)
+        for info in plugin.reput_queues()
+    }
+
+
+def test_a_light_queue_may_have_a_name_that_no_topic_has(tmp_path):
+    plugin = _dispatched(tmp_path, SmallLog.of([_light("%LMQ%home/a,%LMQ%home.b:7", "0,0")]))
+
+    assert _extents(plugin) == {("T", 0): (0, 1), ("%LMQ%home.b:7", 0): (0, 1)}
+    found = plugin.reput_read("%LMQ%home.b:7", 0, 0, 1, 1)
+    assert found.status is ReadStatus.FOUND
+    assert [message.topic for message in found] == ["T"]
+    plugin.reput_close()
+
+
+@pytest.mark.parametrize("topic", ["%RETRY%g", "rmq_sys_wheel_timer", "SCHEDULE_TOPIC_XXXX"])
+def test_what_messages_of_system_topics_list_is_ignored(tmp_path, topic):
+    plugin = _dispatched(tmp_path, SmallLog.of([_light("%LMQ%a", "0", topic)]))
+
+    assert _extents(plugin) == {(topic, 0): (0, 1)}
+    plugin.reput_close()
+
+
+@pytest.mark.parametrize("offsets", ["0,0", "0,1"])
+def test_a_queue_that_a_message_names_twice_lists_it_once(tmp_path, offsets):
+    log = SmallLog.of([_light("%LMQ%a,%LMQ%a", offsets), _light("%LMQ%a", "1")])
+
+    plugin = _dispatched(tmp_path, log)
+
+    assert _extents(plugin)["%LMQ%a", 0] == (0, 2)
+    plugin.reput_close()
+
+
+def test_many_light_queues_in_one_batch_keep_the_order_of_the_log(tmp_path):
+    messages, next_offsets = [], {}
+    for number in range(40):
+        names = [f"%LMQ%{number % 3}", f"%LMQ%{number % 5}x"]
+        offsets = [next_offsets.setdefault(name, 0) for name in names]
+        for name in names:
+            next_offsets[name] += 1
+        messages.append(_light(",".join(names), ",".join(map(str, offsets))))
+    log = SmallLog.of(messages, file_size=1 << 16)
+
+    plugin = _dispatched(tmp_path, log)
+
+    for name, count in next_offsets.items():
+        found = plugin.reput_read(name, 0, 0, 64, 1 << 20)
+        offsets = [message.physical_offset for message in found]
+        assert len(offsets) == count
+        assert offsets == sorted(offsets)
+        assert all(name in message.properties[PROPERTY_LIGHT_QUEUES] for message in found)
+    plugin.reput_close()
+
+
+def test_a_log_full_of_hostile_names_does_not_fill_the_memory(tmp_path, monkeypatch):
+    from reput_consumequeue import plugin as module
+
+    monkeypatch.setattr(module, "_NAMES_MAX", 3)
+    log = SmallLog()
+    for number in range(9):
+        log.append(reput.Message("T", b""), topic=b"../%d" % number)
+
+    plugin = _dispatched(tmp_path / "store", log)
+
+    refused = plugin.reput_report()["refused_topics"]
+    assert sum(refused.values()) == 9
+    assert len(refused) == 4
+    plugin.reput_close()

@@ -1,0 +1,55 @@
+"""`MemberList`: the members of a store's groups at one moment."""
+
+from __future__ import annotations
+
+import attrs
+
+from reput_consumer.pop.handles import UnackedMessage
+
+__all__ = ["GroupMember", "MemberList"]
+
+
+@attrs.frozen
+class GroupMember:
+    """One member of a group, as others see it."""
+
+    group: str
+    member: str
+    """Client id."""
+    since_timestamp: int
+    """When it joined, or said anew what it reads, ms."""
+    broadcast: bool
+    """Whether it reads everything, whoever else is in the group."""
+    topics: tuple[str, ...]
+    """What it reads, sorted; the group's retry topic is among them."""
+    queues: tuple[tuple[str, int], ...] | None
+    """Topics and queue ids that it has now, sorted; None of clients of a server, which share queues
+    out among themselves and tell nobody."""
+    pops: bool = False
+    """Whether it is handed messages one by one, of all queues."""
+
+
+@attrs.frozen
+class MemberList:
+    """All members, and which process they are members of."""
+
+    writer_pid: int | None
+    """The process that has the store open to write; None if there is none, which is known then, or
+    if it does not say its number."""
+    is_known: bool
+    """False if that process does not say who its members are, as a broker, or a process that runs
+    without the plugin."""
+    is_complete: bool
+    """False if there are more members than the process tells others of."""
+    members: tuple[GroupMember, ...]
+    """By group and client id."""
+    out: tuple[UnackedMessage, ...] = ()
+    """What groups that pop were handed and have not acknowledged, by group, topic and queue id."""
+
+    def of_group(self, group: str) -> tuple[GroupMember, ...]:
+        """Return the members of one group, by client id."""
+        return tuple(each for each in self.members if each.group == group)
+
+    def out_of_group(self, group: str) -> tuple[UnackedMessage, ...]:
+        """Return what one group was handed and has not acknowledged."""
+        return tuple(each for each in self.out if each.group == group)

@@ -1,0 +1,295 @@
+"""``config/consumerOffset.json``: how far each group has read each queue.
+
+    {
+        "dataVersion":{
+            "counter":7,
+            "stateVersion":0,
+            "timestamp":1700000000000
+        },
+        "groupTopicMap":{
+            "GroupA":["TopicTest"]
+        },
+        "offsetTable":{
+            "TopicTest@GroupA":{0:12,1:10
+            }
+        }
+    }
+
+Written in the form of RocketMQ 5, of which 4.8 reads the member ``offsetTable``. A broker with
+light queues keeps the offsets of groups named ``%LMQ%…`` in ``lmqConsumerOffset.json``, which is
+read where the first file does not know a queue, and never written.
+
+Source: RocketMQ ``ConsumerOffsetManager`` and ``LmqConsumerOffsetManager``.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+import attrs
+
+from reput.files import brokerjson
+from reput_consumer.metadata.brokerdocument import BrokerDocument, section_of
+from reput_consumer.names import LIGHT_PREFIX, checked_group
+
+__all__ = ["FILE_NAME", "LIGHT_FILE_NAME", "ConsumerOffsets"]
+
+FILE_NAME: Final = "consumerOffset.json"
+LIGHT_FILE_NAME: Final = "lmqConsumerOffset.json"
+_TABLE: Final = "offsetTable"
+_LIGHT_TABLE: Final = "lmqOffsetTable"
+_BY_GROUP: Final = "groupTopicMap"
+_SEPARATOR: Final = "@"
+_OFFSET_MAX: Final = (1 << 63) - 1
+_QUEUE_MAX: Final = (1 << 31) - 1
+
+Key = tuple[str, str]
+"""Group and topic."""
+
+
+@attrs.define(eq=False)
+class ConsumerOffsets:
+    """The offsets of all groups in memory, and the file that they are saved to. Thread-safe."""
+
+    document: BrokerDocument
+    light: BrokerDocument
+    """`LIGHT_FILE_NAME`, for reading."""
+    cover: Callable[[Mapping[str, int]], None] = lambda counts: None
+    """Called in front of each save with topics and their number of queues; see `Topics.cover`."""
+    _offsets: dict[Key, dict[int, int]] = attrs.field(init=False, factory=dict)
+    _changed: dict[Key, int] = attrs.field(init=False, factory=dict)
+    """What was committed, or forgotten, and not saved yet, with the largest of its queue ids."""
+    _taken: dict[Key, int] = attrs.field(init=False, factory=dict)
+    """The same of what a save is writing now."""
+    _lock: threading.RLock = attrs.field(init=False, factory=threading.RLock)
+    _saving: threading.RLock = attrs.field(init=False, factory=threading.RLock)
+    """Held during a save, so that two do not overtake each other."""
+
+    def load(self) -> None:
+        """Read the files; offsets that were committed and not saved are forgotten."""
+        light = self.light.read()
+        found = _table_of(light.get(_TABLE))
+        for key, offset in _light_offsets(light.get(_LIGHT_TABLE)):
+            found.setdefault(key, {}).setdefault(0, offset)
+        for key, queues in _table_of(self.document.read().get(_TABLE)).items():
+            found[key] = {**found.get(key, {}), **queues}
+        with self._lock:
+            self._offsets, self._changed = found, {}
+
+    def get(self, group: str, topic: str, queue_id: int) -> int | None:
+        """Return the queue offset of the next message that the group needs; None if not known."""
+        with self._lock:
+            return self._offsets.get((group, topic), {}).get(queue_id)
+
+    def of_group(self, group: str) -> dict[tuple[str, int], int]:
+        """Return the group's offsets by topic and queue id."""
+        with self._lock:
+            return {
+                (topic, queue_id): offset
+                for (name, topic), queues in self._offsets.items()
+                if name == group
+                for queue_id, offset in queues.items()
+            }
+
+    def by_group(self) -> dict[str, dict[tuple[str, int], int]]:
+        """Return all offsets by group, then topic and queue id."""
+        found: dict[str, dict[tuple[str, int], int]] = {}
+        with self._lock:
+            for (group, topic), queues in self._offsets.items():
+                own = found.setdefault(group, {})
+                for queue_id, offset in queues.items():
+                    own[topic, queue_id] = offset
+        return found
+
+    def groups(self) -> list[str]:
+        """Return the names of all groups that have offsets, sorted."""
+        with self._lock:
+            return sorted({group for group, _ in self._offsets})
+
+    def commit(self, group: str, offsets: Mapping[tuple[str, int], int]) -> None:
+        """Note how far a group has read; the last word counts, also if it is a smaller offset.
+
+        Args:
+            group: the group.
+            offsets: next queue offset by topic and queue id.
+
+        Raises:
+            ValueError: an offset or a queue id that no queue can have, or a name that no group has.
+        """
+        checked_group(group)  # it may come from anywhere, and the file is that of all groups
+        for (topic, queue_id), offset in offsets.items():
+            if not (0 <= offset <= _OFFSET_MAX and 0 <= queue_id <= _QUEUE_MAX):
+                raise ValueError(f"offset {offset} of {topic}/{queue_id}: no queue has it")
+        with self._lock:
+            for (topic, queue_id), offset in offsets.items():
+                queues = self._offsets.setdefault((group, topic), {})
+                if queues.get(queue_id) != offset:
+                    queues[queue_id] = offset
+                    highest = self._changed.get((group, topic), -1)
+                    self._changed[group, topic] = max(highest, queue_id)
+
+    def forget(self, group: str, topic: str) -> bool:
+        """Drop a group's offsets of a topic; return whether there were any."""
+        with self._lock:
+            if self._offsets.pop((group, topic), None) is None:
+                return False
+            self._changed[group, topic] = -1
+            return True
+
+    def forget_group(self, group: str) -> bool:
+        """Drop all offsets of a group; return whether there were any."""
+        with self._lock:
+            topics = self.topics_of(group)
+            for topic in topics:
+                self.forget(group, topic)
+            return bool(topics)
+
+    def forget_topic(self, topic: str) -> bool:
+        """Drop the offsets that groups have of a topic; return whether there were any."""
+        with self._lock:
+            groups = self.groups_of(topic)
+            for group in groups:
+                self.forget(group, topic)
+            return bool(groups)
+
+    def topics_of(self, group: str) -> list[str]:
+        """Return the topics of which a group has offsets, sorted."""
+        with self._lock:
+            return sorted(topic for name, topic in self._offsets if name == group)
+
+    def groups_of(self, topic: str) -> list[str]:
+        """Return the groups that have offsets of a topic, sorted."""
+        with self._lock:
+            return sorted(group for group, name in self._offsets if name == topic)
+
+    @property
+    def is_saved(self) -> bool:
+        """Whether the file holds everything that was committed."""
+        with self._lock:
+            return not (self._changed or self._taken)
+
+    def save(self, flush_messages: Callable[[], object] = lambda: None) -> bool:
+        """Write what was committed since the last save; durable when this returns.
+
+        A save that is under way on another thread ends first, so that what it writes is durable,
+        too.
+
+        Args:
+            flush_messages: makes all messages durable that are there when it is called. It is
+                called after the offsets to write are taken, and before they are written: offsets
+                committed meanwhile are left to the next save.
+
+        Returns:
+            Whether there was anything to write.
+
+        Raises:
+            OSError: the file cannot be written; the next save tries it again.
+        """
+        with self._saving:
+            with self._lock:
+                taken = self._taken = _joined(self._taken, self._changed)
+                self._changed = {}
+                offsets = {key: dict(self._offsets.get(key, {})) for key in taken}
+            if not taken:
+                return False
+            try:
+                flush_messages()
+                if self._taken is not taken:
+                    return True  # a signal handler came in between, and saved all of it
+                self.cover(_queue_counts(offsets, taken))
+                self.document.change(lambda document: _merge(document, offsets))
+            except BaseException:
+                with self._lock:
+                    self._changed = _joined(self._taken, self._changed)
+                raise
+            finally:
+                self._taken = {}
+            return True
+
+
+def _joined(taken: Mapping[Key, int], changed: Mapping[Key, int]) -> dict[Key, int]:
+    """Return the keys of both, each with its larger queue id."""
+    return {**taken, **{key: max(changed[key], taken.get(key, -1)) for key in changed}}
+
+
+def _queue_counts(
+    changed: Mapping[Key, Mapping[int, int]], moved: Mapping[Key, int]
+) -> dict[str, int]:
+    """Return the numbers of queues of topics, but of those with gaps, which no broker has."""
+    counts: dict[str, int] = {}
+    for (group, topic), queues in changed.items():
+        count = moved[group, topic] + 1
+        is_news = counts.get(topic, 0) < count <= len(queues)
+        if is_news and queues.keys() >= {*range(count)} and not topic.startswith(LIGHT_PREFIX):
+            counts[topic] = count
+    return counts
+
+
+def _merge(document: dict[str, Any], changed: Mapping[Key, Mapping[int, int]]) -> bool:
+    table, by_group = section_of(document, _TABLE), section_of(document, _BY_GROUP)
+    for (group, topic), queues in changed.items():
+        name = f"{topic}{_SEPARATOR}{group}"
+        topics = by_group.get(group)
+        known = topics if isinstance(topics, list) and _are_texts(topics) else []
+        if queues:
+            table[name] = {_bare(queue_id): queues[queue_id] for queue_id in sorted(queues)}
+            if topic not in known:
+                by_group[group] = sorted([*known, topic])
+        else:
+            table.pop(name, None)
+            by_group[group] = [each for each in known if each != topic]
+            if not by_group[group]:
+                del by_group[group]
+    return bool(changed)
+
+
+@functools.lru_cache(maxsize=4096)
+def _bare(queue_id: int) -> brokerjson.BareKey:
+    return brokerjson.BareKey(queue_id)
+
+
+def _are_texts(found: list[Any]) -> bool:
+    return all(isinstance(each, str) for each in found)
+
+
+def _table_of(found: object) -> dict[Key, dict[int, int]]:
+    """Return what can be used of an offset table; a broker skips the rest, too."""
+    table: dict[Key, dict[int, int]] = {}
+    for name, queues in found.items() if isinstance(found, dict) else ():
+        key = _key_of(name)
+        if key is None or not isinstance(queues, dict):
+            continue
+        offsets = {
+            int(queue_id): offset
+            for queue_id, offset in queues.items()
+            if _is_queue_id(queue_id) and _is_offset(offset)
+        }
+        if offsets:
+            table[key] = offsets
+    return table
+
+
+def _light_offsets(found: object) -> Iterator[tuple[Key, int]]:
+    for name, offset in found.items() if isinstance(found, dict) else ():
+        key = _key_of(name)
+        if key is not None and _is_offset(offset):
+            yield key, offset
+
+
+def _key_of(name: str) -> Key | None:
+    """Return group and topic; None for a name of more parts, such as those of popped messages."""
+    topic, separator, group = name.partition(_SEPARATOR)
+    if not (topic and separator and group) or _SEPARATOR in group:
+        return None
+    return group, topic
+
+
+def _is_queue_id(name: str) -> bool:
+    return name.isascii() and name.isdigit() and len(name) <= 10 and int(name) <= _QUEUE_MAX
+
+
+def _is_offset(offset: object) -> bool:
+    return type(offset) is int and 0 <= offset <= _OFFSET_MAX

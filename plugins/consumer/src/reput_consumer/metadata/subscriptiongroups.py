@@ -1,0 +1,94 @@
+"""``config/subscriptionGroup.json``: what the broker's operator has set for each group.
+
+Source: RocketMQ ``SubscriptionGroupManager`` and ``SubscriptionGroupConfig``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final
+
+import attrs
+
+from reput_consumer.metadata.brokerdocument import SettingsTable
+from reput_consumer.metadata.topicsettings import Topics, TopicSettings
+from reput_consumer.names import retry_topic
+
+__all__ = ["FILE_NAME", "GroupSettings", "SubscriptionGroups"]
+
+FILE_NAME: Final = "subscriptionGroup.json"
+
+
+@attrs.frozen(kw_only=True)
+class GroupSettings:
+    """Settings of one group."""
+
+    group: str
+    consume_enable: bool = True
+    """Whether the group may read at all."""
+    consume_broadcast_enable: bool = True
+    """Whether its members may read everything each."""
+    consume_message_orderly: bool = False
+    """Whether each queue is read one batch after the other, by members that pop."""
+    retry_queue_nums: int = 1
+    """Queues of the retry topic; with 0, failed messages are dropped."""
+    retry_max_times: int = 16
+    """How often a message comes back, after its first delivery, before it is a dead letter."""
+
+
+@attrs.define(eq=False)
+class SubscriptionGroups(SettingsTable[GroupSettings]):
+    """The groups that the file knows. Thread-safe."""
+
+    topics: Topics
+
+    table_name = "subscriptionGroupTable"
+    name_field = "group", "groupName"
+    fields: ClassVar = {
+        "consume_enable": ("consumeEnable", bool),
+        "consume_broadcast_enable": ("consumeBroadcastEnable", bool),
+        "consume_message_orderly": ("consumeMessageOrderly", bool),
+        "retry_queue_nums": ("retryQueueNums", int),
+        "retry_max_times": ("retryMaxTimes", int),
+    }
+
+    def settings_of(self, name: str, found: Mapping[str, Any]) -> GroupSettings:
+        """See `SettingsTable.settings_of`."""
+        return GroupSettings(group=name, **found)
+
+    def new_entry(self) -> dict[str, Any]:
+        """See `SettingsTable.new_entry`."""
+        return {
+            "attributes": {},
+            "brokerId": 0,
+            "consumeFromMinEnable": True,
+            "consumeTimeoutMinute": 15,
+            "groupRetryPolicy": {"type": "CUSTOMIZED"},
+            "groupSysFlag": 0,
+            "notifyConsumerIdsChangedEnable": True,
+            "whichBrokerWhenConsumeSlowly": 1,
+        }
+
+    def complete(self, document: dict[str, Any]) -> None:
+        """See `SettingsTable.complete`."""
+        document.setdefault("forbiddenTable", {})
+
+    def ensure(self, group: str) -> GroupSettings:
+        """Return the settings of a group; it and its retry topic are added where not known.
+
+        A broker does the same when a consumer of a group connects; its tools show only groups that
+        have a retry topic. A replica adds no topic, as it cannot put what would be in it.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
+        found = self.get(group)
+        settings = found if found is not None else self.put(GroupSettings(group=group))
+        count = settings.retry_queue_nums
+        if count > 0:
+            self.topics.ensure_for_copies(
+                TopicSettings(
+                    topic=retry_topic(group), read_queue_nums=count, write_queue_nums=count
+                )
+            )
+        return settings

@@ -1,0 +1,118 @@
+"""``config/topics.json``: how many queues each topic has, and what may be done with it.
+
+A store of reput has a topic as soon as a message of it is put; the file is for brokers, and for
+topics that are to have queues before their first message. A broker serves no topic that is not in
+it, so topics of which groups have offsets are added.
+
+Source: RocketMQ ``TopicConfigManager`` and ``TopicConfig``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final
+
+import attrs
+
+from reput.plugin import integer_between
+from reput_consumer.metadata.brokerdocument import SettingsTable
+
+__all__ = ["FILE_NAME", "PERM_READ", "PERM_WRITE", "TopicSettings", "Topics"]
+
+FILE_NAME: Final = "topics.json"
+PERM_READ: Final = 4
+PERM_WRITE: Final = 2
+_QUEUES_MAX: Final = 65_536
+
+
+def _queue_count() -> Any:
+    return attrs.field(default=4, validator=integer_between(1, _QUEUES_MAX))
+
+
+@attrs.frozen(kw_only=True)
+class TopicSettings:
+    """Settings of one topic."""
+
+    topic: str
+    read_queue_nums: int = _queue_count()
+    write_queue_nums: int = _queue_count()
+    perm: int = attrs.field(default=PERM_READ | PERM_WRITE, validator=integer_between(0, 15))
+    """`PERM_READ`, `PERM_WRITE`, 1 (inherited), 8 (priority)."""
+    order: bool = False
+    topic_filter_type: str = "SINGLE_TAG"
+    topic_sys_flag: int = 0
+    attributes: Mapping[str, str] = attrs.field(factory=dict)
+    """Of RocketMQ 5, such as ``cleanup.policy``."""
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether consumers may read the topic."""
+        return bool(self.perm & PERM_READ)
+
+    @property
+    def is_writable(self) -> bool:
+        """Whether producers may put messages of the topic."""
+        return bool(self.perm & PERM_WRITE)
+
+
+@attrs.define(eq=False)
+class Topics(SettingsTable[TopicSettings]):
+    """The topics that the file knows. Thread-safe."""
+
+    takes_copies: bool = True
+    """Whether copies of failed messages can be put; not in a replica."""
+
+    table_name = "topicConfigTable"
+    name_field = "topic", "topicName"
+    fields: ClassVar = {
+        "attributes": ("attributes", dict),
+        "order": ("order", bool),
+        "perm": ("perm", int),
+        "read_queue_nums": ("readQueueNums", int),
+        "topic_filter_type": ("topicFilterType", str),
+        "topic_sys_flag": ("topicSysFlag", int),
+        "write_queue_nums": ("writeQueueNums", int),
+    }
+
+    def settings_of(self, name: str, found: Mapping[str, Any]) -> TopicSettings:
+        """See `SettingsTable.settings_of`."""
+        return TopicSettings(topic=name, **found)
+
+    def ensure(self, settings: TopicSettings) -> TopicSettings:
+        """Return the settings of a topic; one that the file does not know is added as given.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
+        found = self.get(settings.topic)
+        return found if found is not None else self.put(settings)
+
+    def ensure_for_copies(self, settings: TopicSettings) -> None:
+        """Have a topic for copies of failed messages, unless they cannot be put.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
+        if self.takes_copies:
+            self.ensure(settings)
+
+    def cover(self, counts: Mapping[str, int]) -> None:
+        """Have topics with so many queues at least, so that a broker serves what groups read.
+
+        Args:
+            counts: queues by topic. More than a broker can have are left out.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
+        grown = []
+        for topic, count in counts.items():
+            found = self.get(topic)
+            if count > _QUEUES_MAX or (found is not None and found.read_queue_nums >= count):
+                continue
+            if found is None:
+                found = TopicSettings(topic=topic, read_queue_nums=1, write_queue_nums=1)
+            write = max(found.write_queue_nums, count)
+            grown.append(attrs.evolve(found, read_queue_nums=count, write_queue_nums=write))
+        if grown:
+            self.put_many(grown)

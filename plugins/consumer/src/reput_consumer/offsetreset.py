@@ -1,0 +1,87 @@
+"""Resets the offsets of a group, in the file and in the members of this process.
+
+Source: RocketMQ ``ResetOffsetByTimeCommand`` and ``AdminBrokerProcessor#resetOffset``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+
+from reput_consumer.group.membersettings import EARLIEST, LATEST, Start
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from reput_consumer.consumption.memberengine import MemberEngine
+    from reput_consumer.messagequeue import MessageQueue
+    from reput_consumer.port.consumerport import ConsumerPort
+
+__all__ = ["Reset", "move_group", "reset_offsets"]
+
+
+@attrs.frozen
+class Reset:
+    """The change of one queue."""
+
+    queue: MessageQueue
+    before: int | None
+    """None if the group had no offset."""
+    after: int
+
+
+def reset_offsets(
+    port: ConsumerPort, group: str, topic: str, to: Start, engines: Iterable[MemberEngine]
+) -> list[Reset]:
+    """Move a group's offsets of a topic; return what has changed, durably.
+
+    Args:
+        port: has the queues.
+        group: the group.
+        topic: the topic.
+        to: where to; a queue offset is moved into the bounds of each queue.
+        engines: members of the group in this process.
+
+    Raises:
+        ReputError: the offsets cannot be committed.
+        OSError: they cannot be written.
+    """
+    changes = []
+    for queue in port.queues(topic):
+        low, high = port.bounds(queue)
+        if to.kind == EARLIEST:
+            offset = low
+        elif to.kind == LATEST:
+            offset = high
+        elif to.kind == "timestamp":
+            offset = port.offset_by_time(queue, to.number)
+        else:
+            offset = to.number
+        changes.append(Reset(queue, port.committed(group, queue), min(max(offset, low), high)))
+    offsets = {change.queue: change.after for change in changes}
+    move_group(port, group, offsets, engines)
+    return changes
+
+
+def move_group(
+    port: ConsumerPort,
+    group: str,
+    offsets: Mapping[MessageQueue, int],
+    engines: Iterable[MemberEngine],
+) -> None:
+    """Have a group go on at other offsets; durable when this returns.
+
+    Args:
+        port: has the queues.
+        group: the group.
+        offsets: where to, by queue.
+        engines: members of the group in this process.
+
+    Raises:
+        ReputError: the offsets cannot be committed.
+        OSError: they cannot be written.
+    """
+    for engine in engines:
+        engine.move(offsets)
+    port.commit(group, offsets, durable=True)

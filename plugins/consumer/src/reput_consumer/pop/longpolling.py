@@ -1,0 +1,78 @@
+"""`PopLongPolling`: requests that wait for a message of a topic, and what wakes them."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable, Iterable
+
+import attrs
+
+__all__ = ["PopLongPolling"]
+
+
+@attrs.frozen(eq=False)
+class _Waiting:
+    group: str
+    topics: tuple[str, ...]
+    wake: Callable[[], None]
+
+
+@attrs.define(eq=False)
+class PopLongPolling:
+    """Waiting requests by topic. Thread-safe; they are woken without a lock.
+
+    A request is woken as often as something may have come for it, until it ends waiting. It begins
+    to wait before it looks for messages, so nothing comes unnoticed in between.
+    """
+
+    _by_token: dict[int, _Waiting] = attrs.field(init=False, factory=dict)
+    _by_topic: dict[str, set[int]] = attrs.field(init=False, factory=dict)
+    _numbers: itertools.count[int] = attrs.field(init=False, factory=itertools.count)
+    _lock: threading.Lock = attrs.field(init=False, factory=threading.Lock)
+
+    def __len__(self) -> int:
+        return len(self._by_token)
+
+    def begin(self, group: str, topics: Iterable[str], wake: Callable[[], None]) -> int:
+        """Have ``wake`` called when something comes; return what `end` takes.
+
+        ``wake`` is called on any thread, and must not wait.
+        """
+        waiting = _Waiting(group, tuple(topics), wake)
+        with self._lock:
+            token = next(self._numbers)
+            self._by_token[token] = waiting
+            for topic in waiting.topics:
+                self._by_topic.setdefault(topic, set()).add(token)
+        return token
+
+    def end(self, token: int) -> None:
+        """Wake a request no more."""
+        with self._lock:
+            waiting = self._by_token.pop(token, None)
+            for topic in waiting.topics if waiting is not None else ():
+                tokens = self._by_topic[topic]
+                tokens.discard(token)
+                if not tokens:
+                    del self._by_topic[topic]
+
+    def wake(self, topics: Iterable[str], group: str | None = None) -> None:
+        """Wake what waits for one of the topics, of all groups or of one."""
+        if not self._by_topic:
+            return
+        with self._lock:
+            tokens: set[int] = set()
+            for topic in topics:
+                tokens |= self._by_topic.get(topic, set())
+            woken = [self._by_token[token] for token in sorted(tokens)]
+        for each in woken:
+            if group in (None, each.group):
+                each.wake()
+
+    def wake_all(self) -> None:
+        """Wake everything, as the store closes."""
+        with self._lock:
+            woken = list(self._by_token.values())
+        for each in woken:
+            each.wake()

@@ -1,0 +1,79 @@
+"""`PopGroup`: the queues of one group that pops, and where it begins to read each of them."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+import attrs
+
+from reput_consumer.group.startoffset import start_offset
+from reput_consumer.pop.leases import Leases
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from reput_consumer.group.membersettings import Start
+    from reput_consumer.messagequeue import MessageQueue
+    from reput_consumer.port.embeddedport import EmbeddedPort
+    from reput_consumer.port.pendingfetches import QueueKey
+
+__all__ = ["PopGroup"]
+
+
+@attrs.define(eq=False)
+class PopGroup:
+    """One group. All but the lock is used under the lock."""
+
+    name: str
+    lock: threading.RLock = attrs.field(factory=threading.RLock)
+    is_ordered: bool = False
+    """Whether each queue is read one batch after the other, as the group's settings said last."""
+    is_forgotten: bool = False
+    """Whether the group was deleted meanwhile: another object has its place."""
+    queues: dict[QueueKey, Leases] = attrs.field(factory=dict)
+    topic_of: dict[str, str] = attrs.field(factory=dict)
+    """By topic of a queue: the topic that is asked for, which a retry topic belongs to."""
+    turn: int = 0
+    """Counts requests, so that each begins at another queue."""
+
+    def leases_of(
+        self, port: EmbeddedPort, topic: str, asked: str, start: Start
+    ) -> dict[QueueKey, Leases]:
+        """Return the leases of all queues of a topic; new queues begin where they have to.
+
+        Where a group begins is on disk before the first message is handed out; a group that begins
+        at the end would begin further behind after a kill.
+
+        Raises:
+            ReputError: the store cannot be read, or the log cannot be flushed.
+            OSError: the offsets cannot be written.
+        """
+        found = port.queues(topic)
+        for queue in found:
+            known = self.queues.get((topic, queue.queue_id))
+            # Members that pulled meanwhile went further: what they took does not come again.
+            if known is not None and (port.committed(self.name, queue) or 0) > known.floor:
+                del self.queues[topic, queue.queue_id]
+        missing = [each for each in found if (topic, each.queue_id) not in self.queues]
+        if missing:
+            begun = self._begun(port, missing, start, has_grown=topic in self.topic_of)
+            for queue in missing:
+                self.queues[topic, queue.queue_id] = Leases(begun[queue])
+        self.topic_of[topic] = asked
+        return {(topic, each.queue_id): self.queues[topic, each.queue_id] for each in found}
+
+    def _begun(
+        self, port: EmbeddedPort, queues: list[MessageQueue], start: Start, *, has_grown: bool
+    ) -> Mapping[MessageQueue, int]:
+        stored = {queue: port.committed(self.name, queue) for queue in queues}
+        if not has_grown and None in stored.values():
+            has_grown = queues[0].topic in port.offsets.topics_of(self.name)
+        begun = {
+            queue: start_offset(port, queue, offset, start, has_grown=has_grown)
+            for queue, offset in stored.items()
+        }
+        new = {queue: begun[queue] for queue, offset in stored.items() if offset is None}
+        if new:
+            port.commit(self.name, new, durable=True)
+        return begun

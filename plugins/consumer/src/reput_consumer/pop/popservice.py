@@ -1,0 +1,512 @@
+"""`PopService`: hands messages of a store out to groups, one by one, each until a deadline.
+
+Differs from RocketMQ's ``PopMessageProcessor`` in how it remembers: no checkpoints in the log, and
+no acknowledgements as messages. The floor of each queue is the group's committed offset, and what
+is above it is in memory; see `Leases`. After a restart all from the floor on comes again.
+
+A message that expires, or is refused, is put into the group's retry topic with one failure more,
+and only then counts as acknowledged. So failures are counted in the message and survive a restart.
+In an ordered group it stays where it is and holds up its queue.
+
+Source: RocketMQ ``PopMessageProcessor``, ``PopReviveService``, ``ConsumerOrderInfoManager``.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from reput.errors import ReputError
+from reput_consumer.errors import GroupKindError
+from reput_consumer.messagequeue import MessageQueue
+from reput_consumer.names import pop_retry_topic
+from reput_consumer.pop.handles import SERIALS, Handle, Popped, UnackedMessage
+from reput_consumer.pop.leases import Lease, Leases
+from reput_consumer.pop.longpolling import PopLongPolling
+from reput_consumer.pop.popbatch import PopBatch
+from reput_consumer.pop.popgroup import PopGroup
+from reput_consumer.pop.popread import message_at, room_of
+
+if TYPE_CHECKING:
+    from reput.record import DispatchBatch, MessageView
+    from reput_consumer.metadata.requestmodes import RequestModes
+    from reput_consumer.pop.poprequest import PopRequest
+    from reput_consumer.port.embeddedport import EmbeddedPort
+    from reput_consumer.port.pendingfetches import QueueKey
+
+logger = logging.getLogger(__name__)
+
+__all__ = ["PopService"]
+
+_AGAIN_MS: Final = 5_000
+"""How long to wait after a message could not be put into the retry topic."""
+_KEPT_MS: Final = 3 * 3_600_000
+"""How long a message is kept for a consumer that is there and does not renew it by itself."""
+_KEPT_STEP_MS: Final = 60_000
+
+
+@attrs.frozen(eq=False)
+class _Moving:
+    """A message that goes to the retry topic or to the dead letters."""
+
+    group: PopGroup
+    key: QueueKey
+    leases: Leases
+    lease: Lease
+    view: MessageView | None = None
+    """Of a dead letter; a message that goes to the retry topic is read again."""
+
+
+@attrs.define(eq=False)
+class PopService:
+    """Pop for all groups of one store. Thread-safe."""
+
+    port: EmbeddedPort
+    modes: RequestModes
+    """Which groups are to pop which topics."""
+    wake: Callable[[], None]
+    """Has `work` called soon; must not wait."""
+    changed: Callable[[], None] = lambda: None
+    """Called when other messages are out than before; must not wait."""
+    waiting: PopLongPolling = attrs.field(init=False, factory=PopLongPolling)
+    is_closed: bool = attrs.field(init=False, default=False)
+    _epoch: int = attrs.field(init=False)
+    _groups: dict[str, PopGroup] = attrs.field(init=False, factory=dict)
+    _last_nonce: int = attrs.field(init=False, default=0)
+    _due: int | None = attrs.field(init=False, default=None)
+    """When `work` has something to do, ms; it may be early."""
+    _lock: threading.Lock = attrs.field(init=False, factory=threading.Lock)
+    """Of `_groups`, `_due` and `_last_nonce`; taken last."""
+
+    def __attrs_post_init__(self) -> None:
+        self._epoch = self.port.clock()
+        self._last_nonce = self._epoch * SERIALS  # later than the epoch, if the clock is set back
+
+    # ------------------------------------------------------------------ handing out
+
+    def pop(self, request: PopRequest) -> list[Popped]:
+        """Hand messages out; none if nothing is there now, or an ordered group's queues are busy.
+
+        Raises:
+            GroupKindError: the group has members that pull.
+            GroupDisabledError: it may not read.
+            ReputError: the store is read-only or cannot be read.
+            ValueError: group and topic are too long for a retry topic, or a condition is not valid.
+            OSError: an offset cannot be written.
+        """
+        port = self.port
+        retry = pop_retry_topic(request.group, request.topic)
+        settings = port.check_group(request.group)
+        if port.registry.pops(request.group) is False:
+            raise GroupKindError(request.group, "pull", "pop")
+        port.sender.ensure_pop_retry(settings, retry)
+        most = request.max_attempts
+        if most is None:
+            most = settings.retry_max_times + 1
+        picked = PopBatch(port, request, most, self._nonce, self._handle)
+        with self._held(request.group) as group:
+            is_ordered = request.is_ordered
+            group.is_ordered = (
+                settings.consume_message_orderly if is_ordered is None else is_ordered
+            )
+            group.turn += 1
+            queues = self._queues(group, request, retry)
+            if group.is_ordered:
+                picked.take_ordered(queues)
+            else:
+                picked.take(queues)
+            self._commit(group, queues)
+        for dead in picked.dead:
+            self._give_up(_Moving(group, *dead))
+        if picked.found:
+            self._note_due(picked.until)
+            self.changed()
+        return picked.found
+
+    def has_messages(self, request: PopRequest) -> bool:
+        """Whether a request would find messages now, if it selected all: nothing is handed out.
+
+        Raises:
+            ReputError: the store cannot be read.
+            ValueError: group and topic are too long for a retry topic.
+        """
+        retry = pop_retry_topic(request.group, request.topic)
+        with self._held(request.group) as group:
+            is_ordered = group.is_ordered if request.is_ordered is None else request.is_ordered
+            for topic in (request.topic, retry):
+                for queue in self.port.queues(topic):
+                    is_asked = request.queue_id in (None, queue.queue_id) or topic == retry
+                    if is_asked and self._has_messages(group, queue, is_ordered=is_ordered):
+                        return True
+        return False
+
+    def _has_messages(self, group: PopGroup, queue: MessageQueue, *, is_ordered: bool) -> bool:
+        leases = group.queues.get((queue.topic, queue.queue_id))
+        first, following = self.port.bounds(queue)
+        if leases is None:
+            begin = self.port.committed(group.name, queue)
+            return following > (first if begin is None else begin)
+        if is_ordered and leases.is_any_out:
+            return False
+        return bool(leases.again) or (room_of(leases) > 0 and following > leases.next)
+
+    def begin(self, request: PopRequest) -> None:
+        """Decide where a group begins to read a topic, if it has not begun: nothing is handed out.
+
+        Raises:
+            ReputError: as for `pop`.
+            OSError: likewise.
+        """
+        retry = pop_retry_topic(request.group, request.topic)
+        self.port.sender.ensure_pop_retry(self.port.check_group(request.group), retry)
+        with self._held(request.group) as group:
+            self._queues(group, request, retry)
+
+    def _queues(
+        self, group: PopGroup, request: PopRequest, retry: str
+    ) -> list[tuple[QueueKey, Leases]]:
+        """Return the queues to take from, in the order of this request."""
+        port = self.port
+        found = [
+            *group.leases_of(port, request.topic, request.topic, request.start).items(),
+            *group.leases_of(port, retry, request.topic, request.start).items(),
+        ]
+        if request.queue_id is not None:
+            chosen = request.topic, request.queue_id
+            found = [each for each in found if each[0] == chosen or each[0][0] == retry]
+        at = group.turn % len(found) if found else 0
+        return found[at:] + found[:at]
+
+    def _handle(self, key: QueueKey, topic: str, lease: Lease) -> Handle:
+        return Handle(key[0] != topic, key[1], lease.queue_offset, lease.nonce, self._epoch)
+
+    def handle_of(
+        self, queue_id: int, queue_offset: int, pop_time: int, serial: int, *, is_retry: bool
+    ) -> Handle | None:
+        """Return the handle that a client names by what `Handle` says of it; None if it is void.
+
+        Times of this opening are not those of an earlier one, unless the clock went back; so no
+        epoch is asked for.
+        """
+        numbers = queue_id, queue_offset, serial
+        if pop_time < self._epoch or not all(number >= 0 for number in numbers):
+            return None
+        nonce = pop_time * SERIALS + serial
+        return (
+            Handle(is_retry, queue_id, queue_offset, nonce, self._epoch)
+            if serial < SERIALS
+            else None
+        )
+
+    def _nonce(self) -> int:
+        """Return a number that no message was handed out with before, by the clock."""
+        with self._lock:
+            self._last_nonce = max(self._last_nonce + 1, self.port.clock() * SERIALS)
+            return self._last_nonce
+
+    # ------------------------------------------------------------------ what consumers say
+
+    def ack(self, group: str, topic: str, handle: Handle) -> bool:
+        """Count a message as consumed; False if the handle is void."""
+        if group not in self._groups:
+            return False
+        with self._held(group) as held:
+            is_done = self._ack(held, topic, handle)
+        if is_done:
+            self.changed()
+        return is_done
+
+    def ack_at_once(
+        self, group: str, topic: str, handles: Sequence[Handle | None]
+    ) -> list[bool] | None:
+        """Count messages as consumed, unless another thread works on the group.
+
+        Nothing here waits for a disk, unless the topic was deleted and is back.
+
+        Args:
+            group: the group.
+            topic: the topic that was asked for.
+            handles: of the messages; None for what is not a handle.
+
+        Returns:
+            Whether each handle was valid; None, with nothing done, if it would have to wait.
+        """
+        held = self._groups.get(group)
+        if held is None:
+            return [False] * len(handles)
+        if not held.lock.acquire(blocking=False):
+            return None
+        done: list[bool] = []
+        try:
+            if held.is_forgotten:
+                return None
+            done.extend(each is not None and self._ack(held, topic, each) for each in handles)
+        finally:
+            held.lock.release()
+            if any(done):
+                self.changed()
+        return done
+
+    def _ack(self, held: PopGroup, topic: str, handle: Handle) -> bool:
+        found = self._find(held, topic, handle)
+        if found is not None:
+            self._finish(held, *found)
+        return found is not None
+
+    def renew(
+        self, group: str, topic: str, handle: Handle, invisible_ms: int, *, keep: bool = False
+    ) -> Handle | None:
+        """Move a message's deadline; return its new handle, None if the handle is void.
+
+        A consumer that refuses a message moves its deadline to when it is to come again. With
+        ``keep`` the handle stays the same.
+        """
+        until = self.port.clock() + invisible_ms
+        if group not in self._groups:
+            return None
+        with self._held(group) as held:
+            found = self._find(held, topic, handle)
+            if found is None:
+                return None
+            key, leases, lease = found
+            leases.renew(lease, lease.nonce if keep else self._nonce(), until)
+            lease.keep = None  # the consumer decides from now on
+            renewed = self._handle(key, topic, lease)
+        self._note_due(until)
+        return renewed
+
+    def give_back(self, group: str, topic: str, handles: Iterable[Handle]) -> None:
+        """Have messages come again at once, as if they had not been handed out."""
+        if group not in self._groups:
+            return
+        with self._held(group) as held:
+            for handle in handles:
+                found = self._find(held, topic, handle)
+                if found is not None:
+                    found[1].put_back(found[2], has_failed=False)
+        self.waiting.wake([topic], group)
+        self.changed()
+
+    def give_up(self, group: str, topic: str, handle: Handle) -> bool:
+        """Put a message to the dead letters; False if the handle is void.
+
+        Raises:
+            ReputError: it cannot be stored; the message is still out.
+        """
+        if group not in self._groups:
+            return False
+        with self._held(group) as held:
+            found = self._find(held, topic, handle)
+            if found is None:
+                return False
+            key, leases, lease = found
+            lease.is_moving = True
+        moving = _Moving(held, key, leases, lease, message_at(self.port, key, lease.queue_offset))
+        try:
+            self._put_dead(moving)
+        except (ReputError, OSError):
+            with held.lock:
+                lease.is_moving = False
+            raise
+        return True
+
+    def _find(
+        self, group: PopGroup, topic: str, handle: Handle
+    ) -> tuple[QueueKey, Leases, Lease] | None:
+        if handle.epoch != self._epoch:
+            return None
+        queue_topic = pop_retry_topic(group.name, topic) if handle.is_retry else topic
+        key = queue_topic, handle.queue_id
+        leases = group.queues.get(key)
+        lease = None if leases is None else leases.find(handle.queue_offset, handle.nonce)
+        return None if leases is None or lease is None else (key, leases, lease)
+
+    def _finish(self, group: PopGroup, key: QueueKey, leases: Leases, lease: Lease) -> None:
+        was_full = room_of(leases) == 0
+        leases.finish(lease)
+        self._commit(group, [(key, leases)])
+        if was_full or (group.is_ordered and not leases.is_any_out):
+            self.waiting.wake([key[0]], group.name)
+
+    def _commit(self, group: PopGroup, queues: Iterable[tuple[QueueKey, Leases]]) -> None:
+        port = self.port
+        moved = {}
+        for (topic, queue_id), leases in queues:
+            if group.queues.get((topic, queue_id)) is not leases:
+                continue  # the group was moved meanwhile, or the topic deleted
+            queue, floor = MessageQueue(topic, port.broker, queue_id), leases.floor
+            committed = port.committed(group.name, queue)
+            # Further than the floor, members that pulled meanwhile have come.
+            if committed is None or committed < floor:
+                moved[queue] = floor
+        if moved and not group.is_forgotten:
+            port.commit(group.name, moved)
+
+    # ------------------------------------------------------------------ timed work
+
+    def work(self, now: int) -> int | None:
+        """Have messages come again whose deadline has passed; return when to be called next, ms."""
+        with self._lock:
+            if self._due is None or self._due > now:
+                return self._due
+            self._due = None
+            groups = list(self._groups.values())
+        for group in groups:
+            self._expire(group, now)
+        with self._lock:
+            return self._due
+
+    def _expire(self, group: PopGroup, now: int) -> None:
+        moving, woken = [], []
+        with group.lock:
+            for key, leases in group.queues.items():
+                for lease in leases.expired(now):
+                    if lease.keep is not None and now - lease.since < _KEPT_MS and lease.keep():
+                        leases.renew(lease, lease.nonce, now + _KEPT_STEP_MS)
+                    elif group.is_ordered:
+                        leases.put_back(lease, has_failed=True)
+                        woken.append(key[0])
+                    else:
+                        lease.is_moving = True
+                        moving.append(_Moving(group, key, leases, lease))
+                if (due := leases.due) is not None:
+                    self._note_due(due)
+        if woken:
+            self.waiting.wake(woken, group.name)
+        for each in moving:
+            self._send_back(each)
+        if woken or moving:
+            self.changed()
+
+    def _send_back(self, moving: _Moving) -> None:
+        """Put a message into the retry topic; it is tried again later if that fails."""
+        group, key = moving.group, moving.key
+        try:
+            view = message_at(self.port, key, moving.lease.queue_offset)
+            topic = group.topic_of.get(key[0])  # None if it was deleted meanwhile
+            if view is not None and topic is not None and not group.is_forgotten:
+                self.port.sender.pop_back(group.name, view, topic, moving.lease.failures)
+        except (ReputError, OSError) as error:
+            self._try_later(moving, error)
+        else:
+            with group.lock:
+                self._finish(group, key, moving.leases, moving.lease)
+
+    def _give_up(self, moving: _Moving) -> None:
+        try:
+            self._put_dead(moving)
+        except (ReputError, OSError) as error:
+            self._try_later(moving, error)
+
+    def _put_dead(self, moving: _Moving) -> None:
+        if moving.view is not None:
+            self.port.sender.store(moving.group.name, moving.view, -1, None)
+        with moving.group.lock:
+            self._finish(moving.group, moving.key, moving.leases, moving.lease)
+
+    def _try_later(self, moving: _Moving, error: Exception) -> None:
+        logger.warning(
+            "message not put back; it is tried again in %d s group=%s queue=%s/%d offset=%d: %s",
+            *(_AGAIN_MS // 1_000, moving.group.name, *moving.key, moving.lease.queue_offset, error),
+        )
+        until = self.port.clock() + _AGAIN_MS
+        with moving.group.lock:
+            moving.lease.is_moving = False
+            moving.leases.renew(moving.lease, self._nonce(), until)
+        self._note_due(until)
+
+    def _note_due(self, at: int | None) -> None:
+        if at is None:
+            return
+        with self._lock:
+            is_earlier = self._due is None or at < self._due
+            if is_earlier:
+                self._due = at
+        if is_earlier:
+            self.wake()
+
+    # ------------------------------------------------------------------ groups
+
+    def _held(self, name: str) -> _Held:
+        return _Held(self, name)
+
+    def arrive(self, batch: DispatchBatch) -> None:
+        """Wake requests that wait for a topic of ``batch``; on the thread of the dispatch."""
+        if len(self.waiting):
+            self.waiting.wake(batch.topics)
+
+    def out(self, group: str | None = None) -> list[UnackedMessage]:
+        """Return what is out, by group, topic and queue id."""
+        with self._lock:
+            groups = [each for name, each in self._groups.items() if group in (None, name)]
+        found = []
+        for each in groups:
+            with each.lock:
+                for (topic, queue_id), leases in each.queues.items():
+                    if leases.is_any_out:
+                        out = leases.out()
+                        since = min(lease.since for lease in out)
+                        found.append(UnackedMessage(each.name, topic, queue_id, len(out), since))
+        return sorted(found, key=lambda out: (out.group, out.topic, out.queue_id))
+
+    def move(self, name: str, offsets: Mapping[MessageQueue, int]) -> None:
+        """Have a group go on at other offsets; handles of these queues are void."""
+        if name not in self._groups:
+            return
+        with self._held(name) as group:
+            for queue, offset in offsets.items():
+                key = queue.topic, queue.queue_id
+                if key in group.queues:
+                    group.queues[key] = Leases(offset)
+        self.waiting.wake({queue.topic for queue in offsets}, name)
+
+    def forget(self, name: str) -> None:
+        """Drop what is known of a group: it was deleted."""
+        with self._held(name) as group, self._lock:
+            group.is_forgotten = True
+            self._groups.pop(name, None)
+
+    def forget_topic(self, topic: str) -> None:
+        """Drop what is known of a topic's queues: it was deleted."""
+        with self._lock:
+            groups = list(self._groups.values())
+        for group in groups:
+            with group.lock:
+                for key in [key for key in group.queues if key[0] == topic]:
+                    del group.queues[key]
+                group.topic_of.pop(topic, None)
+
+    def close(self) -> None:
+        """Wake all requests that wait. Messages that are out come again after the next opening."""
+        self.is_closed = True
+        self.waiting.wake_all()
+
+
+@attrs.define(eq=False)
+class _Held:
+    """Holds the lock of a group, which is added if it is not known."""
+
+    popper: PopService
+    name: str
+    group: PopGroup | None = None
+
+    def __enter__(self) -> PopGroup:
+        popper = self.popper
+        while True:
+            with popper._lock:
+                group = popper._groups.get(self.name)
+                if group is None:
+                    group = popper._groups[self.name] = PopGroup(self.name)
+            group.lock.acquire()
+            if not group.is_forgotten:
+                self.group = group
+                return group
+            group.lock.release()
+
+    def __exit__(self, *_: object) -> None:
+        assert self.group is not None
+        self.group.lock.release()

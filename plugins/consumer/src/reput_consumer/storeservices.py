@@ -1,0 +1,33 @@
+"""`StoreServices`: what serves the consumers of one store.
+
+A store that is only read has none of it until something asks: these modules import `asyncio`, and
+take longer to import than the rest of the plugin.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+if TYPE_CHECKING:
+    from reput_consumer.localmembers import LocalMembers
+    from reput_consumer.memberlist.memberlistfile import MemberListFile
+    from reput_consumer.pop.popservice import PopService
+    from reput_consumer.port.embeddedport import EmbeddedPort
+
+__all__ = ["MEMBER_DEFAULTS", "StoreServices"]
+
+MEMBER_DEFAULTS: Final = {"fetch_count": 256, "fetch_bytes": 1 << 20}
+"""A fetch of the 32 messages that clients ask brokers for takes a third longer by message, as each
+read has to find its way through the store; the bytes let messages of a few KiB come as many."""
+
+
+@attrs.frozen(eq=False)
+class StoreServices:
+    """What serves the consumers of one store."""
+
+    port: EmbeddedPort
+    popper: PopService
+    members: LocalMembers
+    roster_file: MemberListFile

@@ -1,0 +1,464 @@
+"""Files of the broker: what it writes is read, and what is written has its form to the byte."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reput.files import Disk
+from reput_consumer.messagequeue import MessageQueue
+from reput_consumer.metadata import localoffsets
+from reput_consumer.metadata.brokerdocument import BrokerDocument
+from reput_consumer.metadata.consumeroffsets import ConsumerOffsets
+from reput_consumer.metadata.localoffsets import LocalOffsets
+from reput_consumer.metadata.subscriptiongroups import GroupSettings, SubscriptionGroups
+from reput_consumer.metadata.topicsettings import Topics, TopicSettings
+from reput_consumer.names import checked_group, checked_topic
+from reput_testing import SimulatedDisk
+
+OFFSETS = """{
+	"dataVersion":{
+		"counter":1,
+		"stateVersion":0,
+		"timestamp":1700000000000
+	},
+	"groupTopicMap":{
+		"GroupA":["Other","TopicTest"]
+	},
+	"offsetTable":{
+		"TopicTest@GroupA":{0:12,1:10,2:0,3:7
+		},
+		"Other@GroupA":{0:1
+		}
+	}
+}"""
+OFFSETS_OF_4_8 = """{
+	"offsetTable":{
+		"TopicTest@GroupA":{0:12,1:10
+		},
+		"TopicTest@GroupB":{0:3
+		}
+	}
+}"""
+GROUPS = """{
+	"dataVersion":{
+		"counter":1,
+		"stateVersion":0,
+		"timestamp":1700000000000
+	},
+	"forbiddenTable":{},
+	"subscriptionGroupTable":{
+		"GroupA":{
+			"attributes":{},
+			"brokerId":0,
+			"consumeBroadcastEnable":true,
+			"consumeEnable":true,
+			"consumeFromMinEnable":true,
+			"consumeMessageOrderly":false,
+			"consumeTimeoutMinute":15,
+			"groupName":"GroupA",
+			"groupRetryPolicy":{
+				"type":"CUSTOMIZED"
+			},
+			"groupSysFlag":0,
+			"notifyConsumerIdsChangedEnable":true,
+			"retryMaxTimes":16,
+			"retryQueueNums":1,
+			"whichBrokerWhenConsumeSlowly":1
+		}
+	}
+}"""
+TOPICS = """{
+	"dataVersion":{
+		"counter":1,
+		"stateVersion":0,
+		"timestamp":1700000000000
+	},
+	"topicConfigTable":{
+		"TopicTest":{
+			"attributes":{
+				"cleanup.policy":"COMPACTION"
+			},
+			"order":false,
+			"perm":6,
+			"readQueueNums":4,
+			"topicFilterType":"SINGLE_TAG",
+			"topicName":"TopicTest",
+			"topicSysFlag":0,
+			"writeQueueNums":4
+		}
+	}
+}"""
+LOCAL = """{
+	"offsetTable":{{
+		"brokerName":"broker-a",
+		"queueId":0,
+		"topic":"T"
+	}:12
+	}
+}"""
+
+
+def document(directory, name, disk=None):
+    return BrokerDocument(str(directory), name, disk or Disk(), lambda: 1_700_000_000_000)
+
+
+def offsets_in(directory, disk=None):
+    found = ConsumerOffsets(
+        document(directory, "consumerOffset.json", disk),
+        document(directory, "lmqConsumerOffset.json", disk),
+    )
+    found.load()
+    return found
+
+
+def at(topic, *offsets):
+    return {(topic, queue_id): offset for queue_id, offset in enumerate(offsets)}
+
+
+# ------------------------------------------------------------------ metadata-files.md, section 3
+
+
+def test_offsets_are_written_as_section_3_shows(tmp_path):
+    offsets = offsets_in(tmp_path)
+    offsets.commit("GroupA", at("TopicTest", 12, 10, 0, 7) | at("Other", 1))
+
+    offsets.save()
+
+    text = (tmp_path / "consumerOffset.json").read_text()
+    assert text in (OFFSETS, _entries_swapped(OFFSETS))  # the order of a table means nothing
+
+
+def _entries_swapped(text):
+    first = '\t\t"TopicTest@GroupA":{0:12,1:10,2:0,3:7\n\t\t}'
+    second = '\t\t"Other@GroupA":{0:1\n\t\t}'
+    return text.replace(f"{first},\n{second}", f"{second},\n{first}")
+
+
+def test_groups_are_written_as_section_3_shows(tmp_path):
+    topics = Topics(document(tmp_path, "topics.json"))
+    groups = SubscriptionGroups(document(tmp_path, "subscriptionGroup.json"), topics)
+    groups.load()
+
+    assert groups.ensure("GroupA") == GroupSettings(group="GroupA")
+
+    assert (tmp_path / "subscriptionGroup.json").read_text() == GROUPS
+    assert topics.get("%RETRY%GroupA").read_queue_nums == 1  # as after a heartbeat
+
+
+def test_entries_that_no_broker_writes_are_kept_and_read_as_far_as_they_can_be(tmp_path):
+    topics = Topics(document(tmp_path, "topics.json"))
+    (tmp_path / "topics.json").write_text(
+        '{"topicConfigTable":{"A":{"readQueueNums":-5,"own":[1]},"B":7,'
+        '"C":{"readQueueNums":"3","writeQueueNums":2}}}'
+    )
+    topics.load()
+
+    assert topics.names() == ["A", "C"]
+    assert topics.get("A") == TopicSettings(topic="A")
+    assert topics.get("C") == TopicSettings(topic="C", write_queue_nums=2)
+
+    topics.put(TopicSettings(topic="A", read_queue_nums=8))
+    written = json.loads((tmp_path / "topics.json").read_text())["topicConfigTable"]
+    assert (written["A"]["own"], written["A"]["readQueueNums"], written["B"]) == ([1], 8, 7)
+
+
+@pytest.fixture
+def covered(tmp_path):
+    """Offsets of groups, and the topics that are made for them."""
+    topics = Topics(document(tmp_path, "topics.json"))
+    offsets = offsets_in(tmp_path)
+    offsets.cover = topics.cover
+    return offsets, topics
+
+
+def test_topics_of_which_groups_have_offsets_are_there_for_brokers(covered):
+    offsets, topics = covered
+    offsets.commit("GroupA", at("TopicTest", 12, 10, 0, 7) | at("Other", 1))
+
+    offsets.save()
+
+    assert topics.get("TopicTest") == TopicSettings(topic="TopicTest")  # of four queues
+    assert topics.get("Other").write_queue_nums == 1
+
+
+def test_a_topic_grows_with_what_is_read_and_keeps_all_else(covered):
+    offsets, topics = covered
+    topics.put(TopicSettings(topic="T", read_queue_nums=1, write_queue_nums=3, perm=4, order=True))
+    offsets.commit("GroupA", at("T", 1, 1))
+
+    offsets.save()
+
+    assert topics.get("T") == TopicSettings(
+        topic="T", read_queue_nums=2, write_queue_nums=3, perm=4, order=True
+    )
+
+
+def test_queues_that_an_operator_has_taken_away_come_back_only_for_messages_in_them(covered):
+    offsets, topics = covered
+    offsets.commit("GroupA", at("T", 1, 1, 1))
+    offsets.save()
+    topics.put(TopicSettings(topic="T", read_queue_nums=2, write_queue_nums=2))
+
+    offsets.commit("GroupA", at("T", 2, 2, 1))
+    offsets.save()
+    assert topics.get("T").read_queue_nums == 2
+
+    offsets.commit("GroupA", at("T", 2, 2, 2))
+    offsets.save()
+    assert topics.get("T").read_queue_nums == 3
+
+
+@pytest.mark.parametrize("found", [{("T", 2): 1}, {("%LMQ%light", 0): 1}, {("T", 70_000): 1}])
+def test_topics_that_no_broker_has_so_are_not_made(covered, found):
+    offsets, topics = covered
+    offsets.commit("GroupA", found)
+
+    offsets.save()
+
+    assert topics.names() == []
+
+
+def test_offsets_wait_where_their_topics_cannot_be_written(covered, monkeypatch):
+    offsets, topics = covered
+    offsets.commit("GroupA", at("T", 1))
+
+    def fail(many):
+        raise OSError("no room")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(Topics, "put_many", lambda self, many: fail(many))
+        with pytest.raises(OSError, match="no room"):
+            offsets.save()
+
+    assert not offsets.is_saved
+    assert offsets.save()
+    assert topics.get("T").read_queue_nums == 1
+
+
+def test_topics_are_written_as_section_3_shows(tmp_path):
+    topics = Topics(document(tmp_path, "topics.json"))
+    topics.load()
+
+    topics.ensure(TopicSettings(topic="TopicTest", attributes={"cleanup.policy": "COMPACTION"}))
+
+    assert (tmp_path / "topics.json").read_text() == TOPICS
+    assert topics.get("TopicTest").attributes == {"cleanup.policy": "COMPACTION"}
+
+
+@pytest.mark.parametrize("text", [OFFSETS, OFFSETS_OF_4_8])
+def test_offsets_of_both_releases_are_read(tmp_path, text):
+    (tmp_path / "consumerOffset.json").write_text(text)
+
+    offsets = offsets_in(tmp_path)
+
+    assert offsets.get("GroupA", "TopicTest", 1) == 10
+    assert offsets.get("GroupA", "TopicTest", 9) is None
+
+
+def test_a_change_keeps_what_others_have_written_meanwhile(tmp_path):
+    (tmp_path / "consumerOffset.json").write_text(OFFSETS_OF_4_8)
+    offsets = offsets_in(tmp_path)
+    later = OFFSETS_OF_4_8.replace("{0:3", "{0:4").replace('{\n\t"', '{\n\t"x":[1],\n\t"', 1)
+    (tmp_path / "consumerOffset.json").write_text(later)
+
+    offsets.commit("GroupA", at("TopicTest", 13))
+    offsets.save()
+
+    again = offsets_in(tmp_path)
+    assert again.of_group("GroupA") == at("TopicTest", 13, 10)
+    assert again.of_group("GroupB") == at("TopicTest", 4)
+    assert again.document.read()["x"] == [1]
+
+
+def test_smaller_offsets_are_accepted_and_equal_ones_write_nothing_section_3(tmp_path):
+    offsets = offsets_in(tmp_path)
+    offsets.commit("g", at("t", 9))
+
+    assert [offsets.save(), offsets.save()] == [True, False]
+    offsets.commit("g", at("t", 9))
+    assert offsets.is_saved
+    offsets.commit("g", at("t", 3))
+    assert offsets.save()
+    assert offsets_in(tmp_path).get("g", "t", 0) == 3
+
+
+def test_names_of_more_than_two_parts_are_kept_and_not_looked_at_section_7(tmp_path):
+    odd = '{"offsetTable":{"a@b@c":{0:1},"plain":{0:2},"t@g":{0:3,-1:4,1:-5}}}'
+    (tmp_path / "consumerOffset.json").write_text(odd)
+
+    offsets = offsets_in(tmp_path)
+    offsets.commit("h", at("t", 1))
+    offsets.save()
+
+    assert offsets.groups() == ["g", "h"]
+    assert offsets.of_group("g") == at("t", 3)
+    assert set(offsets.document.read()["offsetTable"]) == {"a@b@c", "plain", "t@g", "t@h"}
+
+
+def test_offsets_of_light_queues_are_read_and_never_written(tmp_path):
+    light = '{"lmqOffsetTable":{"%LMQ%q@%LMQ%g":5},"offsetTable":{"t@g":{0:1,1:2}}}'
+    (tmp_path / "lmqConsumerOffset.json").write_text(light)
+    (tmp_path / "consumerOffset.json").write_text('{"offsetTable":{"t@g":{0:9}}}')
+
+    offsets = offsets_in(tmp_path)
+    offsets.commit("g", at("t", 10))
+    offsets.save()
+
+    assert offsets.get("%LMQ%g", "%LMQ%q", 0) == 5
+    assert offsets.of_group("g") == at("t", 10, 2)
+    assert (tmp_path / "lmqConsumerOffset.json").read_text() == light
+
+
+# ------------------------------------------------------------------ damage and power cuts
+
+
+@pytest.mark.parametrize("torn", [b"", b"{", OFFSETS.encode()[:90], b"\0" * 50, b"[]", b"\xff"])
+def test_a_torn_file_falls_back_to_its_backup_with_a_word_in_the_log(tmp_path, torn, caplog):
+    (tmp_path / "consumerOffset.json").write_bytes(torn)
+    (tmp_path / "consumerOffset.json.bak").write_text(OFFSETS_OF_4_8)
+
+    with caplog.at_level(logging.WARNING):
+        offsets = offsets_in(tmp_path)
+
+    assert offsets.get("GroupA", "TopicTest", 0) == 12
+    assert "consumerOffset.json: " in caplog.text
+
+
+def test_a_torn_file_does_not_become_the_backup(tmp_path):
+    (tmp_path / "consumerOffset.json").write_bytes(b"{")
+    (tmp_path / "consumerOffset.json.bak").write_text(OFFSETS_OF_4_8)
+    offsets = offsets_in(tmp_path)
+
+    offsets.commit("GroupA", at("TopicTest", 13))
+    offsets.save()
+
+    assert (tmp_path / "consumerOffset.json.bak").read_text() == OFFSETS_OF_4_8
+    assert offsets_in(tmp_path).of_group("GroupA") == at("TopicTest", 13, 10)
+
+
+@given(st.integers(0, len(OFFSETS) - 1), st.binary(min_size=1, max_size=4))
+def test_no_damage_raises_or_makes_an_offset_that_no_queue_has(tmp_path_factory, place, garbage):
+    directory = tmp_path_factory.getbasetemp() / "damaged"
+    directory.mkdir(exist_ok=True)
+    data = OFFSETS.encode()
+    damaged = data[:place] + garbage + data[place + len(garbage) :]
+    (directory / "consumerOffset.json").write_bytes(damaged)
+
+    offsets = offsets_in(directory)
+
+    for group in offsets.groups():
+        assert all(0 <= offset < 1 << 63 for offset in offsets.of_group(group).values())
+
+
+def test_a_deeply_nested_file_is_damaged_and_no_crash(tmp_path):
+    (tmp_path / "consumerOffset.json").write_bytes(b'{"offsetTable":' + b"[" * 100_000)
+
+    assert offsets_in(tmp_path).groups() == []
+
+
+def test_what_was_saved_survives_a_power_cut_at_every_operation(tmp_path):
+    saved = [0]
+    (tmp_path / "store").mkdir()
+    disk = SimulatedDisk(tmp_path / "store", lambda: saved[-1])
+    offsets = offsets_in(tmp_path / "store" / "config", disk)
+
+    for offset in (1, 2, 3):
+        offsets.commit("g", at("t", offset))
+        offsets.save()
+        saved.append(offset)
+
+    points = [*disk.points, disk.now()]
+    for number, point in enumerate(points):
+        for other, state in enumerate(point.states()):
+            state.materialize(tmp_path / f"cut {number} {other}")
+            found = offsets_in(tmp_path / f"cut {number} {other}" / "config").get("g", "t", 0) or 0
+            assert found >= point.note
+    assert points[-1].note == 3
+
+
+# ------------------------------------------------------------------ others
+
+
+def test_10_000_groups_are_saved_in_less_than_200_ms(tmp_path):
+    offsets = offsets_in(tmp_path)
+    seconds = []
+    for round_number in range(4):  # processor time, as machines are shared
+        for number in range(10_000):
+            offsets.commit(f"group-{number}", at("orders", round_number))
+        start = time.process_time()
+        offsets.save()
+        seconds.append(time.process_time() - start)
+
+    assert min(seconds) < 0.2
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [("", "at least one"), ("a/b", "letters"), ("..", "letters"), ("x" * 249, "249 characters")],
+)
+def test_names_that_no_broker_takes_are_refused(given, message):
+    with pytest.raises(ValueError, match=message):
+        checked_group(given)
+
+
+def test_topics_of_a_group_may_be_longer_than_others():
+    assert checked_topic("%RETRY%" + "g" * 248)
+    with pytest.raises(ValueError, match="128 characters; at most 127"):
+        checked_topic("t" * 128)
+    with pytest.raises(TypeError):
+        checked_topic(None)
+
+
+def test_local_offsets_have_the_form_of_section_6(tmp_path):
+    local = LocalOffsets(str(tmp_path), "10.0.0.1@DEFAULT", "g")
+
+    local.save({MessageQueue("T", "broker-a", 0): 12})
+
+    path = tmp_path / ".rocketmq_offsets" / "10.0.0.1@DEFAULT" / "g" / "offsets.json"
+    assert path.read_text() == LOCAL
+    assert LocalOffsets(str(tmp_path), "10.0.0.1@DEFAULT", "g").load() == {
+        MessageQueue("T", "broker-a", 0): 12
+    }
+
+
+def test_local_offsets_of_other_queues_are_kept_and_a_torn_file_falls_back_section_6(tmp_path):
+    one, other = (MessageQueue("T", "broker-a", number) for number in (0, 1))
+    local = LocalOffsets(str(tmp_path), "c", "g")
+    local.save({one: 1})
+    local.save({other: 2})
+    path = tmp_path / ".rocketmq_offsets" / "c" / "g" / "offsets.json"
+
+    assert LocalOffsets(str(tmp_path), "c", "g").load() == {one: 1, other: 2}
+    path.write_bytes(path.read_bytes()[:-9])
+    assert LocalOffsets(str(tmp_path), "c", "g").load() == {one: 1}
+
+
+@pytest.mark.parametrize("name", ["..", "a/b", ""])
+def test_local_offsets_stay_in_their_directory(tmp_path, name):
+    with pytest.raises(ValueError, match="directory"):
+        LocalOffsets(str(tmp_path), name, "g")
+
+
+@given(
+    st.dictionaries(
+        st.builds(MessageQueue, st.text(max_size=9), st.text(max_size=9), st.integers(0, 99)),
+        st.integers(0, 1 << 60),
+    )
+)
+def test_local_offsets_come_back(offsets):
+    assert localoffsets.decode(localoffsets.encode(offsets)) == offsets
+
+
+@given(st.text(alphabet='{}":,[]tT0-\\ \n', max_size=60))
+def test_what_is_no_file_of_local_offsets_is_a_value_error(text):
+    try:
+        localoffsets.decode(text.encode())
+    except ValueError:
+        return
+    assert text.strip().startswith("{")

@@ -1,0 +1,288 @@
+"""The index files of a store: list them, make the next one, flush them.
+
+Source: RocketMQ ``IndexService``. Different on purpose: a file is named by the store time of the
+message for which it was made, not by the clock, so that rebuilt files have the same names; and a
+file that follows another one is made for the first key that goes into it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from typing import TYPE_CHECKING
+
+import attrs
+
+from reput.errors import CorruptFileError
+from reput.files import Unflushed, create_file
+from reput_index.files.filenames import file_name, is_file_name, name_of_time
+from reput_index.files.geometry import guess_geometry
+from reput_index.files.header import Geometry, Header
+from reput_index.files.indexfile import IndexFile
+from reput_index.layout import HEADER_SIZE, NEXT_ITEM_POSITION
+
+if TYPE_CHECKING:
+    from reput.files import Disk, FilePool
+    from reput_index.batchkeys import HashedKeys
+
+__all__ = ["IndexFiles", "follow_up"]
+
+logger = logging.getLogger(__name__)
+
+
+@attrs.define(eq=False)
+class IndexFiles:
+    """All index files, oldest first; the last one is written."""
+
+    directory: str
+    scratch: str
+    """Directory in which a file is made before it gets its name."""
+    disk: Disk
+    pool: FilePool
+    geometry: Geometry
+    writable: bool
+    files: tuple[IndexFile, ...] = ()
+    """The tuple is replaced whole, so that readers need no lock."""
+    lock: threading.Lock = attrs.field(factory=threading.Lock)
+    """Held briefly: to change a file's slots or header, or to read both."""
+    flushed_timestamp: int = 0
+    """End time of the newest file that is full and on disk, ms."""
+    # Held while slots are written to files: an older copy of one thread must not overwrite a newer
+    # one of another. Taken before `lock`.
+    _writing: threading.Lock = attrs.field(factory=threading.Lock)
+    _unflushed: Unflushed[IndexFile] = attrs.field(init=False)
+    _full_timestamps: list[int] = attrs.field(factory=list)
+    """End times of full files flushed since `flushed_timestamp` was set."""
+
+    def __attrs_post_init__(self) -> None:
+        self._unflushed = Unflushed(self.disk, self._flush_file)
+
+    # ------------------------------------------------------------------ loading
+
+    def load(self) -> None:
+        """Read the directory, and every header.
+
+        Raises:
+            CorruptFileError: in a read-only store: a file is too short, or is not full although
+                another follows.
+        """
+        sizes = {}
+        for entry in self.disk.list(self.directory):
+            if is_file_name(entry.name):
+                try:
+                    if entry.is_file():
+                        sizes[entry.name] = entry.stat().st_size
+                except FileNotFoundError:  # trimmed meanwhile
+                    continue
+        files = []
+        known = {file.path: file for file in self.files}
+        for name in sizes:
+            path = f"{self.directory}/{name}"
+            file = known.get(path) or IndexFile(
+                path, int(name), self.geometry, self.disk, self.pool
+            )
+            try:
+                file.header = file.read_header()
+            except FileNotFoundError:
+                continue
+            files.append(file)
+        # After the headers: a file shows its geometry once it has items, and a writer beside us may
+        # be adding the first ones.
+        if sizes and self.geometry.file_size not in sizes.values():
+            self._follow(sizes, self.directory)
+        for file in files:
+            file.geometry = self.geometry
+        self.files = tuple(files)
+        if not self.writable:
+            self._check(sizes)
+        full = [file.header.end_timestamp for file in files if file.is_full]
+        self.flushed_timestamp = max(full, default=0)
+
+    def stands(self) -> bool:
+        """Return whether all items that were loaded still count; a writer may cut them meanwhile.
+
+        Items added since make no difference: the question was asked before them.
+        """
+        names = {entry.name for entry in self.disk.list(self.directory) if is_file_name(entry.name)}
+        try:
+            for file in self.files:
+                if os.path.basename(file.path) not in names:
+                    return False
+                if file.read_header().next_item < file.header.next_item:
+                    return False
+        except FileNotFoundError:
+            return False
+        return True
+
+    def follow(self, directory: str) -> None:
+        """Take over the geometry of the files in another directory, if there are any."""
+        sizes = {
+            entry.name: entry.stat().st_size
+            for entry in self.disk.list(directory)
+            if is_file_name(entry.name) and entry.is_file()
+        }
+        if sizes and self.geometry.file_size not in sizes.values():
+            self._follow(sizes, directory)
+
+    def _follow(self, sizes: dict[str, int], directory: str) -> None:
+        """Take over the geometry of files made with another configuration."""
+        for name in sizes:
+            try:
+                found = guess_geometry(self.disk, f"{directory}/{name}")
+            except FileNotFoundError:  # trimmed meanwhile
+                continue
+            # A file with the same number of slots is ours, cut or grown; recovery repairs it.
+            if found is not None and (
+                not self.writable or found.slot_count != self.geometry.slot_count
+            ):
+                logger.info(
+                    "files that exist keep their size slots_per_file=%d items_per_file=%d", *found
+                )
+                self.geometry = found
+            if found is not None:
+                return
+
+    def _check(self, sizes: dict[str, int]) -> None:
+        """Refuse damage that only a writer can repair."""
+        expected = self.geometry.file_size
+        for file in self.files:
+            size = sizes[os.path.basename(file.path)]
+            # A file without items may have any size: nothing in it tells the right one.
+            if size < (expected if file.item_count else HEADER_SIZE):
+                raise CorruptFileError(
+                    file.path,
+                    size,
+                    f"the file has {size} bytes where {expected} are expected; {self.advice}",
+                )
+        for file in self.files[:-1]:
+            if not file.is_full:
+                raise CorruptFileError(
+                    file.path,
+                    NEXT_ITEM_POSITION,
+                    f"the file is not full, its next item is {file.header.next_item} of "
+                    f"{self.geometry.item_count}, and another one follows; {self.advice}",
+                )
+
+    @property
+    def advice(self) -> str:
+        """What to do about damage, as the end of an error's text."""
+        return (
+            f"open the store for writing to repair it, or remove {self.directory}, "
+            "and the index is rebuilt from the log"
+        )
+
+    # ------------------------------------------------------------------ appending
+
+    def append(self, keys: HashedKeys) -> int:
+        """Append the first of ``keys``, as many as fit into one file, and return how many."""
+        file = self.files[-1]
+        if file.is_full:
+            file = self.make(int(keys.timestamps[0]))
+        with self.lock:
+            count = file.append(keys)
+        self._unflushed.written(file)
+        return count
+
+    def make(self, timestamp: int) -> IndexFile:
+        """Create the next file, full size and zero, for a message stored at ``timestamp``."""
+        header, name = Header(), name_of_time(timestamp)
+        if self.files:
+            full = self.files[-1]
+            self._write_back(full)
+            full.slots = None  # from here on slots are read from the file
+            header, name = follow_up(full.header, full.name, timestamp)
+        path = f"{self.directory}/{file_name(name)}"
+        self.disk.make_directory(self.directory)
+        create_file(self.disk, path, self.geometry.file_size, aside=self.scratch)
+        file = IndexFile(path, name, self.geometry, self.disk, self.pool, header)
+        with self.lock:
+            self.files = (*self.files, file)
+        self.note_unflushed(file)
+        logger.info("made file=%s", path)
+        return file
+
+    # ------------------------------------------------------------------ to disk
+
+    def flush(self) -> None:
+        """Flush everything that was added before this call.
+
+        Raises:
+            OSError: this or an earlier flush failed; see `reput.files.Unflushed`.
+        """
+        self._unflushed.flush(then=self._count_full)
+
+    def _flush_file(self, file: IndexFile) -> None:
+        header = self._write_back(file)
+        self.pool.flush(file.path)
+        # Not the file's current header, which may count items added after the flush.
+        if header.next_item >= file.geometry.item_count:
+            self._full_timestamps.append(header.end_timestamp)
+
+    def _count_full(self) -> None:
+        # Only when all are on disk: files are flushed in any order.
+        self.flushed_timestamp = max(self.flushed_timestamp, *self._full_timestamps, 0)
+        self._full_timestamps.clear()
+
+    def _write_back(self, file: IndexFile) -> Header:
+        """Write slots and header, and return that header."""
+        with self._writing:
+            # The header is taken first and written last: slots may lead to items that it does not
+            # count yet, which readers skip, but they never miss items that it counts.
+            with self.lock:
+                header, data, runs = file.header, file.take_header(), file.dirty_runs()
+            try:
+                for run in runs:
+                    with self.lock:
+                        position, part = file.take_slots(*run)
+                    self.pool.write(file.path, part, position)
+                if data is not None:
+                    self.pool.write(file.path, data, 0)
+            except BaseException:
+                with self.lock:
+                    file.note_dirty()  # so that the next flush writes them again
+                raise
+        return header
+
+    def note_unflushed(self, file: IndexFile) -> None:
+        """Have the next flush cover a file and its name."""
+        self._unflushed.written(file)
+        self._unflushed.named(self.directory, os.path.dirname(self.directory))
+
+    # ------------------------------------------------------------------ removing
+
+    def trim(self, min_physical_offset: int) -> None:
+        """Remove the oldest files that point only to the log's lost head, never the last file."""
+        while len(self.files) > 1:
+            if self.files[0].header.end_physical_offset >= min_physical_offset:
+                break
+            self.remove(self.files[0])
+
+    def remove(self, file: IndexFile) -> None:
+        """Remove a file."""
+        with self.lock:
+            self.files = tuple(other for other in self.files if other is not file)
+        self._unflushed.forget(file)
+        self._unflushed.named(self.directory, os.path.dirname(self.directory))
+        self.pool.forget(file.path)
+        self.disk.remove(file.path)
+        # Flushed one by one: a power cut must not leave a gap.
+        self.disk.flush_directory(self.directory)
+        logger.info("removed file=%s", file.path)
+
+
+def follow_up(full: Header, name: int, timestamp: int) -> tuple[Header, int]:
+    """Return the first header of the file after a full one, and its name.
+
+    Args:
+        full: header of the full file.
+        name: name of the full file, as a number.
+        timestamp: store time of the message for which the next file is made, ms.
+    """
+    header = Header(
+        max(full.end_timestamp, 0),
+        max(full.end_timestamp, 0),
+        max(full.end_physical_offset, 0),
+        max(full.end_physical_offset, 0),
+    )
+    return header, max(name_of_time(timestamp), name + 1)

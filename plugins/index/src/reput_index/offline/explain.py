@@ -1,0 +1,191 @@
+"""Say what stands where index files differ from the log: header fields, slots, items, messages."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+import numpy as np
+
+from reput_index.batchkeys import hash_of, keys_of_message
+from reput_index.layout import (
+    DIRECTORY,
+    HEADER_DTYPE,
+    HEADER_SIZE,
+    ITEM_DTYPE,
+    ITEM_SIZE,
+    SLOT_SIZE,
+)
+from reput_tools.offline import Comparison, Difference, TouchedMessage
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from reput_index.files.header import Geometry
+
+__all__ = ["explain", "item_text", "touched"]
+
+_MESSAGES_MAX: Final = 20  # named in a difference
+_CHAIN_MAX: Final = 1_000  # items of a slot that are looked at
+_ITEMS_MAX: Final = 1 << 16  # items of a difference that are looked at
+
+
+def explain(comparison: Comparison, difference: Difference, geometry: Geometry) -> Difference:
+    """Return the difference with what stands there, in the store and by the log.
+
+    Args:
+        comparison: the comparison.
+        difference: one of its differences.
+        geometry: the sizes of the files' parts.
+    """
+    if difference.found or not difference.path.startswith(f"{DIRECTORY}/"):
+        return difference  # told by `reput_index.offline.compare`, or no file of the index
+    built = os.path.join(comparison.built, difference.built_path or difference.path)
+    own = os.path.join(comparison.root, difference.path)
+    if difference.kind in ("missing", "extra"):
+        return _of_file(comparison, difference, built, own, geometry)
+    if difference.position < HEADER_SIZE:
+        return _in_header(comparison, difference, built, own)
+    if difference.position < geometry.items_position:
+        return _in_slots(comparison, difference, built, own, geometry)
+    return _in_items(comparison, difference, built, own, geometry)
+
+
+def item_text(number: int, item: Any) -> str:
+    """Return an item of `ITEM_DTYPE` as text."""
+    key_hash, offset, seconds, previous = item.item()
+    if not any((key_hash, offset, seconds, previous)):
+        return f"item {number}: zeros"
+    return (
+        f"item {number}: key hash {key_hash}, physical offset {offset}, second {seconds}, "
+        f"after item {previous}"
+    )
+
+
+def touched(comparison: Comparison, physical_offset: int, key_hash: int) -> TouchedMessage:
+    """Return the message of an item, with that of its keys that has the item's hash."""
+    found = comparison.touched(physical_offset)
+    message = comparison.log.read_message(physical_offset)
+    if message is None:
+        return found
+    keys = keys_of_message(message)
+    own = next((key for key in keys if hash_of(message.topic, key) == key_hash), None)
+    return found if own is None else attrs.evolve(found, key=own)
+
+
+def _of_file(
+    comparison: Comparison, difference: Difference, built: str, own: str, geometry: Geometry
+) -> Difference:
+    """Explain a file that only one of the two sides has."""
+    path = built if difference.kind == "missing" else own
+    header = np.frombuffer(_read(comparison, path, 0, HEADER_SIZE), HEADER_DTYPE)[0]
+    count = max(int(header["next_item"]) - 1, 0)
+    text = f"a file of {count} items"
+    if difference.kind == "extra":
+        return attrs.evolve(difference, found=text, expected="no file")
+    items = _items(comparison, built, 1, min(count, _ITEMS_MAX), geometry)
+    return _with_messages(
+        attrs.evolve(difference, found="no file", expected=text), comparison, items
+    )
+
+
+def _in_header(comparison: Comparison, difference: Difference, built: str, own: str) -> Difference:
+    assert HEADER_DTYPE.fields is not None
+    heads = [
+        np.frombuffer(_read(comparison, path, 0, HEADER_SIZE), HEADER_DTYPE)[0]
+        for path in (own, built)
+    ]
+    end = difference.position + max(difference.size, 1)
+    names = [
+        name
+        for name, (kind, position, *_) in HEADER_DTYPE.fields.items()
+        if position < end and difference.position < position + kind.itemsize
+    ]
+    found, expected = (", ".join(f"{name} {int(head[name])}" for name in names) for head in heads)
+    is_absent = not any(heads[0].item())
+    return attrs.evolve(
+        difference, kind="header", found=found, expected=expected, is_absent=is_absent
+    )
+
+
+def _in_slots(
+    comparison: Comparison, difference: Difference, built: str, own: str, geometry: Geometry
+) -> Difference:
+    slot = (difference.position - HEADER_SIZE) // SLOT_SIZE
+    at = HEADER_SIZE + slot * SLOT_SIZE
+    found, expected = (
+        int.from_bytes(_read(comparison, path, at, SLOT_SIZE), "big", signed=True)
+        for path in (own, built)
+    )
+    last = min(difference.position + max(difference.size, 1), geometry.items_position) - 1
+    more = (last - HEADER_SIZE) // SLOT_SIZE - slot
+    rest = f"; and {more} slots after it" if more else ""
+    items: list[npt.NDArray[np.void]] = []
+    number = expected
+    while number > 0 and len(items) < _CHAIN_MAX:
+        item = _items(comparison, built, number, 1, geometry)
+        items.append(item)
+        # Chains lead to older items only; one that does not is damage of its own.
+        previous = int(item["previous"][0])
+        number = previous if previous < number else 0
+    chained = np.concatenate(items) if items else np.zeros(0, ITEM_DTYPE)
+    told = attrs.evolve(
+        difference,
+        kind="slot",
+        found=f"slot {slot}: item {found}{rest}",
+        expected=f"slot {slot}: item {expected}{rest}",
+        is_absent=difference.is_absent and not found,
+    )
+    told = _with_messages(told, comparison, chained)
+    return attrs.evolve(told, message_count=None) if more else told
+
+
+def _in_items(
+    comparison: Comparison, difference: Difference, built: str, own: str, geometry: Geometry
+) -> Difference:
+    number = (difference.position - geometry.items_position) // ITEM_SIZE
+    end = difference.position + max(difference.size, 1) - geometry.items_position
+    count = min(-(-end // ITEM_SIZE) - number, _ITEMS_MAX)
+    found = _items(comparison, own, number, count, geometry)
+    wanted = _items(comparison, built, number, count, geometry)
+    rest = f"; and {count - 1} more" if count > 1 else ""
+    told = attrs.evolve(
+        difference,
+        kind="item",
+        found=item_text(number, found[0]) + rest,
+        expected=item_text(number, wanted[0]) + rest,
+        is_absent=not found.view(np.uint8).any(),
+    )
+    return _with_messages(told, comparison, wanted[found != wanted])
+
+
+def _with_messages(
+    difference: Difference, comparison: Comparison, items: npt.NDArray[np.void]
+) -> Difference:
+    used = items[(items["physical_offset"] > 0) | (items["key_hash"] > 0)]
+    messages = tuple(
+        touched(comparison, int(item["physical_offset"]), int(item["key_hash"]))
+        for item in used[:_MESSAGES_MAX]
+    )
+    count = len(np.unique(used["physical_offset"]))
+    return attrs.evolve(difference, messages=messages, message_count=count)
+
+
+def _items(
+    comparison: Comparison, path: str, first: int, count: int, geometry: Geometry
+) -> npt.NDArray[np.void]:
+    """Return ``(count,)`` items of a file; missing ones are zero."""
+    data = _read(comparison, path, geometry.position_of_item(first), count * ITEM_SIZE)
+    return np.frombuffer(data, ITEM_DTYPE)
+
+
+def _read(comparison: Comparison, path: str, position: int, size: int) -> bytes:
+    try:
+        descriptor = comparison.disk.open(path)
+    except FileNotFoundError:
+        return bytes(size)
+    try:
+        return comparison.disk.read(descriptor, size, position).ljust(size, b"\0")
+    finally:
+        comparison.disk.close(descriptor)

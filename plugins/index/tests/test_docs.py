@@ -1,0 +1,60 @@
+"""The pages about the index say what the code does."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import attrs
+
+import reput
+from reput_index import IndexConfig
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def text_of(page):
+    return (ROOT / page).read_text(encoding="utf-8")
+
+
+def test_the_table_of_options_is_the_class():
+    section = text_of("docs/configuration.md").split("## `[index]`\n")[1].split("\n## ")[0]
+
+    rows = re.findall(r"^\| `(\w+)` \| `([^`]+)` \|", section, flags=re.M)
+
+    shown = [(name, tomllib.loads(f"x = {value}")["x"]) for name, value in rows]
+    assert shown == [(field.name, field.default) for field in attrs.fields(IndexConfig)]
+
+
+def test_the_bytes_of_the_page_are_those_of_the_format():
+    """The same dump as in test_layout.py, where our writer makes it."""
+    page = text_of("docs/anatomy-of-an-index-file.md")
+    test = text_of("plugins/index/tests/test_layout.py")
+
+    dump = re.search(r"^header  .*?^item 5[^\n]*", page, flags=re.M | re.S)
+
+    assert dump is not None
+    words = re.findall(r"\b[0-9a-f]{8,40}\b", dump[0])
+    known = re.findall(r"\b[0-9a-f]{8,40}\b", test.split("FIVE_PUTS = ")[1].split(").ljust")[0])
+    assert words == known
+
+
+def test_rulers_stand_in_the_module_that_they_name():
+    page = text_of("docs/anatomy-of-an-index-file.md")
+
+    rulers = re.findall(r"<!-- (\S+\.py) -->\n```text\n(.*?)```", page, flags=re.S)
+
+    assert len(rulers) == 2
+    assert all(text in text_of(source) for source, text in rulers)
+
+
+def test_the_example_of_the_readme_runs(tmp_path, monkeypatch, capsys):
+    (snippet,) = re.findall(r"```python\n(.*?)```", text_of("plugins/index/README.md"), flags=re.S)
+    monkeypatch.chdir(tmp_path)
+
+    exec(snippet, {})
+
+    assert capsys.readouterr().out == "b'...'\n"
+    with reput.open(tmp_path / "store", "r") as store:
+        assert len(store.query("orders", "order-42")) == 1

@@ -1,0 +1,23 @@
+"""Reads a store in the background, slowly, and says what has changed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from reput.lazyexports import lazy_exports
+
+if TYPE_CHECKING:
+    from reput_integrity.scrub.backgroundscrub import BackgroundScrub as BackgroundScrub
+    from reput_integrity.scrub.scrubber import Scrubber as Scrubber
+    from reput_integrity.scrub.scrubstate import ScrubState as ScrubState
+
+_EXPORTS = {
+    "BackgroundScrub": "backgroundscrub",
+    "ScrubState": "scrubstate",
+    "Scrubber": "scrubber",
+}
+
+__all__ = [*_EXPORTS]
+
+if not TYPE_CHECKING:  # a name that is not listed is an error for mypy, too
+    __getattr__, __dir__ = lazy_exports(__name__, _EXPORTS)

@@ -1,0 +1,56 @@
+"""The page about retention runs, and the table of options is the class."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import tomllib
+from pathlib import Path
+
+import attrs
+import pytest
+
+from reput.plugin import build_config
+from reput_retention import RetentionConfig
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def text_of(page):
+    return (ROOT / page).read_text(encoding="utf-8")
+
+
+def blocks_of(page, kind):
+    return re.findall(rf"^```{kind}\n(.*?)^```$", text_of(page), flags=re.M | re.S)
+
+
+def test_the_table_of_options_is_the_class():
+    section = text_of("docs/configuration.md").split("## `[retention]`\n")[1].split("\n## ")[0]
+
+    rows = re.findall(r"^\| `(\w+)` \| `([^`]+)` \|", section, flags=re.M)
+
+    shown = [(name, tomllib.loads(f"x = {value}")["x"]) for name, value in rows]
+    assert shown == [(field.name, field.default) for field in attrs.fields(RetentionConfig)]
+
+
+def test_toml_of_the_page_is_a_configuration():
+    (text,) = blocks_of("docs/retention.md", "toml")
+
+    config = build_config(RetentionConfig, "retention", tomllib.loads(text)["retention"])
+
+    assert config.is_active
+
+
+def test_the_snippets_of_the_page_print_what_they_say(tmp_path, monkeypatch):
+    pytest.importorskip("reput_consumequeue")
+    monkeypatch.chdir(tmp_path)
+    sources = blocks_of("docs/retention.md", "python")
+
+    for source in sources:
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(source, "docs/retention.md", "exec"), {})
+        said = re.findall(r"# prints (.*)$", source, flags=re.M)
+        assert said
+        assert printed.getvalue().splitlines() == said

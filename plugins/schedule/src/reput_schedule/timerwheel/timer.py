@@ -1,0 +1,469 @@
+"""`Timer`: delivers messages at any time, by RocketMQ 5's timer wheel.
+
+A timed message is parked in the topic ``rmq_sys_wheel_timer``. When it is dispatched, it gets a
+record in the timer log and a place on the wheel; when it is due, it is put under its real topic.
+
+One lock guards wheel, agenda and the end of the timer log. It is held briefly: reading chains and
+messages, putting, and flushing happen without it.
+
+Source: RocketMQ ``TimerMessageStore``.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from reput.errors import CorruptFileError, ServiceNotAvailableError
+from reput.record.layout import BLANK_MAGIC, SIZE_AND_MAGIC
+from reput_schedule.timerwheel.agenda import Agenda
+from reput_schedule.timerwheel.countedmessages import CountedMessages
+from reput_schedule.timerwheel.deliveredcopies import DeliveredCopies
+from reput_schedule.timerwheel.deliverysteps import Step
+from reput_schedule.timerwheel.files.placement import parked_rows
+from reput_schedule.timerwheel.files.slotchain import slot_ticks
+from reput_schedule.timerwheel.files.timercheckpoint import CheckpointRecord, TimerCheckpoint
+from reput_schedule.timerwheel.files.timerfiles import TimerFiles
+from reput_schedule.timerwheel.layout import (
+    PROPERTY_REAL_TOPIC,
+    RECORD_SIZE,
+    ROLL_WINDOW_SLOTS,
+    TIMER_LOG_FILE_SIZE,
+    TIMER_TOPIC,
+)
+from reput_schedule.timerwheel.parkedmessages import (
+    TimerIllegalError,
+    deliver_timestamp_of,
+    park,
+)
+from reput_schedule.timerwheel.pendingmessages import LogTail, pending_of
+from reput_schedule.timerwheel.persistence import TimerPersistence
+from reput_schedule.timerwheel.timerdelivery import TimerDelivery
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from reput.plugin import StoreContext
+    from reput.record import DispatchBatch, Message
+
+    Integers = npt.NDArray[np.int64]
+
+logger = logging.getLogger(__name__)
+
+__all__ = [
+    "TIMER_TOPIC",
+    "Timer",
+    "TimerIllegalError",
+]
+
+_SLICE: Final = 2_000  # messages delivered by one call
+_LOOK_AGAIN_MS: Final = 100
+
+
+class Timer:
+    """The timer of one store.
+
+    `dispatch` is called on the reput thread, `work` on the working thread; everything else may be
+    called on any thread.
+    """
+
+    def __init__(
+        self,
+        context: StoreContext,
+        precision_ms: int,
+        *,
+        roll_window_slots: int = ROLL_WINDOW_SLOTS,
+        log_file_size: int = TIMER_LOG_FILE_SIZE,
+    ) -> None:
+        """Make the timer; nothing is read.
+
+        Args:
+            context: the store.
+            precision_ms: of delivery times, if the store has no timer files yet.
+            roll_window_slots: a message that is due more slots ahead is parked again on the way.
+            log_file_size: bytes of a timer-log file, if the store has none yet.
+        """
+        self._context = context
+        self._roll_window_slots = roll_window_slots
+        self._log_file_size = log_file_size
+        self._lock = threading.RLock()
+        self._saving = TimerPersistence(context, self._lock)
+        self._use(precision_ms)
+        self._delivery = TimerDelivery(context)
+        self._dispatched_to = 0
+        self._opened_at = 0  # where the log ended at opening
+        self._complete_to = 0  # of a reader: the store's progress when it was opened
+        self._tail: LogTail | None = None  # of a reader
+        self._is_caught_up = False  # whether the log as it was at opening is on the wheel
+        self._refused = 0
+        self._is_open = False
+
+    def _use(self, precision: int) -> None:
+        self._precision = precision
+        self._files = TimerFiles(
+            self._context, precision, self._roll_window_slots, self._log_file_size
+        )
+        self._agenda = Agenda(self._files, precision)
+
+    # ------------------------------------------------------------------ opening
+
+    def load(self) -> None:
+        """Read what was saved. Write nothing."""
+        self._saving.load()
+
+    def recover(self, max_physical_offset: int, progress: int) -> int:
+        """Bring the files in line with the log.
+
+        Two notes meet here, and a kill may have come between them. ``progress`` decides which
+        records the timer log has: records above it are cut, and their messages dispatched again.
+        The checkpoint decides what was delivered: its physical offsets hold whatever the timer log
+        contains. Until the cut records are there again, nothing is delivered and no slot is passed.
+
+        Returns:
+            The physical offset from which on the log has to be dispatched.
+        """
+        if not self._context.writable:
+            self._complete_to = progress
+            self._look()
+            return progress
+        self._files.load()
+        check = self._saving.saved
+        self._is_open = True
+        # After a failed flush `max_physical_offset` is where the files are valid, but the log goes
+        # on above it and holds later deliveries.
+        self._opened_at = max(max_physical_offset, self._context.log.max_physical_offset)
+        limit = min(max_physical_offset, progress)
+        if check is None or not self._is_believable(check, self._opened_at, progress):
+            needed = self._start_anew(self._opened_at)
+        else:
+            needed = min(self._take_up(check, limit), check.copies_to)
+        self._dispatched_to = max(min(needed, progress), self._context.log.min_physical_offset)
+        self._look_whether_caught_up()
+        return needed
+
+    def _take_up(self, check: CheckpointRecord, limit: int) -> int:
+        """Go on from ``check``; return the physical offset from which on records are missing."""
+        is_whole = self._files.recover(check, limit)
+        counted = CountedMessages(check.queue_offset)
+        self._saving.start(check.reached, check.copies_to, counted)
+        self._agenda.start(check.reached)
+        self._delivery.copies = [DeliveredCopies(check.copies_to, self._opened_at)]
+        self._delivery.copies_end = check.copies_to
+        if self._files.is_made_again or not (check.is_closed and self._saving.metrics.version):
+            self._count_again()  # the file of counts is missing, or of another moment
+        return limit if is_whole else self._files.covered_to
+
+    def _is_believable(self, check: CheckpointRecord, end: int, progress: int) -> bool:
+        """Return whether ``check`` still tells what was delivered.
+
+        False with another precision, as a slot's time then means something else; also if the log is
+        shorter than its flushed part was, or is another log.
+        """
+        reached = check.reached
+        if check.precision_ms != self._precision:
+            logger.info(
+                "timer wheel is rebuilt precision_ms=%d before=%d",
+                self._precision,
+                check.precision_ms,
+            )
+            return False
+        if max(check.copies_to, reached.examined_to) > end or (progress == 0 < check.copies_to):
+            logger.warning("timer begins again: its checkpoint is of another log")
+            return False
+        return True
+
+    def _start_anew(self, end: int) -> int:
+        """Find everything again in the commit log: what waits and what was delivered."""
+        self._files.start_anew()
+        now = self._context.clock() // self._precision * self._precision
+        reached = TimerCheckpoint(read_timestamp=now, examined_to=0)
+        self._agenda.start(reached)
+        self._saving.start(reached, 0, CountedMessages())
+        self._delivery.copies = [DeliveredCopies(0, end)]
+        self._saving.metrics.clear()
+        return 0
+
+    def _count_again(self) -> None:
+        """Rebuild the metrics from the timer log."""
+        self._saving.metrics.clear()
+        log, now = self._files.log, self._context.clock()
+        for _, records in log.chunks(log.first, log.end):
+            waiting = records[~self._is_delivered(records)]
+            known = self._saving.metrics.topics
+            hashes, rows = np.unique(waiting["topic_hash"], return_index=True)
+            some = [
+                row for each, row in zip(hashes.tolist(), rows, strict=True) if each not in known
+            ]
+            for row in some:
+                place = int(waiting["physical_offset"][row]), int(waiting["message_size"][row])
+                view = self._context.log.read_message(*place)
+                topic = "" if view is None else view.properties.get(PROPERTY_REAL_TOPIC, "")
+                if topic:
+                    self._saving.metrics.name({int(waiting["topic_hash"][row]): topic})
+            self._saving.metrics.add(waiting, 1, now)
+
+    def _is_delivered(self, records: npt.NDArray[np.void]) -> npt.NDArray[np.bool_]:
+        reached = self._agenda.reached
+        times = slot_ticks(records, self._precision) * self._precision
+        found = np.zeros(len(records), np.bool_)
+        for read, end in [(reached.read_timestamp, reached.examined_to), *reached.marks]:
+            found |= (times < read) & (records["physical_offset"] < end)
+        return found
+
+    def _look(self) -> None:
+        """Read what another process has saved, to show it."""
+        self._files.close()
+        self.load()
+        check = self._saving.saved
+        if check is None:
+            return
+        self._use(check.precision_ms)
+        self._files.look(check)
+        self._agenda.start(check.reached)
+
+    # ------------------------------------------------------------------ putting
+
+    def transform(self, message: Message, now: int) -> Message:
+        """Return what is stored for a message that is put: the message itself, or a parked one.
+
+        Raises:
+            TimerIllegalError: the time that it asks for is invalid.
+            PropertiesSizeError: no room for the properties of a timer.
+        """
+        asked = deliver_timestamp_of(message, now)
+        if asked is None:
+            return message
+        return park(message, asked, now, self._precision)
+
+    # ------------------------------------------------------------------ dispatching
+
+    def dispatch(self, batch: DispatchBatch) -> None:
+        """Put the parked messages of ``batch`` on the wheel."""
+        was_caught_up = self._is_caught_up
+        for copies in self._delivery.copies:
+            copies.look_at(batch)  # does nothing once its part of the log was seen
+        changes = self._append(batch)
+        before = self._dispatched_to
+        self._dispatched_to = max(before, batch.end_offset)
+        self._look_whether_caught_up()
+        is_news = was_caught_up != self._is_caught_up or before < self._delivery.rolled_end
+        if changes or is_news:
+            self._context.wake()
+
+    def _append(self, batch: DispatchBatch) -> bool:
+        parked = parked_rows(batch, self._files.covered_to)
+        if parked is None:
+            return False
+        for physical_offset in parked.refused:
+            self._refused += 1
+            logger.warning(
+                "message of the timer's topic has no time or no topic, and is ignored "
+                "physical_offset=%d",
+                physical_offset,
+            )
+        with self._lock:
+            self._saving.counted.add(parked.queue_offset + 1, batch.end_offset)
+            if len(parked) == 0:
+                return False
+            records = self._files.append(parked)
+            self._saving.metrics.name(parked.topics)
+            # If the timer log was lost, delivered messages are dispatched again: they do not wait.
+            waiting = records[~self._is_delivered(records)]
+            self._saving.metrics.add(waiting, 1, self._context.clock())
+            return self._agenda.take(records)
+
+    def _look_whether_caught_up(self) -> None:
+        """Notice when everything that was in the log at opening is on the wheel.
+
+        Until then nothing is delivered: a copy of a message, or its cancellation, may stand farther
+        on in the log, and a slot that is passed must have all its records.
+        """
+        if self._is_caught_up:
+            return
+        place, end = self._dispatched_to, self._opened_at
+        if place < end:
+            # A kill can leave the log's end in the blank of a file, which is never dispatched.
+            head = self._context.log.read(place, SIZE_AND_MAGIC.size)
+            if len(head) == SIZE_AND_MAGIC.size:
+                size, magic = SIZE_AND_MAGIC.unpack(head)
+                place += size if magic == BLANK_MAGIC else 0
+        if place >= end:
+            with self._lock:  # keep only the parts of the log in which a message was delivered
+                self._delivery.copies = [each for each in self._delivery.copies if each]
+                self._is_caught_up = True
+
+    # ------------------------------------------------------------------ working
+
+    def work(self, now: int) -> int | None:
+        """Deliver one slice of what is due.
+
+        Returns:
+            When to call again, ms; None when nothing waits.
+
+        Raises:
+            CorruptFileError: the timer log contradicts itself; the next opening repairs it.
+        """
+        try:
+            return self._work(now)
+        except CorruptFileError:
+            with self._lock:
+                self._saving.distrust_wheel()
+            raise
+
+    def _work(self, now: int) -> int | None:
+        if not self._is_caught_up:
+            self._dispatched_to = max(self._dispatched_to, self._passed_to())
+            self._look_whether_caught_up()
+        if not self._is_caught_up:
+            return now + _LOOK_AGAIN_MS  # a dispatch wakes it, skipped damage does not
+        with self._lock:
+            if not self._agenda.set_clock(now):
+                return self._agenda.reached.read_timestamp
+        left = _SLICE
+        while left > 0:
+            if self._agenda.step is None and self._dispatched_to < self._delivery.rolled_end:
+                return None  # a rolled message or cancellation may belong into the next slot
+            step = self._agenda.step or self._begin(now)
+            if step is None:
+                with self._lock:
+                    self._forget_copies()
+                    return now if self._agenda.has_late else self._agenda.due()
+            dealt_with = step.run(self._delivery, left, now)
+            left -= max(len(dealt_with), 1)
+            with self._lock:
+                self._saving.metrics.add(dealt_with, -1, now)
+                self._agenda.settle(step, self._delivery.copies_end)
+                if step.is_done:
+                    self._agenda.step = None
+        return now
+
+    def _passed_to(self) -> int:
+        """Return how far the log was dispatched, or skipped as damage and dead letters."""
+        try:
+            return self._context.store.dispatched_to
+        except ServiceNotAvailableError:
+            return 0  # the store is not built yet
+
+    def _begin(self, now: int) -> Step | None:
+        agenda = self._agenda
+        with self._lock:
+            found = agenda.next_step(now)
+            if not isinstance(found, tuple):
+                agenda.step = found
+                return found
+        step = agenda.read_slot(*found)
+        with self._lock:
+            agenda.step = step
+        return step
+
+    def _forget_copies(self) -> None:
+        """Forget copies found in the log once all messages they can be of are counted."""
+        read = self._agenda.reached.read_timestamp
+        copies = self._delivery.copies
+        if copies and not self._agenda.has_late and all(each.newest < read for each in copies):
+            copies.clear()
+
+    # ------------------------------------------------------------------ flushing
+
+    def flush(self) -> None:
+        """Flush all files of the timer; see `TimerPersistence`.
+
+        Raises:
+            OSError: a write failed, in this call or an earlier one; the state of the files is
+                unknown then.
+        """
+        if self._is_open:
+            self._saving.flush(self._agenda, self._delivery)
+
+    # ------------------------------------------------------------------ maintaining
+
+    def trim(self, min_physical_offset: int) -> None:
+        """Remove timer-log files whose messages the log has lost."""
+        with self._lock:
+            if self._context.writable:
+                self._files.log.trim(min_physical_offset)
+
+    def hold(self) -> int | None:
+        """Return the physical offset of the oldest waiting message; None if no message waits."""
+        with self._lock:
+            found = self._agenda.hold()
+            if self._is_open and not self._is_caught_up:
+                found = self._dispatched_to if found is None else min(found, self._dispatched_to)
+            return found
+
+    def pending(self) -> tuple[Integers, Integers]:
+        """Return delivery times, ms, ascending, and message counts; ``(n,)`` int64 each.
+
+        A message beyond the wheel counts at the time of its next roll.
+        """
+        if not self._context.writable:
+            with self._lock:
+                return self._pending_seen()
+        # Without the lock, as it may have to read some of the log; messages dispatched meanwhile
+        # may be missed.
+        known = self._is_caught_up and not self._delivery.copies
+        start = self._dispatched_to if known else min(self._dispatched_to, self._saving.copies_to)
+        tail = self._tail_from(start)
+        tail.follow()
+        with self._lock:
+            covered_to = max(self._dispatched_to, self._files.covered_to)
+            # Messages delivered since this opening are no longer on the wheel.
+            copies = range(0) if known else range(self._saving.copies_to, self._opened_at)
+            return self._waiting(tail, covered_to, copies)
+
+    def _pending_seen(self) -> tuple[Integers, Integers]:
+        """Return `pending` of a store that another process writes, or wrote until it was killed."""
+        self._look()
+        saved = self._saving.saved
+        copies_to = 0 if saved is None else saved.copies_to
+        if self._tail is None:  # kept, so that no part of the log is read twice
+            self._tail = self._tail_from(min(copies_to, self._complete_to))
+        self._tail.follow()
+        covered_to = max(self._files.covered_to, self._complete_to)
+        return self._waiting(self._tail, covered_to, range(copies_to, self._tail.seen_to))
+
+    def _tail_from(self, physical_offset: int) -> LogTail:
+        window = self._roll_window_slots
+        return LogTail(self._context.log, self._precision, window, physical_offset)
+
+    def _waiting(self, tail: LogTail, covered_to: int, copies: range) -> tuple[Integers, Integers]:
+        times, counts = pending_of(self._agenda)
+        ticks, counts = tail.change(
+            times // self._precision - 1,
+            counts,
+            covered_to=covered_to,
+            copies=copies,
+            reached=self._agenda.reached,
+        )
+        return (ticks + 1) * self._precision, counts
+
+    def report(self) -> dict[str, object]:
+        """Return facts for people, JSON-like."""
+        times, counts = self.pending()
+        with self._lock:
+            delivery, reached = self._delivery, self._agenda.reached
+            return {
+                "precision_ms": self._precision,
+                "pending": int(counts.sum()),
+                "next_timestamp": int(times[0]) if len(times) else None,
+                "read_timestamp": reached.read_timestamp,
+                "by_topic": self._saving.metrics.by_topic(),
+                "delivered": delivery.delivered - delivery.rolled,
+                "rolled": delivery.rolled,
+                "cancelled": delivery.cancelled,
+                "missing": delivery.missing,
+                "dropped": delivery.dropped,
+                "refused": self._refused,
+                "log_size": (self._files.log.end - self._files.log.first) * RECORD_SIZE,
+            }
+
+    def close(self) -> None:
+        """Save that everything is in order, if so, and close the files."""
+        try:
+            if self._is_open and not self._files.log.unflushed.has_failed:
+                self._saving.flush(self._agenda, self._delivery, is_closing=True)
+        finally:
+            self._files.close()

@@ -1,0 +1,236 @@
+"""The broker's file of consumer offsets: two of them are ours, all else stays as it is."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+import reput
+from reput.errors import CorruptFileError
+from reput_testing import SimulatedDisk
+from reput_transaction.offsets.offsetfile import (
+    HALF_KEY,
+    OP_KEY,
+    encode_offsets,
+    offset_of,
+    parse_offsets,
+    with_offsets,
+)
+from reput_transaction.offsets.optail import OpTail
+from reput_transaction.offsets.systemoffsets import SystemOffsets
+
+# As fastjson writes it: number keys without quotes, all entries on one line, then a line end.
+NEW = """{
+\t"dataVersion":{
+\t\t"counter":7,
+\t\t"stateVersion":0,
+\t\t"timestamp":1700000000000
+\t},
+\t"groupTopicMap":{
+\t\t"GroupA":["TopicTest"]
+\t},
+\t"offsetTable":{
+\t\t"TopicTest@GroupA":{0:12,1:10,2:0,3:7
+\t\t},
+\t\t"%RETRY%a@b@c":{0:-1
+\t\t},
+\t\t"odd \\"{1:2}\\" name":{5:1
+\t\t},
+\t\t"RMQ_SYS_TRANS_HALF_TOPIC@CID_RMQ_SYS_TRANS":{0:41
+\t\t}
+\t}
+}"""
+OLD = '{\n\t"offsetTable":{\n\t\t"TopicTest@GroupA":{0:12,1:10\n\t\t}\n\t}\n}'
+
+
+@pytest.mark.parametrize("text", [NEW, OLD, "{}", '{\n\t"offsetTable":{}\n}'])
+def test_a_file_that_is_read_and_written_has_the_same_bytes(text):
+    assert encode_offsets(parse_offsets(text.encode(), "f")).decode() == text
+
+
+def test_only_the_two_offsets_and_the_version_change():
+    document = parse_offsets(NEW.encode(), "f")
+    assert (offset_of(document, HALF_KEY), offset_of(document, OP_KEY)) == (41, None)
+
+    text = encode_offsets(with_offsets(document, {HALF_KEY: 50, OP_KEY: 3}, 99)).decode()
+
+    expected = NEW.replace('"counter":7', '"counter":8').replace("1700000000000", "99")
+    expected = expected.replace(
+        "{0:41\n\t\t}",
+        '{0:50\n\t\t},\n\t\t"RMQ_SYS_TRANS_OP_HALF_TOPIC@CID_RMQ_SYS_TRANS":{0:3\n\t\t}',
+    )
+    assert text == expected
+
+
+@pytest.mark.parametrize(
+    "data", [b"{", b"[]", b"nothing", b'{"offsetTable":[]}', b"\xff", b"[" * 100_000, b'"a"']
+)
+def test_what_is_no_such_file_is_an_error_that_names_it(data):
+    with pytest.raises(CorruptFileError, match=r"^here/f, byte 0"):
+        parse_offsets(data, "here/f")
+
+
+@pytest.mark.parametrize("offset", ["-1", '"5"', "true", "1.5", "null", "9223372036854775808"])
+def test_an_offset_that_is_none_is_not_believed(offset):
+    document = parse_offsets(f'{{"offsetTable":{{"{HALF_KEY}":{{0:{offset}}}}}}}'.encode(), "f")
+
+    assert offset_of(document, HALF_KEY) is None
+
+
+def test_an_op_message_is_done_when_all_its_half_messages_are():
+    tail = OpTail()
+    for op_offset, largest in [(10, 3), (11, 5), (12, 9), (13, 4)]:
+        tail.add(op_offset, largest)
+
+    found = [tail.offset(half) for half in (0, 4, 6, 9, 10)]
+
+    assert found == [10, 11, 12, 12, 14]
+    tail.drop_below(6)
+    assert tail.entries == [(12, 9), (13, 4)]
+
+
+def test_many_op_messages_take_little_room_and_none_is_left_out():
+    tail, whole = OpTail(), []
+    for op_offset in range(20_000):
+        largest = op_offset * 7 % 5_000
+        tail.add(op_offset, largest)
+        whole.append((op_offset, largest))
+
+    assert len(tail.entries) <= 4_096
+    for half in (0, 1, 2_500, 4_999):
+        exact = next(op_offset for op_offset, largest in whole if largest >= half)
+        assert tail.offset(half) <= exact
+
+
+# --------------------------------------------------------------------------- in a store
+
+
+def path_of(at):
+    return at.root / "config" / "consumerOffset.json"
+
+
+def test_nothing_is_written_before_the_plugin_has_ended_anything(steps):
+    at = steps()
+    at.store.plugin("transaction").prepare(reput.Message("orders", b"a"))
+    at.store.flush()
+
+    assert not path_of(at).exists()
+
+
+@pytest.mark.sizes(transaction={"op_batch_interval_ms": 0})
+def test_the_offsets_follow_what_is_finished_and_on_disk(steps):
+    at = steps()
+    first, second, _ = (
+        at.store.plugin("transaction").prepare(reput.Message("orders", b"%d" % n)) for n in range(3)
+    )
+    path_of(at).parent.mkdir()
+    path_of(at).write_text(OLD)
+
+    at.store.plugin("transaction").commit(second)
+    at.work_for(10)
+    at.store.flush()
+    while_the_first_is_open = path_of(at).read_text()
+    at.store.plugin("transaction").rollback(first)
+    at.work_for(10)
+    at.store.flush()
+
+    document = parse_offsets(while_the_first_is_open.encode(), "f")
+    assert (offset_of(document, HALF_KEY), offset_of(document, OP_KEY)) == (0, 0)
+    document = parse_offsets(path_of(at).read_bytes(), "f")
+    assert (offset_of(document, HALF_KEY), offset_of(document, OP_KEY)) == (2, 2)
+    assert document["offsetTable"]["TopicTest@GroupA"] == {"0": 12, "1": 10}
+
+
+def test_a_file_that_cannot_be_read_is_left_alone(steps, caplog):
+    at = steps()
+    at.store.close()
+    path_of(at).parent.mkdir()
+    path_of(at).write_text('{"offsetTable":{"Topi')
+    at.open()
+
+    at.store.plugin("transaction").rollback(
+        at.store.plugin("transaction").prepare(reput.Message("orders", b"a"))
+    )
+    at.store.wait_dispatched()
+    at.store.flush()
+
+    assert path_of(at).read_text() == '{"offsetTable":{"Topi'
+    assert "not known, nor written" in caplog.text
+    assert at.store.plugins()[1].last_error is None
+
+
+def test_the_backup_is_read_where_the_file_is_missing_or_empty(steps):
+    at = steps()
+    for number in range(3):
+        at.store.plugin("transaction").prepare(reput.Message("orders", b"%d" % number))
+    at.store.close()
+    path_of(at).parent.mkdir()
+    path_of(at).write_text(" ")
+    path_of(at).with_name("consumerOffset.json.bak").write_text(
+        f'{{"offsetTable":{{"{HALF_KEY}":{{0:2}}}}}}'
+    )
+
+    at.open()
+
+    assert [half.body for half in at.store.plugin("transaction").dangling()] == [b"2"]
+
+
+def test_offsets_of_another_log_are_not_believed(steps):
+    at = steps()
+    at.store.plugin("transaction").prepare(reput.Message("orders", b"a"))
+    at.store.close()
+    path_of(at).parent.mkdir()
+    path_of(at).write_text(f'{{"offsetTable":{{"{HALF_KEY}":{{0:1000}}}}}}')
+
+    at.open()
+
+    assert [half.body for half in at.store.plugin("transaction").dangling()] == [b"a"]
+
+
+def test_offsets_beyond_the_log_are_not_believed_either_when_the_log_has_grown(steps):
+    """As a power cut leaves them whose broker saves offsets before it flushes its log."""
+    at = steps()
+    at.store.plugin("transaction").prepare(reput.Message("orders", b"a"))
+    at.store.close()
+    path_of(at).parent.mkdir()
+    path_of(at).write_text(f'{{"offsetTable":{{"{HALF_KEY}":{{0:3}}}}}}')
+    at.open()
+
+    for body in (b"b", b"c", b"d"):
+        at.store.plugin("transaction").prepare(reput.Message("orders", body))
+    at.store.wait_dispatched()
+
+    found = [half.body for half in at.store.plugin("transaction").dangling()]
+    assert found == [b"a", b"b", b"c", b"d"]
+
+
+def test_offsets_beyond_the_log_are_forgotten_for_good_before_the_first_put(steps, tmp_path):
+    at = steps()
+    at.store.plugin("transaction").prepare(reput.Message("orders", b"a"))
+    at.store.close()
+    path_of(at).parent.mkdir()
+    path_of(at).write_text(f'{{"offsetTable":{{"{HALF_KEY}":{{0:3}}}}}}')
+    at.open()
+    for body in (b"b", b"c", b"d"):
+        at.store.plugin("transaction").prepare(reput.Message("orders", body))
+    at.store.wait_dispatched()
+    # A copy of an open store is what a kill leaves.
+    killed = shutil.copytree(at.root, tmp_path / "killed")
+
+    with reput.open(killed, clock=at.clock, threads=False) as store:
+        found = [half.body for half in store.plugin("transaction").dangling()]
+
+    assert found == [b"a", b"b", b"c", b"d"]
+
+
+def test_the_directory_of_the_file_survives_a_power_cut(tmp_path):
+    """Other plugins make files in it durable, and rely on its name."""
+    root = tmp_path / "disk"
+    root.mkdir()
+    disk = SimulatedDisk(root)
+
+    SystemOffsets(str(root / "config"), disk).save(1, 2, 0)
+
+    left = [state.image() for state in disk.crash_states()]
+    assert all("config/consumerOffset.json" in image for image in left)
