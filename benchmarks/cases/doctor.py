@@ -63,7 +63,7 @@ def verify(trial: Trial) -> None:
 
 def repair(trial: Trial) -> None:
     """Damage bodies all over the log, and repair the store."""
-    from reput_tools.doctor.salvage.repairrun import repair as mend
+    from reput_tools.doctor.repair.repairrun import repair as mend
 
     assert trial.big_log is not None
     trial.warm_up()

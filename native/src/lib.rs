@@ -41,7 +41,7 @@ mod _kernels {
         derive::topics::topic_table,
         derive::units::units_by_queue,
         derive::window::cut_window,
-        flush::turns::FlushTurns,
+        flush::turns::FlushLeader,
         put::appender::Appender,
         put::chunk::append_rows,
         put::interest::concerns_any,

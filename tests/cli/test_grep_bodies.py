@@ -13,7 +13,7 @@ import reput
 from reput_testing import SmallLog
 from reput_tools.cli.kit.exitcodes import ExitCode
 from reput_tools.cli.messages.bodysearch import BodySearch
-from reput_tools.cli.messages.neighbours import Neighbours
+from reput_tools.cli.messages.grepcontext import GrepContext
 
 STORED = [
     ("orders", b'{"item": "chair", "left": 0}', None),
@@ -185,7 +185,7 @@ def test_neighbours_are_those_of_the_queue_whatever_batches_there_are(
     log = SmallLog(130 * per_file + 40)
     for queue_id, is_match in messages:
         log.append(reput.Message("T", b"yes" if is_match else b"no", queue_id=queue_id))
-    neighbours, shown = Neighbours(count), []
+    neighbours, shown = GrepContext(count), []
 
     for batch in log.scan():
         matches = batch.body.sizes == 3

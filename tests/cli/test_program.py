@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from reput_tools.cli.kit.program import program
+from reput_tools.cli.kit.programname import program
 
 
 @pytest.fixture

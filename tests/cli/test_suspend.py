@@ -4,7 +4,7 @@ import importlib.util
 import os
 
 import reput
-from reput.dispatch.statefiles.pluginstates import StoredPluginState, StoredPluginStates
+from reput.dispatch.statefiles.storedpluginstates import StoredPluginState, StoredPluginStates
 from reput.files import Disk
 from reput_tools.cli.kit.exitcodes import ExitCode
 

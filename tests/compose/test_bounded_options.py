@@ -15,7 +15,7 @@ from reput.errors import ConfigError, DiskFullError
 from reput.plugin import build_config, installed
 from reput_client import ClientOptions
 from reput_consumer.group.membersettings import MemberSettings
-from reput_consumer.processing.processqueue import Limits as FetchLimits
+from reput_consumer.processqueue import Limits as FetchLimits
 from reput_server.broker.liveoptions import LiveOptions as BrokerOptions  # of what users gave
 from reput_server.config import Limits, ServerConfig
 from reput_server.follow import FollowConfig

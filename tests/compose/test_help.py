@@ -79,7 +79,7 @@ FOR_WRITERS = {
     "reput_compaction.worker",
     "reput_consumer.localmembers",
     "reput_consumer.pop.popservice",
-    "reput_consumer.port.embeddedport",
+    "reput_consumer.backend.embeddedbackend",
     "reput_filter.sql.parser",
     "reput_integrity.scrub.backgroundscrub",
     "reput_schedule.delaylevels.delivery",

@@ -123,8 +123,8 @@ BOUND_LATER = {
     "extras/spark/src/reput_spark/source/writer.py": "`stage_segment` binds it",
     "extras/spark/src/reput_spark/source/streamwriter.py": "it makes what is above a new store",
     "extras/arrow/src/reput_arrow/export/importer/importjob.py": "`write_task` binds it",
-    "extras/arrow/src/reput_arrow/export/logwriter/writeplan.py": "the same, before the first task",
-    "extras/arrow/src/reput_arrow/export/logwriter/publication/publish.py": "for `reput.open`",
+    "extras/arrow/src/reput_arrow/logwriter/writeplan.py": "the same, before the first task",
+    "extras/arrow/src/reput_arrow/logwriter/publication/publish.py": "for `reput.open`",
 }
 
 

@@ -8,7 +8,7 @@ from commands import commands
 import reput
 from reput_testing import snapshot
 from reput_tools.cli.kit.exitcodes import ExitCode
-from reput_tools.doctor.salvage.repairrun import repair
+from reput_tools.doctor.repair.repairrun import repair
 
 MASTER = "broker-a at 10.0.0.7:10911"
 

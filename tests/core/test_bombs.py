@@ -25,7 +25,7 @@ from reput.record.encoding.encoder import Encoder
 from reput.record.encoding.lightqueues import inner_message_count
 from reput.record.layout import BLANK_MAGIC, INNER_BATCH, MAGIC_V1, MAGIC_V2
 from reput.record.messages.message import Message
-from reput.record.text.topictable import TopicTable
+from reput.record.text.topicdictionary import TopicDictionary
 
 LENGTHS = [-(2**31), -1, 0, 1, 2, 90, 91, 127, 128, 255, 2**15 - 1, 2**15, 2**16, 2**31 - 1]
 FILE_SIZE = 65_536
@@ -195,7 +195,7 @@ def test_many_names_one_of_them_long_take_no_room_for_the_longest_each():
     names = [b"%d" % number for number in range(4_000)] + [b"x" * 32_000]
     window = np.frombuffer(b"".join(names), np.uint8)
     sizes = np.array([len(name) for name in names], np.int64)
-    table = TopicTable()
+    table = TopicDictionary()
 
     tracemalloc.start()
     codes = table.encode(window, np.cumsum(sizes) - sizes, sizes)

@@ -11,7 +11,7 @@ from reput.errors import CreateMappedFileError, PutError, ServiceNotAvailableErr
 from reput_testing import FaultyDisk, QuickDisk
 from reput_testing.casebudget import part_count
 from reput_testing.crashes.expectedstate import ExpectedState, messages_of
-from reput_testing.crashes.faults import Faults
+from reput_testing.crashes.faultsweep import Faults
 from reput_testing.crashes.powercuts import PowerCuts
 from reput_testing.disks.simulateddisk import FaultySimulatedDisk
 

@@ -12,7 +12,7 @@ from openstores import is_written, plugin, put, state_of, until
 
 import reput
 from reput.errors import PluginError, PluginFlushError, ReadOnlyStoreError, StoreLockedError
-from reput.plugin.results import QueueInfo
+from reput.plugin.readresults import QueueInfo
 from reput_testing.crashes.storeinternals import store_internals
 
 QUICK = {

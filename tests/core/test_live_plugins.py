@@ -13,7 +13,7 @@ import pytest
 from openstores import put, state_of, until
 
 import reput
-from reput.dispatch.statefiles.pluginstates import StoredPluginStates
+from reput.dispatch.statefiles.storedpluginstates import StoredPluginStates
 from reput.errors import PluginError, PluginOrderError
 from reput.log.progress import Progress, ProgressFile
 from reput_testing import FaultyDisk, KillPoints, QuickDisk

@@ -6,7 +6,7 @@ import pytest
 from openstores import plugin
 
 import reput
-from reput.plugin.results import QueueInfo
+from reput.plugin.readresults import QueueInfo
 
 SMALL = {"commitlog": {"file_size": 65_536}}
 

@@ -1,4 +1,4 @@
-"""`Unflushed`: which files and names a flush brings to disk, and what a failed one leaves."""
+"""`DirtyFiles`: which files and names a flush brings to disk, and what a failed one leaves."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from reput.files import Disk, Unflushed
+from reput.files import DirtyFiles, Disk
 
 
 class RecordingDisk(Disk):
@@ -31,7 +31,7 @@ def disk():
 
 @pytest.fixture
 def notes(disk):
-    return Unflushed(disk, disk.done.append)
+    return DirtyFiles(disk, disk.done.append)
 
 
 def failing(error, *, times=1):
@@ -64,7 +64,7 @@ def test_files_and_directories_that_are_gone_are_passed_over(disk, tmp_path):
         if file == "gone":
             raise FileNotFoundError(file)
 
-    notes = Unflushed(disk, flush)
+    notes = DirtyFiles(disk, flush)
     notes.written("gone")
     notes.written("there")
     notes.named(str(tmp_path / "gone"), str(tmp_path))
@@ -89,7 +89,7 @@ def test_what_is_forgotten_is_not_flushed(notes, disk):
 def test_a_flush_that_failed_fails_for_ever(disk, tmp_path, where):
     error = OSError(errno.EIO, "bad sector")
     flush, done = failing(error, times=where == "file")
-    notes = Unflushed(disk, flush)
+    notes = DirtyFiles(disk, flush)
     notes.written("a")
 
     def fail(*args):
@@ -113,7 +113,7 @@ def test_a_flush_that_failed_fails_for_ever(disk, tmp_path, where):
 
 def test_a_flush_that_was_cut_short_is_gone_on_with(disk, tmp_path):
     flush, done = failing(KeyboardInterrupt())
-    notes = Unflushed(disk, flush)
+    notes = DirtyFiles(disk, flush)
     for file in "abc":
         notes.written(file)
     notes.named(str(tmp_path))
@@ -132,7 +132,7 @@ def test_what_is_written_while_its_file_is_flushed_is_for_the_next_flush(disk):
         if len(disk.done) == 1:
             notes.written(file)
 
-    notes = Unflushed(disk, flush)
+    notes = DirtyFiles(disk, flush)
     notes.written("a")
 
     notes.flush()
@@ -150,7 +150,7 @@ def test_a_flush_does_not_return_while_another_one_has_its_files_under_way(disk)
         assert may_end.wait(60)
         raise OSError(errno.EIO, "bad sector")
 
-    notes = Unflushed(disk, flush)
+    notes = DirtyFiles(disk, flush)
     notes.written("a")
     outcomes = []
 
@@ -180,7 +180,7 @@ def test_a_flush_inside_of_another_one_flushes_what_that_one_has_under_way(disk)
         if len(disk.done) == 1:  # as a signal handler does that closes the store
             notes.flush()
 
-    notes = Unflushed(disk, flush)
+    notes = DirtyFiles(disk, flush)
     notes.written("a")
     notes.written("b")
 

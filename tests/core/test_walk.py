@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 
 import reput
-from reput.log import Damage, Onward, Walk
+from reput.log import Damage, LogWalk, NextRecord
 
 CONFIG = {"commitlog": {"file_size": 4096}}
 
@@ -26,13 +26,13 @@ class Recorder:
         if len(self.asked) > self.patience:
             return None
         damages = self.log.finder().damages_at(at, finding)
-        return Onward(damages[-1].end_offset, damages) if damages else None
+        return NextRecord(damages[-1].end_offset, damages) if damages else None
 
 
 def walked(root, patience):
     with reput.open(root, "r", plugins=[]) as store:
         policy = Recorder(store.log, patience)
-        walk = Walk(store.log.window_reader(check_crc=True), 0, policy)
+        walk = LogWalk(store.log.window_reader(check_crc=True), 0, policy)
         offsets, damages = [], []
         for found in walk:
             if isinstance(found, Damage):

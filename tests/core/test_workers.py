@@ -10,7 +10,7 @@ from openstores import plugin, state_of, until
 
 import reput
 from reput.errors import ServiceNotAvailableError
-from reput.plugin.results import ReadResult
+from reput.plugin.readresults import ReadResult
 from reput.status import ReadStatus
 from reput_testing import ManualClock
 from reput_testing.crashes.storeinternals import store_internals

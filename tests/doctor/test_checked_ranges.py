@@ -14,7 +14,7 @@ from reput.record.layout import CRC_PROPERTY_SIZE
 from reput_testing import QuickDisk
 from reput_tools.cli.root import reput as command
 from reput_tools.doctor.findings import Severity
-from reput_tools.doctor.salvage.repairrun import repair
+from reput_tools.doctor.repair.repairrun import repair
 
 
 @pytest.fixture

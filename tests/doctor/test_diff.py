@@ -22,8 +22,8 @@ import reput
 from reput import Message
 from reput_tools.doctor.comparison import messages as matching
 from reput_tools.doctor.comparison.rows import matched
+from reput_tools.doctor.comparison.storediff import StoreDiff
 from reput_tools.doctor.comparison.stores import compare_stores
-from reput_tools.doctor.comparison.values import StoreDiff
 
 CONFIG = {"commitlog": {"file_size": 8_192}}
 

@@ -17,9 +17,9 @@ import reput
 from reput.errors import StoreNotFoundError
 from reput.files import Disk
 from reput_testing import snapshot, traces
-from reput_tools.doctor.salvage.backup import NoBackupError
-from reput_tools.doctor.salvage.diskspace import NoSpaceError
-from reput_tools.doctor.salvage.repairrun import (
+from reput_tools.doctor.repair.backup import NoBackupError
+from reput_tools.doctor.repair.diskspace import NoSpaceError
+from reput_tools.doctor.repair.repairrun import (
     NotEmptyError,
     look_and_plan,
     repair,

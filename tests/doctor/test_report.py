@@ -22,11 +22,11 @@ from reportedstore import HALVES, HOUR_MS, NOW, STRANGE, make_store, write_wheel
 
 import reput
 from reput import Message
-from reput_tools.doctor.groupedsums import GroupedSums
+from reput_tools.doctor.groupedaggregates import GroupedAggregates
 from reput_tools.doctor.statistics import counts, logcount
 from reput_tools.doctor.statistics.halfmessages import HalfMessages, dangling
 from reput_tools.doctor.storereport.reportbuilder import make_report
-from reput_tools.doctor.storereport.values import StoreReport
+from reput_tools.doctor.storereport.reportmodel import StoreReport
 from reput_tools.doctor.storereport.view.page import report_page
 
 Rows = Callable[[str, str], list[dict[str, Any]]]
@@ -550,7 +550,7 @@ def test_more_topics_than_can_be_listed_are_one(
 
 
 def test_keys_beyond_the_limit_are_folded_into_one() -> None:
-    groups = GroupedSums((np.add, np.minimum), other_key=-1, rows_max=10)
+    groups = GroupedAggregates((np.add, np.minimum), other_key=-1, rows_max=10)
     ones = np.ones(1_000, np.int64)
 
     for start in (0, 500):

@@ -12,7 +12,7 @@ from verifiedstores import FILE_SIZE, SMALL, bad, checked, flip, kinds, only, pl
 import reput
 from reput_tools.cli.root import reput as command
 from reput_tools.doctor.findings import Severity
-from reput_tools.doctor.salvage.repairrun import repair, repair_in_place
+from reput_tools.doctor.repair.repairrun import repair, repair_in_place
 from reput_tools.doctor.verification.verifyrun import verify
 
 

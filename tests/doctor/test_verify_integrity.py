@@ -8,7 +8,7 @@ from verifiedstores import FILE_SIZE, flip, places, tree
 import reput
 from reput_integrity import check
 from reput_tools.doctor.findings import Severity
-from reput_tools.doctor.salvage.repairrun import repair
+from reput_tools.doctor.repair.repairrun import repair
 from reput_tools.doctor.verification.verifyrun import verify
 
 CONFIG = {"commitlog": {"file_size": FILE_SIZE}}

@@ -16,7 +16,7 @@ from zoo.stores import MAKERS, healthy, put_down
 
 import reput
 from reput_tools.doctor.findings import Severity
-from reput_tools.doctor.salvage.repairrun import repair
+from reput_tools.doctor.repair.repairrun import repair
 from reput_tools.doctor.verification.verifyrun import verify
 
 pytestmark = pytest.mark.usefixtures("quiet")

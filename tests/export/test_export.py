@@ -10,7 +10,7 @@ from commands import cli_runner
 from exportedstores import make_store, read_back
 from sparkstores import fill, messages_of
 
-from reput_arrow.export.codederrors import CodedError
+from reput_arrow.codederrors import CodedError
 from reput_arrow.export.exporter.exportjob import export
 from reput_tools.cli.kit.exitcodes import ExitCode
 from reput_tools.cli.root import reput as command

@@ -16,7 +16,7 @@ from sparkstores import fill, messages_of
 
 import reput
 from reput_arrow import scan
-from reput_arrow.export.codederrors import CodedError
+from reput_arrow.codederrors import CodedError
 from reput_arrow.export.exporter.exportjob import export
 from reput_arrow.export.exporter.jsontexts import json_lines
 from reput_tools.offline import LocalEngine

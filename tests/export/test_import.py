@@ -14,7 +14,7 @@ from sparkstores import fill, messages_of
 from writtenstores import table_of
 
 import reput
-from reput_arrow.export.codederrors import CodedError
+from reput_arrow.codederrors import CodedError
 from reput_arrow.export.exporter.exportjob import export
 from reput_arrow.export.importer import inputrows as rows
 from reput_arrow.export.importer import merge

@@ -13,7 +13,7 @@ from sparkstores import FILE_SIZE, fill, messages_of
 
 import reput
 from reput.files import Disk
-from reput_arrow.export.codederrors import CodedError
+from reput_arrow.codederrors import CodedError
 from reput_arrow.export.exporter import incremental
 from reput_arrow.export.exporter.exportjob import export
 from reput_tools.cli.kit.exitcodes import ExitCode

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from reput_server.follow import Lag
 from reput_server.follow.follower.lag import LagMeter
 from reput_server.follow.follower.states import FINAL, State
-from reput_server.follow.replication.session import Session
+from reput_server.follow.replication.hakeepalive import HaKeepAlive
 
 NOTHING = struct.pack(">q", -(2**50))
 
 
 def session(*, acknowledge):
-    return Session(acknowledge, report_interval=5.0, silence=20.0)
+    return HaKeepAlive(acknowledge, report_interval=5.0, silence=20.0)
 
 
 def test_an_observer_reports_what_it_wants_once_and_then_nothing():

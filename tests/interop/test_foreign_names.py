@@ -15,7 +15,7 @@ from realbroker import Peer, RocketMQ
 import reput
 from reput_client.remoting import Command
 from reput_server import Ports, ServerConfig, serving
-from reput_server.nameserver.handlers import NameHandlers
+from reput_server.nameserver.routehandlers import NameHandlers
 
 _ANYWHERE = ("127.0.0.1", 0)
 _PLUGINS = {"consumequeue", "consumer", "schedule"}

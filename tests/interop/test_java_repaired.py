@@ -14,7 +14,7 @@ from java_store import JavaStore
 from zoo.cases import SEED, Case, cases
 from zoo.stores import healthy, is_listed, put_down
 
-from reput_tools.doctor.salvage.repairrun import repair
+from reput_tools.doctor.repair.repairrun import repair
 
 ALL = list(cases())
 SHARE = 8

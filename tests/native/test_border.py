@@ -13,7 +13,7 @@ import pytest
 from plainmemory import plain_memory
 
 import reput
-from reput.log.writer.flushturns import FlushTurns
+from reput.log.writer.flushleader import FlushLeader
 from reput.record import Encoder, Message
 from reput.record.messageview import MessageView
 
@@ -46,12 +46,12 @@ CANNOT_PANIC = {
     "MessageView.checked",
     "MessageView.physical_offset",
     "MessageView.record",
-    "FlushTurns.fail",
-    "FlushTurns.flushed_offset",
-    "FlushTurns.new",
-    "FlushTurns.reached",
-    "FlushTurns.use_calls",
-    "FlushTurns.use_file",
+    "FlushLeader.fail",
+    "FlushLeader.flushed_offset",
+    "FlushLeader.new",
+    "FlushLeader.reached",
+    "FlushLeader.use_calls",
+    "FlushLeader.use_file",
     "TopicTable.names",
     "topic_table",
 }
@@ -85,7 +85,7 @@ def test_each_function_that_python_calls_turns_a_panic_into_an_error():
 
 @pytest.mark.parametrize("descriptor", [-1, -2, -(2**31), 2**31 - 1])
 def test_a_descriptor_that_is_none_leaves_flushes_to_the_caller(descriptor):
-    turns, flushed = FlushTurns(0), []
+    turns, flushed = FlushLeader(0), []
 
     turns.use_file(descriptor, 0, 100)
 

@@ -149,13 +149,13 @@ def test_many_messages_of_many_topics_in_many_windows():
 
 
 def test_a_table_that_holds_too_many_names_begins_again_in_both():
-    from reput.record.text.topictable import TopicTable, topic_table
+    from reput.record.text.topicdictionary import TopicDictionary, topic_table
 
     texts = [b"%d" % number for number in range(70_000)]
     window = np.frombuffer(b"".join(texts), np.uint8)
     sizes = np.array([len(text) for text in texts], np.int64)
     starts = np.cumsum(sizes) - sizes
-    ours, theirs = topic_table(), TopicTable()
+    ours, theirs = topic_table(), TopicDictionary()
 
     for rows in (slice(0, 66_000), slice(65_000, 70_000), slice(0, 10)):
         found = ours.encode(window, starts[rows], sizes[rows])

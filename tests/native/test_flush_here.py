@@ -10,7 +10,7 @@ import pytest
 import reput
 from reput.errors import ServiceNotAvailableError
 from reput.files import Disk
-from reput_native import FlushTurns
+from reput_native import FlushLeader
 
 SIZE = 1 << 16
 
@@ -39,7 +39,7 @@ def never(*arguments):
 
 
 def test_one_file_is_flushed_without_a_call(descriptor):
-    turns = FlushTurns(SIZE)
+    turns = FlushLeader(SIZE)
     turns.use_file(descriptor, SIZE, SIZE)
 
     assert turns.wait(SIZE + 5, None, never)
@@ -49,7 +49,7 @@ def test_one_file_is_flushed_without_a_call(descriptor):
 
 @pytest.mark.parametrize("offset", [SIZE - 1, 2 * SIZE + 1])
 def test_what_is_in_another_file_is_not_flushed_with_this_one(descriptor, offset):
-    turns, called = FlushTurns(0), []
+    turns, called = FlushLeader(0), []
     turns.use_file(descriptor, SIZE, SIZE)
 
     def flush(*arguments):
@@ -63,7 +63,7 @@ def test_what_is_in_another_file_is_not_flushed_with_this_one(descriptor, offset
 @pytest.mark.parametrize("turn", range(20))
 def test_nothing_beyond_the_file_is_covered_by_its_flush(descriptor, turn):
     """One thread waits for the next file, asleep or not yet, while another flushes this one."""
-    turns, called = FlushTurns(0), []
+    turns, called = FlushLeader(0), []
     turns.use_file(descriptor, 0, SIZE)
 
     def flush():
@@ -83,7 +83,7 @@ def test_nothing_beyond_the_file_is_covered_by_its_flush(descriptor, turn):
 
 
 def test_after_use_calls_the_caller_flushes(descriptor):
-    turns, called = FlushTurns(0), []
+    turns, called = FlushLeader(0), []
     turns.use_file(descriptor, 0, SIZE)
     turns.use_calls()
 
@@ -92,7 +92,7 @@ def test_after_use_calls_the_caller_flushes(descriptor):
 
 
 def test_where_a_file_cannot_be_held_the_caller_flushes(descriptor):
-    turns, called = FlushTurns(0), []
+    turns, called = FlushLeader(0), []
     turns.use_file(descriptor, 0, SIZE)
     turns.use_file(99_999, 0, SIZE)  # no open file; as if no number were free
 
@@ -103,7 +103,7 @@ def test_where_a_file_cannot_be_held_the_caller_flushes(descriptor):
 def test_an_error_of_the_system_is_told_and_not_tried_again():
     """A pipe cannot be flushed, whoever tries it."""
     read, write = os.pipe()
-    turns, told = FlushTurns(0), []
+    turns, told = FlushLeader(0), []
     turns.use_file(write, 0, SIZE)
     os.close(read)
     os.close(write)  # it was duplicated

@@ -12,7 +12,7 @@ from reput.files.system.vectoredread import read_pieces
 from reput.record import Decoder, Encoder, Message
 from reput.record.text.javatext import java_string_hash_column
 from reput.record.text.properties import property_places, texts_of
-from reput.record.text.topictable import topic_table
+from reput.record.text.topicdictionary import topic_table
 from reput_arrow.propertymaps import property_maps
 from reput_consumequeue.unitruns import runs
 from reput_index.batchkeys import KeysOfBatch

@@ -18,11 +18,11 @@ import numpy as np
 import reput
 from reput.errors import CorruptFileError
 from reput.log.writer.appender import rows_of_columns, rows_of_messages
-from reput.log.writer.flushturns import FlushTurns
+from reput.log.writer.flushleader import FlushLeader
 from reput.record import Decoder, Encoder, Message
 from reput.record.text.javatext import java_string_hash_column
 from reput.record.text.properties import property_places, texts_of
-from reput.record.text.topictable import topic_table
+from reput.record.text.topicdictionary import topic_table
 from reput.record.messageview import MessageView
 from reput_consumequeue.unitruns import units_by_queue
 from reput_index.batchkeys import keys_of_texts
@@ -49,7 +49,7 @@ def flush():
     turns.reached(9)
 
 
-turns = FlushTurns(0)
+turns = FlushLeader(0)
 
 
 def plain(work):

@@ -26,7 +26,7 @@ from reput.record import java_string_hash, java_text, parse_properties
 from reput.record.decode import cut_window
 from reput.record.text.javatext import java_string_hash_column
 from reput.record.text.properties import PropertyPlaces, property_places, texts_of
-from reput.record.text.topictable import topic_table
+from reput.record.text.topicdictionary import topic_table
 from reput_arrow.propertymaps import property_maps
 from reput_arrow.propertytexts import joined_texts
 from reput_consumequeue.reader.fastpath import sound_columns, sound_messages

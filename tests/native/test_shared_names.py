@@ -8,13 +8,13 @@ import pytest
 import reput_native
 from reput.engine import REFERENCES
 from reput.log.writer.appender import Appender
-from reput.log.writer.flushturns import FlushTurns
+from reput.log.writer.flushleader import FlushLeader
 from reput.record import Encoder, MessageView, checksum, layout
 from reput_server.grpc.transport.http2 import Http2Connection
 
 LENT = {
     Appender: set(),
-    FlushTurns: set(),
+    FlushLeader: set(),
     Http2Connection: set(),
     MessageView: {
         "__eq__",

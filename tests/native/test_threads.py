@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from reput.record.text.properties import property_places
-from reput.record.text.topictable import topic_table
+from reput.record.text.topicdictionary import topic_table
 
 SECONDS = 60
 

@@ -25,7 +25,7 @@ from reput_client.remoting import (
     parse_body,
     write_body,
 )
-from reput_server.broker.rate import Rate
+from reput_server.broker.statistics.ratemeter import RateMeter
 
 
 def body_of(answer):
@@ -313,7 +313,7 @@ def test_the_broker_tells_how_it_is(served):
 
 
 def test_a_rate_is_that_of_its_span():
-    rate = Rate()
+    rate = RateMeter()
     for second in range(600):
         rate.add(5, second * 1_000)
 

@@ -12,7 +12,7 @@ from durablesends import COMPILED, counts, ordinary
 from reput.errors import ServiceNotAvailableError
 from reput_client.remoting import RequestCode, ResponseCode
 from reput_server.wire import sharedreads as sharing_module
-from reput_server.wire.peer import _SHARED_AFTER
+from reput_server.wire.serverconnection import _SHARED_AFTER
 
 
 @pytest.fixture

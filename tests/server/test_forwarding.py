@@ -25,7 +25,7 @@ from reput_client.remoting import (
     parse_body,
     write_body,
 )
-from reput_server.broker.admin.clientforwarding import ForwardHandlers
+from reput_server.broker.admin.forwardhandlers import ForwardHandlers
 
 RUNNING = RunningInfo(consumer_group="billing", client_id="me", jstack_enable=True)
 
@@ -125,7 +125,7 @@ def test_a_consumer_that_goes_meanwhile_is_told(served):
 
 def test_a_consumer_that_does_not_answer_is_told(served, monkeypatch):
     monkeypatch.setattr(
-        "reput_server.broker.admin.clientforwarding.ForwardHandlers._forward",
+        "reput_server.broker.admin.forwardhandlers.ForwardHandlers._forward",
         _in_no_time(ForwardHandlers._forward),
     )
     client = served.peer()

@@ -29,7 +29,7 @@ from reput_client.remoting import (
     parse_body,
     write_body,
 )
-from reput_consumer.port.embeddedport import EmbeddedPort
+from reput_consumer.backend.embeddedbackend import EmbeddedBackend
 
 GROUP = "billing"
 
@@ -216,7 +216,7 @@ def test_how_far_a_group_is_is_kept(served):
 
 
 def test_no_offset_overtakes_a_newer_one(served, monkeypatch):
-    peer, commit, noted = served.peer(), EmbeddedPort.commit, []
+    peer, commit, noted = served.peer(), EmbeddedBackend.commit, []
     has_second_come, are_both_there = threading.Event(), threading.Event()
     peer.ask(RequestCode.SEND_MESSAGE_V2, message("orders"), body=b"x")
     peer.ask(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, GroupNamed(group=GROUP))
@@ -230,7 +230,7 @@ def test_no_offset_overtakes_a_newer_one(served, monkeypatch):
         if len(noted) == 2:
             are_both_there.set()
 
-    monkeypatch.setattr(EmbeddedPort, "commit", slow_at_first)
+    monkeypatch.setattr(EmbeddedBackend, "commit", slow_at_first)
     for offset in (1, 2):
         update = UpdateGroupOffset(
             consumer_group=GROUP, topic="orders", queue_id=0, commit_offset=offset

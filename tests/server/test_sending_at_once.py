@@ -9,7 +9,7 @@ import pytest
 from wirepeer import message
 
 from reput_client.remoting import Command, RequestCode, ResponseCode, encode_frame
-from reput_server.wire.responder import Handlers
+from reput_server.wire.requestdispatcher import RequestDispatcher
 
 SEND = RequestCode.SEND_MESSAGE_V2
 KEY = "UNIQ_KEY\x01u\x02"
@@ -24,7 +24,7 @@ def way(request):
 @pytest.fixture
 def taken(served, monkeypatch, way):
     """One for each request that was taken that way, and no longer way."""
-    found, take = [], Handlers.take
+    found, take = [], RequestDispatcher.take
     service = served.server.service
     from_bytes = service._handlers.from_bytes[0]
     served.server.broker.sends.clock = lambda: 0.0  # no put is slow
@@ -43,7 +43,7 @@ def taken(served, monkeypatch, way):
     served.peer().ask(SEND, message("orders"), body=b"")  # makes the topic
     change = (noted_bytes,) if way == "from bytes" else ()
     service._handlers = attrs.evolve(service._handlers, from_bytes=change)
-    monkeypatch.setattr(Handlers, "take", noted)
+    monkeypatch.setattr(RequestDispatcher, "take", noted)
     return found
 
 

@@ -19,7 +19,7 @@ from wirepeer import message
 
 from reput_client.remoting import Command, RequestCode, ResponseCode, encode_frame
 from reput_server.broker.send.fastpath import SendFastPath, send_lane
-from reput_server.wire import peer as peer_module
+from reput_server.wire import serverconnection as peer_module
 from reput_server.wire.sockets import write_sockets
 
 LANES = pytest.mark.parametrize("make", [send_lane, SendFastPath])
@@ -347,14 +347,14 @@ def test_a_request_that_fails_closes_its_connection_only(quick, monkeypatch):
         send_singly(peer, peer_module._SHARED_AFTER)
     assert shared(quick) == 4
     failing = peers[1].socket.getsockname()
-    real = peer_module.Peer.data_received
+    real = peer_module.ServerConnection.data_received
 
     def data_received(self, data):
         if self.address == failing:
             raise RuntimeError("not this one")
         real(self, data)
 
-    monkeypatch.setattr(peer_module.Peer, "data_received", data_received)
+    monkeypatch.setattr(peer_module.ServerConnection, "data_received", data_received)
 
     def send():
         for peer in peers:

@@ -25,8 +25,8 @@ import reput
 from reput.errors import PluginFlushError
 from reput.files import Disk
 from reput_arrow import columns_of
-from reput_arrow.export.logwriter.publication.journal import load_writes
-from reput_arrow.export.logwriter.stagingdirectories import STALE_MS, sweep
+from reput_arrow.logwriter.publication.journal import load_writes
+from reput_arrow.logwriter.stagingdirectories import STALE_MS, sweep
 from reput_spark import SparkReputError
 from reput_spark.writer import putter as putting
 from reput_testing import PowerCuts

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reput_arrow.export.textoptions import texts_of
+from reput_arrow.textoptions import texts_of
 from reput_spark import ReadOptions, SparkReputError, code_of
 from reput_spark.reader.options import OPTIONS
 

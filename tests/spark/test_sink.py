@@ -16,7 +16,7 @@ import reput
 from reput.errors import CorruptFileError
 from reput.files import Disk
 from reput_arrow import columns_of
-from reput_arrow.export.addedcolumns import check_columns
+from reput_arrow.addedcolumns import check_columns
 from reput_spark import SparkReputError
 from reput_spark.writer.options import SinkOptions
 from reput_spark.writer.rows import messages_of

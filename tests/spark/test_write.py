@@ -27,14 +27,14 @@ from writtenstores import (
 import reput
 from reput.files import Disk
 from reput_arrow import check_schema, columns_of, to_arrow
-from reput_arrow.export.addedcolumns import ADDED_COLUMNS
-from reput_arrow.export.logwriter.publication import publish
-from reput_arrow.export.logwriter.publication.commit import commit_write, intent_of, publish_write
-from reput_arrow.export.logwriter.staging import segments
-from reput_arrow.export.logwriter.staging.numbering import number_file
-from reput_arrow.export.logwriter.staging.segments import write_task
-from reput_arrow.export.logwriter.staging.sidecarfiles import SIDECAR_DTYPE
-from reput_arrow.export.logwriter.stagingdirectories import path_of
+from reput_arrow.addedcolumns import ADDED_COLUMNS
+from reput_arrow.logwriter.publication import publish
+from reput_arrow.logwriter.publication.commit import commit_write, intent_of, publish_write
+from reput_arrow.logwriter.staging import segments
+from reput_arrow.logwriter.staging.numbering import number_file
+from reput_arrow.logwriter.staging.segments import write_task
+from reput_arrow.logwriter.staging.sidecarfiles import SIDECAR_DTYPE
+from reput_arrow.logwriter.stagingdirectories import path_of
 from reput_spark import SparkReputError
 from reput_spark.writer.segments import stage_segment
 from reput_tools.offline import LocalEngine
@@ -368,7 +368,7 @@ def test_prepared_and_rolled_back_records_take_no_queue_offset(tmp_path):
 def test_a_file_may_be_numbered_again_for_another_place(tmp_path):
     plan = planned(tmp_path / "store")
     (task,) = written(plan, [[rows_of(0, 60)]])
-    from reput_arrow.export.logwriter.staging.numbering import number
+    from reput_arrow.logwriter.staging.numbering import number
 
     directory = path_of(plan.root, plan.staging)
     place = {("T0", 0): 7}
@@ -451,8 +451,8 @@ def test_dispatch_brings_queues_up_to_date(tmp_path):
     ],
 )
 def test_an_option_that_cannot_be_is_refused(tmp_path, options, said):
-    from reput_arrow.export.logwriter.writeoptions import WriteOptions
-    from reput_arrow.export.logwriter.writeplan import plan_write
+    from reput_arrow.logwriter.writeoptions import WriteOptions
+    from reput_arrow.logwriter.writeplan import plan_write
 
     with pytest.raises(SparkReputError, match="REPUT_OPTION") as caught:
         plan_write(WriteOptions.parse({"path": str(tmp_path / "s"), **options}), overwrite=False)

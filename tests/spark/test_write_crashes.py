@@ -13,13 +13,13 @@ from writtenstores import FILE_SIZE, NOW, bodies_of, planned, rows_of, table_of,
 import reput
 from reput.files import Disk
 from reput_arrow import columns_of
-from reput_arrow.export.logwriter.publication import journal
-from reput_arrow.export.logwriter.publication import publicationtarget as stands
-from reput_arrow.export.logwriter.publication.commit import abort_write, commit_write, intent_of
-from reput_arrow.export.logwriter.publication.journal import Intent, load_writes
-from reput_arrow.export.logwriter.publication.publish import publish
-from reput_arrow.export.logwriter.publication.recovery import take_back
-from reput_arrow.export.logwriter.stagingdirectories import (
+from reput_arrow.logwriter.publication import journal
+from reput_arrow.logwriter.publication import publicationtarget as stands
+from reput_arrow.logwriter.publication.commit import abort_write, commit_write, intent_of
+from reput_arrow.logwriter.publication.journal import Intent, load_writes
+from reput_arrow.logwriter.publication.publish import publish
+from reput_arrow.logwriter.publication.recovery import take_back
+from reput_arrow.logwriter.stagingdirectories import (
     STALE_MS,
     is_vacant,
     spark_directory,

@@ -11,11 +11,11 @@ from writtenstores import bodies_of, planned, rows_of, write, written
 
 from reput.errors import UnsafePathError
 from reput.files import Disk
-from reput_arrow.export.logwriter.publication.commit import abort_write, commit_write
-from reput_arrow.export.logwriter.publication.recovery import take_back
-from reput_arrow.export.logwriter.staging.numbering import number_file
-from reput_arrow.export.logwriter.staging.segments import write_task
-from reput_arrow.export.logwriter.stagingdirectories import STALE_MS, sweep
+from reput_arrow.logwriter.publication.commit import abort_write, commit_write
+from reput_arrow.logwriter.publication.recovery import take_back
+from reput_arrow.logwriter.staging.numbering import number_file
+from reput_arrow.logwriter.staging.segments import write_task
+from reput_arrow.logwriter.stagingdirectories import STALE_MS, sweep
 from reput_spark import SparkReputError
 from reput_spark.source.writer import LogWriter, TaskMessage
 from reput_spark.writer.segments import directory_of, stage_segment
@@ -190,8 +190,8 @@ def test_a_write_that_failed_removes_nothing_over_a_link(root, outside, name):
 
 
 def test_a_file_is_numbered_by_a_process_that_follows_no_link_either(root, outside):
-    from reput_arrow.export.logwriter.staging.numbering import number
-    from reput_arrow.export.logwriter.stagingdirectories import path_of
+    from reput_arrow.logwriter.staging.numbering import number
+    from reput_arrow.logwriter.stagingdirectories import path_of
 
     plan = planned(root)
     tasks = written(plan, [[rows_of(1, 5)]])

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from reput_arrow.export.localpaths import local_path
+from reput_arrow.localpaths import local_path
 from reput_arrow.logs.arrowdisk import disk_of
 from reput_spark import SparkReputError
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from reput_arrow import INPUT_COLUMNS
-from reput_arrow.export.logwriter.writeoptions import WRITE_OPTIONS
+from reput_arrow.logwriter.writeoptions import WRITE_OPTIONS
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "spark-writing.md"
 TEXT = PAGE.read_text(encoding="utf-8")
@@ -29,10 +29,12 @@ def test_every_option_is_on_the_page(name):
 
 
 def test_the_logger_that_the_page_names_is_the_one_that_speaks():
-    from reput_arrow.export.logwriter.publication import publish, recovery
-    from reput_spark.writer import earlierwrites, framesink
+    from reput_arrow.logwriter.publication import publish, recovery
+    from reput_spark.writer import dataframesink, interruptedwrites
 
     ((puts, copies),) = re.findall(r"logger below `([\w.]+)` \(for copies: `([\w.]+)`\)", TEXT)
 
     assert all(each.logger.name.startswith(f"{copies}.") for each in (publish, recovery))
-    assert all(each.logger.name.startswith(f"{puts}.") for each in (framesink, earlierwrites))
+    assert all(
+        each.logger.name.startswith(f"{puts}.") for each in (dataframesink, interruptedwrites)
+    )

@@ -16,7 +16,7 @@ import reput.store.operations.puts
 from reput.engine import REFERENCES
 from reput.record import Decoder
 from reput.record.layout import HEADER_DTYPE
-from reput.record.text.topictable import TopicTable
+from reput.record.text.topicdictionary import TopicDictionary
 from reput_consumequeue.unitruns import light_runs, runs
 from reput_index.batchkeys import KeysOfBatch
 
@@ -48,7 +48,7 @@ def python_engine():
 
 def python_decoder(**checks):
     """A decoder with nothing native in it, inside of `python_engine`."""
-    return Decoder(topics=TopicTable(), **checks)
+    return Decoder(topics=TopicDictionary(), **checks)
 
 
 def everything(decoder, data, base, file_end=None):

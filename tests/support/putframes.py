@@ -10,9 +10,9 @@ import pyarrow as pa
 import reput
 from reput.files import Disk
 from reput.record.layout import FILLER_TOPIC
-from reput_arrow.export.logwriter.writeoptions import WriteOptions
-from reput_arrow.export.logwriter.writeplan import plan_write
-from reput_spark.writer.framesink import FrameSink, settle_before
+from reput_arrow.logwriter.writeoptions import WriteOptions
+from reput_arrow.logwriter.writeplan import plan_write
+from reput_spark.writer.dataframesink import DataFrameSink, settle_before
 from reput_spark.writer.putter import Opening
 from reput_spark.writer.segments import stage_segment
 
@@ -52,7 +52,7 @@ class Writing:
 
     plan: object
     segments: list
-    sink: FrameSink
+    sink: DataFrameSink
     earlier: object
 
     def commit(self):
@@ -77,7 +77,7 @@ def staged(root, partitions, *, disk=None, overwrite=False, **options):
         stage_segment(batches if not plan.is_done else [], plan, number, number, disk)
         for number, batches in enumerate(partitions)
     ]
-    return Writing(plan, segments, FrameSink(plan, opening), earlier)
+    return Writing(plan, segments, DataFrameSink(plan, opening), earlier)
 
 
 def put(root, partitions, **options):

@@ -8,10 +8,10 @@ import reput
 from reput.files import Disk
 from reput.record.layout import SIZE_AND_MAGIC
 from reput_arrow import to_arrow
-from reput_arrow.export.logwriter.publication.commit import commit_write
-from reput_arrow.export.logwriter.staging.segments import write_task
-from reput_arrow.export.logwriter.writeoptions import WriteOptions
-from reput_arrow.export.logwriter.writeplan import plan_write
+from reput_arrow.logwriter.publication.commit import commit_write
+from reput_arrow.logwriter.staging.segments import write_task
+from reput_arrow.logwriter.writeoptions import WriteOptions
+from reput_arrow.logwriter.writeplan import plan_write
 
 FILE_SIZE = 16_384
 NOW = 1_800_000_000_000  # ms

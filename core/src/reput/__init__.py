@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from reput.log.writer.receipts import Receipt as Receipt
     from reput.plugin.base import Plugin as Plugin
     from reput.plugin.hookspecs import hookimpl as hookimpl
-    from reput.plugin.results import MissingMessage as MissingMessage
-    from reput.plugin.results import QueryResult as QueryResult
-    from reput.plugin.results import QueueInfo as QueueInfo
-    from reput.plugin.results import ReadColumns as ReadColumns
-    from reput.plugin.results import ReadResult as ReadResult
+    from reput.plugin.readresults import MissingMessage as MissingMessage
+    from reput.plugin.readresults import QueryResult as QueryResult
+    from reput.plugin.readresults import QueueInfo as QueueInfo
+    from reput.plugin.readresults import ReadColumns as ReadColumns
+    from reput.plugin.readresults import ReadResult as ReadResult
     from reput.plugin.storecontext import StoreContext as StoreContext
     from reput.record.batch import Corruption as Corruption
     from reput.record.batch import DispatchBatch as DispatchBatch
@@ -50,14 +50,14 @@ _EXPORTS = {
     "Loss": "log.damage",
     "Message": "record.messages.message",
     "MessageView": "record.messageview",
-    "MissingMessage": "plugin.results",
+    "MissingMessage": "plugin.readresults",
     "Plugin": "plugin.base",
     "PluginState": "dispatch.runtime.pluginstate",
     "PutStatus": "status",
-    "QueryResult": "plugin.results",
-    "QueueInfo": "plugin.results",
-    "ReadColumns": "plugin.results",
-    "ReadResult": "plugin.results",
+    "QueryResult": "plugin.readresults",
+    "QueueInfo": "plugin.readresults",
+    "ReadColumns": "plugin.readresults",
+    "ReadResult": "plugin.readresults",
     "ReadStatus": "status",
     "Receipt": "log.writer.receipts",
     "ReputError": "errors",

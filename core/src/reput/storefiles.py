@@ -12,15 +12,15 @@ from reput.dispatch.runtime.pluginstate import Phase as Phase
 from reput.dispatch.statefiles.deadletters import DeadLetter as DeadLetter
 from reput.dispatch.statefiles.deadletters import DeadLetterFile as DeadLetterFile
 from reput.dispatch.statefiles.manifest import Manifest as Manifest
-from reput.dispatch.statefiles.pluginstates import RESUME as RESUME
-from reput.dispatch.statefiles.pluginstates import SUSPEND as SUSPEND
-from reput.dispatch.statefiles.pluginstates import StoredPluginState as StoredPluginState
-from reput.dispatch.statefiles.pluginstates import StoredPluginStates as StoredPluginStates
+from reput.dispatch.statefiles.storedpluginstates import RESUME as RESUME
+from reput.dispatch.statefiles.storedpluginstates import SUSPEND as SUSPEND
+from reput.dispatch.statefiles.storedpluginstates import StoredPluginState as StoredPluginState
+from reput.dispatch.statefiles.storedpluginstates import StoredPluginStates as StoredPluginStates
 from reput.log.recovery.checkpoint import AbortFile as AbortFile
 from reput.store.config import decide as decide
+from reput.store.directory.directorycheck import UNFINISHED as UNFINISHED
+from reput.store.directory.directorycheck import refuse_unfinished as refuse_unfinished
 from reput.store.directory.storelock import StoreLock as StoreLock
-from reput.store.directory.validity import UNFINISHED as UNFINISHED
-from reput.store.directory.validity import refuse_unfinished as refuse_unfinished
 from reput.store.operations.arguments import path_argument as path_argument
 
 __all__ = [

@@ -1,4 +1,4 @@
-//! Dictionary-encodes topics; see `reput.record.text.topictable`.
+//! Dictionary-encodes topics; see `reput.record.text.topicdictionary`.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -97,7 +97,7 @@ impl TopicTable {
         self.lock().texts.clone_ref(py)
     }
 
-    /// See `reput.record.text.topictable.TopicTable.encode`.
+    /// See `reput.record.text.topicdictionary.TopicDictionary.encode`.
     fn encode<'py>(
         &self,
         py: Python<'py>,
@@ -135,7 +135,7 @@ impl TopicTable {
     }
 }
 
-/// See `reput.record.text.topictable.topic_table`.
+/// See `reput.record.text.topicdictionary.topic_table`.
 #[pyfunction]
 pub fn topic_table(py: Python<'_>) -> TopicTable {
     TopicTable(Mutex::new(Names::new(py)))

@@ -1,5 +1,5 @@
-//! Threads that wait for the disk, one of which flushes for all: `FlushTurns` of
-//! `core/src/reput/log/writer/flushturns.py`, whose threads sleep and wake without the interpreter lock.
+//! Threads that wait for the disk, one of which flushes for all: `FlushLeader` of
+//! `core/src/reput/log/writer/flushleader.py`, whose threads sleep and wake without the interpreter lock.
 //!
 //! A thread sleeps at a place of its own, so that only those wake who have something to do: one that
 //! flushes next, and all whose bytes are on disk. Of these the first wakes the second and so on,
@@ -45,7 +45,7 @@ const GATHER_ABOVE: Duration = Duration::from_micros(500);
 const GATHER_REST: u32 = 64;
 
 #[pyclass(frozen, module = "reput_native")]
-pub struct FlushTurns {
+pub struct FlushLeader {
     flushed: AtomicI64,
     /// Never held while a thread waits for the interpreter lock.
     waiting: Mutex<Waiting>,
@@ -113,7 +113,7 @@ enum Awake<'a> {
 }
 
 #[pymethods]
-impl FlushTurns {
+impl FlushLeader {
     #[new]
     fn new(flushed_offset: i64) -> Self {
         Self {
@@ -169,13 +169,13 @@ impl FlushTurns {
         timeout: Option<f64>,
         flush: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        guarded(py, "FlushTurns.wait", || {
+        guarded(py, "FlushLeader.wait", || {
             Ok(self.wait_in_turn(py, physical_offset, timeout, flush)?)
         })
     }
 }
 
-impl FlushTurns {
+impl FlushLeader {
     fn exchange(&self, file: Option<Arc<Flushed>>) {
         let old = {
             let mut waiting = self.lock();
@@ -411,7 +411,7 @@ impl Waiting {
 }
 
 /// A turn to flush, until it is dropped; then it is another thread's turn.
-struct Turn<'a>(&'a FlushTurns);
+struct Turn<'a>(&'a FlushLeader);
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {

@@ -12,7 +12,7 @@ check()
 from reput_native._kernels import (  # noqa: E402 - an interpreter that does not fit loads none
     INTERFACE,
     Appender,
-    FlushTurns,
+    FlushLeader,
     Http2Connection,
     MessageView,
     __version__,
@@ -46,7 +46,7 @@ from reput_native._kernels import (  # noqa: E402 - an interpreter that does not
 __all__ = [
     "INTERFACE",
     "Appender",
-    "FlushTurns",
+    "FlushLeader",
     "Http2Connection",
     "MessageView",
     "__version__",

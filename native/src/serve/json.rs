@@ -1,5 +1,5 @@
 //! Headers in JSON, as clients write them. `None` stands for any other: Python reads that one.
-//! See `reput_server.broker.send.ordinarysend`, which says what is read here.
+//! See `reput_server.broker.send.fastpathrequest`, which says what is read here.
 
 use crate::serve::header::{Header, Text};
 

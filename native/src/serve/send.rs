@@ -1,4 +1,4 @@
-//! What an ordinary send says; see `reput_server.broker.send.ordinarysend`.
+//! What an ordinary send says; see `reput_server.broker.send.fastpathrequest`.
 
 use crate::encode::message::Numbers;
 use crate::serve::header::Header;

@@ -15,7 +15,7 @@ from compactedstores import files_of, many, open_store, put
 
 from reput.errors import CorruptFileError
 from reput_compaction.job import plan
-from reput_compaction.job.values import LayTask, MergeTask, ScanTask, WriteTask
+from reput_compaction.job.jobtasks import LayTask, MergeTask, ScanTask, WriteTask
 from reput_compaction.run.compaction import Compaction
 from reput_compaction.run.superseded import SORT_FACTOR
 from reput_testing import FaultyDisk, ManualClock

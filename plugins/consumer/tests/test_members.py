@@ -23,7 +23,7 @@ from hypothesis.stateful import (
 import reput
 from reput_consumer import Average, Circle, ConsistentHash, MessageQueue
 from reput_consumer.allocation import share
-from reput_consumer.port.queuelocks import QueueLocks
+from reput_consumer.backend.queuelocks import QueueLocks
 from reput_testing import ManualClock
 
 

@@ -6,7 +6,7 @@ import attrs
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from reput_consumer.processing.processqueue import Limits, ProcessQueue
+from reput_consumer.processqueue import Limits, ProcessQueue
 
 
 @attrs.frozen

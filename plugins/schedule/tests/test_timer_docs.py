@@ -10,7 +10,7 @@ import pytest
 
 import reput_schedule.timerwheel.layout as layout
 from reput.record import java_string_hash
-from reput_schedule.timerwheel.parkedmessages import rounded
+from reput_schedule.timerwheel.timerparking import rounded
 
 ROOT = Path(__file__).parents[3]
 ANATOMY = ROOT / "docs/anatomy-of-a-timer-wheel.md"

@@ -29,7 +29,7 @@ from reput_schedule.timerwheel.layout import (
     SLOT_SIZE,
     records_per_file,
 )
-from reput_schedule.timerwheel.parkedmessages import rounded
+from reput_schedule.timerwheel.timerparking import rounded
 
 T = 1_700_000_000_000
 DAY = 86_400_000

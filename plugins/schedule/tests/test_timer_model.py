@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from timerstores import DAY, TimerStore
 
-from reput_schedule.timerwheel.parkedmessages import rounded
+from reput_schedule.timerwheel.timerparking import rounded
 from reput_testing.casebudget import is_soak, part_of_count
 
 PRECISION = 1000

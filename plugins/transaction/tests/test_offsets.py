@@ -9,6 +9,7 @@ import pytest
 import reput
 from reput.errors import CorruptFileError
 from reput_testing import SimulatedDisk
+from reput_transaction.offsets.checkbackoffsets import CheckBackOffsets
 from reput_transaction.offsets.offsetfile import (
     HALF_KEY,
     OP_KEY,
@@ -18,7 +19,6 @@ from reput_transaction.offsets.offsetfile import (
     with_offsets,
 )
 from reput_transaction.offsets.optail import OpTail
-from reput_transaction.offsets.systemoffsets import SystemOffsets
 
 # As fastjson writes it: number keys without quotes, all entries on one line, then a line end.
 NEW = """{
@@ -230,7 +230,7 @@ def test_the_directory_of_the_file_survives_a_power_cut(tmp_path):
     root.mkdir()
     disk = SimulatedDisk(root)
 
-    SystemOffsets(str(root / "config"), disk).save(1, 2, 0)
+    CheckBackOffsets(str(root / "config"), disk).save(1, 2, 0)
 
     left = [state.image() for state in disk.crash_states()]
     assert all("config/consumerOffset.json" in image for image in left)

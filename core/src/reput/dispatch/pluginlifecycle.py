@@ -16,7 +16,7 @@ import attrs
 
 from reput.dispatch.runtime.pluginstate import Phase, Stopped
 from reput.dispatch.statefiles.manifest import Manifest
-from reput.dispatch.statefiles.pluginstates import RESUME, SUSPEND, StoredPluginState
+from reput.dispatch.statefiles.storedpluginstates import RESUME, SUSPEND, StoredPluginState
 from reput.errors import PluginError, PluginOrderError
 from reput.plugin.discovery import plugin_name, plugin_of
 from reput.plugin.pluginset import CORE_SECTIONS
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from reput.dispatch.runtime.pluginrunner import PluginRunner, RunnerContext
     from reput.dispatch.runtime.reputloop import ReputLoop
     from reput.dispatch.runtime.workscheduler import WorkScheduler
-    from reput.dispatch.statefiles.pluginstates import StoredPluginStates
+    from reput.dispatch.statefiles.storedpluginstates import StoredPluginStates
     from reput.files.system.disk import Disk
     from reput.log.progress import ProgressFile
     from reput.plugin.base import Plugin

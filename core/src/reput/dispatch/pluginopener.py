@@ -23,7 +23,7 @@ from reput.plugin.storecontext import StoreContext
 
 if TYPE_CHECKING:
     from reput.dispatch.statefiles.manifest import Manifest
-    from reput.dispatch.statefiles.pluginstates import StoredPluginState, StoredPluginStates
+    from reput.dispatch.statefiles.storedpluginstates import StoredPluginState, StoredPluginStates
     from reput.files.system.disk import Disk
     from reput.log.damage import Loss
     from reput.log.recovery.endsearch import RecoveryReport

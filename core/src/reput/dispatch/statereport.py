@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from reput.dispatch.config import DispatchConfig
     from reput.dispatch.runtime.pluginrunner import PluginRunner
     from reput.dispatch.runtime.reputloop import ReputLoop
-    from reput.dispatch.statefiles.pluginstates import StoredPluginState
+    from reput.dispatch.statefiles.storedpluginstates import StoredPluginState
     from reput.log.writer.commitlog import CommitLog
 
 __all__ = ["live_state", "recorded_state"]

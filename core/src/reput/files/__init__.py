@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from reput.lazyexports import lazy_exports
 
 if TYPE_CHECKING:
+    from reput.files.dirtyfiles import DirtyFiles as DirtyFiles
     from reput.files.filecreation import create_file as create_file
     from reput.files.filecreation import create_temporary_file as create_temporary_file
     from reput.files.filenames import FILE_NAME_DIGITS as FILE_NAME_DIGITS
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from reput.files.system.disk import Disk as Disk
     from reput.files.system.disk import system_clock as system_clock
     from reput.files.system.vectoredread import read_pieces as read_pieces
-    from reput.files.unflushed import Unflushed as Unflushed
     from reput.signalsafe import new_lock as new_lock
 
 _EXPORTS = {
@@ -42,7 +42,7 @@ _EXPORTS = {
     "MappedFileQueue": "mappedfile",
     "OWN_DIRECTORY": "filenames",
     "ReplacedError": "filepool",
-    "Unflushed": "unflushed",
+    "DirtyFiles": "dirtyfiles",
     "file_name": "filenames",
     "is_file_name": "filenames",
     "is_safe_name": "filenames",

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from reput.log.reader.logend import Writer as Writer
     from reput.log.reader.logreader import LogReader as LogReader
     from reput.log.reader.logview import LogView as LogView
-    from reput.log.reader.walk import Onward as Onward
-    from reput.log.reader.walk import Walk as Walk
+    from reput.log.reader.logwalk import LogWalk as LogWalk
+    from reput.log.reader.logwalk import NextRecord as NextRecord
     from reput.log.recovery.checkpoint import Checkpoint as Checkpoint
     from reput.log.recovery.logstate import CheckedNote as CheckedNote
     from reput.log.recovery.logstate import LogHead as LogHead
@@ -58,14 +58,14 @@ _EXPORTS = {
     "LogView": "reader.logview",
     "Loss": "damage",
     "LossLedger": "lossledger",
-    "Onward": "reader.walk",
+    "NextRecord": "reader.logwalk",
     "Progress": "progress",
     "ProgressFile": "progress",
     "QueueFloors": "writer.queueoffsets",
     "Receipt": "writer.receipts",
     "SKIPPED": "damage",
     "Tail": "reader.logend",
-    "Walk": "reader.walk",
+    "LogWalk": "reader.logwalk",
     "Writer": "reader.logend",
     "fill": "recovery.repair",
     "fingerprint_of": "progress",

@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from reput.plugin.pluginset import default_plugins as default_plugins
     from reput.plugin.pluginset import dispatch_order as dispatch_order
     from reput.plugin.putinterest import PutInterest as PutInterest
-    from reput.plugin.results import MissingMessage as MissingMessage
-    from reput.plugin.results import QueryResult as QueryResult
-    from reput.plugin.results import QueueInfo as QueueInfo
-    from reput.plugin.results import ReadColumns as ReadColumns
-    from reput.plugin.results import ReadResult as ReadResult
+    from reput.plugin.readresults import MissingMessage as MissingMessage
+    from reput.plugin.readresults import QueryResult as QueryResult
+    from reput.plugin.readresults import QueueInfo as QueueInfo
+    from reput.plugin.readresults import ReadColumns as ReadColumns
+    from reput.plugin.readresults import ReadResult as ReadResult
     from reput.plugin.storeaccess import Hold as Hold
     from reput.plugin.storeaccess import StoreAccess as StoreAccess
     from reput.plugin.storeaccess import TrimReport as TrimReport
@@ -50,16 +50,16 @@ _EXPORTS = {
     "Hold": "storeaccess",
     "InstalledPlugin": "discovery",
     "MessageFilter": "messagefilter",
-    "MissingMessage": "results",
+    "MissingMessage": "readresults",
     "NoConfig": "base",
     "Plugin": "base",
     "PluginHooks": "hooktable",
     "PluginSet": "pluginset",
     "PutInterest": "putinterest",
-    "QueryResult": "results",
-    "QueueInfo": "results",
-    "ReadColumns": "results",
-    "ReadResult": "results",
+    "QueryResult": "readresults",
+    "QueueInfo": "readresults",
+    "ReadColumns": "readresults",
+    "ReadResult": "readresults",
     "StoreAccess": "storeaccess",
     "StoreContext": "storecontext",
     "TrimReport": "storeaccess",

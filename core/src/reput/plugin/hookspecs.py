@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from reput.plugin.messagefilter import MessageFilter
-    from reput.plugin.results import QueryResult, QueueInfo, ReadColumns, ReadResult
+    from reput.plugin.readresults import QueryResult, QueueInfo, ReadColumns, ReadResult
     from reput.plugin.storecontext import StoreContext
     from reput.record.batch import DispatchBatch
     from reput.record.messages.message import Message

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from reput.log.writer.receipts import BatchReceipt
     from reput.plugin.messagefilter import MessageFilter
-    from reput.plugin.results import QueueInfo, ReadResult
+    from reput.plugin.readresults import QueueInfo, ReadResult
     from reput.record.messages.message import Message
 
 __all__ = ["DROP", "KEEP", "Hold", "NoStore", "StoreAccess", "TrimReport"]

@@ -41,7 +41,7 @@ from reput.record.layout import (
     VALUE_END,
 )
 from reput.record.text.textmatrix import fixed_rows, words_at
-from reput.record.text.topictable import TopicTable, topic_table
+from reput.record.text.topicdictionary import TopicDictionary, topic_table
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -102,7 +102,7 @@ class Decoder:
     """Also verify the whole-record checksum of records that carry one."""
     requires_record_crc: bool = False
     """Whether a record without that checksum is damaged; together with `check_record_crc`."""
-    topics: TopicTable = attrs.field(factory=topic_table)
+    topics: TopicDictionary = attrs.field(factory=topic_table)
     _walks: bool = False
     """Whether the last window's records were so large that a walk is cheaper than a search."""
 

@@ -18,8 +18,8 @@ from reput_server.broker.broker import Broker
 from reput_server.config import ServerConfig
 from reput_server.errors import ServerError
 from reput_server.nameserver.configuration import NameConfiguration
-from reput_server.nameserver.handlers import NameHandlers
 from reput_server.nameserver.registrar import Registrar
+from reput_server.nameserver.routehandlers import NameHandlers
 from reput_server.nameserver.routetable import RouteTable
 from reput_server.protocolservice import ProtocolService, service_class
 from reput_server.replication.replicaservice import ReplicaService
@@ -29,8 +29,8 @@ from reput_server.wire.eventloop import loop_factory
 from reput_server.wire.filedescriptors import word_accept_errors
 from reput_server.wire.ports import Ports, bound_to
 from reput_server.wire.portservice import PortService
-from reput_server.wire.responder import Handlers
-from reput_server.wire.threads import finish_on_thread
+from reput_server.wire.requestdispatcher import RequestDispatcher
+from reput_server.wire.shutdownthread import finish_on_thread
 
 if TYPE_CHECKING:
     from reput import Store
@@ -117,7 +117,9 @@ class Server:
             names = NameHandlers(RouteTable(self.broker), _now)
             options = NameConfiguration(bound_to(ports.names), config.limits)
             self.names = PortService(loop, config.limits, encryption)
-            await self.names.start(ports.names, Handlers({**names.by_code(), **options.by_code()}))
+            await self.names.start(
+                ports.names, RequestDispatcher({**names.by_code(), **options.by_code()})
+            )
         if config.grpc is not None and self.broker is not None:
             service = service_class("grpc")(self.broker, config.grpc)
             self.grpc = service

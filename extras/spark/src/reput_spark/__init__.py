@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from reput_spark.jobs.write import write as write
     from reput_spark.reader.options import ReadOptions as ReadOptions
     from reput_spark.session.localsession import local_session as local_session
-    from reput_spark.source.frames import read as read
-    from reput_spark.source.frames import read_stream as read_stream
-    from reput_spark.source.frames import register as register
+    from reput_spark.source.dataframes import read as read
+    from reput_spark.source.dataframes import read_stream as read_stream
+    from reput_spark.source.dataframes import register as register
 
 _EXPORTS = {
     "ReadOptions": "reader.options",
@@ -33,9 +33,9 @@ _EXPORTS = {
     "code_of": "errors",
     "import_parquet": "jobs.importjob",
     "local_session": "session.localsession",
-    "read": "source.frames",
-    "read_stream": "source.frames",
-    "register": "source.frames",
+    "read": "source.dataframes",
+    "read_stream": "source.dataframes",
+    "register": "source.dataframes",
     "write": "jobs.write",
 }
 

@@ -6,7 +6,7 @@ a caller who catches Spark's own error tells ours.
 
 from __future__ import annotations
 
-from reput_arrow.export.codederrors import CodedError as SparkReputError
-from reput_arrow.export.codederrors import code_of, reading_with_code, with_code
+from reput_arrow.codederrors import CodedError as SparkReputError
+from reput_arrow.codederrors import code_of, reading_with_code, with_code
 
 __all__ = ["SparkReputError", "code_of", "reading_with_code", "with_code"]

@@ -1,4 +1,4 @@
-"""`Pending`: rows that were dispatched and are not in the file yet, by part of the log."""
+"""`PendingRows`: rows that were dispatched and are not in the file yet, by part of the log."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from reput_table.schema import Schema
 if TYPE_CHECKING:
     from reput.record import DispatchBatch
 
-__all__ = ["PartRows", "Parting", "Pending"]
+__all__ = ["PartRows", "Parting", "PendingRows"]
 
 
 @attrs.frozen
@@ -68,7 +68,7 @@ class PartRows:
 
 
 @attrs.define(eq=False)
-class Pending:
+class PendingRows:
     """Rows of messages up to a place in the log."""
 
     schema: Schema
@@ -87,7 +87,7 @@ class Pending:
         schema: Schema,
         parting: Parting,
         rows: Callable[[DispatchBatch], Any],
-    ) -> Pending:
+    ) -> PendingRows:
         """Return the rows of ``batch``, by the author's function."""
         made = cls(schema, batch.end_offset)
         for part, piece in parting.pieces(batch):
@@ -101,7 +101,7 @@ class Pending:
                 found.plain = plain_rows(schema, given, len(piece))
         return made
 
-    def add(self, other: Pending) -> None:
+    def add(self, other: PendingRows) -> None:
         """Take the rows of the messages that follow."""
         for part, fresh in other.parts.items():
             known = self.parts.setdefault(part, PartRows(fresh.first_offset))

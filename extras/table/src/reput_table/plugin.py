@@ -26,7 +26,7 @@ from reput_table.connections import (
     reading,
     run_query,
 )
-from reput_table.pendingrows import Parting, Pending
+from reput_table.pendingrows import Parting, PendingRows
 from reput_table.schema import Schema
 from reput_table.tablecheck import Layout, check_table
 from reput_table.tablefile import TableFile
@@ -71,7 +71,7 @@ class TablePlugin(reput.Plugin):
 
     _context: reput.StoreContext | None = None
     _file: TableFile | None = None
-    _pending: Pending
+    _pending: PendingRows
     _failure: BaseException | None = None
     _progress = 0
     _opening_end = 0  # physical offset at which the log ended when the plugin was opened
@@ -188,7 +188,7 @@ class TablePlugin(reput.Plugin):
         self.reput_close()
         self._context, self._file, self._failure = context, None, None
         self._process = os.getpid()
-        self._pending = Pending(self.schema)
+        self._pending = PendingRows(self.schema)
         self._parting = Parting(context.log.file_size, self.part_size)
         self._layout = self._layout_in(context)
         self._path = context.directory(context.plugin, FILE_NAME)
@@ -223,7 +223,7 @@ class TablePlugin(reput.Plugin):
         """Keep the rows of ``batch`` for the next flush."""
         self._refuse_after_failure()
         fresh = batch.after(self._pending.dispatched_to)
-        made = Pending.of(fresh, self.schema, self._parting, self.rows)
+        made = PendingRows.of(fresh, self.schema, self._parting, self.rows)
         with self._lock:
             self._pending.add(made)
             count = len(self._pending)
@@ -316,7 +316,7 @@ class TablePlugin(reput.Plugin):
             pending = self._pending
             if not pending.parts and pending.dispatched_to == self._dispatched_to:
                 return
-            self._pending = Pending(self.schema, pending.dispatched_to)
+            self._pending = PendingRows(self.schema, pending.dispatched_to)
         with self._noting_failure():
             self._made().add(pending)
 

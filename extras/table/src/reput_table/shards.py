@@ -17,7 +17,7 @@ import attrs
 
 from reput.files import Disk
 from reput_table.connections import FILE_NAME, connect_in_memory
-from reput_table.pendingrows import Parting, Pending
+from reput_table.pendingrows import Parting, PendingRows
 from reput_table.tablecheck import Layout
 from reput_table.tablefile import TableFile
 
@@ -47,26 +47,26 @@ class TableScan:
 
     builder: TableBuilder
     path: str
-    _pending: Pending = attrs.field(init=False)
+    _pending: PendingRows = attrs.field(init=False)
     _table: TableFile = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         layout = self.builder.layout
-        self._pending = Pending(layout.schema)
+        self._pending = PendingRows(layout.schema)
         connection = connect_in_memory(layout.schema, layout.view)
         self._table = TableFile(layout, self.path, self.builder.disk, connection)
 
     def add(self, batch: DispatchBatch) -> None:
         """See `reput_tools.offline.ShardScan.add`."""
         builder = self.builder
-        made = Pending.of(batch, builder.layout.schema, builder.parting, builder.rows)
+        made = PendingRows.of(batch, builder.layout.schema, builder.parting, builder.rows)
         self._pending.add(made)
         if len(self._pending) > _PENDING_MAX:
             self._drain()
 
     def _drain(self) -> None:
         self._table.add(self._pending)
-        self._pending = Pending(self.builder.layout.schema, self._pending.dispatched_to)
+        self._pending = PendingRows(self.builder.layout.schema, self._pending.dispatched_to)
 
     def finish(self) -> SplitRows:
         """Write the table aside, under a name of this attempt first. Nothing is flushed."""

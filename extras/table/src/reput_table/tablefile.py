@@ -25,7 +25,7 @@ from reput_table.tablecheck import Layout, check_table
 
 if TYPE_CHECKING:
     from reput.files import Disk
-    from reput_table.pendingrows import Parting, PartRows, Pending
+    from reput_table.pendingrows import Parting, PartRows, PendingRows
 
 __all__ = ["Part", "TableFile"]
 
@@ -127,7 +127,7 @@ class TableFile:
 
     # ------------------------------------------------------------------ rows
 
-    def add(self, pending: Pending) -> None:
+    def add(self, pending: PendingRows) -> None:
         """Take the rows of the messages that follow, and their place, into the transaction."""
         for part, found in pending.parts.items():
             self.add_part(part, found)

@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 # Before the modules are imported, so that pytest rewrites their assertions, too.
 pytest.register_assert_rewrite("reput_testing.contract", "reput_testing.crashes")
 
+from reput_testing.contract.basecontract import ContractRules, Outcome  # noqa: E402
 from reput_testing.contract.contract import PluginContract  # noqa: E402
 from reput_testing.contract.driver import Driver  # noqa: E402
-from reput_testing.contract.rules import ContractRules, Outcome  # noqa: E402
 from reput_testing.crashes.crashrules import CrashContract  # noqa: E402
 from reput_testing.crashes.expectedstate import ExpectedState  # noqa: E402
-from reput_testing.crashes.faults import Fault, Faults  # noqa: E402
+from reput_testing.crashes.faultsweep import Fault, Faults  # noqa: E402
 from reput_testing.crashes.killpoints import KillPoint, KillPoints, copy_store  # noqa: E402
 from reput_testing.crashes.powercuts import PowerCuts  # noqa: E402
 from reput_testing.crashes.storeinternals import kill  # noqa: E402

@@ -21,7 +21,7 @@ struct Log {
 }
 
 impl Log {
-    fn flush(&self, turns: &FlushTurns) {
+    fn flush(&self, turns: &FlushLeader) {
         assert_eq!(self.flushing.fetch_add(1, Ordering::SeqCst), 0);
         let end = self.end.load(Ordering::SeqCst);
         self.flushes.fetch_add(1, Ordering::SeqCst);
@@ -30,8 +30,8 @@ impl Log {
         turns.reached(end);
     }
 
-    /// What `FlushTurns.wait` does, without an interpreter and its signals.
-    fn wait(&self, turns: &FlushTurns, physical_offset: i64, longest: Duration) -> bool {
+    /// What `FlushLeader.wait` does, without an interpreter and its signals.
+    fn wait(&self, turns: &FlushLeader, physical_offset: i64, longest: Duration) -> bool {
         let began = Instant::now();
         loop {
             let awake = turns.sleep(physical_offset, None, longest);
@@ -49,12 +49,12 @@ impl Log {
     }
 }
 
-fn poll(turns: &FlushTurns, physical_offset: i64) -> Option<Awake<'_>> {
+fn poll(turns: &FlushLeader, physical_offset: i64) -> Option<Awake<'_>> {
     let mut waiting = turns.lock();
     turns.poll(&mut waiting, physical_offset)
 }
 
-fn turn_at(turns: &FlushTurns, physical_offset: i64) -> Turn<'_> {
+fn turn_at(turns: &FlushLeader, physical_offset: i64) -> Turn<'_> {
     match poll(turns, physical_offset) {
         Some(Awake::ItsTurn(turn, _)) => turn,
         _ => panic!("it is not this thread's turn"),
@@ -62,8 +62,8 @@ fn turn_at(turns: &FlushTurns, physical_offset: i64) -> Turn<'_> {
 }
 
 /// Four threads, of which some wake by themselves all the time, wait for a hundred flushes.
-fn wait_by_turns(longest_of: impl Fn(usize) -> Duration) -> (FlushTurns, Log) {
-    let (turns, log) = (FlushTurns::new(0), Log::default());
+fn wait_by_turns(longest_of: impl Fn(usize) -> Duration) -> (FlushLeader, Log) {
+    let (turns, log) = (FlushLeader::new(0), Log::default());
     thread::scope(|scope| {
         for longest in (0..4).map(longest_of) {
             let (turns, log) = (&turns, &log);
@@ -97,7 +97,7 @@ fn who_wakes_by_itself_goes_on_and_forgets_nobody() {
 #[test]
 fn the_end_of_a_turn_wakes_the_next_and_all_whose_bytes_are_on_disk_each_once() {
     const COUNT: i64 = if cfg!(miri) { 24 } else { 1_600 };
-    let (turns, woken) = (FlushTurns::new(0), AtomicUsize::new(0));
+    let (turns, woken) = (FlushLeader::new(0), AtomicUsize::new(0));
     let turn = turn_at(&turns, COUNT);
 
     thread::scope(|scope| {
@@ -130,7 +130,7 @@ fn the_end_of_a_turn_wakes_the_next_and_all_whose_bytes_are_on_disk_each_once() 
 
 #[test]
 fn a_failure_wakes_everybody_and_gives_no_turn() {
-    let (turns, log) = (FlushTurns::new(5), Log::default());
+    let (turns, log) = (FlushLeader::new(5), Log::default());
     let turn = turn_at(&turns, 6);
 
     thread::scope(|scope| {
@@ -149,7 +149,7 @@ fn a_failure_wakes_everybody_and_gives_no_turn() {
 
 #[test]
 fn a_turn_in_a_turn_of_its_thread_ends_alone() {
-    let turns = FlushTurns::new(0);
+    let turns = FlushLeader::new(0);
     let outer = turn_at(&turns, 1);
     drop(turn_at(&turns, 1));
 
@@ -162,7 +162,7 @@ fn a_turn_in_a_turn_of_its_thread_ends_alone() {
 
 #[test]
 fn a_turn_ends_where_a_panic_leaves_it() {
-    let turns = FlushTurns::new(0);
+    let turns = FlushLeader::new(0);
 
     let panic = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         let awake = poll(&turns, 1);
@@ -178,7 +178,7 @@ fn a_turn_ends_where_a_panic_leaves_it() {
 
 #[test]
 fn a_flush_waits_for_those_whose_bytes_the_flush_before_has_covered() {
-    let turns = FlushTurns::new(0);
+    let turns = FlushLeader::new(0);
     let turn = turn_at(&turns, 1);
     {
         let mut waiting = turns.lock();
@@ -204,7 +204,7 @@ fn a_flush_waits_for_those_whose_bytes_the_flush_before_has_covered() {
 
 #[test]
 fn flushes_to_which_nobody_comes_wait_less_and_less_often() {
-    let turns = FlushTurns::new(0);
+    let turns = FlushLeader::new(0);
     let turn = turn_at(&turns, 1);
     let mut waits = Vec::new();
 
@@ -225,7 +225,7 @@ fn flushes_to_which_nobody_comes_wait_less_and_less_often() {
 
 #[test]
 fn who_finds_its_bytes_on_disk_has_not_come_back() {
-    let turns = FlushTurns::new(5);
+    let turns = FlushLeader::new(5);
     turns.lock().away = 1;
 
     assert!(matches!(turns.sleep(5, None, LONG), Awake::OnDisk));
@@ -234,13 +234,13 @@ fn who_finds_its_bytes_on_disk_has_not_come_back() {
 }
 
 /// Turns that flush a file of 100 bytes, and the file, which the test removes.
-fn turns_with_file(name: &str) -> (FlushTurns, std::path::PathBuf) {
+fn turns_with_file(name: &str) -> (FlushLeader, std::path::PathBuf) {
     use std::os::fd::AsRawFd;
 
     let path = std::env::temp_dir().join(format!("reput-{name}-{}", std::process::id()));
     let file = File::create(&path).unwrap();
     file.set_len(100).unwrap();
-    let turns = FlushTurns::new(0);
+    let turns = FlushLeader::new(0);
     turns.use_file(file.as_raw_fd(), 0, 100); // which duplicates it
     (turns, path)
 }

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from reput.files import Unflushed, create_file, file_name, new_lock
+from reput.files import DirtyFiles, create_file, file_name, new_lock
 
 if TYPE_CHECKING:
     import threading
@@ -39,15 +39,15 @@ class FileSet:
     writable: bool = attrs.field(kw_only=True)
     scratch: str = attrs.field(default="", kw_only=True)
     """Temporary path at which files are made; next to the file when left out."""
-    unflushed: Unflushed[str] = attrs.field(init=False)
+    unflushed: DirtyFiles[str] = attrs.field(init=False)
     lock: threading.RLock = attrs.field(factory=new_lock, init=False)
     """Held for moments, to change the list of a run's files."""
 
     def __attrs_post_init__(self) -> None:
-        self.unflushed = Unflushed(self.disk, self.pool.flush)
+        self.unflushed = DirtyFiles(self.disk, self.pool.flush)
 
     def remove(self, path: str) -> None:
-        """Remove a file; `Unflushed.flush` brings the removal of its name to disk."""
+        """Remove a file; `DirtyFiles.flush` brings the removal of its name to disk."""
         self.unflushed.forget(path)
         self.pool.forget(path)
         self.disk.remove(path)

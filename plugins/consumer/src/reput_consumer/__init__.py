@@ -17,6 +17,11 @@ if TYPE_CHECKING:
     from reput_consumer.api.listener import Retry as Retry
     from reput_consumer.api.pullconsumer import PullConsumer as PullConsumer
     from reput_consumer.api.receivedmessage import ReceivedMessage as ReceivedMessage
+    from reput_consumer.backend.consumerbackend import DEAD_LETTER as DEAD_LETTER
+    from reput_consumer.backend.consumerbackend import ConsumerBackend as ConsumerBackend
+    from reput_consumer.backend.consumerbackend import Fetched as Fetched
+    from reput_consumer.backend.consumerbackend import FetchRequest as FetchRequest
+    from reput_consumer.backend.consumerbackend import FetchStatus as FetchStatus
     from reput_consumer.config import ConsumerConfig as ConsumerConfig
     from reput_consumer.consumerfactory import ConsumerFactory as ConsumerFactory
     from reput_consumer.consumption.directconsume import Handled as Handled
@@ -47,18 +52,13 @@ if TYPE_CHECKING:
     from reput_consumer.names import pop_retry_topic as pop_retry_topic
     from reput_consumer.names import retry_topic as retry_topic
     from reput_consumer.plugin import ConsumerPlugin as ConsumerPlugin
-    from reput_consumer.pop.handles import Handle as Handle
-    from reput_consumer.pop.handles import Popped as Popped
     from reput_consumer.pop.popconsumer import PopConsumer as PopConsumer
     from reput_consumer.pop.popconsumer import PoppedMessage as PoppedMessage
     from reput_consumer.pop.poprequest import PopRequest as PopRequest
     from reput_consumer.pop.popservice import PopService as PopService
-    from reput_consumer.port.consumerport import DEAD_LETTER as DEAD_LETTER
-    from reput_consumer.port.consumerport import ConsumerPort as ConsumerPort
-    from reput_consumer.port.consumerport import Fetched as Fetched
-    from reput_consumer.port.consumerport import FetchRequest as FetchRequest
-    from reput_consumer.port.consumerport import FetchStatus as FetchStatus
-    from reput_consumer.processing.processqueue import Limits as Limits
+    from reput_consumer.pop.receipthandles import Handle as Handle
+    from reput_consumer.pop.receipthandles import Popped as Popped
+    from reput_consumer.processqueue import Limits as Limits
     from reput_consumer.selectors import ALL as ALL
     from reput_consumer.selectors import SQL92 as SQL92
     from reput_consumer.selectors import TAG as TAG
@@ -75,22 +75,22 @@ _EXPORTS = {
     "Consumer": "api.consumer",
     "ConsumerConfig": "config",
     "ConsumerPlugin": "plugin",
-    "ConsumerPort": "port.consumerport",
-    "DEAD_LETTER": "port.consumerport",
+    "ConsumerBackend": "backend.consumerbackend",
+    "DEAD_LETTER": "backend.consumerbackend",
     "DLQ_PREFIX": "names",
     "EARLIEST": "group.membersettings",
-    "FetchRequest": "port.consumerport",
-    "FetchStatus": "port.consumerport",
-    "Fetched": "port.consumerport",
+    "FetchRequest": "backend.consumerbackend",
+    "FetchStatus": "backend.consumerbackend",
+    "Fetched": "backend.consumerbackend",
     "GroupDisabledError": "errors",
     "GroupKindError": "errors",
     "GroupMember": "memberlist.snapshot",
     "GroupProgress": "groupprogress",
     "GroupSettings": "metadata.subscriptiongroups",
-    "Handle": "pop.handles",
+    "Handle": "pop.receipthandles",
     "Handled": "consumption.directconsume",
     "LATEST": "group.membersettings",
-    "Limits": "processing.processqueue",
+    "Limits": "processqueue",
     "LocalOffsets": "metadata.localoffsets",
     "MachineRoom": "allocation.machineroom",
     "MemberExistsError": "errors",
@@ -102,7 +102,7 @@ _EXPORTS = {
     "ConsumerFactory": "consumerfactory",
     "PopConsumer": "pop.popconsumer",
     "PopRequest": "pop.poprequest",
-    "Popped": "pop.handles",
+    "Popped": "pop.receipthandles",
     "PoppedMessage": "pop.popconsumer",
     "PopService": "pop.popservice",
     "PullConsumer": "api.pullconsumer",

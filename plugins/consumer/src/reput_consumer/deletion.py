@@ -12,12 +12,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from reput_consumer.port.embeddedport import EmbeddedPort
+    from reput_consumer.backend.embeddedbackend import EmbeddedBackend
 
 __all__ = ["delete_group", "delete_topic", "forget_gone_topics"]
 
 
-def delete_topic(port: EmbeddedPort, topic: str) -> bool:
+def delete_topic(port: EmbeddedBackend, topic: str) -> bool:
     """Delete a topic; return whether there was one. Durable when this returns.
 
     Args:
@@ -47,7 +47,7 @@ def delete_topic(port: EmbeddedPort, topic: str) -> bool:
     return bool(shown) or was_known or had_offsets
 
 
-def delete_group(port: EmbeddedPort, group: str, *, with_offsets: bool) -> bool:
+def delete_group(port: EmbeddedBackend, group: str, *, with_offsets: bool) -> bool:
     """Delete a group's settings, and its offsets if asked to; return whether there was anything.
 
     Members that are there go on; a broker adds the group again with their next heartbeat.
@@ -68,7 +68,7 @@ def delete_group(port: EmbeddedPort, group: str, *, with_offsets: bool) -> bool:
     return was_known or had_offsets
 
 
-def forget_gone_topics(port: EmbeddedPort) -> list[str]:
+def forget_gone_topics(port: EmbeddedBackend) -> list[str]:
     """Drop notes of deleted topics of which the store has no queue any more; return their names.
 
     A queue that goes on after offsets that were given keeps its note, which tells that the first

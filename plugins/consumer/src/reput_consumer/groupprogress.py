@@ -14,9 +14,9 @@ from reput_consumer.names import is_retry_topic, retry_topic
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from reput_consumer.backend.embeddedbackend import EmbeddedBackend
     from reput_consumer.memberlist.snapshot import GroupMember
-    from reput_consumer.pop.handles import UnackedMessage
-    from reput_consumer.port.embeddedport import EmbeddedPort
+    from reput_consumer.pop.receipthandles import UnackedMessage
 
 __all__ = ["GroupProgress", "QueueProgress", "progress_of"]
 
@@ -84,7 +84,7 @@ class GroupProgress:
 
 
 def progress_of(
-    port: EmbeddedPort,
+    port: EmbeddedBackend,
     group: str,
     members: tuple[GroupMember, ...],
     out: Iterable[UnackedMessage] = (),

@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
     from reput.record import MessageView
     from reput_consumer.allocation.strategy import Strategy
+    from reput_consumer.backend.consumerbackend import ConsumerBackend
     from reput_consumer.consumption.directconsume import Handled
     from reput_consumer.consumption.queuestatus import QueueStatus
     from reput_consumer.messagequeue import MessageQueue
     from reput_consumer.metadata.localoffsets import LocalOffsets
-    from reput_consumer.port.consumerport import ConsumerPort
 
 logger = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ __all__ = ["LocalMembers"]
 class LocalMembers:
     """Opens consumers at a port, drives their timed work, and closes them. Thread-safe."""
 
-    port: ConsumerPort
+    port: ConsumerBackend
     wake: Callable[[], None]
     """Called, from any thread, when `work` is to be called again to learn when it is due."""
     client_id: Callable[[bool], str]

@@ -14,9 +14,9 @@ from reput_consumer.group.membersettings import EARLIEST, LATEST, Start
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from reput_consumer.backend.consumerbackend import ConsumerBackend
     from reput_consumer.consumption.memberengine import MemberEngine
     from reput_consumer.messagequeue import MessageQueue
-    from reput_consumer.port.consumerport import ConsumerPort
 
 __all__ = ["Reset", "move_group", "reset_offsets"]
 
@@ -32,7 +32,7 @@ class Reset:
 
 
 def reset_offsets(
-    port: ConsumerPort, group: str, topic: str, to: Start, engines: Iterable[MemberEngine]
+    port: ConsumerBackend, group: str, topic: str, to: Start, engines: Iterable[MemberEngine]
 ) -> list[Reset]:
     """Move a group's offsets of a topic; return what has changed, durably.
 
@@ -65,7 +65,7 @@ def reset_offsets(
 
 
 def move_group(
-    port: ConsumerPort,
+    port: ConsumerBackend,
     group: str,
     offsets: Mapping[MessageQueue, int],
     engines: Iterable[MemberEngine],

@@ -13,12 +13,12 @@ import attrs
 import reput
 from reput.errors import ReputError, ServiceNotAvailableError
 from reput.plugin import PutInterest
+from reput_consumer.backend.offsetcorrection import clamp_offsets
 from reput_consumer.config import ConsumerConfig
 from reput_consumer.consumerfactory import ConsumerFactory
 from reput_consumer.deletion import delete_group, delete_topic, forget_gone_topics
 from reput_consumer.names import checked_group, checked_topic
 from reput_consumer.pluginfiles import PluginFiles
-from reput_consumer.port.offsetcorrection import clamp_offsets
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from reput.plugin import StoreContext
     from reput.record import DispatchBatch, MessageView
+    from reput_consumer.backend.embeddedbackend import EmbeddedBackend
     from reput_consumer.group.membersettings import MemberSettings
     from reput_consumer.groupprogress import GroupProgress
     from reput_consumer.localmembers import LocalMembers
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from reput_consumer.offsetreset import Reset
     from reput_consumer.pop.popconsumer import PopConsumer
     from reput_consumer.pop.popservice import PopService
-    from reput_consumer.port.embeddedport import EmbeddedPort
     from reput_consumer.selectors import Selector
     from reput_consumer.storeservices import StoreServices
 
@@ -87,14 +87,14 @@ class ConsumerPlugin(ConsumerFactory, reput.Plugin):
             self._parts = self._made(context, self._files)
 
     def _made(self, context: StoreContext, files: PluginFiles) -> StoreServices:
+        from reput_consumer.backend.embeddedbackend import EmbeddedBackend
         from reput_consumer.localmembers import LocalMembers
         from reput_consumer.memberlist.memberlistfile import MemberListFile
         from reput_consumer.pop.popservice import PopService
-        from reput_consumer.port.embeddedport import EmbeddedPort
         from reput_consumer.storeservices import MEMBER_DEFAULTS, StoreServices
 
         roster_file = MemberListFile(context)
-        port = EmbeddedPort(
+        port = EmbeddedBackend(
             context,
             self.config.broker_name,
             files.offsets,
@@ -175,7 +175,7 @@ class ConsumerPlugin(ConsumerFactory, reput.Plugin):
             except (ReputError, OSError) as error:
                 logger.warning("offsets not saved group=%s: %s", group, error)
 
-    def _save_now(self, port: EmbeddedPort) -> None:
+    def _save_now(self, port: EmbeddedBackend) -> None:
         try:
             port.save()
         except (ReputError, OSError) as error:
@@ -485,7 +485,7 @@ class ConsumerPlugin(ConsumerFactory, reput.Plugin):
         self._watcher = arrived
 
     @property
-    def port(self) -> EmbeddedPort:
+    def port(self) -> EmbeddedBackend:
         """The store as consumers ask it, for servers of consumers elsewhere."""
         return self._of_store
 
@@ -509,7 +509,7 @@ class ConsumerPlugin(ConsumerFactory, reput.Plugin):
         return parts
 
     @property
-    def _of_store(self) -> EmbeddedPort:
+    def _of_store(self) -> EmbeddedBackend:
         return self._of_consumers.port
 
     @property

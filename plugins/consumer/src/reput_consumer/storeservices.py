@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 if TYPE_CHECKING:
+    from reput_consumer.backend.embeddedbackend import EmbeddedBackend
     from reput_consumer.localmembers import LocalMembers
     from reput_consumer.memberlist.memberlistfile import MemberListFile
     from reput_consumer.pop.popservice import PopService
-    from reput_consumer.port.embeddedport import EmbeddedPort
 
 __all__ = ["MEMBER_DEFAULTS", "StoreServices"]
 
@@ -27,7 +27,7 @@ read has to find its way through the store; the bytes let messages of a few KiB 
 class StoreServices:
     """What serves the consumers of one store."""
 
-    port: EmbeddedPort
+    port: EmbeddedBackend
     popper: PopService
     members: LocalMembers
     roster_file: MemberListFile

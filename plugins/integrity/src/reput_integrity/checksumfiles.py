@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from reput.errors import CorruptFileError
-from reput.files import FilePool, Unflushed, file_name, is_file_name
+from reput.files import DirtyFiles, FilePool, file_name, is_file_name
 from reput.record.layout import RECORD_MIN_SIZE
 from reput_integrity.disputes import Disputes
 from reput_integrity.layout import DISPUTES_NAME, UNIT_DTYPE
@@ -48,12 +48,12 @@ class ChecksumFiles:
     _counts: dict[int, int] = attrs.field(factory=dict, init=False)
     """Units by base, of files that may be appended to."""
     _pool: FilePool = attrs.field(init=False)
-    _unflushed: Unflushed[str] = attrs.field(init=False)
+    _unflushed: DirtyFiles[str] = attrs.field(init=False)
     _lock: threading.Lock = attrs.field(factory=threading.Lock, init=False)
 
     def __attrs_post_init__(self) -> None:
         self._pool = FilePool(self.disk, _FILES_OPEN, write=True)
-        self._unflushed = Unflushed(self.disk, self._pool.flush)
+        self._unflushed = DirtyFiles(self.disk, self._pool.flush)
 
     def path(self, base: int) -> str:
         """Return the path of the sums of the log's file that begins at ``base``."""

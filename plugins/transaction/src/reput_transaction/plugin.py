@@ -13,14 +13,14 @@ from reput.errors import CorruptFileError, ServiceNotAvailableError
 from reput.plugin import PutInterest
 from reput_transaction.completion.transactionengine import TransactionEngine, Which
 from reput_transaction.config import TransactionConfig
-from reput_transaction.halfindex.indextracker import IndexTracker
+from reput_transaction.halfindex.halfindexstore import HalfIndexStore
 from reput_transaction.halfindex.startoffset import first_needed
 from reput_transaction.layout import HALF_TOPIC, PROPERTY_TRANSACTIONAL
 from reput_transaction.messages.halfmessage import HalfMessage
 from reput_transaction.messages.messageforms import is_transactional
 from reput_transaction.messages.uniquekeys import UniqueKeys
-from reput_transaction.offsets.systemoffsets import DIRECTORY as CONFIG_DIRECTORY
-from reput_transaction.offsets.systemoffsets import SystemOffsets
+from reput_transaction.offsets.checkbackoffsets import DIRECTORY as CONFIG_DIRECTORY
+from reput_transaction.offsets.checkbackoffsets import CheckBackOffsets
 
 if TYPE_CHECKING:
     from reput.log import Receipt
@@ -60,7 +60,7 @@ class TransactionPlugin(reput.Plugin):
     """Who is asked, by producer group; see `on_check`."""
     _engine: TransactionEngine | None = attrs.field(init=False, default=None)
     _worker: TransactionWorker | None = attrs.field(init=False, default=None)
-    _offsets: SystemOffsets | None = attrs.field(init=False, default=None)
+    _offsets: CheckBackOffsets | None = attrs.field(init=False, default=None)
     _keys: UniqueKeys = attrs.field(init=False, default=attrs.Factory(lambda: UniqueKeys(_never)))
     _work: tuple[bool, bool, bool] = attrs.field(init=False, default=_NO_WORK)
     """Whether there were markers to write, transactions to finish, and checks to make."""
@@ -71,7 +71,7 @@ class TransactionPlugin(reput.Plugin):
     def reput_open(self, context: StoreContext) -> None:
         """Load the offsets that RocketMQ, or this plugin, has saved."""
         before = self._engine
-        tracker = IndexTracker(context, self.snapshot_size, self.config.max_open)
+        tracker = HalfIndexStore(context, self.snapshot_size, self.config.max_open)
         engine = TransactionEngine(context, self.config, tracker, self.op_message_size)
         if before is not None and before.context.root == context.root:
             # Opened again after a suspension: half messages of a put in progress stay claimed.
@@ -88,7 +88,7 @@ class TransactionPlugin(reput.Plugin):
                     engine, self.config, self.checks, self.op_batch_interval_ms
                 )
             self._work = _NO_WORK
-        self._offsets = SystemOffsets(
+        self._offsets = CheckBackOffsets(
             context.directory(CONFIG_DIRECTORY), context.disk, note_problem=context.note_problem
         )
         self._offsets.load()

@@ -1,4 +1,4 @@
-"""`Tree`: the directories of a store, and the names in them; the half of a `Disk` that uses paths.
+"""`DirectoryTree`: directories of a store and the names in them; the half of `Disk` with paths.
 
 Each operation reaches its path by `reput.files.system.storeroot.StoreRoot.reach`, and calls the
 system with the descriptor of the directory and the name there.
@@ -18,7 +18,7 @@ from reput.errors import UnsafePathError
 from reput.files.system.parallelflush import heart
 from reput.files.system.storeroot import ANYWHERE, NO_NAMES, Descriptor, StoreRoot, link_at
 
-__all__ = ["Entry", "Tree", "is_absence"]
+__all__ = ["DirectoryTree", "Entry", "is_absence"]
 
 _BY_NAME = operator.attrgetter("name")
 _ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
@@ -48,7 +48,7 @@ class Entry(Protocol):
         """Size, times and the like."""
 
 
-class Tree:
+class DirectoryTree:
     """Operations on names; every method raises `OSError` when the system does."""
 
     # `_root` is the one attribute that a disk and the disks bound from it do not share.

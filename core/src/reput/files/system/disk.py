@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from reput.errors import UnsafePathError
-from reput.files.system.directorytree import Tree, is_absence
+from reput.files.system.directorytree import DirectoryTree, is_absence
 from reput.files.system.filelock import lock_owner, try_lock
 from reput.files.system.parallelflush import heart, run_parallel
 from reput.files.system.storeroot import ALLOWED
@@ -37,7 +37,7 @@ _CLEAR_SIZE: Final = 1 << 20  # bytes read, and zeroed, at a time
 _ZEROS: Final = bytes(_CLEAR_SIZE)
 
 
-class Disk(Tree):
+class Disk(DirectoryTree):
     """File operations of a store; every method raises `OSError` when the system does.
 
     A subclass shares its attributes with the disks that `at` makes of it.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import attrs
 
 from reput.log.damage import Damage
-from reput.log.reader.walk import Onward, Walk
+from reput.log.reader.logwalk import LogWalk, NextRecord
 from reput.record.checksum import looks_torn
 from reput.record.messageview import message_at
 from reput.signalsafe import new_lock
@@ -95,7 +95,7 @@ class ExternalLogEnd:
             return
         with self._lock:
             reader = self._log.window_reader(check_crc=True)
-            walk = Walk(reader, self.end_offset, self, follows=True)
+            walk = LogWalk(reader, self.end_offset, self, follows=True)
             last = -1  # where the last record begins, unless something that follows proves it whole
             for found in walk:
                 if isinstance(found, Damage):
@@ -154,7 +154,7 @@ class ExternalLogEnd:
         """Read up to the damage that was at the end."""
         return self._damage_at if position < self._damage_at and self._is_damage() else None
 
-    def past(self, at: int, finding: Corruption | None) -> Onward | None:
+    def past(self, at: int, finding: Corruption | None) -> NextRecord | None:
         """Skip damage only if something follows it that was certainly written later."""
         log = self._log
         if finding is None or (at == self._damage_at and self._is_damage()):
@@ -166,8 +166,8 @@ class ExternalLogEnd:
         if not damages:
             return None
         if len(log.window_reader(check_crc=True).read(at).batch):
-            return Onward(at)  # the record was just being written
-        return Onward(damages[-1].end_offset, damages)
+            return NextRecord(at)  # the record was just being written
+        return NextRecord(damages[-1].end_offset, damages)
 
 
 # --------------------------------------------------------------------------- its last record

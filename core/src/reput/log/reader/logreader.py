@@ -18,8 +18,8 @@ from reput.files.mappedfile import MappedFileQueue
 from reput.log.damage import Damage, Loss
 from reput.log.reader.batchreader import BatchReader, CheckedRanges, PrefetchingReader
 from reput.log.reader.logend import ExternalLogEnd, LogEnd
+from reput.log.reader.logwalk import LogWalk, NextRecord
 from reput.log.reader.resync import NextRecordFinder
-from reput.log.reader.walk import Onward, Walk
 from reput.record.batch import Corruption, CorruptionKind, DispatchBatch
 from reput.record.decode import RECORD_SIZE_MAX, Decoder
 from reput.record.layout import (
@@ -253,7 +253,7 @@ class LogReader:
         position = self.min_physical_offset if start is None else start
         stop = self.max_physical_offset if end is None else min(end, self.max_physical_offset)
         batch = None
-        for found in Walk(reader, position, _Within(self, stop), stop, follows=self.follows):
+        for found in LogWalk(reader, position, _Within(self, stop), stop, follows=self.follows):
             if isinstance(found, DispatchBatch):
                 batch = found
             elif batch is not None and batch.finding is None:  # else it was reported
@@ -345,13 +345,13 @@ class _Within:
         known = self._known(position)
         return self.stop if known is None else max(min(self.stop, known.start_offset), position)
 
-    def past(self, at: int, finding: Corruption | None) -> Onward:
+    def past(self, at: int, finding: Corruption | None) -> NextRecord:
         """Skip the damage at ``at``."""
         known = self._known(at)
         if known is not None and known.start_offset <= at:
-            return Onward(known.end_offset, (known,))
+            return NextRecord(known.end_offset, (known,))
         damage = self.log.damage_at(at, self.limit(at), finding)
-        return Onward(max(damage.end_offset, at + 1), (damage,))
+        return NextRecord(max(damage.end_offset, at + 1), (damage,))
 
     def _known(self, position: int) -> Damage | None:
         return next((each for each in self.log.damages if each.end_offset > position), None)

@@ -22,8 +22,8 @@ import numpy as np
 
 from reput.log.damage import Damage
 from reput.log.reader.logreader import store_timestamp_of
+from reput.log.reader.logwalk import LogWalk, NextRecord
 from reput.log.reader.resync import head_at, is_blank
-from reput.log.reader.walk import Onward, Walk
 from reput.record.batch import Corruption, CorruptionKind
 from reput.record.checksum import SECTOR_SIZE
 from reput.record.decode import End
@@ -160,7 +160,7 @@ class _Search:
     def run(self) -> str:
         """Read to the end; return what stands there, a word of `End`."""
         capacity = self.log.files.capacity_end
-        walk = Walk(self._reader(), self.start, self)
+        walk = LogWalk(self._reader(), self.start, self)
         for found in walk:
             if isinstance(found, Damage):
                 self.damages.append(found)
@@ -204,7 +204,7 @@ class _Search:
     def limit(self, position: int) -> None:
         """Read to the end of the files."""
 
-    def past(self, at: int, finding: Corruption | None) -> Onward | None:
+    def past(self, at: int, finding: Corruption | None) -> NextRecord | None:
         """Skip damage that sound records follow, if they were not part of an unfinished put."""
         log = self.log
         if not log.keeps_records_after_damage:
@@ -224,8 +224,8 @@ class _Search:
         if not damages:
             return None
         if self.being_written and len(self._reader().read(at).batch):
-            return Onward(at)  # the record was just being written
-        return Onward(damages[-1].end_offset, damages)
+            return NextRecord(at)  # the record was just being written
+        return NextRecord(damages[-1].end_offset, damages)
 
     def _without_last_damage(self, end_kind: str) -> str:
         """Take damage that no record follows (only a blank, say) for the log's end."""

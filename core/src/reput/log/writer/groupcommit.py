@@ -26,7 +26,7 @@ from reput.errors import (
     ServiceNotAvailableError,
 )
 from reput.files.system.parallelflush import heart
-from reput.log.writer.flushturns import FlushTurns
+from reput.log.writer.flushleader import FlushLeader
 from reput.signalsafe import PeriodicThread
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class GroupCommit:
         self._after_flush: Callable[[], None] | None = None
         self._log = log
         self._appender = appender
-        self._turns = FlushTurns(appender.end_offset)
+        self._turns = FlushLeader(appender.end_offset)
         self._reported_offset = appender.end_offset
         """Flushed offset of the last call of `_after_flush`."""
         self._rounds: PeriodicThread | None = None

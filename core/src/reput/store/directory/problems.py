@@ -18,7 +18,7 @@ from reput.log.recovery.checkpoint import Checkpoint
 from reput.log.recovery.logstate import CheckedNote, LogHead
 
 if TYPE_CHECKING:
-    from reput.dispatch.statefiles.pluginstates import StoredPluginStates
+    from reput.dispatch.statefiles.storedpluginstates import StoredPluginStates
     from reput.files.system.disk import Disk
     from reput.log.lossledger import LossLedger
     from reput.log.progress import ProgressFile

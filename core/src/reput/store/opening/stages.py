@@ -19,7 +19,7 @@ import attrs
 from reput.dispatch.config import DispatchConfig
 from reput.dispatch.runtime.hookcalls import HookCalls, texts_of
 from reput.dispatch.statefiles.manifest import Manifest
-from reput.dispatch.statefiles.pluginstates import StoredPluginStates
+from reput.dispatch.statefiles.storedpluginstates import StoredPluginStates
 from reput.errors import EXPECTED, NotReplicaError, StoreNotFoundError, expected_at
 from reput.files.filenames import OWN_DIRECTORY
 from reput.files.filepool import FilePool
@@ -45,9 +45,9 @@ from reput.store.config import (
     decide,
     with_file_size,
 )
+from reput.store.directory.directorycheck import refuse_other_files, refuse_unfinished
 from reput.store.directory.problems import StoreProblems
 from reput.store.directory.storelock import StoreLock
-from reput.store.directory.validity import refuse_other_files, refuse_unfinished
 
 if TYPE_CHECKING:
     from reput.files.system.disk import Disk

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 from reput.lazyexports import lazy_exports
 
 if TYPE_CHECKING:
-    from reput_arrow.export.codederrors import CodedError as CodedError
+    from reput_arrow.codederrors import CodedError as CodedError
     from reput_arrow.export.exporter.exportjob import export as export
-    from reput_arrow.export.exporter.exportorder import Exported as Exported
+    from reput_arrow.export.exporter.exportrequest import Exported as Exported
     from reput_arrow.export.importer.importjob import import_ as import_
-    from reput_arrow.export.logwriter.publication.publish import Published as Published
+    from reput_arrow.logwriter.publication.publish import Published as Published
 
 _EXPORTS = {
-    "CodedError": "codederrors",
-    "Exported": "exporter.exportorder",
-    "Published": "logwriter.publication.publish",
+    "CodedError": "reput_arrow.codederrors",
+    "Exported": "exporter.exportrequest",
+    "Published": "reput_arrow.logwriter.publication.publish",
     "export": "exporter.exportjob",
     "import_": "importer.importjob",
 }

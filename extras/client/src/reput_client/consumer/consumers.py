@@ -10,7 +10,7 @@ import attrs
 
 from reput.record import Message
 from reput_client.consumer.operatoranswers import OperatorAnswers
-from reput_client.consumer.remoteport import RemotePort
+from reput_client.consumer.remotebackend import RemoteBackend
 from reput_client.producer.outgoingmessage import (
     DELAY,
     MAX_RECONSUME_TIMES,
@@ -47,7 +47,7 @@ class Consumers:
         """Begin without a consumer."""
         self._runtime = runtime
         self._sender = sender
-        self.port = RemotePort(
+        self.port = RemoteBackend(
             runtime, self._do, self._reset, self._resend, sender.ends, self._answerers
         )
         self.members = LocalMembers(

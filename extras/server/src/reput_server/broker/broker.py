@@ -11,47 +11,47 @@ import attrs
 
 from reput.errors import PluginError, ReputError
 from reput_consumer import ConsumerPlugin
-from reput_server.broker.admin.clientforwarding import ForwardHandlers
-from reput_server.broker.admin.configuration.handlers import ConfigurationHandlers
-from reput_server.broker.admin.deletion import DeleteHandlers
-from reput_server.broker.admin.groups import GroupHandlers
-from reput_server.broker.admin.offsetreset import ResetHandlers
-from reput_server.broker.admin.queueinspection import InspectionHandlers
-from reput_server.broker.admin.replication import ReplicationHandlers
-from reput_server.broker.admin.statistics import StatisticsHandlers
-from reput_server.broker.admin.status import StatusHandlers
-from reput_server.broker.admin.topics import TopicHandlers
+from reput_server.broker.admin.configuration.optionhandlers import ConfigurationHandlers
+from reput_server.broker.admin.deletehandlers import DeleteHandlers
+from reput_server.broker.admin.forwardhandlers import ForwardHandlers
+from reput_server.broker.admin.grouphandlers import GroupHandlers
+from reput_server.broker.admin.inspectionhandlers import InspectionHandlers
+from reput_server.broker.admin.replicationhandlers import ReplicationHandlers
+from reput_server.broker.admin.resethandlers import ResetHandlers
+from reput_server.broker.admin.statisticshandlers import StatisticsHandlers
+from reput_server.broker.admin.statushandlers import StatusHandlers
+from reput_server.broker.admin.topichandlers import TopicHandlers
 from reput_server.broker.brokercontext import BrokerContext
 from reput_server.broker.builtintopics import built_in_topics
-from reput_server.broker.clients.groups import Groups
-from reput_server.broker.clients.handlers import MemberHandlers
-from reput_server.broker.clients.offsets import OffsetHandlers
+from reput_server.broker.clients.groupregistry import GroupRegistry
+from reput_server.broker.clients.memberhandlers import MemberHandlers
+from reput_server.broker.clients.offsethandlers import OffsetHandlers
 from reput_server.broker.clients.pendingresets import PendingResets
 from reput_server.broker.clients.pullfilters import Filters
 from reput_server.broker.liveoptions import LiveOptions
-from reput_server.broker.pop.acknowledgement import AckHandlers
-from reput_server.broker.pop.assignment import AssignHandlers
-from reput_server.broker.pop.handlers import PopHandlers
+from reput_server.broker.pop.ackhandlers import AckHandlers
+from reput_server.broker.pop.assignhandlers import AssignHandlers
 from reput_server.broker.pop.longpolling import PopLongPolling
+from reput_server.broker.pop.pophandlers import PopHandlers
 from reput_server.broker.pull.fastpath import PullFastPath
-from reput_server.broker.pull.handlers import CODES as PULL_CODES
-from reput_server.broker.pull.handlers import PullHandlers
 from reput_server.broker.pull.longpolling import PullLongPolling
-from reput_server.broker.query.handlers import QueryHandlers
+from reput_server.broker.pull.pullhandlers import CODES as PULL_CODES
+from reput_server.broker.pull.pullhandlers import PullHandlers
+from reput_server.broker.query.queryhandlers import QueryHandlers
 from reput_server.broker.send.durableanswers import DurableAnswers
 from reput_server.broker.send.fastpathswitch import FastPathSwitch
 from reput_server.broker.send.fastpathtopics import FastPathTopics
-from reput_server.broker.send.handlers import SendHandlers
-from reput_server.broker.send.immediatesend import ImmediateSends
-from reput_server.broker.send.replies import ReplyHandlers
-from reput_server.broker.send.sendback import SendBackHandlers
+from reput_server.broker.send.replyhandlers import ReplyHandlers
+from reput_server.broker.send.sendbackhandlers import SendBackHandlers
 from reput_server.broker.send.sendbatcher import SendBatcher
+from reput_server.broker.send.sendhandlers import SendHandlers
+from reput_server.broker.send.synchronoussend import SynchronousSends
 from reput_server.broker.statistics.brokerstatistics import BrokerStatistics
 from reput_server.broker.statistics.watchedpool import WatchedPool
 from reput_server.broker.topictable import READ, WRITE, TopicTable
-from reput_server.broker.transaction.handlers import TransactionHandlers
+from reput_server.broker.transaction.transactionhandlers import TransactionHandlers
 from reput_server.errors import ServerError
-from reput_server.wire.responder import Handlers
+from reput_server.wire.requestdispatcher import RequestDispatcher
 
 if TYPE_CHECKING:
     import asyncio
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from reput_client.remoting import Address, BrokerData, TopicSettings
     from reput_server.config import ServerConfig
     from reput_server.replication.replicaservice import ReplicaService
-    from reput_server.wire.responder import Handler
+    from reput_server.wire.requestdispatcher import Handler
 
 __all__ = ["Broker"]
 
@@ -74,7 +74,7 @@ class Broker:
 
     context: BrokerContext
     sends: SendBatcher
-    groups: Groups
+    groups: GroupRegistry
     held: PullLongPolling
     polls: PopLongPolling
     transactions: TransactionHandlers
@@ -170,7 +170,7 @@ class Broker:
         )
         held = PullLongPolling(context, begin)
         # Each asks the other, but not before there is a client.
-        groups = Groups(context, lambda group: transactions.watch(group))
+        groups = GroupRegistry(context, lambda group: transactions.watch(group))
         transactions = TransactionHandlers(context, groups)
         polls = PopLongPolling(context)
         return cls(context, sends, groups, held, polls, transactions, durable, tuple(executors))
@@ -204,17 +204,17 @@ class Broker:
         )
         return {code: handler for room in rooms for code, handler in room.by_code().items()}
 
-    def handlers(self, access_keys: Mapping[str, str]) -> Handlers:
+    def handlers(self, access_keys: Mapping[str, str]) -> RequestDispatcher:
         """Return what answers requests, in three ways: from bytes, at once, and by a task."""
         context = self.context
         topics = FastPathTopics(context)
         filters = Filters(context, self.groups)
         pulls = PullHandlers(context, filters, self.held, PendingResets(), context.config.limits)
         sends = FastPathSwitch(context, self.sends, topics, self.durable)
-        return Handlers(
+        return RequestDispatcher(
             self._by_code(pulls),
             access_keys,
-            ImmediateSends(context, self.sends, topics).by_code(),
+            SynchronousSends(context, self.sends, topics).by_code(),
             (sends.take, PullFastPath(pulls).take),
             # The lane takes no sends whose answers wait for replicas.
             sends.take_sockets if self.sends.replication is None else None,

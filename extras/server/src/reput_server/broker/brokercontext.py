@@ -17,7 +17,7 @@ from reput_server.errors import Refusal
 if TYPE_CHECKING:
     from reput import Store
     from reput_client.remoting import Address
-    from reput_consumer import ConsumerPlugin, ConsumerPort
+    from reput_consumer import ConsumerBackend, ConsumerPlugin
     from reput_server.broker.liveoptions import LiveOptions
     from reput_server.broker.statistics.brokerstatistics import BrokerStatistics
     from reput_server.broker.statistics.watchedpool import WatchedPool
@@ -67,7 +67,7 @@ class BrokerContext:
         return self.options.config
 
     @property
-    def port(self) -> ConsumerPort:
+    def port(self) -> ConsumerBackend:
         """The store as consumers ask it."""
         return self.plugin.port
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from reput_client.remoting import Address
     from reput_server.config import Limits
     from reput_server.wire.interfaces import Request
-    from reput_server.wire.responder import Handler
+    from reput_server.wire.requestdispatcher import Handler
 
 __all__ = ["NameConfiguration"]
 

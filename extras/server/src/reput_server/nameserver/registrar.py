@@ -29,7 +29,7 @@ from reput_client.remoting import (
     UnregisterBroker,
 )
 from reput_server.errors import ServerError
-from reput_server.wire.peer import Peer
+from reput_server.wire.serverconnection import ServerConnection
 
 if TYPE_CHECKING:
     from reput_client.remoting import Address
@@ -66,7 +66,7 @@ class Registrar:
     _told: Mapping[str, TopicSettings] | None = attrs.field(init=False, default=None)
     _version: dict[str, int] = attrs.field(init=False, factory=dict)
     _changes: dict[Address, asyncio.Event] = attrs.field(init=False, factory=dict)
-    _peers: dict[Address, Peer] = attrs.field(init=False, factory=dict)
+    _peers: dict[Address, ServerConnection] = attrs.field(init=False, factory=dict)
     _tasks: list[asyncio.Task[None]] = attrs.field(init=False, factory=list)
 
     def start(self) -> None:
@@ -123,12 +123,14 @@ class Registrar:
         await _ask(peer, Command.request(RequestCode.REGISTER_BROKER, header, body=body))
         self.registered[address] = self.registered.get(address, 0) + 1
 
-    async def _connected(self, address: Address) -> Peer:
+    async def _connected(self, address: Address) -> ServerConnection:
         peer = self._peers.get(address)
         if peer is not None and peer.is_open:
             return peer
         async with asyncio.timeout(_ANSWER_SECONDS):
-            _, peer = await self.host.loop.create_connection(lambda: Peer(self.host), *address)
+            _, peer = await self.host.loop.create_connection(
+                lambda: ServerConnection(self.host), *address
+            )
         self._peers[address] = peer
         event = self._changes[address]
         # A name server forgets a broker with its connection.
@@ -137,7 +139,7 @@ class Registrar:
         logger.info("registers at name_server=%s:%d", *address)
         return peer
 
-    async def _warn_of_namesake(self, address: Address, peer: Peer) -> None:
+    async def _warn_of_namesake(self, address: Address, peer: ServerConnection) -> None:
         """Say that another broker has this one's name, whose clients would come here."""
         answer = await _ask(peer, Command.request(RequestCode.GET_BROKER_CLUSTER_INFO))
         found = ClusterInfo.decode(answer.body).brokers.get(self.broker.data.broker)
@@ -181,7 +183,7 @@ class Registrar:
         return Registration(topics=topics, version=dict(self._version))
 
 
-async def _ask(peer: Peer, command: Command) -> Command:
+async def _ask(peer: ServerConnection, command: Command) -> Command:
     answer = await peer.ask(command, _ANSWER_SECONDS)
     if answer.code != ResponseCode.SUCCESS:
         raise ServerError(f"it answers with code {answer.code}: {answer.remark or 'no remark'}")

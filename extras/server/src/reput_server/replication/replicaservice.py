@@ -24,7 +24,7 @@ from reput_server.replication.replicaacks import GAP_MAX, ReplicaAcks
 from reput_server.wire import filedescriptors
 from reput_server.wire.encryption import Encryption, ProtocolDetector
 from reput_server.wire.ports import bound_to
-from reput_server.wire.threads import finish_on_thread
+from reput_server.wire.shutdownthread import finish_on_thread
 
 if TYPE_CHECKING:
     from reput import Store

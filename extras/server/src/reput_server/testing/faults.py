@@ -14,7 +14,7 @@ from reput_client.remoting import Command, RequestCode, ResponseCode
 if TYPE_CHECKING:
     from reput_server.wire.interfaces import Request
     from reput_server.wire.portservice import PortService
-    from reput_server.wire.responder import Handler
+    from reput_server.wire.requestdispatcher import Handler
 
 __all__ = ["SENDS", "Faults"]
 

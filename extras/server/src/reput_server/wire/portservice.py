@@ -16,15 +16,15 @@ from reput_server.config import Limits
 from reput_server.wire import filedescriptors
 from reput_server.wire.admission import Admission
 from reput_server.wire.encryption import Encryption, ProtocolDetector
-from reput_server.wire.peer import Peer
 from reput_server.wire.ports import bound_to
-from reput_server.wire.responder import NOTHING, Handlers
+from reput_server.wire.requestdispatcher import NOTHING, RequestDispatcher
+from reput_server.wire.serverconnection import ServerConnection
 from reput_server.wire.sharedreads import SharedReads
 
 if TYPE_CHECKING:
     from reput_client.remoting import Command
     from reput_server.wire.interfaces import Connection, FromBytes, FromSockets, Request, Socket
-    from reput_server.wire.responder import Handler
+    from reput_server.wire.requestdispatcher import Handler
 
 logger = logging.getLogger(__name__)
 
@@ -51,16 +51,16 @@ class PortService:
     """What requests that are worked on take of the memory, bytes, of all connections."""
     request_count: int = attrs.field(init=False, default=0)
     """Requests since the start."""
-    paused: set[Peer] = attrs.field(init=False, factory=set)
+    paused: set[ServerConnection] = attrs.field(init=False, factory=set)
     """Connections of which nothing is read at the moment."""
-    deaf: set[Peer] = attrs.field(init=False, factory=set)
+    deaf: set[ServerConnection] = attrs.field(init=False, factory=set)
     """Connections that leave answers unread at the moment."""
-    peers: set[Peer] = attrs.field(init=False, factory=set)
+    peers: set[ServerConnection] = attrs.field(init=False, factory=set)
     is_stopping: bool = attrs.field(init=False, default=False)
     """Whether no further requests are taken."""
     address: Address = attrs.field(init=False, default=("", 0))
     """Where it listens, with the port that was found free."""
-    _handlers: Handlers = attrs.field(init=False, factory=lambda: Handlers({}))
+    _handlers: RequestDispatcher = attrs.field(init=False, factory=lambda: RequestDispatcher({}))
     _admission: Admission = attrs.field(init=False)
     _shared: SharedReads | None = attrs.field(init=False, default=None)
     """Connections that only send; None where the system cannot wait for all of them at once."""
@@ -76,7 +76,7 @@ class PortService:
     def __attrs_post_init__(self) -> None:
         self._admission = Admission(self.limits)
 
-    async def start(self, sockets: Sequence[socket.socket], handlers: Handlers) -> None:
+    async def start(self, sockets: Sequence[socket.socket], handlers: RequestDispatcher) -> None:
         """Listen on sockets that are bound, and answer requests by ``handlers``.
 
         Raises:
@@ -115,7 +115,7 @@ class PortService:
         )
 
     def _door(self) -> asyncio.Protocol:
-        peer = Peer(self)
+        peer = ServerConnection(self)
         return peer if self.encryption is None else ProtocolDetector(peer, self.encryption)
 
     async def stop(self) -> None:
@@ -152,12 +152,12 @@ class PortService:
 
     # ------------------------------------------------------------------ for peers
 
-    def admit(self, peer: Peer, descriptor: int) -> bool:
+    def admit(self, peer: ServerConnection, descriptor: int) -> bool:
         """Note a new connection; False if there are too many."""
         self.peers.add(peer)
         return self._admission.allows(len(self.peers), descriptor)
 
-    def forget(self, peer: Peer) -> None:
+    def forget(self, peer: ServerConnection) -> None:
         """Drop a connection that is gone."""
         self.peers.discard(peer)
         self.paused.discard(peer)
@@ -186,7 +186,7 @@ class PortService:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def take_bytes(self, peer: Peer, data: bytes | bytearray) -> FromBytes:
+    def take_bytes(self, peer: ServerConnection, data: bytes | bytearray) -> FromBytes:
         """Take requests with which a connection's bytes begin, and end them."""
         if self.is_stopping:
             return NOTHING
@@ -194,7 +194,7 @@ class PortService:
         self.request_count += taken[2]
         return taken
 
-    def share(self, peer: Peer, descriptor: int) -> bool:
+    def share(self, peer: ServerConnection, descriptor: int) -> bool:
         """Have a connection read together with others; False if that is not done here."""
         if self._shared is None or not self._handlers.may_take_sockets or self.is_stopping:
             return False

@@ -61,7 +61,7 @@ def _run(spark: SparkSession, root: str, progress: ProgressBar) -> dict[str, Any
     from reput_spark.jobs.rebuild import rebuild
     from reput_spark.jobs.sparkengine import collected
     from reput_spark.jobs.stats import COLUMNS, stats
-    from reput_spark.source.frames import read
+    from reput_spark.source.dataframes import read
 
     def topics() -> list[dict[str, Any]]:
         counted = stats(read(spark, root, columns=COLUMNS))["topics"]
@@ -102,7 +102,7 @@ def _make_store(root: str) -> int:
 
 def _read(spark: SparkSession, root: str) -> int:
     """Count the messages of a DataFrame, each of which says its place in its queue."""
-    from reput_spark.source.frames import read
+    from reput_spark.source.dataframes import read
 
     frame = read(spark, root, columns=["topic", "queue_id", "queue_offset"])
     row_count: int = frame.distinct().count()

@@ -60,7 +60,7 @@ def _count(
     from reput_spark.jobs.sparkengine import collected
     from reput_spark.jobs.stats import COLUMNS
     from reput_spark.jobs.stats import stats as run
-    from reput_spark.source.frames import absolute_paths, read
+    from reput_spark.source.dataframes import absolute_paths, read
     from reput_tools.offline import SPLIT_SIZE
 
     given = absolute_paths(paths)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
-    from reput_arrow.export.logwriter.publication.publish import Published
+    from reput_arrow.logwriter.publication.publish import Published
 
 __all__ = ["import_parquet"]
 
@@ -57,7 +57,7 @@ def import_parquet(
         SparkReputError: no Parquet of messages, something at the store's place, or a row that
             cannot be stored.
     """
-    from reput_arrow.export.logwriter.writeoptions import KEPT
+    from reput_arrow.logwriter.writeoptions import KEPT
     from reput_spark.jobs.write import write
 
     frame = _read(spark, os.fspath(source))

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from reput_arrow.export.localpaths import local_path
+from reput_arrow.localpaths import local_path
 from reput_spark.jobs.sparkengine import SparkEngine
 from reput_tools.offline import SPLIT_SIZE, Rebuilt, run_rebuild
 

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from reput_arrow.export.addedcolumns import DAMAGE_COLUMN, STORE_COLUMN
+from reput_arrow.addedcolumns import DAMAGE_COLUMN, STORE_COLUMN
 from reput_arrow.logs.logopening import open_log
 from reput_arrow.logs.logplace import COMMIT_LOG
 from reput_arrow.reader.wholelogs import plan
 from reput_spark.errors import reading_with_code
 from reput_spark.jobs.sparkengine import collected
-from reput_spark.source.frames import absolute_paths, read
+from reput_spark.source.dataframes import absolute_paths, read
 
 if TYPE_CHECKING:
     from reput_arrow.logs.logplace import LogPlace

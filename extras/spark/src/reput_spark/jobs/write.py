@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
-    from reput_arrow.export.logwriter.publication.publish import Published
-    from reput_arrow.export.logwriter.staging.values import WritePlan
+    from reput_arrow.logwriter.publication.publish import Published
+    from reput_arrow.logwriter.staging.writetasks import WritePlan
     from reput_spark.writer.segments import Segment
 
 __all__ = ["write"]
@@ -45,13 +45,13 @@ def write(
         SparkReputError: an option, a store or a row that cannot be; a task that failed; with the
             code ``UNSAFE``, a link below the store's directory, where none is followed.
     """
-    from reput_arrow.export.addedcolumns import check_columns
-    from reput_arrow.export.logwriter.writeoptions import WriteOptions
-    from reput_arrow.export.logwriter.writeplan import plan_write
-    from reput_arrow.export.textoptions import refusal, texts_of
+    from reput_arrow.addedcolumns import check_columns
+    from reput_arrow.logwriter.writeoptions import WriteOptions
+    from reput_arrow.logwriter.writeplan import plan_write
+    from reput_arrow.textoptions import refusal, texts_of
     from reput_spark.errors import with_code
     from reput_spark.source.schema import plain_arrow_schema
-    from reput_spark.writer.framesink import FrameSink, settle_before
+    from reput_spark.writer.dataframesink import DataFrameSink, settle_before
     from reput_spark.writer.putter import Opening
 
     if mode.lower() not in ("append", "overwrite"):
@@ -62,7 +62,7 @@ def write(
     with with_code():
         earlier = settle_before(opening)
         plan = plan_write(given, overwrite=mode.lower() == "overwrite")
-        sink = FrameSink(plan, opening)
+        sink = DataFrameSink(plan, opening)
         try:
             segments = [] if plan.is_done else _stage(df, plan)
             size = sum(each.size for each in segments)

@@ -9,9 +9,9 @@ from typing import Any, Final
 
 import attrs
 
-from reput_arrow.export.textoptions import by_name, refusal, refuse_unknown
 from reput_arrow.reader.queuebounds import QueueBounds
 from reput_arrow.reader.selection import BATCH_ROWS, Selection
+from reput_arrow.textoptions import by_name, refusal, refuse_unknown
 from reput_spark.errors import SparkReputError
 from reput_tools.offline import SPLIT_SIZE
 

@@ -46,7 +46,7 @@ def local_session(
     prepare_environment(is_local=is_local)
     from pyspark.sql import SparkSession
 
-    from reput_spark.source.frames import register
+    from reput_spark.source.dataframes import register
 
     builder = SparkSession.builder.master(master).appName(name)
     settings = _settings(is_local=is_local, quick=quick, quiet=quiet)

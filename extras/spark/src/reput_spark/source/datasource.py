@@ -73,7 +73,7 @@ class ReputDataSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return a writer of messages into a store."""
-        from reput_arrow.export.logwriter.writeoptions import WriteOptions
+        from reput_arrow.logwriter.writeoptions import WriteOptions
         from reput_spark.source.writer import writer_of
 
         return writer_of(WriteOptions.parse(dict(self.options)), schema, overwrite=overwrite)

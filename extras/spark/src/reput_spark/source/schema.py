@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from reput_arrow import COLUMNS, schema_of
-from reput_arrow.export.addedcolumns import BROKER_COLUMN, DAMAGE_COLUMN, STORE_COLUMN
+from reput_arrow.addedcolumns import BROKER_COLUMN, DAMAGE_COLUMN, STORE_COLUMN
 from reput_spark.errors import SparkReputError
 
 if TYPE_CHECKING:

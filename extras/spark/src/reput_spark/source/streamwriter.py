@@ -10,7 +10,7 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 
 from reput.errors import ReputError
 from reput.files import Disk
-from reput_arrow.export.addedcolumns import check_columns
+from reput_arrow.addedcolumns import check_columns
 from reput_spark.errors import SparkReputError, with_code
 from reput_spark.source.schema import plain_arrow_schema
 from reput_spark.writer.options import SinkOptions

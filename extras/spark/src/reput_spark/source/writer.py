@@ -9,12 +9,12 @@ import attrs
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from reput.files import Disk, system_clock
-from reput_arrow.export.addedcolumns import check_columns
-from reput_arrow.export.logwriter.staging.values import WritePlan
-from reput_arrow.export.logwriter.writeoptions import WriteOptions
-from reput_arrow.export.logwriter.writeplan import plan_write
+from reput_arrow.addedcolumns import check_columns
+from reput_arrow.logwriter.staging.writetasks import WritePlan
+from reput_arrow.logwriter.writeoptions import WriteOptions
+from reput_arrow.logwriter.writeplan import plan_write
 from reput_spark.errors import SparkReputError, with_code
-from reput_spark.writer.framesink import FrameSink, settle_before
+from reput_spark.writer.dataframesink import DataFrameSink, settle_before
 from reput_spark.writer.putter import Opening
 from reput_spark.writer.segments import Segment, stage_segment
 
@@ -55,12 +55,12 @@ class LogWriter(DataSourceArrowWriter):
         """Put what all tasks have kept."""
         segments = [_segment_of(message) for message in messages]
         with with_code():
-            FrameSink(self.plan, Opening(self.plan.options)).commit(segments)
+            DataFrameSink(self.plan, Opening(self.plan.options)).commit(segments)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Leave nothing; Spark calls this also after a `commit` that failed."""
         with with_code():
-            FrameSink(self.plan, Opening(self.plan.options)).abort()
+            DataFrameSink(self.plan, Opening(self.plan.options)).abort()
 
 
 def _segment_of(message: WriterCommitMessage | None) -> Segment:

@@ -10,8 +10,8 @@ A broker need not run, nor a command of RocketMQ: everything comes out of the fi
 
 from __future__ import annotations
 
-from reput_spark.tables.queueframes import consumer_lag, queues, schedule_backlog
-from reput_spark.tables.rowframes import dead_letters, retries, trace
+from reput_spark.tables.queuetables import consumer_lag, queues, schedule_backlog
+from reput_spark.tables.rowtables import dead_letters, retries, trace
 from reput_spark.tables.tableviews import TABLES, register
 from reput_spark.tables.transactions import dangling_transactions
 

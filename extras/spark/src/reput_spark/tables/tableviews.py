@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from reput_spark.tables import queueframes, rowframes, transactions
+from reput_spark.tables import queuetables, rowtables, transactions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from reput_spark.source.frames import Paths
+    from reput_spark.source.dataframes import Paths
 
 __all__ = ["TABLES", "register"]
 
 TABLES: Final[dict[str, Callable[..., Any]]] = {
-    "consumer_lag": queueframes.consumer_lag,
+    "consumer_lag": queuetables.consumer_lag,
     "dangling_transactions": transactions.dangling_transactions,
-    "dead_letters": rowframes.dead_letters,
-    "queues": queueframes.queues,
-    "retries": rowframes.retries,
-    "schedule_backlog": queueframes.schedule_backlog,
-    "trace": rowframes.trace,
+    "dead_letters": rowtables.dead_letters,
+    "queues": queuetables.queues,
+    "retries": rowtables.retries,
+    "schedule_backlog": queuetables.schedule_backlog,
+    "trace": rowtables.trace,
 }
 """Every table by its name: functions of a session and of paths."""
 

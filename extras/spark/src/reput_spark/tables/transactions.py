@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from reput.record.layout import TRANSACTION_MASK, TRANSACTION_PREPARED
-from reput_spark.source.frames import read
-from reput_spark.tables.queueframes import committed
+from reput_spark.source.dataframes import read
+from reput_spark.tables.queuetables import committed
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    from reput_spark.source.frames import Paths
+    from reput_spark.source.dataframes import Paths
 
 __all__ = ["dangling_transactions"]
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import attrs
 
 from reput.errors import CorruptFileError
-from reput_arrow.export.logwriter.stagingdirectories import INTENT
+from reput_arrow.logwriter.stagingdirectories import INTENT
 from reput_spark.writer.segments import Segment
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from typing import Final, Self
 import attrs
 
 from reput.plugin import INT32_MAX
-from reput_arrow.export.localpaths import local_path
-from reput_arrow.export.logwriter.stagingdirectories import is_name
-from reput_arrow.export.logwriter.writeoptions import FILE_SIZE_MIN, LOCK_TIMEOUT
-from reput_arrow.export.textoptions import (
+from reput_arrow.localpaths import local_path
+from reput_arrow.logwriter.stagingdirectories import is_name
+from reput_arrow.logwriter.writeoptions import FILE_SIZE_MIN, LOCK_TIMEOUT
+from reput_arrow.textoptions import (
     by_name,
     flag,
     refusal,

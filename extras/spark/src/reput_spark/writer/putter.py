@@ -33,8 +33,8 @@ import reput
 from reput.errors import PluginFlushError, PutError, StoreLockedError
 from reput.files import Disk, system_clock
 from reput.log import LOG_SECTION
-from reput_arrow.export.localpaths import local_path
-from reput_arrow.export.logwriter.writeoptions import WriteOptions
+from reput_arrow.localpaths import local_path
+from reput_arrow.logwriter.writeoptions import WriteOptions
 from reput_spark.errors import SparkReputError
 from reput_spark.writer.commitjournal import CommitIntent, CommitJournal
 from reput_spark.writer.options import SinkOptions

@@ -25,7 +25,7 @@ from reput.record.layout import (
     TOPIC_SIZE_MAX,
 )
 from reput_arrow import columns_of
-from reput_arrow.export.addedcolumns import ADDED_COLUMNS
+from reput_arrow.addedcolumns import ADDED_COLUMNS
 from reput_arrow.inputcolumns import times_of
 from reput_tools.offline import inspect_store
 

@@ -22,8 +22,8 @@ import pyarrow as pa
 
 from reput.errors import CorruptFileError, MessageIllegalError, PutError
 from reput_arrow import columns_of
-from reput_arrow.export.addedcolumns import ADDED_COLUMNS
-from reput_arrow.export.logwriter.stagingdirectories import is_name, path_of, spark_directory
+from reput_arrow.addedcolumns import ADDED_COLUMNS
+from reput_arrow.logwriter.stagingdirectories import is_name, path_of, spark_directory
 from reput_spark.errors import SparkReputError
 from reput_spark.writer.options import SinkOptions, is_key
 from reput_spark.writer.reconciliation.stamps import stamp_size
@@ -31,7 +31,7 @@ from reput_spark.writer.rows import Limits, RowCheck, put_form
 
 if TYPE_CHECKING:
     from reput.files import Disk
-    from reput_arrow.export.logwriter.staging.values import WritePlan
+    from reput_arrow.logwriter.staging.writetasks import WritePlan
 
 __all__ = [
     "Segment",

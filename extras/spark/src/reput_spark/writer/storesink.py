@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import attrs
 
 import reput
-from reput_arrow.export.logwriter.stagingdirectories import INTENT
+from reput_arrow.logwriter.stagingdirectories import INTENT
 from reput_spark.errors import SparkReputError
 from reput_spark.writer.commitjournal import CommitIntent, CommitJournal, LastCommit
 from reput_spark.writer.options import SinkOptions, check_store

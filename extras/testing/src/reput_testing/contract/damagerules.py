@@ -11,8 +11,8 @@ import pytest
 
 from reput.errors import CorruptFileError, ReputError
 from reput_testing.casebudget import part
+from reput_testing.contract.basecontract import ContractRules, Outcome, spread
 from reput_testing.contract.driver import Driver
-from reput_testing.contract.rules import ContractRules, Outcome, spread
 from reput_testing.disks import filedamage
 from reput_testing.disks.failingdisk import CHANGING, FaultyDisk
 from reput_testing.disks.filedamage import FileDamage

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from reput.errors import ReputError
 from reput.record import Message
-from reput_testing.contract.rules import ContractRules
+from reput_testing.contract.basecontract import ContractRules
 from reput_testing.contract.shiftedclock import shifted_clock
 from reput_testing.logs import strategies
 from reput_testing.logs.smalllog import SmallLog

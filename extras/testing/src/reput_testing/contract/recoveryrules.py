@@ -9,7 +9,7 @@ import threading
 from pathlib import Path
 
 from reput.record import Message
-from reput_testing.contract.rules import ContractRules, spread
+from reput_testing.contract.basecontract import ContractRules, spread
 from reput_testing.disks import filedamage
 from reput_testing.logs.smalllog import SmallLog
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from reput_testing.contract.rules import spread
+from reput_testing.contract.basecontract import spread
 from reput_testing.contract.storerules import StoreRules
 from reput_testing.disks.failingdisk import FaultyDisk
 from reput_testing.logs.clock import ManualClock

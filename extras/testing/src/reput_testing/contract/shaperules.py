@@ -17,7 +17,7 @@ import pytest
 
 from reput.errors import ConfigError
 from reput.plugin import Plugin, PluginHooks, hooks_of, hookspecs, installed
-from reput_testing.contract.rules import ContractRules
+from reput_testing.contract.basecontract import ContractRules
 
 __all__ = ["ShapeRules"]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import reput
-from reput_testing.contract.rules import ContractRules
+from reput_testing.contract.basecontract import ContractRules
 from reput_testing.disks import filedamage
 from reput_testing.disks.failingdisk import QuickDisk
 from reput_testing.logs.clock import ManualClock

@@ -29,9 +29,9 @@ import reput
 from reput.files import OWN_DIRECTORY
 from reput.record import Message
 from reput_testing.casebudget import is_soak
-from reput_testing.contract.rules import ContractRules, Outcome
+from reput_testing.contract.basecontract import ContractRules, Outcome
 from reput_testing.crashes.expectedstate import ExpectedState
-from reput_testing.crashes.faults import QUICK_RETRIES, Faults, Step
+from reput_testing.crashes.faultsweep import QUICK_RETRIES, Faults, Step
 from reput_testing.crashes.powercuts import PowerCuts
 from reput_testing.disks import filedamage
 from reput_testing.disks.crashstates import CrashPoint

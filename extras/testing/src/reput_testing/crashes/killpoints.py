@@ -31,7 +31,7 @@ import attrs
 
 from reput.files import Disk
 from reput_testing.casebudget import is_soak, part
-from reput_testing.contract.rules import spread
+from reput_testing.contract.basecontract import spread
 from reput_testing.crashes.powercuts import command_for
 from reput_testing.disks.failingdisk import QuickDisk
 

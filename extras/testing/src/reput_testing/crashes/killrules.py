@@ -26,7 +26,7 @@ import reput
 from reput.errors import NoReaderError, StoreNotFoundError
 from reput.record import Message
 from reput_testing.casebudget import is_soak
-from reput_testing.contract.rules import ContractRules, Outcome
+from reput_testing.contract.basecontract import ContractRules, Outcome
 from reput_testing.crashes.killloop import KillLoop, Sections, kill_count
 from reput_testing.crashes.killplan import PluginSource
 from reput_testing.crashes.killpoints import KillPoint, KillPoints, copy_store

@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING
 from reput.lazyexports import lazy_exports
 
 if TYPE_CHECKING:
+    from reput_tools.doctor.comparison.storediff import StoreDiff as StoreDiff
     from reput_tools.doctor.comparison.stores import compare_stores as compare_stores
-    from reput_tools.doctor.comparison.values import StoreDiff as StoreDiff
     from reput_tools.doctor.findings import Finding as Finding
     from reput_tools.doctor.findings import Report as Report
     from reput_tools.doctor.findings import Severity as Severity
     from reput_tools.doctor.storereport.reportbuilder import make_report as make_report
-    from reput_tools.doctor.storereport.values import StoreReport as StoreReport
+    from reput_tools.doctor.storereport.reportmodel import StoreReport as StoreReport
     from reput_tools.doctor.verification.verifyrun import verify as verify
 
 _EXPORTS = {
     "Finding": "findings",
     "Report": "findings",
     "Severity": "findings",
-    "StoreDiff": "comparison.values",
-    "StoreReport": "storereport.values",
+    "StoreDiff": "comparison.storediff",
+    "StoreReport": "storereport.reportmodel",
     "compare_stores": "comparison.stores",
     "make_report": "storereport.reportbuilder",
     "verify": "verification.verifyrun",

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import attrs
 import numpy as np
 
-from reput.files import FilePool, Handle, ReplacedError, Unflushed, file_name
+from reput.files import DirtyFiles, FilePool, Handle, ReplacedError, file_name
 from reput.record.layout import BLANK_MAGIC, SIZE_AND_MAGIC
 from reput_compaction.filepairs.offsetnotelayout import NOTE_DTYPE, NOTE_SIZE, UNKNOWN
 from reput_compaction.filepairs.recordblock import RecordBlock, state_positions
@@ -79,7 +79,7 @@ class PairFiles:
         self.disk = disk
         self.pool = pool
         self.sizes = sizes
-        self.unflushed: Unflushed[Pair] = Unflushed(disk, self.flush_pair)
+        self.unflushed: DirtyFiles[Pair] = DirtyFiles(disk, self.flush_pair)
 
     @property
     def note_file_size(self) -> int:

@@ -19,11 +19,11 @@ import attrs
 
 from reput.errors import CorruptFileError, UnsafePathError
 from reput.files import Disk
+from reput_compaction.job.jobtasks import Job, LayTask, MergeTask, ScanTask, WriteTask
 from reput_compaction.job.merge import lay_out, merge
 from reput_compaction.job.plan import bits_for, lay_tasks, merge_tasks, scan_tasks, write_tasks
 from reput_compaction.job.scan import scan
 from reput_compaction.job.staging import staging_directory, sweep
-from reput_compaction.job.values import Job, LayTask, MergeTask, ScanTask, WriteTask
 from reput_compaction.job.write import write
 from reput_compaction.run.superseded import SEED_SIZE
 from reput_tools.offline import SPLIT_SIZE, TaskFailedError

@@ -13,7 +13,7 @@ import attrs
 import numpy as np
 
 from reput.files import FilePool
-from reput_compaction.job.values import (
+from reput_compaction.job.jobtasks import (
     KIND_DTYPE,
     KIND_STAYS,
     KIND_WAITS,
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from reput.files import Disk
-    from reput_compaction.job.values import Job, LayTask, MergeTask, Scanned
+    from reput_compaction.job.jobtasks import Job, LayTask, MergeTask, Scanned
     from reput_compaction.layout import FileSizes
 
 __all__ = ["lay_out", "merge", "read_items"]

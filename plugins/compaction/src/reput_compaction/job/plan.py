@@ -9,7 +9,7 @@ import attrs
 import numpy as np
 
 from reput_compaction.filepairs.pairscan import Stretch
-from reput_compaction.job.values import (
+from reput_compaction.job.jobtasks import (
     LayTask,
     MergeTask,
     Part,
@@ -22,7 +22,7 @@ from reput_compaction.run.superseded import PARTS_MAX, ROW_DTYPE, SORT_FACTOR
 
 if TYPE_CHECKING:
     from reput_compaction.filepairs.filepair import Pair, PairFiles
-    from reput_compaction.job.values import LaidPair, Merged, Scanned
+    from reput_compaction.job.jobtasks import LaidPair, Merged, Scanned
     from reput_compaction.run.compaction import Compaction
 
 __all__ = ["bits_for", "lay_tasks", "merge_tasks", "scan_tasks", "write_tasks"]

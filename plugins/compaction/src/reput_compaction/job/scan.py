@@ -16,14 +16,14 @@ import numpy as np
 from reput.files import FilePool
 from reput_compaction.filepairs.filepair import Pair, PairFiles
 from reput_compaction.filepairs.pairscan import windows
-from reput_compaction.job.values import KIND_DTYPE, KIND_STAYS, KIND_WAITS, Scanned
+from reput_compaction.job.jobtasks import KIND_DTYPE, KIND_STAYS, KIND_WAITS, Scanned
 from reput_compaction.run.superseded import ROW_DTYPE, SORT_FACTOR, KeyHash, by_key, part_starts
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from reput.files import Disk
-    from reput_compaction.job.values import Job, ScanTask
+    from reput_compaction.job.jobtasks import Job, ScanTask
 
 __all__ = ["scan"]
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from reput.files import Disk
-    from reput_compaction.job.values import Job, LaidPair, Part, WriteTask
+    from reput_compaction.job.jobtasks import Job, LaidPair, Part, WriteTask
 
 __all__ = ["write"]
 

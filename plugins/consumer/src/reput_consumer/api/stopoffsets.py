@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 from reput_consumer.group.rebalance import subscription_of
 
 if TYPE_CHECKING:
+    from reput_consumer.backend.consumerbackend import ConsumerBackend
     from reput_consumer.group.membersettings import MemberSettings
     from reput_consumer.messagequeue import MessageQueue
-    from reput_consumer.port.consumerport import ConsumerPort
 
 __all__ = ["END", "stop_offsets_of"]
 
@@ -18,7 +18,7 @@ END: Final = "end"
 
 
 def stop_offsets_of(
-    port: ConsumerPort, settings: MemberSettings, until: object
+    port: ConsumerBackend, settings: MemberSettings, until: object
 ) -> dict[MessageQueue, int] | None:
     """Return the queue offsets up to which messages are wanted; None for no end.
 

@@ -20,7 +20,7 @@ from reput_consumer.consumption.expiry import EXPIRE, overdue
 if TYPE_CHECKING:
     from reput_consumer.consumption.deliveryorder import Host
     from reput_consumer.group.assignment import Assignment
-    from reput_consumer.processing.processqueue import ProcessQueue
+    from reput_consumer.processqueue import ProcessQueue
 
 logger = logging.getLogger(__name__)
 

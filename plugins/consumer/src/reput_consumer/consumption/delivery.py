@@ -15,7 +15,7 @@ import attrs
 
 if TYPE_CHECKING:
     from reput_consumer.group.assignment import Assignment
-    from reput_consumer.processing.processqueue import ProcessQueue
+    from reput_consumer.processqueue import ProcessQueue
 
 __all__ = ["CONSUMED", "OPEN", "SETTLED", "Delivery", "Owner"]
 

@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Iterable, Sequence
 
+    from reput_consumer.backend.consumerbackend import ConsumerBackend
     from reput_consumer.consumption.delivery import Delivery
     from reput_consumer.consumption.timers import Timers
     from reput_consumer.group.assignment import Assignment
     from reput_consumer.group.membersettings import MemberSettings
     from reput_consumer.messagequeue import MessageQueue
-    from reput_consumer.port.consumerport import ConsumerPort
 
 __all__ = ["DeliveryOrder", "Host"]
 
@@ -26,7 +26,7 @@ __all__ = ["DeliveryOrder", "Host"]
 class Host(Owner, Protocol):
     """The engine, as its line sees it."""
 
-    port: ConsumerPort
+    port: ConsumerBackend
     settings: MemberSettings
     assignments: dict[MessageQueue, Assignment]
     in_flight: set[Delivery]

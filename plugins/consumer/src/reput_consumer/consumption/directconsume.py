@@ -12,7 +12,7 @@ import attrs
 
 from reput_consumer.consumption.delivery import SETTLED, Delivery
 from reput_consumer.group.assignment import Assignment
-from reput_consumer.processing.processqueue import ProcessQueue
+from reput_consumer.processqueue import ProcessQueue
 from reput_consumer.selectors import Selector
 
 if TYPE_CHECKING:

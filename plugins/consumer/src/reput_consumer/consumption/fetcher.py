@@ -10,12 +10,12 @@ import threading
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from reput_consumer.backend.consumerbackend import Fetched, FetchRequest, FetchStatus
 from reput_consumer.consumption.ownedqueues import OwnedQueues
-from reput_consumer.port.consumerport import Fetched, FetchRequest, FetchStatus
 
 if TYPE_CHECKING:
     from reput_consumer.group.assignment import Assignment
-    from reput_consumer.processing.processqueue import ProcessQueue
+    from reput_consumer.processqueue import ProcessQueue
 
 logger = logging.getLogger(__name__)
 

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Final
 from reput_consumer.consumption.timers import Timers
 
 if TYPE_CHECKING:
+    from reput_consumer.backend.consumerbackend import ConsumerBackend
     from reput_consumer.consumption.delivery import Delivery
     from reput_consumer.consumption.deliveryorder import DeliveryOrder
     from reput_consumer.group.assignment import Assignment
     from reput_consumer.group.membersettings import MemberSettings
     from reput_consumer.group.offsetstore import OffsetStore
     from reput_consumer.messagequeue import MessageQueue
-    from reput_consumer.port.consumerport import ConsumerPort
 
 __all__ = ["REBALANCE", "RESUME", "SAVE", "Member"]
 
@@ -37,7 +37,7 @@ class Member:
 
     def __init__(
         self,
-        port: ConsumerPort,
+        port: ConsumerBackend,
         settings: MemberSettings,
         offsets: OffsetStore,
         wake_at: Callable[[int], None],

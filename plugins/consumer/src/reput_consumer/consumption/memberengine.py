@@ -24,6 +24,7 @@ from reput_consumer.errors import ConsumerClosedError
 
 if TYPE_CHECKING:
     from reput.record import MessageView
+    from reput_consumer.backend.consumerbackend import ConsumerBackend
     from reput_consumer.consumption.delivery import Delivery
     from reput_consumer.consumption.deliveryorder import DeliveryOrder
     from reput_consumer.consumption.directconsume import Handled
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from reput_consumer.group.membersettings import MemberSettings
     from reput_consumer.group.offsetstore import OffsetStore
     from reput_consumer.messagequeue import MessageQueue
-    from reput_consumer.port.consumerport import ConsumerPort
 
 logger = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ class MemberEngine(Fetcher):
 
     def __init__(
         self,
-        port: ConsumerPort,
+        port: ConsumerBackend,
         settings: MemberSettings,
         offsets: OffsetStore,
         wake_at: Callable[[int], None],

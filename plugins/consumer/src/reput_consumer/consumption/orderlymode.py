@@ -13,15 +13,15 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
 from reput.errors import ReputError
+from reput_consumer.backend.consumerbackend import DEAD_LETTER
 from reput_consumer.consumption.delivery import CONSUMED, OPEN, SETTLED, Delivery
-from reput_consumer.port.consumerport import DEAD_LETTER
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from reput_consumer.consumption.deliveryorder import Host
     from reput_consumer.group.assignment import Assignment
-    from reput_consumer.processing.processqueue import ProcessQueue
+    from reput_consumer.processqueue import ProcessQueue
 
 logger = logging.getLogger(__name__)
 

@@ -19,10 +19,10 @@ from reput_consumer.group.startoffset import start_offset
 from reput_consumer.selectors import Selector
 
 if TYPE_CHECKING:
+    from reput_consumer.backend.consumerbackend import ConsumerBackend
     from reput_consumer.group.membersettings import MemberSettings
     from reput_consumer.group.offsetstore import OffsetStore
     from reput_consumer.messagequeue import MessageQueue
-    from reput_consumer.port.consumerport import ConsumerPort
 
 logger = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ class OwnedQueues(ConsumeResults):
 
     def __init__(
         self,
-        port: ConsumerPort,
+        port: ConsumerBackend,
         settings: MemberSettings,
         offsets: OffsetStore,
         wake_at: Callable[[int], None],

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from reput_consumer.processing.processqueue import ProcessQueue
+from reput_consumer.processqueue import ProcessQueue
 
 if TYPE_CHECKING:
     from reput_consumer.messagequeue import MessageQueue

@@ -18,7 +18,7 @@ from reput.plugin import INT32_MAX, integer_between
 from reput_consumer.allocation.simple import Average
 from reput_consumer.allocation.strategy import Strategy
 from reput_consumer.names import checked_group
-from reput_consumer.processing.processqueue import Limits
+from reput_consumer.processqueue import Limits
 from reput_consumer.selectors import Selector
 
 __all__ = ["EARLIEST", "LATEST", "MAX_RECONSUME_TIMES", "MemberSettings", "Start", "start_of"]

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Protocol
 import attrs
 
 if TYPE_CHECKING:
+    from reput_consumer.backend.consumerbackend import ConsumerBackend
     from reput_consumer.messagequeue import MessageQueue
     from reput_consumer.metadata.localoffsets import LocalOffsets
-    from reput_consumer.port.consumerport import ConsumerPort
 
 __all__ = ["GroupStore", "LocalStore", "OffsetStore"]
 
@@ -34,7 +34,7 @@ class OffsetStore(Protocol):
 class GroupStore:
     """Offsets that all members of a group share."""
 
-    port: ConsumerPort
+    port: ConsumerBackend
     group: str
 
     def read(self, queue: MessageQueue) -> int | None:

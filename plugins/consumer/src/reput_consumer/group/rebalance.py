@@ -16,9 +16,9 @@ from reput_consumer.selectors import Selector
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from reput_consumer.backend.consumerbackend import ConsumerBackend
     from reput_consumer.group.membersettings import MemberSettings
     from reput_consumer.messagequeue import MessageQueue
-    from reput_consumer.port.consumerport import ConsumerPort
 
 logger = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ def subscription_of(settings: MemberSettings) -> Mapping[str, Selector]:
 
 
 def wanted_queues(
-    port: ConsumerPort, settings: MemberSettings
+    port: ConsumerBackend, settings: MemberSettings
 ) -> tuple[dict[str, list[MessageQueue] | None], set[str]]:
     """Return which queues a member should have.
 
@@ -61,7 +61,7 @@ def wanted_queues(
 
 
 def _of_topic(
-    port: ConsumerPort, settings: MemberSettings, topic: str
+    port: ConsumerBackend, settings: MemberSettings, topic: str
 ) -> list[MessageQueue] | None:
     queues = port.queues(topic)
     if settings.broadcast:

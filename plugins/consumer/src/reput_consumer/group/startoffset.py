@@ -22,14 +22,14 @@ from reput_consumer.group.membersettings import EARLIEST, LATEST, Start
 from reput_consumer.names import is_retry_topic
 
 if TYPE_CHECKING:
+    from reput_consumer.backend.consumerbackend import ConsumerBackend
     from reput_consumer.messagequeue import MessageQueue
-    from reput_consumer.port.consumerport import ConsumerPort
 
 __all__ = ["start_offset"]
 
 
 def start_offset(
-    port: ConsumerPort, queue: MessageQueue, stored: int | None, start: Start, *, has_grown: bool
+    port: ConsumerBackend, queue: MessageQueue, stored: int | None, start: Start, *, has_grown: bool
 ) -> int:
     """Return the queue offset at which to begin.
 

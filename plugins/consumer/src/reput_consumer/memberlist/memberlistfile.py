@@ -42,7 +42,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeGuard
 import attrs
 
 from reput_consumer.memberlist.snapshot import GroupMember, MemberList
-from reput_consumer.pop.handles import UnackedMessage
+from reput_consumer.pop.receipthandles import UnackedMessage
 
 if TYPE_CHECKING:
     from reput.files import Disk

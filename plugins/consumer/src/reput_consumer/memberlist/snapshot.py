@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from reput_consumer.pop.handles import UnackedMessage
+from reput_consumer.pop.receipthandles import UnackedMessage
 
 __all__ = ["GroupMember", "MemberList"]
 

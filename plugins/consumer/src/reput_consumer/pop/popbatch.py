@@ -6,19 +6,19 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from reput_consumer.backend.sendback import ORIGIN_GROUP
 from reput_consumer.names import is_retry_topic
-from reput_consumer.pop.handles import Handle, Popped
 from reput_consumer.pop.popread import message_at, new_messages
-from reput_consumer.port.sendback import ORIGIN_GROUP
+from reput_consumer.pop.receipthandles import Handle, Popped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from reput.record import MessageView
+    from reput_consumer.backend.embeddedbackend import EmbeddedBackend
+    from reput_consumer.backend.pendingfetches import QueueKey
     from reput_consumer.pop.leases import Lease, Leases
     from reput_consumer.pop.poprequest import PopRequest
-    from reput_consumer.port.embeddedport import EmbeddedPort
-    from reput_consumer.port.pendingfetches import QueueKey
 
 __all__ = ["PopBatch"]
 
@@ -27,7 +27,7 @@ __all__ = ["PopBatch"]
 class PopBatch:
     """What one request is handed; used under the lock of its group."""
 
-    port: EmbeddedPort
+    port: EmbeddedBackend
     request: PopRequest
     most: int
     """How often a message is handed out at most."""

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from reput.record import MessageView
-    from reput_consumer.pop.handles import Handle, Popped
     from reput_consumer.pop.popservice import PopService
+    from reput_consumer.pop.receipthandles import Handle, Popped
 
 __all__ = ["PopConsumer", "PoppedMessage", "invisible_ms_of"]
 

@@ -13,10 +13,10 @@ from reput_consumer.pop.leases import Leases
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from reput_consumer.backend.embeddedbackend import EmbeddedBackend
+    from reput_consumer.backend.pendingfetches import QueueKey
     from reput_consumer.group.membersettings import Start
     from reput_consumer.messagequeue import MessageQueue
-    from reput_consumer.port.embeddedport import EmbeddedPort
-    from reput_consumer.port.pendingfetches import QueueKey
 
 __all__ = ["PopGroup"]
 
@@ -38,7 +38,7 @@ class PopGroup:
     """Counts requests, so that each begins at another queue."""
 
     def leases_of(
-        self, port: EmbeddedPort, topic: str, asked: str, start: Start
+        self, port: EmbeddedBackend, topic: str, asked: str, start: Start
     ) -> dict[QueueKey, Leases]:
         """Return the leases of all queues of a topic; new queues begin where they have to.
 
@@ -64,7 +64,7 @@ class PopGroup:
         return {(topic, each.queue_id): self.queues[topic, each.queue_id] for each in found}
 
     def _begun(
-        self, port: EmbeddedPort, queues: list[MessageQueue], start: Start, *, has_grown: bool
+        self, port: EmbeddedBackend, queues: list[MessageQueue], start: Start, *, has_grown: bool
     ) -> Mapping[MessageQueue, int]:
         stored = {queue: port.committed(self.name, queue) for queue in queues}
         if not has_grown and None in stored.values():

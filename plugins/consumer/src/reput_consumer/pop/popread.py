@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 
     from reput.plugin import MessageFilter
     from reput.record import MessageView
+    from reput_consumer.backend.embeddedbackend import EmbeddedBackend
+    from reput_consumer.backend.pendingfetches import QueueKey
     from reput_consumer.pop.leases import Leases
-    from reput_consumer.port.embeddedport import EmbeddedPort
-    from reput_consumer.port.pendingfetches import QueueKey
 
 __all__ = ["OUT_MAX", "message_at", "new_messages", "room_of"]
 
@@ -29,7 +29,7 @@ def room_of(leases: Leases) -> int:
     return max(leases.floor + OUT_MAX - leases.next, 0)
 
 
-def message_at(port: EmbeddedPort, key: QueueKey, queue_offset: int) -> MessageView | None:
+def message_at(port: EmbeddedBackend, key: QueueKey, queue_offset: int) -> MessageView | None:
     """Return one message; None if the log has lost it.
 
     Raises:
@@ -41,7 +41,7 @@ def message_at(port: EmbeddedPort, key: QueueKey, queue_offset: int) -> MessageV
 
 
 def new_messages(
-    port: EmbeddedPort,
+    port: EmbeddedBackend,
     key: QueueKey,
     leases: Leases,
     wanted: Callable[[], int],

@@ -24,19 +24,19 @@ from reput.errors import ReputError
 from reput_consumer.errors import GroupKindError
 from reput_consumer.messagequeue import MessageQueue
 from reput_consumer.names import pop_retry_topic
-from reput_consumer.pop.handles import SERIALS, Handle, Popped, UnackedMessage
 from reput_consumer.pop.leases import Lease, Leases
 from reput_consumer.pop.longpolling import PopLongPolling
 from reput_consumer.pop.popbatch import PopBatch
 from reput_consumer.pop.popgroup import PopGroup
 from reput_consumer.pop.popread import message_at, room_of
+from reput_consumer.pop.receipthandles import SERIALS, Handle, Popped, UnackedMessage
 
 if TYPE_CHECKING:
     from reput.record import DispatchBatch, MessageView
+    from reput_consumer.backend.embeddedbackend import EmbeddedBackend
+    from reput_consumer.backend.pendingfetches import QueueKey
     from reput_consumer.metadata.requestmodes import RequestModes
     from reput_consumer.pop.poprequest import PopRequest
-    from reput_consumer.port.embeddedport import EmbeddedPort
-    from reput_consumer.port.pendingfetches import QueueKey
 
 logger = logging.getLogger(__name__)
 
@@ -65,7 +65,7 @@ class _Moving:
 class PopService:
     """Pop for all groups of one store. Thread-safe."""
 
-    port: EmbeddedPort
+    port: EmbeddedBackend
     modes: RequestModes
     """Which groups are to pop which topics."""
     wake: Callable[[], None]

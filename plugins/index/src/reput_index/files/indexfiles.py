@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from reput.errors import CorruptFileError
-from reput.files import Unflushed, create_file
+from reput.files import DirtyFiles, create_file
 from reput_index.files.filenames import file_name, is_file_name, name_of_time
 from reput_index.files.geometry import guess_geometry
 from reput_index.files.header import Geometry, Header
@@ -51,12 +51,12 @@ class IndexFiles:
     # Held while slots are written to files: an older copy of one thread must not overwrite a newer
     # one of another. Taken before `lock`.
     _writing: threading.Lock = attrs.field(factory=threading.Lock)
-    _unflushed: Unflushed[IndexFile] = attrs.field(init=False)
+    _unflushed: DirtyFiles[IndexFile] = attrs.field(init=False)
     _full_timestamps: list[int] = attrs.field(factory=list)
     """End times of full files flushed since `flushed_timestamp` was set."""
 
     def __attrs_post_init__(self) -> None:
-        self._unflushed = Unflushed(self.disk, self._flush_file)
+        self._unflushed = DirtyFiles(self.disk, self._flush_file)
 
     # ------------------------------------------------------------------ loading
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from reput.log import LogView
     from reput.record import DispatchBatch
-    from reput_schedule.timerwheel.agenda import Agenda
+    from reput_schedule.timerwheel.deliveryprogress import DeliveryProgress
     from reput_schedule.timerwheel.files.timercheckpoint import TimerCheckpoint
 
     Integers = npt.NDArray[np.int64]
@@ -133,7 +133,7 @@ class LogTail:
         return every[wanted], sums[wanted]
 
 
-def pending_of(agenda: Agenda) -> tuple[Integers, Integers]:
+def pending_of(agenda: DeliveryProgress) -> tuple[Integers, Integers]:
     """Return delivery times, ms, ascending, and message counts; ``(n,)`` int64 each."""
     precision, reached = agenda.precision, agenda.reached
     ticks, counts, _ = agenda.files.wheel.pending()
@@ -151,7 +151,7 @@ def pending_of(agenda: Agenda) -> tuple[Integers, Integers]:
     return (every[wanted] + 1) * precision, sums[wanted]
 
 
-def _count(agenda: Agenda, tick: int) -> int:
+def _count(agenda: DeliveryProgress, tick: int) -> int:
     """Return the messages of a slot that are not delivered, less cancellations."""
     files, precision = agenda.files, agenda.precision
     floor = agenda.reached.floor(tick * precision)

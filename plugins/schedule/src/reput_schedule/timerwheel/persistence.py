@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from reput.errors import ServiceNotAvailableError
-from reput_schedule.timerwheel.countedmessages import CountedMessages
+from reput_schedule.timerwheel.durablequeueoffset import DurableQueueOffset
 from reput_schedule.timerwheel.files.slotchain import slot_ticks
 from reput_schedule.timerwheel.files.timercheckpoint import (
     CheckpointRecord,
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import threading
 
     from reput.plugin import StoreContext
-    from reput_schedule.timerwheel.agenda import Agenda
+    from reput_schedule.timerwheel.deliveryprogress import DeliveryProgress
     from reput_schedule.timerwheel.timerdelivery import TimerDelivery
 
 __all__ = ["TimerPersistence"]
@@ -57,7 +57,7 @@ class TimerPersistence:
         self._metrics_path = context.directory(CONFIG_DIRECTORY, METRICS_FILE)
         self.saved: CheckpointRecord | None = None
         self.metrics = TimerMetrics()
-        self.counted = CountedMessages()
+        self.counted = DurableQueueOffset()
         self.copies_to = 0
         self._base = TimerCheckpoint(read_timestamp=0, examined_to=0)  # the state at opening
 
@@ -74,13 +74,15 @@ class TimerPersistence:
             if self.metrics.is_damaged:
                 self._context.note_problem(f"{self._metrics_path}: damaged, and ignored")
 
-    def start(self, reached: TimerCheckpoint, copies_to: int, counted: CountedMessages) -> None:
+    def start(self, reached: TimerCheckpoint, copies_to: int, counted: DurableQueueOffset) -> None:
         """Go on from a state: that of the checkpoint, or the one before every message."""
         self._base, self.copies_to, self.counted = reached, copies_to, counted
 
     # ------------------------------------------------------------------ writing
 
-    def flush(self, agenda: Agenda, delivery: TimerDelivery, *, is_closing: bool = False) -> None:
+    def flush(
+        self, agenda: DeliveryProgress, delivery: TimerDelivery, *, is_closing: bool = False
+    ) -> None:
         """Flush timer log, wheel, checkpoint and counts, in this order.
 
         Raises:
@@ -95,7 +97,9 @@ class TimerPersistence:
             unflushed.fail(error)
             raise
 
-    def _flush(self, agenda: Agenda, delivery: TimerDelivery, *, is_closing: bool) -> None:
+    def _flush(
+        self, agenda: DeliveryProgress, delivery: TimerDelivery, *, is_closing: bool
+    ) -> None:
         disk, files = self._context.disk, agenda.files
         flushed_offset = self._flushed_offset()
         with self._lock:
@@ -140,7 +144,7 @@ class TimerPersistence:
     # ------------------------------------------------------------------ the checkpoint
 
     def _advance(
-        self, agenda: Agenda, delivery: TimerDelivery, flushed_offset: int
+        self, agenda: DeliveryProgress, delivery: TimerDelivery, flushed_offset: int
     ) -> TimerCheckpoint:
         """Return the newest state whose deliveries are on disk; move `copies_to` with it."""
         covered = agenda.recent.covered(flushed_offset)
@@ -157,7 +161,7 @@ class TimerPersistence:
 
     def _check(
         self,
-        agenda: Agenda,
+        agenda: DeliveryProgress,
         reached: TimerCheckpoint,
         flushed_offset: int,
         *,
@@ -182,6 +186,6 @@ class TimerPersistence:
         )
 
 
-def _late_timestamp(agenda: Agenda) -> int | None:
+def _late_timestamp(agenda: DeliveryProgress) -> int | None:
     times = slot_ticks(agenda.late_records(), agenda.precision) * agenda.precision
     return int(times.min()) if len(times) else None

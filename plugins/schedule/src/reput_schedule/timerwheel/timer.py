@@ -19,10 +19,10 @@ import numpy as np
 
 from reput.errors import CorruptFileError, ServiceNotAvailableError
 from reput.record.layout import BLANK_MAGIC, SIZE_AND_MAGIC
-from reput_schedule.timerwheel.agenda import Agenda
-from reput_schedule.timerwheel.countedmessages import CountedMessages
 from reput_schedule.timerwheel.deliveredcopies import DeliveredCopies
+from reput_schedule.timerwheel.deliveryprogress import DeliveryProgress
 from reput_schedule.timerwheel.deliverysteps import Step
+from reput_schedule.timerwheel.durablequeueoffset import DurableQueueOffset
 from reput_schedule.timerwheel.files.placement import parked_rows
 from reput_schedule.timerwheel.files.slotchain import slot_ticks
 from reput_schedule.timerwheel.files.timercheckpoint import CheckpointRecord, TimerCheckpoint
@@ -34,14 +34,14 @@ from reput_schedule.timerwheel.layout import (
     TIMER_LOG_FILE_SIZE,
     TIMER_TOPIC,
 )
-from reput_schedule.timerwheel.parkedmessages import (
+from reput_schedule.timerwheel.pendingmessages import LogTail, pending_of
+from reput_schedule.timerwheel.persistence import TimerPersistence
+from reput_schedule.timerwheel.timerdelivery import TimerDelivery
+from reput_schedule.timerwheel.timerparking import (
     TimerIllegalError,
     deliver_timestamp_of,
     park,
 )
-from reput_schedule.timerwheel.pendingmessages import LogTail, pending_of
-from reput_schedule.timerwheel.persistence import TimerPersistence
-from reput_schedule.timerwheel.timerdelivery import TimerDelivery
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -106,7 +106,7 @@ class Timer:
         self._files = TimerFiles(
             self._context, precision, self._roll_window_slots, self._log_file_size
         )
-        self._agenda = Agenda(self._files, precision)
+        self._agenda = DeliveryProgress(self._files, precision)
 
     # ------------------------------------------------------------------ opening
 
@@ -147,7 +147,7 @@ class Timer:
     def _take_up(self, check: CheckpointRecord, limit: int) -> int:
         """Go on from ``check``; return the physical offset from which on records are missing."""
         is_whole = self._files.recover(check, limit)
-        counted = CountedMessages(check.queue_offset)
+        counted = DurableQueueOffset(check.queue_offset)
         self._saving.start(check.reached, check.copies_to, counted)
         self._agenda.start(check.reached)
         self._delivery.copies = [DeliveredCopies(check.copies_to, self._opened_at)]
@@ -181,7 +181,7 @@ class Timer:
         now = self._context.clock() // self._precision * self._precision
         reached = TimerCheckpoint(read_timestamp=now, examined_to=0)
         self._agenda.start(reached)
-        self._saving.start(reached, 0, CountedMessages())
+        self._saving.start(reached, 0, DurableQueueOffset())
         self._delivery.copies = [DeliveredCopies(0, end)]
         self._saving.metrics.clear()
         return 0

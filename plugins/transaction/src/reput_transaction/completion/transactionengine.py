@@ -37,7 +37,7 @@ from reput_transaction.errors import (
     TransactionEndedError,
     UnknownTransactionError,
 )
-from reput_transaction.halfindex.indextracker import IndexTracker
+from reput_transaction.halfindex.halfindexstore import HalfIndexStore
 from reput_transaction.layout import ENDED, HALF_TOPIC, OPEN
 from reput_transaction.messages.halfmessage import HalfMessage
 from reput_transaction.messages.messageforms import (
@@ -80,7 +80,7 @@ class TransactionEngine:
 
     context: StoreContext
     config: TransactionConfig
-    tracker: IndexTracker
+    tracker: HalfIndexStore
     op_message_size: int
     lock: threading.RLock = attrs.field(factory=threading.RLock)
     """Held while the index is read or updated; never during a put."""

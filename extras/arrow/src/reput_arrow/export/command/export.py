@@ -16,7 +16,7 @@ from reput_arrow.export.command.options import (
 from reput_tools.cli.kit import CheckedPath, jobs_option, json_option, with_debug
 
 if TYPE_CHECKING:
-    from reput_arrow.export.exporter.exportorder import Exported
+    from reput_arrow.export.exporter.exportrequest import Exported
 
 __all__ = ["export"]
 

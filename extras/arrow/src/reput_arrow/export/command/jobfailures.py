@@ -8,7 +8,7 @@ from typing import Final
 
 import click
 
-from reput_arrow.export.codederrors import CodedError
+from reput_arrow.codederrors import CodedError
 from reput_tools.cli.kit import ExitCode, Failure, format_count, warn
 
 __all__ = ["end_with_damage", "failures", "warn_of_damage"]

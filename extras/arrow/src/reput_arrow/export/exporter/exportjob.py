@@ -21,8 +21,14 @@ from pyarrow import fs
 
 from reput.files import Disk
 from reput_arrow import COLUMNS, schema_of
-from reput_arrow.export.codederrors import CodedError, reading_with_code
-from reput_arrow.export.exporter.exportorder import COMPRESSIONS, FORMS, PARTS, Exported, Order
+from reput_arrow.codederrors import CodedError, reading_with_code
+from reput_arrow.export.exporter.exportrequest import (
+    COMPRESSIONS,
+    FORMS,
+    PARTS,
+    Exported,
+    ExportRequest,
+)
 from reput_arrow.export.exporter.incremental import (
     STATE,
     State,
@@ -125,7 +131,7 @@ def export(
             raw=raw,
         )
     staging = f"_{os.path.basename(target.rstrip('/'))}-{uuid.uuid4().hex}.staging"
-    order = Order(
+    order = ExportRequest(
         target,
         staging,
         selection,
@@ -162,7 +168,7 @@ def export(
     )
 
 
-def _check(order: Order) -> None:
+def _check(order: ExportRequest) -> None:
     """Refuse an order that no task could follow."""
     for name, value, known in [
         ("form", order.form, FORMS),
@@ -184,7 +190,7 @@ def _check(order: Order) -> None:
 
 
 def _run(
-    order: Order,
+    order: ExportRequest,
     tasks: list[Task],
     engine: Engine,
     told: Callable[[int, int], None],
@@ -270,7 +276,7 @@ def _publish(system: Any, aside: str, directory: str) -> None:
 
 
 def _export_new(
-    order: Order,
+    order: ExportRequest,
     where: str | None,
     engine: Engine,
     told: Callable[[int, int], None],
@@ -311,7 +317,7 @@ def _export_new(
     return attrs.evolve(done, increment=following.number)
 
 
-def _asked(order: Order, where: str | None) -> dict[str, Any]:
+def _asked(order: ExportRequest, where: str | None) -> dict[str, Any]:
     """Return what must stay the same from increment to increment, as JSON has it."""
     chosen = order.selection
     return {

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from reput_arrow.export.codederrors import CodedError
+from reput_arrow.codederrors import CodedError
 from reput_arrow.logs.discovery import find_logs
 from reput_arrow.logs.growinglog import LogCutError, end_behind
 from reput_arrow.logs.logopening import open_log

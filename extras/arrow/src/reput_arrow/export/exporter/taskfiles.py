@@ -17,7 +17,7 @@ from pyarrow import fs
 
 from reput.errors import CodecNotFoundError, UnpackError
 from reput_arrow import schema_of, to_arrow
-from reput_arrow.export.codederrors import CodedError, reading_with_code
+from reput_arrow.codederrors import CodedError, reading_with_code
 from reput_arrow.export.exporter.fileformats import open_writer, suffix_of
 from reput_arrow.export.exporter.partitions import COLUMNS_OF_PARTS, parts_of
 from reput_arrow.reader.rowfilter import wanted_rows
@@ -25,7 +25,7 @@ from reput_arrow.reader.wholelogs import batches_of
 
 if TYPE_CHECKING:
     from reput.record import Corruption, DispatchBatch
-    from reput_arrow.export.exporter.exportorder import Order
+    from reput_arrow.export.exporter.exportrequest import ExportRequest
     from reput_arrow.export.exporter.fileformats import Writer
     from reput_arrow.reader.readtasks import Task
 
@@ -60,13 +60,13 @@ def beside(directory: str, name: str) -> str:
     return f"{directory.rstrip('/').rpartition('/')[0]}/{name}"
 
 
-def file_columns(order: Order) -> list[str]:
+def file_columns(order: ExportRequest) -> list[str]:
     """Return the columns that are in files, and not in names of directories."""
     in_names = {COLUMNS_OF_PARTS.get(part) for part in order.partition_by}
     return [name for name in order.columns if name not in in_names]
 
 
-def write_task(order: Order, task: Task, report: Callable[[int], None]) -> Written:
+def write_task(order: ExportRequest, task: Task, report: Callable[[int], None]) -> Written:
     """Write the messages of one split.
 
     Raises:
@@ -97,7 +97,7 @@ class _File:
 class _Files:
     """The files of one attempt of a task."""
 
-    def __init__(self, order: Order, split: str) -> None:
+    def __init__(self, order: ExportRequest, split: str) -> None:
         self.message_count = 0
         self._system, directory = place_of(order.target)
         self._root = beside(directory, order.staging)

@@ -10,20 +10,20 @@ import pyarrow as pa
 
 from reput.files import Disk
 from reput_arrow import INPUT_COLUMNS
-from reput_arrow.export.codederrors import CodedError, with_code
+from reput_arrow.codederrors import CodedError, with_code
 from reput_arrow.export.importer.inputfiles import find_sources
 from reput_arrow.export.importer.merge import merged
-from reput_arrow.export.localpaths import local_path
-from reput_arrow.export.logwriter.publication.commit import abort_write, intent_of, publish_write
-from reput_arrow.export.logwriter.staging.segments import write_task
-from reput_arrow.export.logwriter.writeoptions import KEPT, WriteOptions
-from reput_arrow.export.logwriter.writeplan import plan_write
+from reput_arrow.localpaths import local_path
+from reput_arrow.logwriter.publication.commit import abort_write, intent_of, publish_write
+from reput_arrow.logwriter.staging.segments import write_task
+from reput_arrow.logwriter.writeoptions import KEPT, WriteOptions
+from reput_arrow.logwriter.writeplan import plan_write
 from reput_tools.offline import LocalEngine
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from reput_arrow.export.logwriter.publication.publish import Published
+    from reput_arrow.logwriter.publication.publish import Published
 
 __all__ = ["import_"]
 

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 import attrs
 from pyarrow import fs
 
-from reput_arrow.export.codederrors import CodedError
+from reput_arrow.codederrors import CodedError
 
 __all__ = ["Source", "find_sources"]
 

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from reput_arrow import INPUT_COLUMNS
-from reput_arrow.export.codederrors import CodedError
+from reput_arrow.codederrors import CodedError
 from reput_arrow.export.importer.inputfiles import Source
 
 __all__ = ["BATCH_ROWS", "rows_of"]

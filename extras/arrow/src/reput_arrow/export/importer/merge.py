@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 
-from reput_arrow.export.codederrors import CodedError
+from reput_arrow.codederrors import CodedError
 from reput_arrow.export.importer.inputrows import rows_of
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ import attrs
 
 from reput_arrow.export.sqlquery.errors import QueryError, is_refusal, reason_of
 from reput_arrow.export.sqlquery.logtable import Selected, Source
-from reput_arrow.export.sqlquery.values import values_of
+from reput_arrow.export.sqlquery.pythonvalues import values_of
 
 if TYPE_CHECKING:
     import duckdb

@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
     from reput_consumer import QueueProgress
     from reput_server.broker.brokercontext import BrokerContext
-    from reput_server.broker.clients.groups import Groups
+    from reput_server.broker.clients.groupregistry import GroupRegistry
 
 __all__ = ["consumption"]
 
 
 def consumption(
-    context: BrokerContext, groups: Groups, group: str, wanted: Iterable[str]
+    context: BrokerContext, groups: GroupRegistry, group: str, wanted: Iterable[str]
 ) -> dict[QueueName, dict[str, int]]:
     """Return where a group is in its queues; on a thread that may wait.
 

@@ -19,7 +19,7 @@ from reput_server.errors import Refusal
 if TYPE_CHECKING:
     from reput.plugin import MessageFilter
     from reput_server.broker.brokercontext import BrokerContext
-    from reput_server.broker.clients.groups import Groups
+    from reput_server.broker.clients.groupregistry import GroupRegistry
 
 __all__ = ["Filters"]
 
@@ -33,7 +33,7 @@ class Filters:
     """Compiled filters of pulls. `of` waits for nothing; `compiled` may."""
 
     context: BrokerContext
-    groups: Groups
+    groups: GroupRegistry
     _kept: OrderedDict[tuple[str, Selector], MessageFilter] = attrs.field(
         init=False, factory=OrderedDict
     )

@@ -12,11 +12,11 @@ import attrs
 
 from reput.errors import ReputError
 from reput_client.remoting import FRAME_SIZE_MAX, Command, Pull, plain_values
-from reput_server.broker.pull.handlers import CODES
+from reput_server.broker.pull.pullhandlers import CODES
 from reput_server.errors import Refusal
 
 if TYPE_CHECKING:
-    from reput_server.broker.pull.handlers import PullHandlers
+    from reput_server.broker.pull.pullhandlers import PullHandlers
     from reput_server.wire.interfaces import Connection, FromBytes
 
 logger = logging.getLogger(__name__)

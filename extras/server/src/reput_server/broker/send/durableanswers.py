@@ -20,7 +20,7 @@ from reput_client.remoting import FrameReader, ResponseCode
 from reput_server.broker.send.messageproperties import TRACED
 from reput_server.broker.statistics.latencies import PutTimes
 from reput_server.errors import Refusal
-from reput_server.wire.responder import answer_of_error, frame_of
+from reput_server.wire.requestdispatcher import answer_of_error, frame_of
 from reput_server.wire.sharedreads import write_together
 
 if TYPE_CHECKING:

@@ -17,14 +17,14 @@ from reput import Message
 from reput.engine import kernel
 from reput.errors import PluginError, PutError
 from reput_client.remoting import plain_command
+from reput_server.broker.send.fastpathrequest import CODES, ordinary_send
 from reput_server.broker.send.messageproperties import SIZE_MAX
-from reput_server.broker.send.ordinarysend import CODES, ordinary_send
 from reput_server.wire.interfaces import Rest, Socket
 from reput_server.wire.sockets import written_size
 
 if TYPE_CHECKING:
     from reput_client.remoting import Command
-    from reput_server.broker.send.ordinarysend import Ordinary
+    from reput_server.broker.send.fastpathrequest import FastPathRequest
 
 __all__ = ["BODY_MAX", "Lane", "LaneSizes", "SendFastPath", "Taken", "send_lane"]
 
@@ -164,7 +164,7 @@ class SendFastPath:
                 break
         return count, rests, kept
 
-    def _ordinary(self, command: Command) -> Ordinary | None:
+    def _ordinary(self, command: Command) -> FastPathRequest | None:
         if command.flag & ~_ONE_WAY or len(command.body) > self._sizes.body_max:
             return None
         send = ordinary_send(command.code, command.fields)
@@ -179,7 +179,9 @@ class SendFastPath:
         )
         return send if is_usual else None
 
-    def _stored(self, command: Command, send: Ordinary, address: tuple[str, int]) -> bytes | None:
+    def _stored(
+        self, command: Command, send: FastPathRequest, address: tuple[str, int]
+    ) -> bytes | None:
         """Store a send, and return its answer; None if it is not stored."""
         message = Message(
             send.topic,

@@ -1,6 +1,6 @@
 """`FastPathSwitch`: whether sends are taken straight from connections' bytes.
 
-`ImmediateSends` takes what is left, and does so for all where the store is slow.
+`SynchronousSends` takes what is left, and does so for all where the store is slow.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import attrs
 from reput_client.remoting import FRAME_SIZE_MAX, AnswerFrames, ResponseCode
 from reput_server.broker.send.durableanswers import Kept
 from reput_server.broker.send.fastpath import BODY_MAX, LaneSizes, SendFastPath, send_lane
+from reput_server.broker.send.fastpathrequest import UNUSUAL
 from reput_server.broker.send.messageproperties import TRACED, MessageProperties
-from reput_server.broker.send.ordinarysend import UNUSUAL
-from reput_server.wire.responder import NOTHING
+from reput_server.wire.requestdispatcher import NOTHING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

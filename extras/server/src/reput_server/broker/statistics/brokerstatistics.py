@@ -19,9 +19,9 @@ import attrs
 import numpy as np
 
 from reput_client.remoting import is_system_topic
-from reput_server.broker.rate import Rate
 from reput_server.broker.statistics.daytotals import DayTotals
 from reput_server.broker.statistics.latencies import Latencies, PutTimes
+from reput_server.broker.statistics.ratemeter import RateMeter
 from reput_server.broker.statistics.slidingwindows import SLICE_MS, SlidingWindows, WindowSum
 
 if TYPE_CHECKING:
@@ -94,14 +94,14 @@ class BrokerStatistics:
     """Messages of users' topics that were put."""
     gets_today: DayTotals = attrs.field(init=False, factory=DayTotals)
     """Messages of users' topics that were handed out."""
-    put_rate: Rate = attrs.field(init=False, factory=Rate)
-    get_rate: Rate = attrs.field(init=False, factory=Rate)
+    put_rate: RateMeter = attrs.field(init=False, factory=RateMeter)
+    get_rate: RateMeter = attrs.field(init=False, factory=RateMeter)
     """Of messages."""
-    found_rate: Rate = attrs.field(init=False, factory=Rate)
+    found_rate: RateMeter = attrs.field(init=False, factory=RateMeter)
     """Of pulls that were answered with messages."""
-    missed_rate: Rate = attrs.field(init=False, factory=Rate)
+    missed_rate: RateMeter = attrs.field(init=False, factory=RateMeter)
     """Of pulls that were not."""
-    pull_rate: Rate = attrs.field(init=False, factory=Rate)
+    pull_rate: RateMeter = attrs.field(init=False, factory=RateMeter)
     """Of both."""
     put_bytes: int = attrs.field(init=False, default=0)
     get_bytes: int = attrs.field(init=False, default=0)

@@ -15,7 +15,7 @@ from reput_client.remoting import AddressError, TransferError
 from reput_server.follow.errors import BrokerError
 from reput_server.follow.follower.startoffset import Own, check_broker, check_range, first_report
 from reput_server.follow.follower.states import FollowEndedError, State
-from reput_server.follow.replication.session import Session
+from reput_server.follow.replication.hakeepalive import HaKeepAlive
 
 if TYPE_CHECKING:
     from reput import Store
@@ -141,7 +141,7 @@ class Receiver:
     def _feed_from(self, connection: Connection, wanted: int, own: Own) -> None:
         config, shared = self.config, self.shared
         clock = shared.clock
-        session = Session(config.acknowledge, config.report_interval, config.silence)
+        session = HaKeepAlive(config.acknowledge, config.report_interval, config.silence)
         connection.send(session.begin(wanted, clock()))
         following = wanted
         while not shared.is_over():

@@ -7,7 +7,7 @@ from typing import Final, Self
 
 import attrs
 
-from reput_arrow.export.textoptions import by_name, refusal
+from reput_arrow.textoptions import by_name, refusal
 from reput_spark.errors import SparkReputError
 from reput_spark.reader.options import ReadOptions
 

@@ -20,7 +20,7 @@ from reput_tools.cli.kit.storeopening import open_to_read
 from reput_tools.cli.kit.timestamps import Start, parse_start
 from reput_tools.cli.messages import queuereader
 from reput_tools.cli.messages.bodies import bodies, raw_option
-from reput_tools.cli.messages.conditions import Conditions, conditions_of, with_filter
+from reput_tools.cli.messages.filteroptions import FilterOptions, conditions_of, with_filter
 from reput_tools.cli.messages.messageoutput import MessageOutput
 from reput_tools.cli.messages.messagerender import renderer
 from reput_tools.cli.messages.options import (
@@ -178,7 +178,7 @@ class _Wanted:
     queue_id: int | None
     start: Start
     until: int | None
-    conditions: Conditions
+    conditions: FilterOptions
     count: int | None
     last: int | None
     follow: bool

@@ -153,7 +153,7 @@ def _loss_at(store: Store, place: int) -> Loss | None:
 
 
 def _show_loss(root: str, place: int, loss: Loss, problems: list[str], *, as_json: bool) -> None:
-    from reput_tools.cli.messages.losses import loss_document, lost_queue
+    from reput_tools.cli.messages.lossoutput import loss_document, lost_queue
 
     if as_json:
         document = {"hole": True, "physical_offset": place, **loss_document(root, loss)}

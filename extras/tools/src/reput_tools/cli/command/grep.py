@@ -18,8 +18,8 @@ from reput_tools.cli.kit.output import problem_lines
 from reput_tools.cli.kit.storeopening import open_to_read
 from reput_tools.cli.kit.suggestions import nearest
 from reput_tools.cli.messages.bodies import bodies, raw_option
-from reput_tools.cli.messages.conditions import conditions_of, with_filter
-from reput_tools.cli.messages.matches import (
+from reput_tools.cli.messages.filteroptions import conditions_of, with_filter
+from reput_tools.cli.messages.grepoutput import (
     marker,
     print_json_matches,
     print_matches,

@@ -21,7 +21,7 @@ from reput_tools.cli.kit.output import (
 from reput_tools.cli.kit.progressbar import ProgressBar
 from reput_tools.cli.kit.storeopening import look_at, open_to_read
 from reput_tools.cli.kit.timestamps import format_timestamp
-from reput_tools.cli.messages.losses import damage_document, print_damages
+from reput_tools.cli.messages.lossoutput import damage_document, print_damages
 from reput_tools.cli.messages.queuereader import choose_queues
 from reput_tools.cli.messages.topicfacts import TopicFacts, print_topics, topic_document, topics_of
 
@@ -72,7 +72,7 @@ def info(path: str, topic: str | None, show_queues: bool, scan: bool, as_json: b
     --scan it checks only the end of the log. --scan also finds damage in the middle, and needs no
     plugin. The exit code is 1 if the log ends in damage, or if --scan finds damage.
     """
-    from reput_tools.cli.plugins.pluginstates import states_of
+    from reput_tools.cli.plugins.pluginstateoutput import states_of
 
     with open_to_read(path) as store:
         queues, damages = _queues(store, scan=scan)
@@ -153,8 +153,8 @@ def _queues(store: Store, *, scan: bool) -> tuple[Sequence[QueueInfo] | None, li
 
 def _document(facts: _Facts) -> dict[str, Any]:
     from reput_tools.cli.kit.enginefacts import engine_document
-    from reput_tools.cli.messages.losses import lost_size
-    from reput_tools.cli.plugins.pluginstates import plugin_documents
+    from reput_tools.cli.messages.lossoutput import lost_size
+    from reput_tools.cli.plugins.pluginstateoutput import plugin_documents
 
     store, traces = facts.store, facts.traces
     log = store.log
@@ -221,7 +221,7 @@ def _finding_document(facts: _Facts) -> dict[str, Any] | None:
 
 
 def _print(facts: _Facts, *, show_queues: bool) -> None:
-    from reput_tools.cli.plugins.pluginstates import print_states
+    from reput_tools.cli.plugins.pluginstateoutput import print_states
 
     print_heading(f"Store {facts.store.root}", space=False)
     print_facts(_lines(facts))
@@ -290,7 +290,7 @@ def _damage(facts: _Facts) -> str:
 
 def _losses(facts: _Facts) -> Iterator[tuple[str, str]]:
     """Yield what was lost or skipped, if anything was, and the command that lists it."""
-    from reput_tools.cli.messages.losses import lost_size
+    from reput_tools.cli.messages.lossoutput import lost_size
 
     root = shlex.quote(facts.store.root)
     losses = facts.store.losses()

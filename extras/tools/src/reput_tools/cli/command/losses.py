@@ -9,7 +9,7 @@ import click
 
 from reput_tools.cli.kit.options import json_option, path_argument, with_debug
 from reput_tools.cli.kit.storeopening import open_to_read
-from reput_tools.cli.messages.losses import kept_in, loss_document, lost_queue, lost_size
+from reput_tools.cli.messages.lossoutput import kept_in, loss_document, lost_queue, lost_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -168,12 +168,14 @@ def _show_store(path: str, *, plan: bool, as_json: bool) -> None:
     import attrs
 
     from reput_tools.cli.kit.enginefacts import engine_document, engine_line
-    from reput_tools.cli.plugins import pluginstates as pluginstates
+    from reput_tools.cli.plugins import pluginstateoutput as pluginstateoutput
 
     with open_to_read(path) as store:
         if as_json:
-            documents = pluginstates.plugin_documents(store, pluginstates.states_of(store))
-            steps = [attrs.asdict(step) for step in pluginstates.plan_of(store)]
+            documents = pluginstateoutput.plugin_documents(
+                store, pluginstateoutput.states_of(store)
+            )
+            steps = [attrs.asdict(step) for step in pluginstateoutput.plan_of(store)]
             problems = list(store.problems)
             print_json(
                 {
@@ -184,12 +186,12 @@ def _show_store(path: str, *, plan: bool, as_json: bool) -> None:
                     "plan": steps,
                 }
             )
-        elif not pluginstates.states_of(store):
+        elif not pluginstateoutput.states_of(store):
             click.echo(f"The store at {store.root} uses no plugins.")
         elif plan:
-            pluginstates.print_plan(pluginstates.plan_of(store))
+            pluginstateoutput.print_plan(pluginstateoutput.plan_of(store))
         else:
-            pluginstates.print_active(store)
+            pluginstateoutput.print_active(store)
             click.echo()
             print_facts([engine_line()])
 

@@ -20,7 +20,7 @@ from reput_tools.cli.kit.queryrows import print_rows, rows_options
 from reput_tools.cli.kit.queryvalues import json_of
 from reput_tools.cli.kit.storeopening import open_to_read
 from reput_tools.cli.kit.storeplugins import check_store, check_used
-from reput_tools.cli.plugins.pluginstates import states_of
+from reput_tools.cli.plugins.pluginstateoutput import states_of
 
 if TYPE_CHECKING:
     from reput import Store

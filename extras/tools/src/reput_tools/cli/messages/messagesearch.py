@@ -18,7 +18,7 @@ from reput.record.layout import PROPERTY_KEYS
 from reput_tools.cli.kit.failures import warn
 from reput_tools.cli.kit.progressbar import ProgressBar
 from reput_tools.cli.messages.bodysearch import finder_of, rows_with
-from reput_tools.cli.messages.neighbours import Neighbours
+from reput_tools.cli.messages.grepcontext import GrepContext
 from reput_tools.cli.messages.timerange import batches_between, first_offset_since
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from reput.record import Corruption, DispatchBatch, MessageView
     from reput_tools.cli.messages.bodies import BodyOf
     from reput_tools.cli.messages.bodysearch import BodySearch
-    from reput_tools.cli.messages.conditions import Conditions
+    from reput_tools.cli.messages.filteroptions import FilterOptions
 
 __all__ = ["Wanted", "by_key", "by_reading", "messages_by_key"]
 
@@ -124,7 +124,7 @@ class Wanted:
     """Messages of these topics; None for all."""
     needle: BodySearch | None
     key: str | None
-    conditions: Conditions
+    conditions: FilterOptions
     since: int
     until: int
     body_of: BodyOf
@@ -223,7 +223,7 @@ def by_reading(
     """
     first = first_offset_since(store.log, wanted.since)
     size = store.log.max_physical_offset - first
-    neighbours = Neighbours(context) if context else None
+    neighbours = GrepContext(context) if context else None
     with ProgressBar("reading", None, "bytes", shown=not sys.stdout.isatty()) as progress:
         for batch in batches_between(store, first, None, wanted.until):
             progress.update(batch.end_offset - first, size)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reput_tools.cli.kit.output import format_count, format_rate, format_size, print_facts
-from reput_tools.cli.kit.program import program
+from reput_tools.cli.kit.programname import program
 from reput_tools.cli.kit.timestamps import format_duration
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from reput_tools.cli.kit import (
 )
 
 if TYPE_CHECKING:
-    from reput_tools.doctor.salvage.repairplan import Plan
-    from reput_tools.doctor.salvage.repairrun import Repaired
+    from reput_tools.doctor.repair.repairplan import RepairPlan
+    from reput_tools.doctor.repair.repairrun import Repaired
 
 __all__ = ["repair"]
 
@@ -123,9 +123,9 @@ def _check_usage(
         raise click.UsageError("--backup belongs to --in-place and --undo")
 
 
-def _look(path: str, file_size: int) -> Plan:
+def _look(path: str, file_size: int) -> RepairPlan:
     from reput_tools.doctor.command.stepprogress import Steps
-    from reput_tools.doctor.salvage.repairrun import look_and_plan
+    from reput_tools.doctor.repair.repairrun import look_and_plan
 
     with (
         Steps("") as steps,
@@ -145,8 +145,8 @@ def _run(
     jobs: int | None,
 ) -> Repaired:
     from reput_tools.doctor.command.stepprogress import Steps
-    from reput_tools.doctor.salvage.repairrun import repair as run
-    from reput_tools.doctor.salvage.repairrun import repair_in_place
+    from reput_tools.doctor.repair.repairrun import repair as run
+    from reput_tools.doctor.repair.repairrun import repair_in_place
 
     with Steps("") as steps:
         options: dict[str, Any] = {
@@ -163,7 +163,7 @@ def _run(
 
 def _undo(path: str, backup: str | None, *, as_json: bool) -> None:
     from reput_tools.cli.kit import escape_text, format_count, format_size, print_json
-    from reput_tools.doctor.salvage.repairrun import undo
+    from reput_tools.doctor.repair.repairrun import undo
 
     done = undo(path, backup or "", follow_links=follows_links())
     size = sum(each.size for each in done.changes)
@@ -177,12 +177,12 @@ def _undo(path: str, backup: str | None, *, as_json: bool) -> None:
     )
 
 
-def _show_plan(plan: Plan, *, in_place: bool, limit: int, as_json: bool) -> None:
+def _show_plan(plan: RepairPlan, *, in_place: bool, limit: int, as_json: bool) -> None:
     from reput_tools.cli.kit import ExitCode, print_json
     from reput_tools.doctor.command.repairprint import print_plan
     from reput_tools.doctor.findings import Severity
-    from reput_tools.doctor.salvage.diskspace import needed_space
-    from reput_tools.doctor.salvage.plandocuments import plan_document
+    from reput_tools.doctor.repair.diskspace import needed_space
+    from reput_tools.doctor.repair.repairjson import plan_document
 
     needed = needed_space(plan, has_log=in_place)
     if as_json:
@@ -199,7 +199,7 @@ def _show_done(done: Repaired, *, limit: int, as_json: bool) -> None:
     from reput_tools.cli.kit import print_json
     from reput_tools.doctor.command.repairprint import print_repaired
     from reput_tools.doctor.findings import Severity
-    from reput_tools.doctor.salvage.plandocuments import repaired_document
+    from reput_tools.doctor.repair.repairjson import repaired_document
 
     if as_json:
         print_json(repaired_document(done))

@@ -18,21 +18,21 @@ from reput_tools.cli.kit import (
     print_table,
     styled,
 )
-from reput_tools.doctor.salvage.lostandfound import DIRECTORY
+from reput_tools.doctor.repair.lostandfound import DIRECTORY
 from reput_tools.doctor.verdict import places_lost
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from reput_tools.doctor.salvage.loglayout import Notice
-    from reput_tools.doctor.salvage.lostmessages import LostPart
-    from reput_tools.doctor.salvage.repairplan import Plan
-    from reput_tools.doctor.salvage.repairrun import Repaired
+    from reput_tools.doctor.repair.loglayout import Notice
+    from reput_tools.doctor.repair.lostmessages import LostPart
+    from reput_tools.doctor.repair.repairplan import RepairPlan
+    from reput_tools.doctor.repair.repairrun import Repaired
 
 __all__ = ["print_plan", "print_repaired"]
 
 
-def print_plan(plan: Plan, needed: int, *, limit: int) -> None:
+def print_plan(plan: RepairPlan, needed: int, *, limit: int) -> None:
     """Print what a repair would do.
 
     Args:
@@ -108,7 +108,7 @@ def print_repaired(done: Repaired, *, limit: int) -> None:
     click.echo(plan.not_covered)
 
 
-def _print_store(plan: Plan) -> None:
+def _print_store(plan: RepairPlan) -> None:
     found = plan.searched
     print_heading(f"Store {escape_text(plan.root)}", space=False)
     count = format_count(found.message_count, "sound message")
@@ -123,7 +123,7 @@ def _print_store(plan: Plan) -> None:
     )
 
 
-def _summary(plan: Plan, doubts: int = 0) -> str:
+def _summary(plan: RepairPlan, doubts: int = 0) -> str:
     parts = []
     if plan.lost_message_count:
         verb = "is" if plan.lost_message_count == 1 else "are"
@@ -172,7 +172,7 @@ def _print_doubts(done: Repaired, limit: int) -> None:
     click.echo(f"The old files are in {escape_text(kept)}; compare both with the producers' data.")
 
 
-def _print_lists(plan: Plan, limit: int) -> None:
+def _print_lists(plan: RepairPlan, limit: int) -> None:
     _print_lost(plan, limit)
     if plan.mends:
         print_heading("Mended")
@@ -198,7 +198,7 @@ def _print_lists(plan: Plan, limit: int) -> None:
     _print_notices("Files", plan.notices, limit)
 
 
-def _print_lost(plan: Plan, limit: int) -> None:
+def _print_lost(plan: RepairPlan, limit: int) -> None:
     rows = [*_lost_rows(plan.lost, "filled"), *_lost_rows(plan.cut, "cut")]
     if plan.head is not None:
         size = format_size(plan.head.size)

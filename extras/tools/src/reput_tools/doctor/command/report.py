@@ -22,7 +22,7 @@ from reput_tools.cli.kit import (
 )
 
 if TYPE_CHECKING:
-    from reput_tools.doctor.storereport.values import StoreReport
+    from reput_tools.doctor.storereport.reportmodel import StoreReport
 
 __all__ = ["report"]
 

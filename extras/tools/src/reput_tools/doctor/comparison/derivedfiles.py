@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from reput.errors import ConfigError, CorruptFileError, PluginError
 from reput.files import OWN_DIRECTORY, Disk
-from reput_tools.doctor.comparison.values import FileDifference
+from reput_tools.doctor.comparison.storediff import FileDifference
 from reput_tools.offline import compare, offline_hooks
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from reput_tools.cli.kit import (
 )
 
 if TYPE_CHECKING:
-    from reput_tools.doctor.comparison.values import QueueRange, SideFacts, StoreDiff
+    from reput_tools.doctor.comparison.storediff import QueueRange, SideFacts, StoreDiff
 
 __all__ = ["print_diff"]
 

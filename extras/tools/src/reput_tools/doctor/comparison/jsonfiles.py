@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from reput.errors import CorruptFileError
 from reput.files import brokerjson
-from reput_tools.doctor.comparison.values import ValueDifference
+from reput_tools.doctor.comparison.storediff import ValueDifference
 
 if TYPE_CHECKING:
     from reput_tools.offline import Traces

@@ -15,13 +15,13 @@ import numpy as np
 
 from reput_tools.doctor.comparison.records import changed_fields, differing, property_names
 from reput_tools.doctor.comparison.rows import CODE, NO_ROWS, OFFSET, PLACE, SIZE, matched
-from reput_tools.doctor.comparison.values import LISTED_MAX, ChangedMessage, MissingMessages
+from reput_tools.doctor.comparison.storediff import LISTED_MAX, ChangedMessage, MissingMessages
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from reput.record import DispatchBatch
-    from reput_tools.doctor.comparison.logside import LogSide
+    from reput_tools.doctor.comparison.logcursor import LogCursor
     from reput_tools.doctor.comparison.rows import QueueCodes
     from reput_tools.doctor.comparison.spill import Spill
 
@@ -39,8 +39,8 @@ _CHUNK_ROWS: Final = 1 << 14
 class MessageComparison:
     """One comparison; `run` reads both logs, then the other attributes tell what differs."""
 
-    a: LogSide
-    b: LogSide
+    a: LogCursor
+    b: LogCursor
     codes: QueueCodes
     spill: Spill
     physical: bool = False

@@ -9,7 +9,7 @@ import numpy as np
 
 from reput.record import queue_keys, queue_of_key
 from reput.record.layout import TRANSACTION_COMMIT, TRANSACTION_MASK
-from reput_tools.doctor.groupedsums import GroupedSums
+from reput_tools.doctor.groupedaggregates import GroupedAggregates
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -50,8 +50,8 @@ class RowMaker:
     """Makes rows of the batches of one store, and keeps the ranges of its queues."""
 
     codes: QueueCodes
-    ranges: GroupedSums = attrs.field(
-        factory=lambda: GroupedSums((np.add, np.minimum, np.maximum), -1, rows_max=1 << 22)
+    ranges: GroupedAggregates = attrs.field(
+        factory=lambda: GroupedAggregates((np.add, np.minimum, np.maximum), -1, rows_max=1 << 22)
     )
     """By number of the queue: messages, least and highest queue offset."""
     count: int = 0

@@ -14,12 +14,12 @@ import attrs
 import reput
 from reput_tools.doctor.comparison.derivedfiles import compare_derived, derived_names
 from reput_tools.doctor.comparison.jsonfiles import compare_config, compare_settings
-from reput_tools.doctor.comparison.logside import LogSide
+from reput_tools.doctor.comparison.logcursor import LogCursor
 from reput_tools.doctor.comparison.messages import WAITING_MAX, MessageComparison
 from reput_tools.doctor.comparison.records import check_ignored
 from reput_tools.doctor.comparison.rows import QueueCodes, RowMaker
 from reput_tools.doctor.comparison.spill import Spill
-from reput_tools.doctor.comparison.values import (
+from reput_tools.doctor.comparison.storediff import (
     LISTED_MAX,
     QueueDifference,
     QueueRange,
@@ -52,7 +52,7 @@ class _Opened:
         if problem not in self.problems:
             self.problems.append(problem)
 
-    def facts(self, side: LogSide) -> SideFacts:
+    def facts(self, side: LogCursor) -> SideFacts:
         return SideFacts(
             path=self.store.root,
             message_count=side.maker.count,
@@ -100,8 +100,8 @@ def compare_stores(
         a = _open(stack, path_a, follow_links)
         b = _open(stack, path_b, follow_links)
         codes = QueueCodes()
-        side_a = LogSide(a.store.log, a.end, RowMaker(codes), a.start)
-        side_b = LogSide(b.store.log, b.end, RowMaker(codes), b.start)
+        side_a = LogCursor(a.store.log, a.end, RowMaker(codes), a.start)
+        side_b = LogCursor(b.store.log, b.end, RowMaker(codes), b.start)
         total = a.end - a.start + b.end - b.start
         directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="reput-diff-"))
         messages = MessageComparison(
@@ -177,7 +177,7 @@ def _not_compared(
         yield f"{', '.join(names)}: a process is writing one of the stores"
 
 
-def _queues(codes: QueueCodes, a: LogSide, b: LogSide) -> Iterator[QueueDifference]:
+def _queues(codes: QueueCodes, a: LogCursor, b: LogCursor) -> Iterator[QueueDifference]:
     """Yield queues whose ranges differ."""
     own, its = _ranges(a), _ranges(b)
     for code, (topic, queue_id, in_queue) in sorted(
@@ -187,7 +187,7 @@ def _queues(codes: QueueCodes, a: LogSide, b: LogSide) -> Iterator[QueueDifferen
             yield QueueDifference(topic, queue_id, own.get(code), its.get(code))
 
 
-def _ranges(side: LogSide) -> dict[int, QueueRange]:
+def _ranges(side: LogCursor) -> dict[int, QueueRange]:
     keys, (count, lowest, highest) = side.maker.ranges.table()
     return {
         key: QueueRange(low, high + 1, messages)

@@ -7,19 +7,19 @@ small libraries for SVG write fixed colours into each shape, or load a script.
 
 from __future__ import annotations
 
-from reput_tools.doctor.html.parts import Cell as Cell
-from reput_tools.doctor.html.parts import Head as Head
-from reput_tools.doctor.html.parts import facts as facts
-from reput_tools.doctor.html.parts import note as note
-from reput_tools.doctor.html.parts import section as section
-from reput_tools.doctor.html.parts import subheading as subheading
-from reput_tools.doctor.html.parts import table as table
-from reput_tools.doctor.html.parts import tiles as tiles
-from reput_tools.doctor.html.parts import verdicts as verdicts
+from reput_tools.doctor.html.components import Cell as Cell
+from reput_tools.doctor.html.components import Head as Head
+from reput_tools.doctor.html.components import facts as facts
+from reput_tools.doctor.html.components import note as note
+from reput_tools.doctor.html.components import section as section
+from reput_tools.doctor.html.components import subheading as subheading
+from reput_tools.doctor.html.components import table as table
+from reput_tools.doctor.html.components import tiles as tiles
+from reput_tools.doctor.html.components import verdicts as verdicts
+from reput_tools.doctor.html.pagetemplate import page as page
 from reput_tools.doctor.html.plots import SERIES_MAX as SERIES_MAX
 from reput_tools.doctor.html.plots import bars as bars
 from reput_tools.doctor.html.plots import columns as columns
-from reput_tools.doctor.html.shell import page as page
 
 __all__ = [
     "SERIES_MAX",

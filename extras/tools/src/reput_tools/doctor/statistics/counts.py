@@ -13,7 +13,7 @@ import numpy as np
 
 from reput.record import queue_keys, queue_of_key
 from reput.record.layout import TRANSACTION_COMMIT, TRANSACTION_MASK
-from reput_tools.doctor.groupedsums import GroupedSums
+from reput_tools.doctor.groupedaggregates import GroupedAggregates
 from reput_tools.doctor.statistics.halfmessages import HALF_TOPIC, OP_TOPIC, HalfMessages
 from reput_tools.doctor.statistics.reachedoffsets import ReachedOffset, ReachedOffsetFinder
 
@@ -77,23 +77,23 @@ class Counts:
     marks: Sequence[ReachedOffset]
     topics: list[str] = attrs.field(factory=list)
     """Names by number."""
-    queues: GroupedSums = attrs.field(
-        factory=lambda: GroupedSums(_QUEUE_FOLDS, (_OTHER << 32) | 0xFFFFFFFF)
+    queues: GroupedAggregates = attrs.field(
+        factory=lambda: GroupedAggregates(_QUEUE_FOLDS, (_OTHER << 32) | 0xFFFFFFFF)
     )
     """By `queue_key`: messages, bytes, bytes of bodies, messages that were sent again; least and
     highest queue offset of messages in queues; first and last store time."""
-    hours: GroupedSums = attrs.field(
-        factory=lambda: GroupedSums((np.add,) * 2, _OTHER << _HOUR_BITS)
+    hours: GroupedAggregates = attrs.field(
+        factory=lambda: GroupedAggregates((np.add,) * 2, _OTHER << _HOUR_BITS)
     )
     """By topic and hour (`hour_of`): messages, bytes."""
-    sizes: GroupedSums = attrs.field(
-        factory=lambda: GroupedSums((np.add, np.maximum), _OTHER << 16)
+    sizes: GroupedAggregates = attrs.field(
+        factory=lambda: GroupedAggregates((np.add, np.maximum), _OTHER << 16)
     )
     """By topic and bucket (`size_bucket`) of the body's size: messages, the largest size."""
     delays: npt.NDArray[np.int64] = attrs.field(factory=lambda: np.zeros(DELAY_BUCKETS, np.int64))
     """Messages by the time from born to stored."""
-    extents: GroupedSums = attrs.field(
-        factory=lambda: GroupedSums((np.add, np.maximum), (_OTHER << 32) | 0xFFFFFFFF)
+    extents: GroupedAggregates = attrs.field(
+        factory=lambda: GroupedAggregates((np.add, np.maximum), (_OTHER << 32) | 0xFFFFFFFF)
     )
     """By `queue_key`, whatever the range: messages in the queue; its highest queue offset."""
     halves: HalfMessages = attrs.field(factory=HalfMessages)

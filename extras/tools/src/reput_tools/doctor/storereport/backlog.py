@@ -9,13 +9,7 @@ import attrs
 
 from reput_tools.doctor.statistics.halfmessages import CHECKING_GROUP, HALF_TOPIC
 from reput_tools.doctor.statistics.reachedoffsets import ReachedOffset
-from reput_tools.doctor.storereport.smallfiles.timerwheel import TIMER_TOPIC, WheelContents
-from reput_tools.doctor.storereport.smallfiles.topickinds import (
-    DEAD_LETTER_PREFIX,
-    RETRY_PREFIX,
-    kind_of,
-)
-from reput_tools.doctor.storereport.values import (
+from reput_tools.doctor.storereport.reportmodel import (
     DelayLevel,
     DueCount,
     GroupLag,
@@ -23,6 +17,12 @@ from reput_tools.doctor.storereport.values import (
     RetryCount,
     TimerWheel,
     TopicCount,
+)
+from reput_tools.doctor.storereport.smallfiles.timerwheel import TIMER_TOPIC, WheelContents
+from reput_tools.doctor.storereport.topictypes import (
+    DEAD_LETTER_PREFIX,
+    RETRY_PREFIX,
+    kind_of,
 )
 
 if TYPE_CHECKING:

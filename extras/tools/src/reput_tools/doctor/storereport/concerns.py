@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Final
 from reput.plugin import how_to_install
 from reput_tools.cli.kit import format_count, format_duration, format_size
 from reput_tools.doctor.findings import Severity
-from reput_tools.doctor.storereport.values import Concern
+from reput_tools.doctor.storereport.reportmodel import Concern
 
 if TYPE_CHECKING:
-    from reput_tools.doctor.storereport.values import StoreReport
+    from reput_tools.doctor.storereport.reportmodel import StoreReport
 
 __all__ = ["concerns_of"]
 

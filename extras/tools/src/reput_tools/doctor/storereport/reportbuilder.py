@@ -15,13 +15,13 @@ from reput_tools.doctor.statistics.counts import TimeRange
 from reput_tools.doctor.statistics.logcount import count_log
 from reput_tools.doctor.statistics.logpart import LogPart
 from reput_tools.doctor.statistics.reachedoffsets import ReachedOffset
-from reput_tools.doctor.storereport import tables
+from reput_tools.doctor.storereport import tablerows
 from reput_tools.doctor.storereport.backlog import Waiting
 from reput_tools.doctor.storereport.concerns import concerns_of
+from reput_tools.doctor.storereport.reportmodel import LogExtent, StoreReport
 from reput_tools.doctor.storereport.smallfiles.pluginpositions import plugin_places
 from reput_tools.doctor.storereport.smallfiles.timerwheel import read_wheel
 from reput_tools.doctor.storereport.transactions import transactions_of
-from reput_tools.doctor.storereport.values import LogExtent, StoreReport
 from reput_tools.offline import (
     LocalEngine,
     inspect_store,
@@ -110,8 +110,8 @@ def make_report(
                 progress=progress,
             )
         now = clock()
-        found = tables.tables_of(counted.counts, now)
-        extents = tables.extents_of(counted.counts)
+        found = tablerows.tables_of(counted.counts, now)
+        extents = tablerows.extents_of(counted.counts)
         report = StoreReport(
             path=store.root,
             written_by=traces.written_by,
@@ -135,14 +135,14 @@ def make_report(
             transactions=transactions_of(counted.counts.halves, waiting.finished_below(), log),
             retries=waiting.retries(found["topics"], extents),
             plugins=plugins,
-            damages=tuple(tables.damage_document(each, store) for each in counted.damages),
+            damages=tuple(tablerows.damage_document(each, store) for each in counted.damages),
             damage_count=counted.damage_count,
             damaged_size=counted.damaged_size,
             loss_count=_known_losses(store.losses(), counted.damages),
             disk=traces.sizes(),
             problems=tuple(problems),
             notes=tuple(
-                tables.notes_of(counted, waiting, is_part=first != start, in_rocksdb=in_rocksdb)
+                tablerows.notes_of(counted, waiting, is_part=first != start, in_rocksdb=in_rocksdb)
             ),
             concerns=(),
         )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from reput.record.layout import PROPERTY_KEYS, PROPERTY_UNIQ_KEY
 from reput_tools.doctor.statistics.halfmessages import HalfMessages, dangling
-from reput_tools.doctor.storereport.values import OpenTransaction, Transactions
+from reput_tools.doctor.storereport.reportmodel import OpenTransaction, Transactions
 
 if TYPE_CHECKING:
     from reput.log import LogView

@@ -18,7 +18,7 @@ from reput.plugin import installed
 from reput_tools.doctor.checksumcoverage import SUMS
 from reput_tools.doctor.contradictions import vouches
 from reput_tools.doctor.findings import Checked, Finding, Findings, NotChecked, Report, Severity
-from reput_tools.doctor.verification.brokersettings import check_settings
+from reput_tools.doctor.verification.brokerconfigcheck import check_settings
 from reput_tools.doctor.verification.checkpoint import check_checkpoint, check_state
 from reput_tools.doctor.verification.derivedfiles import (
     DerivedChecked,
@@ -29,7 +29,7 @@ from reput_tools.doctor.verification.directorysurvey import COMMIT_LOG, survey
 from reput_tools.doctor.verification.logcheck import check_log
 from reput_tools.doctor.verification.logfindings import add_log_findings, damaged_ranges
 from reput_tools.doctor.verification.loghead import check_head
-from reput_tools.doctor.verification.statefiles import check_own
+from reput_tools.doctor.verification.statefilecheck import check_own
 from reput_tools.doctor.verification.storemirror import mirror_of
 from reput_tools.doctor.verification.truncatedfiles import check_sizes
 from reput_tools.offline import LocalEngine, inspect_store, lock_store

@@ -15,10 +15,10 @@ import numpy as np
 from reput.errors import CorruptFileError
 from reput.files import (
     OWN_DIRECTORY,
+    DirtyFiles,
     Disk,
     FilePool,
     MappedFileQueue,
-    Unflushed,
     create_temporary_file,
 )
 from reput.record.layout import BLANK_MAGIC
@@ -61,7 +61,7 @@ class TimerLog:
         self._directory = context.directory(LOG_DIRECTORY)
         self._scratch = context.directory(OWN_DIRECTORY, "timerlog-file")
         self._pool = FilePool(context.disk, _OPEN_FILES, write=context.writable)
-        self.unflushed: Unflushed[str] = Unflushed(
+        self.unflushed: DirtyFiles[str] = DirtyFiles(
             context.disk, lambda path: self._pool.flush(path)
         )
         self.file_size = file_size

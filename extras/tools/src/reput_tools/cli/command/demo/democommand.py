@@ -24,7 +24,7 @@ from reput_tools.cli.kit.output import (
     print_table,
     styled,
 )
-from reput_tools.cli.kit.program import program
+from reput_tools.cli.kit.programname import program
 from reput_tools.cli.kit.progressbar import ProgressBar
 from reput_tools.cli.kit.storeopening import open_to_write
 from reput_tools.cli.kit.timestamps import format_duration

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from reput.errors import CorruptFileError, PluginError
-from reput_tools.doctor.storereport.values import PluginPlace
+from reput_tools.doctor.storereport.reportmodel import PluginPlace
 
 if TYPE_CHECKING:
     from reput_tools.offline import Traces

@@ -10,7 +10,7 @@ import attrs
 from reput_tools.doctor.statistics.counts import HOUR_MS
 
 if TYPE_CHECKING:
-    from reput_tools.doctor.storereport.values import HourCount
+    from reput_tools.doctor.storereport.reportmodel import HourCount
 
 __all__ = ["Series", "hour_series", "sparkline"]
 

@@ -9,7 +9,7 @@ from reput_tools.cli.kit import format_size
 from reput_tools.doctor.storereport.concerns import format_age
 
 if TYPE_CHECKING:
-    from reput_tools.doctor.storereport.values import Bucket
+    from reput_tools.doctor.storereport.reportmodel import Bucket
 
 __all__ = ["age_label", "delay_label", "first_message", "size_label"]
 

@@ -19,9 +19,9 @@ from reput_tools.doctor.html import (
     verdicts,
 )
 from reput_tools.doctor.storereport.view.charts import hour_series
-from reput_tools.doctor.storereport.view.fields import moment, rows_table
+from reput_tools.doctor.storereport.view.columnformat import moment, rows_table
 from reput_tools.doctor.storereport.view.labels import age_label, delay_label, size_label
-from reput_tools.doctor.storereport.view.tables import (
+from reput_tools.doctor.storereport.view.tablecolumns import (
     DAMAGES,
     GROUPS,
     LEVELS,
@@ -33,7 +33,7 @@ from reput_tools.doctor.storereport.view.tables import (
 )
 
 if TYPE_CHECKING:
-    from reput_tools.doctor.storereport.values import DueCount, StoreReport, TimerWheel
+    from reput_tools.doctor.storereport.reportmodel import DueCount, StoreReport, TimerWheel
 
 __all__ = ["report_page"]
 

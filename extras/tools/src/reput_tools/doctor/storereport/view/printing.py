@@ -19,9 +19,9 @@ from reput_tools.cli.kit import (
 )
 from reput_tools.doctor.findings import Severity
 from reput_tools.doctor.storereport.view.charts import hour_series, sparkline
-from reput_tools.doctor.storereport.view.fields import Field, print_rows
+from reput_tools.doctor.storereport.view.columnformat import Field, print_rows
 from reput_tools.doctor.storereport.view.labels import age_label, size_label
-from reput_tools.doctor.storereport.view.tables import (
+from reput_tools.doctor.storereport.view.tablecolumns import (
     DAMAGES,
     GROUPS,
     LEVELS,
@@ -32,7 +32,7 @@ from reput_tools.doctor.storereport.view.tables import (
 )
 
 if TYPE_CHECKING:
-    from reput_tools.doctor.storereport.values import Bucket, Concern, StoreReport
+    from reput_tools.doctor.storereport.reportmodel import Bucket, Concern, StoreReport
 
 __all__ = ["print_report"]
 

@@ -1,0 +1,134 @@
+"""`DirtyFiles`: which files and names are not on disk yet, and whether a flush has failed."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+from collections.abc import Callable, Hashable
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from reput.signalsafe import new_lock
+
+if TYPE_CHECKING:
+    from reput.files.system.disk import Disk
+
+__all__ = ["DirtyFiles"]
+
+Item = TypeVar("Item", bound=Hashable)
+Noted = TypeVar("Noted", bound=Hashable)
+
+
+class DirtyFiles(Generic[Item]):
+    """Files and directories that were changed and are not on disk yet. Thread-safe.
+
+    Note a file after it was written, not before: a flush in between would drop the note without
+    the bytes.
+
+    Args:
+        disk: flushes directories.
+        flush_file: flushes one file; raises `FileNotFoundError` if it was removed meanwhile.
+    """
+
+    def __init__(self, disk: Disk, flush_file: Callable[[Item], object]) -> None:
+        self._disk = disk
+        self._flush_file = flush_file
+        self._lock = new_lock()  # reentrant, like the other: for signal handlers
+        # One flush at a time: files that another flush has under way are not noted any more.
+        self._flushing = new_lock()
+        self._files: _Notes[Item] = _Notes()
+        self._directories: _Notes[str] = _Notes()
+        self._failure: BaseException | None = None
+
+    def written(self, file: Item) -> None:
+        """Note that a file has bytes that are not on disk."""
+        if file not in self._files.pending:
+            with self._lock:
+                self._files.pending[file] = None
+
+    def named(self, *directories: str) -> None:
+        """Note directories in which names were made, changed or removed."""
+        with self._lock:
+            self._directories.pending.update(dict.fromkeys(directories))
+
+    def forget(self, file: Item) -> None:
+        """Drop the note of a file that is going to be removed."""
+        with self._lock:
+            self._files.pending.pop(file, None)
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether a flush has failed, so that the files' bytes are unknown until a reopening."""
+        return self._failure is not None
+
+    def fail(self, error: BaseException) -> None:
+        """Have every later flush fail, because of ``error``."""
+        self._failure = self._failure or error
+
+    def require_no_failure(self) -> None:
+        """Check that no flush has failed.
+
+        Raises:
+            OSError: a flush has failed. The system may have dropped pages that it could not write,
+                and would report success for another flush.
+        """
+        error = self._failure
+        if error is not None:
+            reason = f"a flush failed before, so the content of the files is not known: {error}"
+            raise OSError(getattr(error, "errno", None) or errno.EIO, reason)
+
+    def flush(self, then: Callable[[], object] = lambda: None) -> None:
+        """Bring to disk what was noted before this call, while other threads may go on writing.
+
+        A file's note is dropped when its flush begins, and restored if that flush does not end.
+
+        Args:
+            then: a last step of the flush, called when the files are on disk.
+
+        Raises:
+            OSError: this or an earlier flush failed; see `require_no_failure`.
+        """
+        with self._flushing:
+            self.require_no_failure()
+            with self._lock:
+                files, directories = self._files.all(), self._directories.all()
+            try:
+                self._flush_each(files, self._files, self._flush_file)
+                # Names after bytes: recovery repairs a file without its bytes, but does not notice
+                # that a name was lost.
+                self._flush_each(directories, self._directories, self._disk.flush_directory)
+                then()
+            except OSError as error:
+                self.fail(error)
+                raise
+
+    def _flush_each(
+        self, items: list[Noted], notes: _Notes[Noted], flush: Callable[[Noted], object]
+    ) -> None:
+        def flush_one(item: Noted) -> None:
+            with self._lock:
+                # Before the flush, as it may not cover what is written from here on.
+                notes.pending.pop(item, None)
+                notes.under_way[item] = None
+            with contextlib.suppress(FileNotFoundError):  # removed meanwhile
+                flush(item)
+            with self._lock:
+                notes.under_way.pop(item, None)
+
+        try:
+            self._disk.side_by_side(flush_one, items)
+        finally:
+            with self._lock:
+                notes.pending.update(notes.under_way)
+                notes.under_way.clear()
+
+
+class _Notes(Generic[Noted]):
+    """Items to be flushed, in the order in which they were noted, and items being flushed."""
+
+    def __init__(self) -> None:
+        self.pending: dict[Noted, None] = {}
+        self.under_way: dict[Noted, None] = {}
+
+    def all(self) -> list[Noted]:
+        # Items are under way here only if a signal handler interrupted a flush on this thread.
+        return [*dict.fromkeys((*self.under_way, *self.pending))]

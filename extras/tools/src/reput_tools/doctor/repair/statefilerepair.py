@@ -1,0 +1,110 @@
+"""Checks the small files beside a log: checkpoint, manifest, ledger, progress.
+
+Nothing in them is needed for a repair, which makes all of them again. Damaged ones are named.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from reput.errors import UnsafePathError
+from reput.files import OWN_DIRECTORY, system_clock
+from reput.log import (
+    CheckedNote,
+    Checkpoint,
+    LogStateFile,
+    LossLedger,
+    ProgressFile,
+    QueueFloors,
+)
+from reput_tools.doctor.repair.loglayout import Notice
+
+if TYPE_CHECKING:
+    from reput_tools.offline import Traces
+
+__all__ = ["damaged_notes"]
+
+_AHEAD_MS: Final = 60_000
+_AGAIN: Final = "it is recreated"
+
+
+def damaged_notes(traces: Traces, max_store_timestamp: int, end_offset: int) -> list[Notice]:
+    """Return the damaged small files of a store.
+
+    Args:
+        traces: the store.
+        max_store_timestamp: the latest of the log's records, ms.
+        end_offset: the log's end.
+    """
+    found = [*_checkpoint(traces, max_store_timestamp)]
+    for kind, name, problem in _problems(traces, end_offset):
+        found.append(Notice(name, kind, f"{problem}; {_AGAIN}"))
+    return found
+
+
+def _checkpoint(traces: Traces, max_store_timestamp: int) -> Iterator[Notice]:
+    path = os.path.join(traces.root, "checkpoint")
+    if not traces.disk.exists(path):
+        if max_store_timestamp:
+            yield Notice("checkpoint", "checkpoint.missing", f"it is missing; {_AGAIN}")
+        return
+    data = _read(traces, path)
+    if data is None or len(data) < Checkpoint.SIZE_MIN:
+        size = "it cannot be read" if data is None else f"it has {len(data)} bytes"
+        yield Notice("checkpoint", "checkpoint.short", f"{size}; {_AGAIN}")
+        return
+    found = Checkpoint.load(path, traces.disk)
+    times = {
+        "log": found.log_timestamp,
+        "queues": found.queues_timestamp,
+        "index": found.index_timestamp,
+    }
+    for name, time in times.items():
+        if time < 0 or time > max_store_timestamp + _AHEAD_MS:
+            text = f"its time for the {name} is {time}, the latest message's {max_store_timestamp}"
+            yield Notice("checkpoint", "checkpoint.ahead", f"{text}; {_AGAIN}")
+
+
+def _problems(traces: Traces, end_offset: int) -> Iterator[tuple[str, str, str]]:
+    root, disk = traces.root, traces.disk
+    own = os.path.join(root, OWN_DIRECTORY)
+    if not disk.exists(own):
+        return
+    note = LogStateFile.of(root, disk).file
+    if disk.exists(note.path) and note.load() is None:
+        yield "reput.progress", f"{OWN_DIRECTORY}/flushed", "it is damaged"
+    ledger = LossLedger(root, disk, system_clock)
+    ledger.load(writable=False)
+    if ledger.damaged_count:
+        text = f"{ledger.damaged_count} of its lines cannot be read; the others are taken over"
+        yield "reput.ledger", f"{OWN_DIRECTORY}/losses.jsonl", text
+    if CheckedNote(root, disk).recorded is None:
+        text = "it is damaged, so records that have lost their checksum are not noticed"
+        yield "reput.record-crc", f"{OWN_DIRECTORY}/record-crc.json", text
+    floors: list[str] = []
+    QueueFloors(root, disk, damaged=floors.append).known  # noqa: B018 - reading tells
+    for text in floors:
+        yield "reput.queue-offsets", f"{OWN_DIRECTORY}/queue-offsets.json", text
+    names = [entry.name for entry in disk.list(os.path.join(own, "progress"))]
+    for name in (f"progress/{each}" for each in names if not each.endswith(".new")):
+        place = ProgressFile(os.path.join(own, name), disk, lambda error: None).load()
+        if place is None:
+            yield "reput.progress", f"{OWN_DIRECTORY}/{name}", "it is damaged"
+        elif place.physical_offset > end_offset:
+            text = f"it says {place.physical_offset}, and the log ends at {end_offset}"
+            yield "reput.progress", f"{OWN_DIRECTORY}/{name}", text
+    records = traces.records
+    for name in records.names():
+        if not records.is_sound(name):
+            yield "reput.plugin", f"{OWN_DIRECTORY}/plugins/{name}.json", "it is damaged"
+
+
+def _read(traces: Traces, path: str) -> bytes | None:
+    try:
+        return traces.disk.read_file(path, 4096)
+    except UnsafePathError:
+        raise
+    except OSError:
+        return None

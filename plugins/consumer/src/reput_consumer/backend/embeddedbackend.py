@@ -1,0 +1,388 @@
+"""`EmbeddedBackend`: the store of this process as a `ConsumerBackend`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar, Final
+
+import attrs
+import numpy as np
+
+from reput import ReadResult, ReadStatus
+from reput.errors import ReadOnlyStoreError, ServiceNotAvailableError
+from reput.record import queue_keys, queue_of_key
+from reput_consumer.backend.consumerbackend import Fetched, FetchRequest, FetchStatus
+from reput_consumer.backend.memberregistry import MemberRegistry, Membership
+from reput_consumer.backend.pendingfetches import PendingFetches, QueueKey
+from reput_consumer.backend.queuelocks import QueueLocks
+from reput_consumer.backend.sendback import SendBack
+from reput_consumer.backend.topicqueues import TopicQueues
+from reput_consumer.errors import GroupDisabledError
+from reput_consumer.messagequeue import MessageQueue
+from reput_consumer.metadata.subscriptiongroups import GroupSettings
+from reput_consumer.names import dead_letter_topic
+from reput_consumer.selectors import TAG, Selector, TagFilter
+
+if TYPE_CHECKING:
+    from reput.plugin import MessageFilter, StoreContext
+    from reput.record import DispatchBatch, MessageView
+    from reput_consumer.metadata.consumeroffsets import ConsumerOffsets
+    from reput_consumer.metadata.deletedtopics import DeletedTopics
+    from reput_consumer.metadata.subscriptiongroups import SubscriptionGroups
+    from reput_consumer.metadata.topicsettings import Topics
+
+__all__ = ["EmbeddedBackend", "fetched_of"]
+
+_FLUSH_SECONDS: Final = 60.0
+_PAST_ALL: Final = (1 << 62) - 1  # a queue offset that no queue has; its read tells the bounds
+_FILTERS_KEPT: Final = 1_000
+_FEW: Final = 32  # messages of a batch for which it is not worth to call numpy
+
+_AT_END: Final = frozenset({ReadStatus.OFFSET_OVERFLOW_ONE, ReadStatus.OFFSET_FOUND_NULL})
+_EMPTY: Final = frozenset({ReadStatus.NO_MATCHED_LOGIC_QUEUE, ReadStatus.NO_MESSAGE_IN_QUEUE})
+_NOT_MATCHED: Final = frozenset({ReadStatus.NO_MATCHED_MESSAGE, ReadStatus.MESSAGE_WAS_REMOVING})
+
+
+@attrs.define(eq=False)
+class EmbeddedBackend:
+    """See `reput_consumer.backend.consumerbackend.ConsumerBackend`. Thread-safe."""
+
+    answers_later: ClassVar[bool] = False
+    context: StoreContext
+    broker: str
+    """Name of the broker that the store's queues belong to."""
+    offsets: ConsumerOffsets
+    groups: SubscriptionGroups
+    topics: Topics
+    deleted: DeletedTopics
+    committed_something: Callable[[], None]
+    """Called when there are offsets to save."""
+    topics_grew: Callable[[], None]
+    """Called when there is growth to tell; must not wait."""
+    members_changed: Callable[[], None]
+    """Called when members have come or gone; must not wait."""
+    save_members: Callable[[str], None]
+    """Has the members of a group in this process commit how far they are."""
+    registry: MemberRegistry = attrs.field(init=False)
+    arrivals: PendingFetches = attrs.field(init=False, factory=PendingFetches)
+    locks: QueueLocks = attrs.field(init=False)
+    sender: SendBack = attrs.field(init=False)
+    known: TopicQueues = attrs.field(init=False)
+    _filters: dict[tuple[str, Selector], MessageFilter | None] = attrs.field(
+        init=False, factory=dict
+    )
+
+    def __attrs_post_init__(self) -> None:
+        self.registry = MemberRegistry(self.members_changed, self.save_members)
+        self.known = TopicQueues(self.context, self.registry, self.deleted.hides)
+        self.locks = QueueLocks(self.context.clock)
+        self.sender = SendBack(self.context, self.groups, self.topics)
+
+    def clock(self) -> int:
+        """See `ConsumerBackend.clock`."""
+        return self.context.clock()
+
+    # ------------------------------------------------------------------ messages
+
+    def queues(self, topic: str) -> list[MessageQueue]:
+        """See `ConsumerBackend.queues`."""
+        settings = self.topics.get(topic)
+        if settings is not None and not settings.is_readable:
+            return []
+        ids = self.known.of_topic(topic)
+        if settings is not None:
+            ids |= set(range(settings.read_queue_nums))
+        return [MessageQueue(topic, self.broker, queue_id) for queue_id in sorted(ids)]
+
+    def fetch(self, request: FetchRequest, answer: Callable[[Fetched], None]) -> None:
+        """See `ConsumerBackend.fetch`."""
+        queue = request.queue
+        key: QueueKey = queue.topic, queue.queue_id
+        chosen = self.filter_of(queue.topic, request.selector)
+        while True:
+            count = self.arrivals.count(key) if request.may_wait else 0
+            result = self.read(
+                *key, request.queue_offset, request.max_count, request.max_bytes, chosen
+            )
+            found = fetched_of(result, request.queue_offset)
+            is_at_end = (
+                found.status is FetchStatus.NO_NEW_MESSAGE
+                and found.next_offset == request.queue_offset
+            )
+            if not (is_at_end and request.may_wait):
+                answer(found)
+                return
+            if self.arrivals.wait(key, count, request.member, queue, partial(answer, found)):
+                return
+
+    def drop(self, member: str, queue: MessageQueue) -> None:
+        """See `ConsumerBackend.drop`."""
+        self.arrivals.forget(member, queue)
+
+    def bounds(self, queue: MessageQueue) -> tuple[int, int]:
+        """See `ConsumerBackend.bounds`."""
+        result = self.read(queue.topic, queue.queue_id, _PAST_ALL, 1)
+        return result.min_queue_offset, result.max_queue_offset
+
+    def read(
+        self,
+        topic: str,
+        queue_id: int,
+        queue_offset: int,
+        max_count: int,
+        max_bytes: int = 256 << 10,
+        filter: MessageFilter | None = None,  # noqa: A002 - the store's word
+    ) -> ReadResult:
+        """Read a queue as groups see it: see `reput.Store.read`, but nothing of a deleted topic.
+
+        Raises:
+            ReputError: the queue cannot be read.
+        """
+        floor = self.deleted.floor(topic, queue_id)
+        at = max(queue_offset, floor) if floor else queue_offset  # a negative one is too small
+        result = self.context.store.read(topic, queue_id, at, max_count, max_bytes, filter)
+        if floor == 0:
+            return result
+        high = result.max_queue_offset
+        low = min(max(floor, result.min_queue_offset), high)
+        if queue_offset < low:
+            return ReadResult(ReadStatus.OFFSET_TOO_SMALL, low, low, high)
+        return attrs.evolve(result, min_queue_offset=low)
+
+    def offset_by_time(self, queue: MessageQueue, timestamp: int) -> int:
+        """See `ConsumerBackend.offset_by_time`."""
+        store, key = self.context.store, (queue.topic, queue.queue_id)
+        return max(store.offset_by_time(*key, timestamp, "lower"), self.deleted.floor(*key))
+
+    def send_back(
+        self, group: str, message: MessageView, level: int, max_reconsume_times: int | None
+    ) -> str:
+        """See `ConsumerBackend.send_back`."""
+        self.check_writable()
+        return self.sender.store(group, message, level, max_reconsume_times)
+
+    def resend(self, group: str, messages: Sequence[MessageView]) -> None:
+        """Give messages to a group once more; see `SendBack.resend`."""
+        self.check_writable()
+        self.sender.resend(group, messages)
+
+    def filter_of(self, topic: str, selector: Selector) -> MessageFilter | None:
+        """Return the filter of a selector; None for all messages.
+
+        Raises:
+            ReputError: the store cannot filter by such conditions.
+            ValueError: a condition is not valid.
+        """
+        if selector.selects_all:
+            return None
+        if selector.kind == TAG:
+            key = "", selector  # the same for all topics
+        else:
+            key = topic, selector
+        found = self._filters.get(key)
+        if found is None:
+            if selector.kind == TAG:
+                found = TagFilter(selector.tags)
+            else:
+                store = self.context.store
+                found = store.filter(selector.expression, selector.kind, topic=topic)
+            if len(self._filters) >= _FILTERS_KEPT:
+                self._filters.clear()
+            self._filters[key] = found
+        return found
+
+    # ------------------------------------------------------------------ offsets
+
+    def committed(self, group: str, queue: MessageQueue) -> int | None:
+        """See `ConsumerBackend.committed`."""
+        return self.offsets.get(group, queue.topic, queue.queue_id)
+
+    def commit(
+        self, group: str, offsets: Mapping[MessageQueue, int], *, durable: bool = False
+    ) -> None:
+        """See `ConsumerBackend.commit`."""
+        self.check_writable()
+        by_key = {
+            (queue.topic, queue.queue_id): offset
+            for queue, offset in offsets.items()
+            if not self._is_of_deleted(queue, offset)
+        }
+        self.offsets.commit(group, by_key)
+        if durable:
+            try:
+                self.save()
+            except BaseException:
+                self.committed_something()  # a later save tries again
+                raise
+        elif not self.offsets.is_saved:
+            self.committed_something()
+
+    def _is_of_deleted(self, queue: MessageQueue, offset: int) -> bool:
+        """Whether an offset counts nothing that came since its topic was deleted.
+
+        Members commit for a while what they had; the topic would come back with that. A topic that
+        is back counts, whatever the offset: a group may begin there.
+        """
+        topic, queue_id = queue.topic, queue.queue_id
+        is_gone = topic in self.deleted and self.topics.get(topic) is None
+        if not is_gone or offset > self.deleted.floor(topic, queue_id):
+            return False
+        return self.deleted.hides(topic, queue_id, self.bounds(queue)[1])
+
+    def save(self) -> bool:
+        """Save all offsets durably, after the messages that they count; return whether any were.
+
+        If offsets outlived messages, other messages would get these offsets and never be read. So
+        the offsets are taken first, then the log is flushed, then just those offsets are written.
+
+        Raises:
+            ServiceNotAvailableError: the log could not be flushed.
+            OSError: the file could not be written.
+        """
+        return self.offsets.save(self.flush_log)
+
+    def flush_log(self) -> None:
+        """Wait until every message that exists now is on disk.
+
+        Raises:
+            ServiceNotAvailableError: that takes too long.
+        """
+        end = self.context.log.max_physical_offset
+        if not self.context.store.wait_flushed(end, _FLUSH_SECONDS):
+            text = f"the log was not on disk after {_FLUSH_SECONDS:.0f} s; offsets are not saved"
+            raise ServiceNotAvailableError("store", None, None, text)
+
+    def check_writable(self) -> None:
+        """Refuse a change of a store that was opened for reading.
+
+        Raises:
+            ReadOnlyStoreError: it was.
+        """
+        if not self.context.writable:
+            raise ReadOnlyStoreError(
+                "store", None, None, 'it was opened with mode="r"; open it with mode="w"'
+            )
+
+    # ------------------------------------------------------------------ members
+
+    def join(
+        self,
+        group: str,
+        member: str,
+        selectors: Mapping[str, Selector],
+        changed: Callable[[], None],
+        *,
+        broadcast: bool = False,
+        pops: bool = False,
+        commits: bool = True,
+    ) -> None:
+        """See `ConsumerBackend.join`.
+
+        Args:
+            group: the group.
+            member: the member's name.
+            selectors: what it reads, by topic.
+            changed: called when the group has other members or queues.
+            broadcast: whether it reads all queues.
+            pops: whether the member takes no queues for itself.
+            commits: False for a member whose offsets are kept elsewhere, or nowhere: it may join in
+                a store that was opened for reading, too.
+        """
+        self.known.check_reader()
+        for topic, selector in selectors.items():
+            self.filter_of(topic, selector)
+        settings = self.check_group(group, commits=commits)
+        if broadcast and not settings.consume_broadcast_enable:
+            raise GroupDisabledError(group, "consumeBroadcastEnable")
+        self.registry.add(
+            Membership(group, member, frozenset(selectors), changed, broadcast, self.clock(), pops)
+        )
+
+    def check_group(self, group: str, *, commits: bool = True) -> GroupSettings:
+        """Return the settings of a group that may read; one that is new is added if it commits.
+
+        Raises:
+            GroupDisabledError: it may not read.
+            ReadOnlyStoreError: the store is read-only.
+        """
+        if commits:
+            self.check_writable()
+            settings = self.groups.ensure(group)
+        else:
+            settings = self.groups.get(group) or GroupSettings(group=group)
+        if not settings.consume_enable:
+            raise GroupDisabledError(group, "consumeEnable")
+        return settings
+
+    def leave(self, group: str, member: str) -> None:
+        """See `ConsumerBackend.leave`."""
+        self.arrivals.forget(member)
+        self.locks.release_all(group, member)
+        self.registry.remove(group, member)
+        self.known.forget_unread()
+
+    def members(self, group: str) -> list[str]:
+        """See `ConsumerBackend.members`."""
+        return [each.member for each in self.registry.members(group)]
+
+    def lock(self, group: str, member: str, queues: Iterable[MessageQueue]) -> set[MessageQueue]:
+        """See `ConsumerBackend.lock`."""
+        return self.locks.take(group, member, queues)
+
+    def unlock(self, group: str, member: str, queues: Iterable[MessageQueue]) -> None:
+        """See `ConsumerBackend.unlock`."""
+        self.locks.release(group, member, queues)
+
+    def dead_letter_count(self, group: str) -> int:
+        """Return how many messages the group has given up that the log still holds."""
+        low, high = self.bounds(MessageQueue(dead_letter_topic(group), self.broker, 0))
+        return high - low
+
+    # ------------------------------------------------------------------ arrivals
+
+    def arrive(self, batch: DispatchBatch) -> None:
+        """Wake members for whose queues ``batch`` has messages; on the thread of the dispatch."""
+        self.known.count_arrival()
+        if not self.arrivals.are_awaited and not self.registry.groups():
+            return
+        keys = _queues_in(batch)
+        if self.known.notice(keys):
+            self.topics_grew()
+        self.arrivals.arrive(keys)
+
+    def tell_growth(self) -> None:
+        """Tell members of new queues that `arrive` has seen; on a thread that may wait."""
+        grown = self.known.take_growth()
+        if grown:
+            self.registry.tell_readers(grown)
+
+
+def _queues_in(batch: DispatchBatch) -> list[QueueKey]:
+    if len(batch) <= _FEW:
+        pairs = set(zip(batch.topic_code.tolist(), batch.queue_id.tolist(), strict=True))
+        return [(batch.topics[code], queue_id) for code, queue_id in pairs if queue_id >= 0]
+    keys = np.unique(queue_keys(batch.topic_code, batch.queue_id)).tolist()
+    queues = [queue_of_key(key) for key in keys]
+    return [(batch.topics[code], queue_id) for code, queue_id in queues if queue_id >= 0]
+
+
+def fetched_of(result: ReadResult, queue_offset: int) -> Fetched:
+    """Return the answer to a fetch at ``queue_offset``, as a broker maps the result of a read.
+
+    Source: RocketMQ ``PullMessageProcessor``.
+    """
+    status, following = result.status, result.next_queue_offset
+    if status is ReadStatus.FOUND:
+        return Fetched(
+            FetchStatus.FOUND, following, result.messages, result.queue_offsets, is_exact=True
+        )
+    if status in _NOT_MATCHED:
+        return Fetched(FetchStatus.NO_MATCHED_MESSAGE, following)
+    if status in _EMPTY:
+        return Fetched(
+            FetchStatus.OFFSET_ILLEGAL if queue_offset else FetchStatus.NO_NEW_MESSAGE, 0
+        )
+    if status in _AT_END:
+        return Fetched(FetchStatus.NO_NEW_MESSAGE, following)
+    return Fetched(FetchStatus.OFFSET_ILLEGAL, following)
