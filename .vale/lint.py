@@ -19,7 +19,7 @@ from texts import write_texts
 
 ROOT = Path(__file__).resolve().parents[1]
 VALE = "github.com/errata-ai/vale/v3/cmd/vale@v3.15.2"
-PAGES = ["README.md", "CONTRIBUTING.md", "docs", "client", "server", "follow", "grpc"]
+PAGES = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs", "client", "server", "follow", "grpc"]
 PAGES += ["extras", "plugins", "examples", "spark", "native/README.md"]
 SOURCES = [
     "benchmarks",

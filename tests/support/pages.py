@@ -23,7 +23,7 @@ class Block(NamedTuple):
 
 
 def pages() -> list[str]:
-    """Every page for readers, relative to the root; no changelog fragments, no recorded data."""
+    """Every page for readers, relative to the root; no recorded data."""
     paths = [*ROOT.glob("*.md"), *DOCS.glob("**/*.md")]
     folders = ("core", "extras/*", "plugins/*", "spark", "native", "examples/*")
     paths += [path for folder in folders for path in ROOT.glob(f"{folder}/README.md")]
