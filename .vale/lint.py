@@ -19,20 +19,9 @@ from texts import write_texts
 
 ROOT = Path(__file__).resolve().parents[1]
 VALE = "github.com/errata-ai/vale/v3/cmd/vale@v3.15.2"
-PAGES = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs", "client", "server", "follow", "grpc"]
-PAGES += ["extras", "plugins", "examples", "spark", "native/README.md"]
-SOURCES = [
-    "benchmarks",
-    "client",
-    "core",
-    "examples",
-    "extras",
-    "follow",
-    "grpc",
-    "plugins",
-    "server",
-    "spark",
-]
+PAGES = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs", "native/README.md"]
+PAGES += ["extras", "plugins", "examples"]
+SOURCES = ["benchmarks", "core", "examples", "extras", "plugins"]
 EXAMPLES = ROOT / ".vale" / "examples.md"
 
 
