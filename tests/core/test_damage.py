@@ -8,7 +8,6 @@ import pytest
 from shares import share
 
 import reput
-from reput.errors import CorruptFileError
 from reput.files.filenames import file_name
 from reput_testing import QuickDisk
 
@@ -142,23 +141,6 @@ def test_with_record_checksums_a_changed_byte_after_a_crash_is_noticed_too(tmp_p
         shutil.rmtree(copy)
 
 
-def test_a_file_that_was_cut_short_is_an_error_that_names_it(closed_store):
-    root, _ = closed_store
-
-    for size in range(1, 1024, 13):
-        copy, file = _copy(root, size)
-        with open(file, "r+b") as handle:
-            handle.truncate(size)
-        with pytest.raises(CorruptFileError, match=file_name(0)):
-            reput.open(copy, plugins=[])
-        # A reader shows what is there, and says that it is not all.
-        with reput.open(copy, "r", plugins=[]) as store:
-            assert any(file_name(0) in problem for problem in store.problems)
-            found = _messages(store)
-        assert found == _expected()[: len(found)]
-        shutil.rmtree(copy)
-
-
 def test_stale_records_behind_the_end_do_not_come_back(tmp_path):
     with reput.open(tmp_path, plugins=[], config=AS_ROCKETMQ) as store:
         receipts = [store.put(reput.Message("T", b"%d" % n)) for n in range(5)]
@@ -177,18 +159,6 @@ def test_stale_records_behind_the_end_do_not_come_back(tmp_path):
     assert bodies == [b"0", b"1", b"2", b"new"]
 
 
-def test_a_file_that_is_cut_while_it_is_read_gives_no_more_than_it_has(closed_store):
-    root, receipts = closed_store
-
-    with reput.open(root, "r", plugins=[]) as store:
-        with open(root / "commitlog" / file_name(0), "r+b") as handle:
-            handle.truncate(receipts[1].physical_offset + 5)
-        assert [m[3] for m in _messages(store)] == [b"first"]
-        assert store.log.read_message(receipts[2].physical_offset) is None
-        with pytest.raises(LookupError):
-            store.get(receipts[2].msg_id)
-
-
 def test_a_store_that_another_writer_went_on_with_is_read_to_its_new_end(closed_store):
     root, _ = closed_store
     shutil.copytree(root / "reput", root.parent / "own")
@@ -205,30 +175,6 @@ def test_a_store_that_another_writer_went_on_with_is_read_to_its_new_end(closed_
             b"the last one",
             b"more",
         ]
-
-
-def test_files_behind_a_damaged_one_are_kept_aside_whole(tmp_path):
-    with reput.open(tmp_path, plugins=[], config=AS_ROCKETMQ) as store:
-        receipts = [store.put(reput.Message("T", b"%d" % n * 50)) for n in range(40)]
-        assert store.log.file_count > 3
-    file = tmp_path / "commitlog" / file_name(1024)
-    behind = {
-        p.name: p.read_bytes() for p in (tmp_path / "commitlog").iterdir() if p.name > file.name
-    }
-    first = next(r for r in receipts if r.physical_offset >= 1024)
-    data = bytearray(file.read_bytes())
-    data[first.physical_offset - 1024 + 5] ^= 0xFF
-    file.write_bytes(data)
-    (tmp_path / "abort").write_text("1")
-    (tmp_path / "checkpoint").unlink()
-
-    with reput.open(tmp_path, plugins=[]) as store:
-        assert store.recovery.finding is not None
-        assert store.log.max_physical_offset == 1024
-
-    kept = tmp_path / "reput" / "lost+found"
-    assert {name: (kept / name).read_bytes() for name in behind} == behind
-    assert (kept / file_name(1024)).read_bytes() == bytes(data).rstrip(b"\0")
 
 
 @pytest.mark.sizes(commitlog={"window_size": 4096})

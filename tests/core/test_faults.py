@@ -7,7 +7,7 @@ import errno
 import pytest
 
 import reput
-from reput.errors import CreateMappedFileError, PutError, ServiceNotAvailableError
+from reput.errors import PutError
 from reput_testing import FaultyDisk, QuickDisk
 from reput_testing.casebudget import part_count
 from reput_testing.crashes.expectedstate import ExpectedState, messages_of
@@ -96,42 +96,6 @@ def test_what_was_promised_around_a_failed_flush_survives_a_power_cut(
 
     record_property("crash states", total)
     record_property("faults", flush_count)
-
-
-def test_a_failed_flush_of_the_log_is_final_and_says_why(tmp_path):
-    disk = FaultyDisk(1, error=errno.EIO, operations={"flush"}, below="commitlog")
-    store = reput.open(tmp_path, disk=disk, threads=False, **options_for("async"))
-    store.put(message(0))
-    with pytest.raises(ServiceNotAvailableError, match="Input/output error"):
-        store.flush()
-
-    for _ in range(2):
-        with pytest.raises(ServiceNotAvailableError, match="Input/output error"):
-            store.put(message(1))
-        with pytest.raises(ServiceNotAvailableError, match="Input/output error"):
-            store.flush()
-    assert [view.body for view in messages_of(store)] == [message(0).body]
-    with pytest.raises(ServiceNotAvailableError, match="Input/output error"):
-        store.close()
-
-
-def test_a_full_disk_refuses_puts_until_there_is_space_again(tmp_path):
-    disk = FaultyDisk()
-    with reput.open(tmp_path, disk=disk, threads=False, **options_for("async")) as store:
-        store.put(message(0, 2500))
-        disk.plan(1, lasting=True, operations={"allocate", "create", "write"})
-
-        for _ in range(3):
-            with pytest.raises(CreateMappedFileError, match="No space left"):
-                store.put(message(1, 2500))
-        small = store.put(message(2))
-        disk.mend()
-        after = store.put(message(3, 2500))
-
-        assert small.physical_offset < 4096 <= after.physical_offset
-    with reput.open(tmp_path, **options_for("async")) as store:
-        assert store.clean
-        assert [view.body[:2] for view in messages_of(store)] == [b"0:", b"2:", b"3:"]
 
 
 def test_a_store_can_be_opened_once_the_disk_has_space_again(tmp_path):

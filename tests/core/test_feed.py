@@ -70,15 +70,6 @@ def test_a_fed_log_is_the_masters_byte_for_byte(tmp_path, master):
     assert files_of(tmp_path / "replica") == files_of(master)
 
 
-def test_bytes_of_several_files_are_taken_at_once(tmp_path, master):
-    data = log_of(master)
-    with open_replica(tmp_path / "replica") as store:
-        store.feed(0, data)
-        found = sum(len(batch) for batch in store.scan(check_crc=True))
-    assert found == 60
-    assert files_of(tmp_path / "replica") == files_of(master)
-
-
 def test_a_replica_stays_one_until_it_is_promoted(tmp_path, master):
     path = tmp_path / "replica"
     with open_replica(path) as store:

@@ -56,13 +56,16 @@ def test_a_file_of_a_wrong_size_is_an_error_that_says_what_to_do(store_path, num
 
 @pytest.mark.parametrize(("number", "size"), WRONG_SIZES)
 def test_a_reader_passes_over_a_file_of_a_wrong_size_and_says_so(store_path, number, size):
+    expected = _expected(store_path)
     os.truncate(_file(store_path, number), size)
     before = snapshot(store_path / "commitlog")
 
     with open_store(store_path, "r") as store:
         problems = list(store.problems)
+        found = offsets(store)
 
     assert problems
+    assert set(found) <= set(expected)
     assert snapshot(store_path / "commitlog") == before
 
 

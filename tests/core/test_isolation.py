@@ -421,30 +421,6 @@ def test_a_plugin_that_sleeps_in_every_batch_gets_a_group_of_its_own(tmp_path):
 # --------------------------------------------------------------------------- forking, leaking
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
-@pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
-def test_the_child_of_a_plugin_that_forks_does_not_go_on_with_the_store(tmp_path):
-    codes = []
-
-    def fork(self, batch):
-        if not codes:
-            child = os.fork()
-            if child:
-                codes.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-
-    witness = Witness()
-    # A child that takes its time is no plugin that hangs, for which nobody waits.
-    patient = {"stall_ms": 60_000}
-    with open_with(
-        tmp_path, plugin("forker", reput_dispatch=fork), witness, rules=patient
-    ) as store:
-        offsets = put(store, 20)
-        assert store.wait_dispatched(60)
-
-    assert codes == [70]
-    assert witness.seen == offsets
-
-
 def test_a_plugin_that_leaks_descriptors_and_threads_harms_nobody(tmp_path):
     leaked, stop = [], threading.Event()
 
@@ -530,23 +506,23 @@ def test_columns_that_are_none_suspend_the_plugin(tmp_path, answer):
         assert state_of(store, "odd").state == "suspended"
 
 
-@pytest.mark.parametrize("answer", [3, [("T", 0)], {"T": 1}, {("T", 0): "1"}, {("T", 0): -5}])
-def test_queue_offsets_that_are_none_are_counted_instead(tmp_path, answer):
+@pytest.mark.parametrize(
+    "answer",
+    [
+        *(3, [("T", 0)], {"T": 1}, {("T", 0): "1"}, {("T", 0): -5}),
+        *(ValueError("forgotten"), SystemExit("forgotten")),
+    ],
+)
+def test_queue_offsets_that_are_none_or_cannot_be_told_are_counted_instead(tmp_path, answer):
+    def answering(self):
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
     with open_with(tmp_path) as store:
         put(store, 4)
-    odd = plugin("odd", reput_queue_offsets=lambda self: answer)
-    with open_with(tmp_path, odd) as store:
-        assert store.put(reput.Message("T", b"")).queue_offset == 4
 
-
-@pytest.mark.parametrize("error", [ValueError("forgotten"), SystemExit("forgotten")])
-def test_queue_offsets_that_cannot_be_told_are_counted_instead(tmp_path, error):
-    def raising(self):
-        raise error
-
-    with open_with(tmp_path) as store:
-        put(store, 4)
-    with open_with(tmp_path, plugin("odd", reput_queue_offsets=raising)) as store:
+    with open_with(tmp_path, plugin("odd", reput_queue_offsets=answering)) as store:
         assert store.put(reput.Message("T", b"")).queue_offset == 4
 
 

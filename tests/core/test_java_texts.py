@@ -14,13 +14,13 @@ import reput
 from reput.record.text.javatext import java_string_hash, java_string_hash_column, java_text
 from reput.record.text.properties import TextColumn, parse_properties
 
-SURROGATES = (
-    b"\xed\xa0",
-    b"\xed\xa0\x80",
-    b"\xed\xbf\xbf\xed\xa0\x80",
-    b"a\xed\xa0b",
-    b"\xed\xa0\xff",
-)
+SURROGATES = {
+    b"\xed\xa0": "\ufffd",
+    b"\xed\xa0\x80": "\ufffd",
+    b"\xed\xbf\xbf\xed\xa0\x80": "\ufffd\ufffd",
+    b"a\xed\xa0b": "a\ufffdb",
+    b"\xed\xa0\xff": "\ufffd\ufffd",
+}
 
 
 def _columns(rows):
@@ -37,17 +37,23 @@ def test_text_is_what_java_decodes(name, rows):
     assert texts == [plaindecoder.text_of(row) for row in rows]
 
 
-@pytest.mark.parametrize("data", SURROGATES)
-def test_an_encoded_surrogate_is_one_replacement(data):
-    expected = {
-        b"\xed\xa0": "\ufffd",
-        b"\xed\xa0\x80": "\ufffd",
-        b"\xed\xbf\xbf\xed\xa0\x80": "\ufffd\ufffd",
-        b"a\xed\xa0b": "a\ufffdb",
-        b"\xed\xa0\xff": "\ufffd\ufffd",
-    }
+@pytest.mark.parametrize(("data", "text"), SURROGATES.items())
+def test_an_encoded_surrogate_is_one_replacement_in_every_way_to_a_text(tmp_path, data, text):
+    properties = b"TAGS\x01" + data + b"\x02KEYS\x01" + data + b"\x02name\x01" + data + b"\x02"
 
-    assert java_text(data) == expected[data]
+    with reput.open(tmp_path, plugins=[], threads=False) as store:
+        receipt = store.put(reput.Message("t", b"", properties=properties))
+        view = store.get(receipt.physical_offset)
+        (batch,) = store.scan()
+        codes = batch.tags_code.tolist()
+        column = batch.text("name").tolist()
+
+    assert java_text(data) == text
+    assert view.properties == parse_properties(properties)
+    assert view.properties == {"TAGS": text, "KEYS": text, "name": text}
+    assert codes == [view.tags_code] == [java_string_hash(text)]
+    assert column == [text]
+    assert TextColumn(*_columns([data])).tolist() == [text]
 
 
 def test_columns_hash_what_java_decodes_behind_any_seed():
@@ -59,21 +65,3 @@ def test_columns_hash_what_java_decodes_behind_any_seed():
 
     assert hashes.tolist() == [java_string_hash(java_text(row)) for row in rows]
     assert seeded.tolist() == [java_string_hash("topic#" + java_text(row)) for row in rows]
-
-
-@pytest.mark.parametrize("data", SURROGATES)
-def test_every_way_to_a_text_gives_the_same_one(tmp_path, data):
-    properties = b"TAGS\x01" + data + b"\x02KEYS\x01" + data + b"\x02name\x01" + data + b"\x02"
-    text = java_text(data)
-    with reput.open(tmp_path, plugins=[], threads=False) as store:
-        receipt = store.put(reput.Message("t", b"", properties=properties))
-        view = store.get(receipt.physical_offset)
-        (batch,) = store.scan()
-        codes = batch.tags_code.tolist()
-        column = batch.text("name").tolist()
-
-    assert view.properties == parse_properties(properties)
-    assert view.properties == {"TAGS": text, "KEYS": text, "name": text}
-    assert codes == [view.tags_code] == [java_string_hash(text)]
-    assert column == [text]
-    assert TextColumn(*_columns([data])).tolist() == [text]

@@ -46,40 +46,6 @@ def test_the_file_size_is_learned_from_the_files(tmp_path):
     assert _queue(tmp_path, file_size=0).file_size == 512
 
 
-def test_an_empty_last_file_is_removed_by_a_writer_and_passed_over_by_a_reader(tmp_path):
-    _files(tmp_path, 0)
-    (tmp_path / file_name(SIZE)).touch()
-
-    assert _queue(tmp_path, writable=False).bases == (0,)
-    assert (tmp_path / file_name(SIZE)).exists()
-    assert _queue(tmp_path).bases == (0,)
-    assert not (tmp_path / file_name(SIZE)).exists()
-
-
-def test_a_file_of_another_size_is_an_error_that_names_it(tmp_path):
-    _files(tmp_path, 0, 1024)
-    _files(tmp_path, 2048, size=100)
-
-    with pytest.raises(CorruptFileError, match="100 bytes where 1024"):
-        _queue(tmp_path)
-
-
-def test_a_gap_between_files_is_an_error_that_names_the_missing_one(tmp_path):
-    _files(tmp_path, 0, 2048)
-
-    with pytest.raises(CorruptFileError, match="missing: 00000000000000001024"):
-        _queue(tmp_path)
-
-
-def test_what_is_not_named_by_an_offset_is_passed_over(tmp_path):
-    _files(tmp_path, 0)
-    (tmp_path / "notes.txt").write_text("x")
-    (tmp_path / "１２３４５６７８９０１２３４５６７８９０").write_text("digits, but not ASCII ones")
-    (tmp_path / file_name(1024)).mkdir()
-
-    assert _queue(tmp_path).bases == (0,)
-
-
 def test_reading_never_crosses_the_end_of_a_file(tmp_path):
     _files(tmp_path, 0, fill=b"a")
     _files(tmp_path, 1024, fill=b"b")
@@ -164,30 +130,3 @@ def test_mapping_a_file_of_the_wrong_size_is_refused(tmp_path):
 
     with pytest.raises(CorruptFileError):
         MappedFile.open(str(tmp_path / file_name(0)), 0, SIZE, Disk())
-
-
-def test_the_pool_keeps_few_files_open_and_none_that_is_in_use_is_closed(tmp_path):
-    paths = []
-    for number in range(20):
-        path = tmp_path / str(number)
-        path.write_bytes(bytes([number]))
-        paths.append(str(path))
-    opened, closed = [], []
-
-    class CountingDisk(Disk):
-        def open(self, path, **options):
-            opened.append(path)
-            return super().open(path, **options)
-
-        def close(self, descriptor):
-            closed.append(descriptor)
-            super().close(descriptor)
-
-    pool = FilePool(CountingDisk(), max_open=4)
-    with pool.descriptor(paths[0]) as held:
-        for number, path in enumerate(paths):
-            assert pool.read(path, 1, 0) == bytes([number])
-        assert held not in closed
-    assert len(opened) - len(closed) <= 5
-    pool.close()
-    assert len(opened) == len(closed)

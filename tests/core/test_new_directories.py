@@ -104,12 +104,3 @@ def test_a_text_that_is_no_path_is_an_error_before_anything_is_looked_at(
         opened(path)
 
     assert os.listdir() == []
-
-
-def test_a_path_that_is_a_file_is_named(tmp_path):
-    (tmp_path / "file").touch()
-
-    with pytest.raises(OSError, match="file"):
-        opened(tmp_path / "file")
-
-    assert names_below(tmp_path) == ["file"]

@@ -165,17 +165,3 @@ def test_what_a_later_release_notes_of_a_plugin_leaves_it_suspended(tmp_path):
 
     with reput.open(tmp_path, plugins=[witness], config=CONFIG) as store:
         assert state_of(store, "witness").state == "suspended"
-
-
-def test_a_plugin_that_was_removed_runs_where_it_is_named_again(tmp_path):
-    witness = plugin("witness", reput_dispatch=lambda self, batch: None)
-    with reput.open(tmp_path, plugins=[witness], config=CONFIG) as store:
-        put(store, 3)
-        store.remove_plugin("witness")
-
-    with reput.open(tmp_path, plugins=[witness], config=CONFIG) as store:
-        assert state_of(store, "witness").state == "running"
-        store.suspend_plugin("witness")
-        store.remove_plugin("witness")
-    with reput.open(tmp_path, plugins=[witness], config=CONFIG) as store:
-        assert state_of(store, "witness").state == "suspended"  # its user said so

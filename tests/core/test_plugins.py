@@ -18,7 +18,6 @@ from reput.errors import (
     MessageIllegalError,
     PluginError,
     PluginNotFoundError,
-    PluginOrderError,
 )
 from reput.plugin import PluginSet, dispatch_order, how_to_install, plugin_name
 
@@ -132,16 +131,6 @@ def test_plugins_run_in_declared_order_and_ties_by_name():
     }
 
     assert dispatch_order(plugins) == ["m", "z", "a", "b"]
-
-
-def test_a_cycle_and_a_missing_requirement_are_errors_that_name_the_plugins():
-    first = other("a", runs_after=frozenset({"b"}))
-    second = other("b", runs_after=frozenset({"a"}))
-
-    with pytest.raises(PluginOrderError, match="a, b"):
-        dispatch_order({"a": first, "b": second})
-    with pytest.raises(PluginOrderError, match="needs filter"):
-        dispatch_order({"a": other("a", requires=frozenset({"filter"}))})
 
 
 @pytest.mark.parametrize(
@@ -283,51 +272,6 @@ def test_added_columns_are_seen_by_every_dispatcher_and_by_nobody_else(tmp_path)
 
     assert counter.tags == [7] * 5
     assert sum(map(len, found)) == 5
-
-
-@pytest.mark.parametrize("error", [ValueError("broken"), SystemExit(3), KeyboardInterrupt()])
-def test_a_plugin_that_raises_is_suspended_and_the_others_go_on(tmp_path, error, caplog):
-    def fail(self, batch):
-        raise error
-
-    counter = CounterPlugin()
-    with caplog.at_level(logging.CRITICAL, "reput.dispatch"):
-        with open_with(tmp_path, other("bad", reput_dispatch=fail), counter) as store:
-            for n in range(20):
-                store.put(reput.Message("T", b"%d" % n))
-            assert store.wait_dispatched(10)
-            states = {state.name: state for state in store.plugins()}
-
-    assert len(counter.seen) == 20
-    assert states["bad"].state == "suspended"
-    assert type(error).__name__ in states["bad"].last_error
-    assert (states["bad"].dispatched_to, states["bad"].lag_size > 0) == (0, True)
-    assert states["counter"].state == "running"
-    assert (tmp_path / "abort").exists()  # no queues were kept: RocketMQ has to look again
-
-
-@pytest.mark.parametrize("hook", ["reput_enrich", "reput_arrive", "reput_flush", "reput_close"])
-def test_a_failure_in_any_hook_stops_that_plugin_only(tmp_path, hook, caplog):
-    def fail(self, **arguments):
-        raise RuntimeError("broken")
-
-    functions = {
-        "reput_enrich": lambda self, batch: fail(self),
-        "reput_arrive": lambda self, batch: fail(self),
-        "reput_flush": lambda self: fail(self),
-        "reput_close": lambda self: fail(self),
-    }
-    bad = other("bad", reput_dispatch=lambda self, batch: None, **{hook: functions[hook]})
-    counter = CounterPlugin()
-    with caplog.at_level(logging.CRITICAL, "reput.dispatch"):
-        with open_with(tmp_path, bad, counter) as store:
-            store.put_many([reput.Message("T")] * 10)
-            assert store.wait_dispatched(10)
-            store.flush()
-            assert len(counter.seen) == 10
-
-    with open_with(tmp_path, CounterPlugin(), forget={"bad"}) as store:
-        assert len([1 for batch in store.scan() for _ in range(len(batch))]) == 10
 
 
 @pytest.mark.sizes(commitlog={"window_size": 4096})

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from damaged_logs import FILE_SIZE, damage, killed, ledger, log_bytes, offsets, open_store
+from damaged_logs import FILE_SIZE, damage, killed, log_bytes, offsets, open_store
 
 import reput
-import reput_testing
 from reput.log.recovery.endsearch import torn_rows
 from reput.record.checksum import SECTOR_SIZE
 from reput.record.decode import Decoder
@@ -115,36 +114,6 @@ def test_the_first_of_two_at_the_end_of_a_file_is_filled_and_the_next_file_is_re
     with open_store(tmp_path) as store:
         assert offsets(store) == [places[2].physical_offset]
         assert [loss.action for loss in store.losses()] == ["filled", "filled"]
-
-
-def test_a_second_opening_finds_nothing_more(tmp_path):
-    places = written(tmp_path, 1_200, 1_200)
-    (at, *_) = sectors_of_properties(tmp_path, places[0])
-    damage(tmp_path, at, bytes(SECTOR_SIZE))
-    with open_store(tmp_path):
-        pass
-    noted = ledger(tmp_path)
-    killed(tmp_path)
-
-    with open_store(tmp_path) as store:
-        assert store.recovery.damages == ()
-        assert offsets(store) == [places[1].physical_offset]
-
-    assert ledger(tmp_path) == noted
-
-
-def test_a_reader_passes_over_it_and_changes_nothing(tmp_path):
-    places = written(tmp_path, 1_200, 1_200)
-    (at, *_) = sectors_of_properties(tmp_path, places[0])
-    damage(tmp_path, at, bytes(SECTOR_SIZE))
-    before = reput_testing.snapshot(tmp_path)
-
-    with open_store(tmp_path, "r") as store:
-        assert offsets(store) == [places[1].physical_offset]
-        (loss,) = store.losses()
-
-    assert loss.action == "skipped"
-    assert reput_testing.snapshot(tmp_path) == before
 
 
 def test_rocketmq_believes_it(tmp_path):

@@ -185,33 +185,6 @@ def test_a_full_disk_is_waited_out(tmp_path):
         assert state_of(store, "patient").state == "running"
 
 
-def test_work_that_hangs_is_shown_and_left_when_the_store_closes(tmp_path):
-    gate = threading.Event()
-    hangs = plugin("hangs", reput_work=lambda self, now: gate.wait() and None)
-    store = open_with(tmp_path, hangs, rules={"stall_ms": 100})
-    until(lambda: state_of(store, "hangs").state == "stalled")
-    receipt = store.put(reput.Message("T", b"a"))
-
-    store.close()
-    gate.set()
-
-    with open_with(tmp_path, plugin("hangs"), mode="r") as store:
-        assert store.get(receipt.msg_id).body == b"a"
-
-
-def test_work_that_comes_back_late_runs_again(tmp_path):
-    gate = threading.Event()
-
-    def work(self, now):
-        gate.wait()
-
-    late = plugin("late", reput_work=work)
-    with open_with(tmp_path, late, rules={"stall_ms": 100}) as store:
-        until(lambda: state_of(store, "late").state == "stalled")
-        gate.set()
-        until(lambda: state_of(store, "late").state == "running")
-
-
 @pytest.mark.parametrize("answer", ["soon", 1.5, True])
 def test_nonsense_for_a_time_suspends(tmp_path, answer):
     odd = plugin("odd", reput_work=lambda self, now: answer)

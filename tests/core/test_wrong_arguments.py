@@ -98,15 +98,6 @@ def test_an_argument_of_a_wrong_type_is_named_before_anything_is_made(opening, t
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_empty_path_is_not_the_working_directory(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-
-    with pytest.raises(ValueError, match=r"^path: it is empty"):
-        reput.open("", plugins=[])
-
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_a_path_may_be_bytes(tmp_path):
     with reput.open(bytes(tmp_path / "store"), plugins=[], config=SMALL) as store:
         assert store.root == str(tmp_path / "store")
