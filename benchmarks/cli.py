@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import datetime as dt
 import json
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -27,7 +28,10 @@ _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run what is asked for; return 0 if every case was measured or skipped, 1 if one failed."""
-    asked = _parser().parse_args(arguments)
+    parser = _parser()
+    asked = parser.parse_args(arguments)
+    if asked.save is not None and (asked.list or asked.smoke or asked.profile is not None):
+        parser.error("--save: --list, --smoke and --profile have no figures to keep")
     if asked.worker is not None:
         from benchmarks import worker
 
@@ -66,33 +70,26 @@ def _measure(asked: argparse.Namespace) -> int:
     rows = report.summarise(outcomes)
     report.print_tables(rows, outcomes)
     print(f"load average before and after: {loads[0]}, {loads[1]}")
-    if asked.markdown is not None:
-        _write(asked.markdown, report.markdown(rows, machine.headline(facts)))
-    if asked.json is not None:
-        content = {
-            "machine": facts,
-            "load": loads,
-            "options": {
-                "rounds": options.rounds,
-                "scale": options.scale,
-                "log_size": options.size,
-            },
-            "rows": [attrs.asdict(row) for row in rows],
-            "rounds": [
-                {
-                    "case": outcome.case.name,
-                    "round": outcome.round,
-                    "engine": outcome.ran_with,
-                    "peak_memory": outcome.peak_memory,
-                    "private_memory": outcome.private_memory,
-                    "skipped": outcome.skipped,
-                    "failed": outcome.failed,
-                    "measurements": outcome.measurements,
-                }
-                for outcome in outcomes
-            ],
-        }
-        _write(asked.json, json.dumps(content, indent=1))
+    content = {
+        "machine": facts,
+        "load": loads,
+        "options": {"rounds": options.rounds, "scale": options.scale, "log_size": options.size},
+        "rows": [attrs.asdict(row) for row in rows],
+        "rounds": [
+            {
+                "case": outcome.case.name,
+                "round": outcome.round,
+                "ran_with": outcome.ran_with,
+                "peak_memory": outcome.peak_memory,
+                "private_memory": outcome.private_memory,
+                "skipped": outcome.skipped,
+                "failed": outcome.failed,
+                "measurements": outcome.measurements,
+            }
+            for outcome in outcomes
+        ],
+    }
+    _keep(asked, content, report.markdown(rows, machine.headline(facts)))
     return 1 if any(outcome.failed for outcome in outcomes) else 0
 
 
@@ -108,7 +105,11 @@ def _beside_java(asked: argparse.Namespace) -> int:
 
         return smoke(BESIDE_JAVA, asked.directory)
     options = _options(asked, _ENGINES[asked.engine or "both"][::-1])
-    return group.measure(options, asked.only, _write, asked.json, asked.markdown)
+
+    def keep(content: Mapping[str, Any], tables: str) -> None:
+        _keep(asked, content, tables)
+
+    return group.measure(options, asked.only, keep)
 
 
 def _options(asked: argparse.Namespace, engines: Sequence[str]) -> Options:
@@ -122,6 +123,32 @@ def _options(asked: argparse.Namespace, engines: Sequence[str]) -> Options:
         timeout=asked.timeout,
         engines=tuple(engines),
     )
+
+
+def _keep(asked: argparse.Namespace, content: Mapping[str, Any], tables: str) -> None:
+    """Write the figures of a run wherever it was asked for."""
+    if asked.markdown is not None:
+        _write(asked.markdown, tables)
+    if asked.json is not None:
+        _write(asked.json, json.dumps(content, indent=1) + "\n")
+    if asked.save is not None:
+        from benchmarks import results
+
+        today = dt.datetime.now(dt.UTC).date()
+        path = results.save(results.result_of(asked.save, _repeated(asked), content, today))
+        print(f"saved as {path.name}", file=sys.stderr)
+
+
+def _repeated(asked: argparse.Namespace) -> list[str]:
+    """Return the arguments that repeat a run, without those that name paths of this machine."""
+    arguments = ["--java"] * asked.java
+    for pattern in asked.only:
+        arguments += ["--only", pattern]
+    arguments += ["--quick"] * asked.quick
+    for name in ("engine", "rounds", "size", "save"):
+        if value := getattr(asked, name):
+            arguments += [f"--{name}", str(value)]
+    return arguments
 
 
 def _write(path: Path, text: str) -> None:
@@ -187,6 +214,12 @@ def _parser() -> argparse.ArgumentParser:
             help=f"write {what} there too; without FILE: print them",
         )
     parser.add_argument(
+        "--save",
+        type=_name,
+        metavar="NAME",
+        help="keep the figures in benchmarks/results/NAME.json, in the place of older ones",
+    )
+    parser.add_argument(
         "--timeout", type=float, default=600.0, metavar="SECONDS", help="for one case (600)"
     )
     profiling = parser.add_argument_group("finding out why")
@@ -201,6 +234,17 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     return parser
+
+
+def _name(text: str) -> str:
+    from benchmarks.results import name_of
+
+    try:
+        return name_of(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r}: small letters, digits and dashes, such as puts-100-bytes"
+        ) from None
 
 
 def _size(text: str) -> int:

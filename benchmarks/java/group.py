@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
-import json
 import sys
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from benchmarks import machine
 from benchmarks.case import select
@@ -34,11 +33,14 @@ def list_rows() -> None:
 def measure(
     options: Options,
     patterns: Sequence[str],
-    write: Callable[[Path, str], None],
-    json_path: Path | None = None,
-    markdown_path: Path | None = None,
+    keep: Callable[[Mapping[str, Any], str], None],
 ) -> int:
-    """Measure the rows that match ``patterns``, print the table, and ``write`` it elsewhere, too.
+    """Measure the rows that match ``patterns``, print the table, and ``keep`` its figures.
+
+    Args:
+        options: of the command line.
+        patterns: parts of names of rows; none selects all.
+        keep: gets all figures as plain values, and the table as a page has it.
 
     Returns:
         0 if all was measured or skipped, 1 if something failed, 2 if there is no such row.
@@ -68,16 +70,13 @@ def measure(
     lines = table.lines_of(rows, results, log_size=options.size, scale=options.scale)
     table.show(lines, names)
     print(f"load average before and after: {loads[0]}, {loads[1]}")
-    if markdown_path is not None:
-        write(markdown_path, table.markdown(lines, names))
-    if json_path is not None:
-        content = {
-            "machine": facts,
-            "load": loads,
-            "options": {"rounds": options.rounds, "scale": options.scale, "log_size": options.size},
-            **table.as_json(lines, results),
-        }
-        write(json_path, json.dumps(content, indent=1) + "\n")
+    content = {
+        "machine": facts,
+        "load": loads,
+        "options": {"rounds": options.rounds, "scale": options.scale, "log_size": options.size},
+        **table.as_json(lines, results),
+    }
+    keep(content, table.markdown(lines, names))
     return 1 if any(outcome.failed for found in results.values() for outcome in found) else 0
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -53,3 +56,98 @@ def test_two_engines_in_one_run_are_compared_with_the_first(monkeypatch):
         ("derive, python", 1.0),
         ("derive, native", 4.0),
     ]
+
+
+# --------------------------------------------------------------------------- kept results
+
+KEYS = {
+    "name", "date", "command", "python", "system", "machine", "cores", "memory", "file_system",
+    "versions", "engines", "load", "options", "rows", "skipped", "failed",
+}  # fmt: skip
+
+
+@pytest.fixture
+def results(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT))
+    from benchmarks import results
+
+    return results
+
+
+def test_a_run_is_kept_with_all_that_its_figures_depend_on(results, tmp_path, monkeypatch, capsys):
+    from benchmarks import cli
+
+    monkeypatch.setattr(results, "FOLDER", tmp_path / "results")
+    work = tmp_path / "work"
+    asked = ["--only", "put.100B.log-alone", "--quick", "--engine", "python", "--save", "puts"]
+
+    code = cli.main([*asked, "--directory", str(work)])
+
+    kept = json.loads((tmp_path / "results" / "puts.json").read_text(encoding="utf-8"))
+    (row,) = kept["rows"]
+    assert code == 0
+    assert set(kept) == KEYS
+    assert kept["command"] == f"python -m benchmarks {shlex.join(asked)}"
+    assert kept["engines"][0].startswith("python")
+    assert {"reput", "numpy"} <= set(kept["versions"])
+    assert (row["case"], row["body_size"], row["rounds"]) == ("put.100B.log-alone", 100, 1)
+    assert row["rate"] > 0
+    assert row["latencies"]["p50"] > 0
+    assert str(tmp_path) not in json.dumps(kept)
+    assert "puts.json" in capsys.readouterr().err
+
+
+def test_a_kept_result_says_what_was_skipped_and_what_failed(results):
+    rounds = [
+        {"case": "put.100B", "ran_with": "python", "skipped": None, "failed": "no space"},
+        {"job": "idle", "ran_with": None, "skipped": "no Java", "failed": None},
+    ]
+    facts = dict.fromkeys(KEYS, "")
+    content = {"machine": facts, "load": [], "options": {}, "rows": [], "rounds": rounds}
+
+    kept = results.result_of("puts", [], content, dt.date(2020, 1, 31))
+
+    assert kept["date"] == "2020-01-31"
+    assert (kept["skipped"], kept["failed"]) == ({"idle": "no Java"}, {"put.100B": "no space"})
+    assert kept["engines"] == ["python"]
+
+
+@pytest.mark.parametrize("name", ["../puts", "Puts", "a/b", "-", "", "puts.json"])
+def test_the_name_of_a_result_leads_to_no_other_folder(name):
+    command = [sys.executable, "-m", "benchmarks", f"--save={name}", "--only", "put.100B"]
+
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "small letters" in done.stderr
+
+
+@pytest.mark.parametrize("other", ["--list", "--smoke", "--profile=put.100B"])
+def test_only_figures_can_be_kept(other):
+    command = [sys.executable, "-m", "benchmarks", "--save", "puts", other]
+
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--save" in done.stderr
+
+
+def test_a_file_of_one_result_wins_over_a_collection(results, tmp_path, monkeypatch):
+    monkeypatch.setattr(results, "FOLDER", tmp_path)
+    old, new, other = ({"name": "puts", "date": 1}, {"name": "puts", "date": 2}, {"name": "reads"})
+    (tmp_path / "transcribed.json").write_text(json.dumps({"results": [old, other]}))
+    (tmp_path / "puts.json").write_text(json.dumps(new))
+
+    assert results.load() == {"puts": new, "reads": other}
+
+
+def test_every_kept_result_says_how_it_was_made(results):
+    files = [path.stem for path in results.FOLDER.glob("*.json")]
+
+    found = results.load()
+
+    assert len(found) >= len(files) > 1
+    for name, kept in found.items():
+        assert {"date", "command", "python", "cores", "versions", "engines", "rows"} <= set(kept)
+        assert kept["rows"], name
+        assert (set(kept) == KEYS) == (name in files), "written by --save, or transcribed"
