@@ -73,17 +73,25 @@ html_search_language = "en-zh"
 html_theme_options = {"navigation_with_keys": True, "top_of_page_buttons": []}
 
 
-# ------------------------------------------------------------------------------- distributions
+# ------------------------------------------------------------------------------ generated texts
 
-sys.path.append(str(HERE.parents[1] / "packaging"))
+sys.path.append(str(ROOT / "packaging"))
 
-from distributions import MARK, table  # noqa: E402
+import configreference  # noqa: E402
+import distributions  # noqa: E402
+
+_GENERATED = {
+    distributions.MARK: distributions.table,
+    configreference.MARK: configreference.reference,
+}
 
 
 def setup(app: Any) -> None:
-    """Have pages list all distributions, from their descriptions."""
+    """Fill pages with what is computed from descriptions, classes and commands."""
 
     def fill(_: Any, __: str, source: list[str]) -> None:
-        source[0] = source[0].replace(MARK, table())
+        for mark, text in _GENERATED.items():
+            if mark in source[0]:
+                source[0] = source[0].replace(mark, text())
 
     app.connect("source-read", fill)

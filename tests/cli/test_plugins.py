@@ -7,10 +7,11 @@ from importlib import metadata
 
 import attrs
 import pytest
+from attrs.validators import in_
 
 import reput
 from reput.engine import ENGINE
-from reput.plugin import discovery
+from reput.plugin import discovery, integer_between
 from reput_tools.cli.kit.exitcodes import ExitCode
 from reput_tools.cli.plugins.plugindocs import hooks_of, options_of, summary_of
 
@@ -19,10 +20,20 @@ from reput_tools.cli.plugins.plugindocs import hooks_of, options_of, summary_of
 class ShelfConfig:
     """Options of the plugin ``shelf``."""
 
-    book_count: int = 7
-    """Books on one shelf; more than
-    this bends it."""
+    book_count: int = attrs.field(default=7, validator=integer_between(1, 1_000))
+    """Books on one ``shelf``; more than
+    this bends it.
+
+    Raise it when books
+    are thin.
+    """
     colour: str = "red"
+    """Paint.
+
+    Of all sides.
+
+    Change it when the wall is red."""
+    wood: str = attrs.field(default="oak", validator=in_(("oak", "pine")))
     tags: tuple[str, ...] = attrs.field(factory=tuple)
     """Labels."""
 
@@ -61,13 +72,25 @@ def offered(monkeypatch):
 
 def test_options_have_their_defaults_and_docstrings() -> None:
     options = [
-        (option.name, option.default, option.description) for option in options_of(ShelfPlugin)
+        (option.name, option.default, option.description) for option in options_of(ShelfConfig)
     ]
 
     assert options == [
-        ("book_count", 7, "Books on one shelf; more than this bends it."),
-        ("colour", "red", ""),
+        ("book_count", 7, "Books on one ``shelf``; more than this bends it."),
+        ("colour", "red", "Paint. Of all sides."),
+        ("wood", "oak", ""),
         ("tags", (), "Labels."),
+    ]
+
+
+def test_options_have_their_values_and_when_to_change_them() -> None:
+    options = [(option.name, option.values, option.when) for option in options_of(ShelfConfig)]
+
+    assert options == [
+        ("book_count", "1 to 1,000", "Raise it when books are thin."),
+        ("colour", "a text", "Change it when the wall is red."),
+        ("wood", '``"oak"`` or ``"pine"``', ""),
+        ("tags", "a list of texts", ""),
     ]
 
 
@@ -95,11 +118,14 @@ def test_installed_plugins_are_listed_with_what_they_do(run, offered, monkeypatc
         "name": "book_count",
         "type": "int",
         "default": 7,
+        "values": "1 to 1,000",
         "description": "Books on one shelf; more than this bends it.",
+        "when": "Raise it when books are thin.",
     }
     assert "Keeps books." in people.out
     assert "open, dispatch" in people.out
     assert "book_count  7 " in people.out
+    assert "bends it. Raise it when books are thin." in people.out
 
 
 def test_a_plugin_that_cannot_be_loaded_is_listed_with_the_reason(run, offered) -> None:

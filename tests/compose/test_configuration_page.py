@@ -1,8 +1,11 @@
-"""docs/configuration.md lists each option of each section, and says when to change it."""
+"""The reference of options has each option of each section, and says when to change it."""
 
 from __future__ import annotations
 
+import importlib
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -14,22 +17,15 @@ import reput
 from reput.errors import ConfigError
 from reput.plugin import build_config, installed
 
-PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "configuration.md"
-
-
-def text_of(section: str) -> str:
-    """Return the part of the page about a section."""
-    return PAGE.read_text("utf-8").partition(f"\n## `[{section}]`\n")[2].split("\n## ")[0]
-
-
+ROOT: Final = Path(__file__).resolve().parents[2]
+SITE: Final = ROOT / "docs" / "site"
 SECTIONS: Final[dict[str, type]] = {
     "commitlog": reput.CommitLogConfig,
     "dispatch": reput.DispatchConfig,
 } | {
     found.name: found.load().config_type
     for found in installed()
-    if (PAGE.parents[1] / "plugins" / found.name).is_dir()
-    and attrs.fields(found.load().config_type)
+    if (ROOT / "plugins" / found.name).is_dir()
 }
 
 
@@ -41,10 +37,22 @@ class Row(NamedTuple):
     when: str
 
 
-def rows(section: str) -> dict[str, Row]:
+@pytest.fixture(scope="module")
+def reference():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(SITE))
+        return importlib.import_module("configreference").reference()
+
+
+def text_of(reference: str, section: str) -> str:
+    """Return the part of the reference about a section."""
+    return f"\n{reference}".partition(f"\n## `[{section}]`\n")[2].split("\n## ")[0]
+
+
+def rows(reference: str, section: str) -> dict[str, Row]:
     found = [
         Row(*re.split(r"(?<!\\) \| ", line[2:-2]))
-        for line in text_of(section).splitlines()
+        for line in text_of(reference, section).splitlines()
         if line.startswith("| `")
     ]
     return {row.name.strip("`"): row for row in found}
@@ -60,7 +68,7 @@ def default_of(field: attrs.Attribute[Any]) -> Any:
 
 
 def values_of(section: str, field: attrs.Attribute[Any]) -> str:
-    """What the column ``values`` begins with: the bounds that a refusal names, or the choices."""
+    """What the column ``values`` has: the bounds that a refusal names, or the choices."""
     if str(field.type) == "bool":
         return "true or false"
     try:
@@ -79,30 +87,50 @@ def values_of(section: str, field: attrs.Attribute[Any]) -> str:
 
 
 @pytest.mark.parametrize("section", SECTIONS)
-def test_the_table_of_a_section_has_its_options_in_order_with_their_defaults(section):
+def test_the_table_of_a_section_has_its_options_in_order_with_their_defaults(reference, section):
     fields = attrs.fields(SECTIONS[section])
 
     shown = [
         (name, None if row.default == "none" else toml_value(row.default))
-        for name, row in rows(section).items()
+        for name, row in rows(reference, section).items()
     ]
 
     assert shown == [
         (field.name, list(value) if isinstance(value := default_of(field), tuple) else value)
         for field in fields
     ]
+    assert f".{SECTIONS[section].__name__}`, of the distribution" in text_of(reference, section)
 
 
 @pytest.mark.parametrize(
     ("section", "option"),
     [(section, field.name) for section, kind in SECTIONS.items() for field in attrs.fields(kind)],
 )
-def test_an_option_has_its_bounds_or_choices_and_one_sentence_that_says_when_to_change_it(
-    section, option
+def test_an_option_has_its_values_its_meaning_and_one_sentence_that_says_when_to_change_it(
+    reference, section, option
 ):
-    row = rows(section)[option]
+    row = rows(reference, section)[option]
     field = getattr(attrs.fields(SECTIONS[section]), option)
 
-    assert row.values
-    assert row.values.startswith(values_of(section, field))
+    expected = values_of(section, field)
+    assert row.values == expected if expected else row.values
+    assert re.match(r"[A-Z0-9`].*[.]$", row.meaning), row.meaning
     assert re.fullmatch(r"[A-Z][^.]*(\.[^ ][^.]*)*\.", row.when), row.when
+
+
+def test_the_site_has_the_reference_and_a_command_prints_it(reference):
+    command = [sys.executable, str(SITE / "configreference.py")]
+
+    printed = subprocess.run(command, capture_output=True, check=True, timeout=60).stdout.decode()
+
+    assert printed == reference
+    page = (ROOT / "docs" / "reference" / "configuration.md").read_text("utf-8")
+    assert page.count("<!-- options -->") == 1
+
+
+def test_the_page_names_each_section():
+    page = (ROOT / "docs" / "configuration.md").read_text("utf-8")
+
+    named = re.findall(r"^\| `(\w+)` \| .* \| \[", page, re.MULTILINE)
+
+    assert named == [*SECTIONS]

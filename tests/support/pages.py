@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import re
+import sys
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,6 +13,7 @@ DOCS = ROOT / "docs"
 
 _BLOCK = re.compile(r"^(?:<!-- ([^\n]+) -->\n)?```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+_GENERATED = {"<!-- options -->": "configreference"}
 _PLAIN_CODE = re.compile(r"`[^`\n]*`")
 
 
@@ -44,10 +47,20 @@ def prose_of(page: str) -> str:
 
 
 def anchors_of(page: str) -> set[str]:
-    """Names that a forge gives the headings of a page."""
+    """Names that a forge gives the headings of a page, and the site those that it fills in."""
     text = _FENCED.sub("", text_of(page))
+    for mark, module in _GENERATED.items():
+        if mark in text:
+            text = text.replace(mark, _reference_of(module))
     headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in headings}
+
+
+def _reference_of(module: str) -> str:
+    site = str(DOCS / "site")
+    if site not in sys.path:
+        sys.path.append(site)
+    return _FENCED.sub("", importlib.import_module(module).reference())
 
 
 def commands_of(block: Block) -> list[tuple[str, str]]:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from typing import Any, Final
 
 import attrs
 
-__all__ = ["AGE_MAX_MS", "INT32_MAX", "integer_between", "number_between", "parse_size"]
+__all__ = ["AGE_MAX_MS", "INT32_MAX", "Bounds", "integer_between", "number_between", "parse_size"]
 
 INT32_MAX: Final = (1 << 31) - 1
 """The greatest ``int`` of Java."""
@@ -24,31 +23,46 @@ _UNIT_SIZES: Final[dict[str, int]] = {
     **{f"{letter}ib": 1_024 ** (power + 1) for power, letter in enumerate("kmgt")},
 }
 
-_Validator = Callable[[Any, "attrs.Attribute[Any]", Any], None]
+
+@attrs.frozen
+class Bounds:
+    """Validator of numbers from ``least`` to ``most``, both included."""
+
+    least: float
+    most: float
+    is_whole: bool
+
+    def __call__(self, config: Any, field: attrs.Attribute[Any], value: Any) -> None:
+        """Check the value of an option.
+
+        Raises:
+            TypeError: the value is not a number, or not a whole number if that is expected.
+            ValueError: it is outside of the bounds.
+        """
+        kinds: Any = int if self.is_whole else int | float
+        text = f"{field.name}: {self} expected, found"
+        if isinstance(value, bool) or not isinstance(value, kinds):
+            raise TypeError(f"{text} {type(value).__name__} {_shown(value)}")
+        if not self.least <= value <= self.most:  # refuses NaN, too
+            raise ValueError(f"{text} {_shown(value)}")
+
+    def __str__(self) -> str:
+        if self.is_whole:
+            return f"a whole number from {self.least} to {self.most}"
+        return f"a number from {self.least:g} to {self.most:g}"
 
 
-def integer_between(least: int, most: int) -> _Validator:
+def integer_between(least: int, most: int) -> Bounds:
     """Return a validator of whole numbers from ``least`` to ``most``, both included.
 
     units: int = attrs.field(default=300_000, validator=integer_between(2, 100_000_000))
     """
-    return _between(least, most, int, f"a whole number from {least} to {most}")
+    return Bounds(least, most, is_whole=True)
 
 
-def number_between(least: float, most: float) -> _Validator:
+def number_between(least: float, most: float) -> Bounds:
     """Return a validator of numbers, whole or not, from ``least`` to ``most``, both included."""
-    return _between(least, most, int | float, f"a number from {least:g} to {most:g}")
-
-
-def _between(least: float, most: float, kinds: Any, expected: str) -> _Validator:
-    def check(config: Any, field: attrs.Attribute[Any], value: Any) -> None:
-        text = f"{field.name}: {expected} expected, found"
-        if isinstance(value, bool) or not isinstance(value, kinds):
-            raise TypeError(f"{text} {type(value).__name__} {_shown(value)}")
-        if not least <= value <= most:  # refuses NaN, too
-            raise ValueError(f"{text} {_shown(value)}")
-
-    return check
+    return Bounds(least, most, is_whole=False)
 
 
 def parse_size(text: str) -> int:

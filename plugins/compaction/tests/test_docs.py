@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
-import tomllib
 from pathlib import Path
 
-import attrs
 import pytest
 
 import reput
-from reput_compaction import CompactionConfig
 
 ROOT = Path(__file__).resolve().parents[3]
 GUIDE = "docs/compacted-topics.md"
@@ -23,17 +20,6 @@ def text_of(page):
 
 def snippets_of(page):
     return re.findall(r"```python\n(.*?)```", text_of(page), flags=re.S)
-
-
-def test_the_table_of_options_is_the_class():
-    section = text_of("docs/configuration.md").split("## `[compaction]`\n")[1].split("\n## ")[0]
-
-    rows = re.findall(r"^\| `(\w+)` \| `([^`]+)` \|", section, flags=re.M)
-
-    shown = [(name, tomllib.loads(f"x = {value}")["x"]) for name, value in rows]
-    defaults = CompactionConfig()
-    names = [field.name for field in attrs.fields(CompactionConfig)]
-    assert shown == [(name, getattr(defaults, name)) for name in names]
 
 
 def test_the_guide_prints_what_it_says(tmp_path, monkeypatch, capsys):

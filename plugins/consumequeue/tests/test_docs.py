@@ -11,7 +11,6 @@ import re
 import tomllib
 from pathlib import Path
 
-import attrs
 import pytest
 
 import reput
@@ -110,28 +109,6 @@ def test_toml_on_a_page_is_a_configuration(page):
         if kind == "toml":
             for section, options in tomllib.loads(source).items():
                 build_config(SECTIONS[section], section, options)
-
-
-# --------------------------------------------------------------------------- configuration
-
-
-def _default_of(field):
-    made = field.default
-    return made.factory() if isinstance(made, type(attrs.Factory(dict))) else made
-
-
-@pytest.mark.parametrize("section", SECTIONS)
-def test_the_table_of_options_is_the_class(section):
-    rows = table_rows(section_of("docs/configuration.md", f"`[{section}]`"), 3)
-
-    shown = {
-        name.strip("`"): tomllib.loads(f"x = {cell.strip('`')}")["x"] for name, cell, _ in rows
-    }
-
-    fields = attrs.fields(SECTIONS[section])
-    defaults = [_default_of(field) for field in fields]
-    names = [field.name for field in fields]
-    assert list(shown.items()) == list(zip(names, defaults, strict=True))
 
 
 # --------------------------------------------------------------------------- one record

@@ -11,7 +11,7 @@ from pathlib import Path
 import attrs
 import pytest
 
-from reput_consumer import Average, Consumer, ConsumerConfig, MemberSettings
+from reput_consumer import Average, Consumer, MemberSettings
 from reput_consumer.group.membersettings import MAX_RECONSUME_TIMES
 from reput_consumer.messagequeue import MessageQueue
 from reput_consumer.metadata import localoffsets
@@ -33,16 +33,6 @@ def test_the_snippets_run_from_top_to_bottom_and_print_what_they_say(tmp_path, m
     expected = re.findall(r"^ *print\(.*\)  # (.*)$", code, flags=re.M)
     assert len(expected) == 9
     assert printed.getvalue().splitlines() == expected
-
-
-def test_the_table_of_options_is_the_class():
-    page = (ROOT / "docs" / "configuration.md").read_text("utf-8")
-    section = page.split("## `[consumer]`\n")[1].split("\n## ")[0]
-    rows = re.findall(r"^\| `(\w+)` \| (\S+) \| ", section, flags=re.M)
-
-    shown = [(name, None if value == "none" else eval(value.strip("`"))) for name, value in rows]
-
-    assert shown == [(field.name, field.default) for field in attrs.fields(ConsumerConfig)]
 
 
 def test_arguments_that_the_page_for_java_names_are_settings():

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from pathlib import Path
 
-import attrs
 import pytest
 
 import reput_filter
@@ -61,15 +59,3 @@ def test_subscriptions_of_the_page_want_what_it_says():
     ]
 
     assert wanted == [{"x", "paid", "shipped"}, {"paid"}, {"paid", "shipped"}]
-
-
-def test_the_table_of_options_is_the_class():
-    pages = Path(__file__).resolve().parents[3] / "docs" / "configuration.md"
-    part = pages.read_text("utf-8").split("\n## `[filter]`\n")[1].split("\n## ")[0]
-
-    shown = re.findall(r"^\| `(\w+)` \| `([^`]+)` \|", part, flags=re.M)
-
-    defaults = reput_filter.FilterConfig()
-    fields = [field.name for field in attrs.fields(reput_filter.FilterConfig)]
-    expected = [(name, getattr(defaults, name)) for name in fields]
-    assert [(name, ast.literal_eval(cell.capitalize())) for name, cell in shown] == expected

@@ -3,28 +3,15 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from pathlib import Path
 
-import attrs
-
 import reput
-from reput_index import IndexConfig
 
 ROOT = Path(__file__).resolve().parents[3]
 
 
 def text_of(page):
     return (ROOT / page).read_text(encoding="utf-8")
-
-
-def test_the_table_of_options_is_the_class():
-    section = text_of("docs/configuration.md").split("## `[index]`\n")[1].split("\n## ")[0]
-
-    rows = re.findall(r"^\| `(\w+)` \| `([^`]+)` \|", section, flags=re.M)
-
-    shown = [(name, tomllib.loads(f"x = {value}")["x"]) for name, value in rows]
-    assert shown == [(field.name, field.default) for field in attrs.fields(IndexConfig)]
 
 
 def test_the_bytes_of_the_page_are_those_of_the_format():

@@ -8,7 +8,6 @@ import re
 import tomllib
 from pathlib import Path
 
-import attrs
 import pytest
 
 from reput.plugin import build_config
@@ -23,15 +22,6 @@ def text_of(page):
 
 def blocks_of(page, kind):
     return re.findall(rf"^```{kind}\n(.*?)^```$", text_of(page), flags=re.M | re.S)
-
-
-def test_the_table_of_options_is_the_class():
-    section = text_of("docs/configuration.md").split("## `[retention]`\n")[1].split("\n## ")[0]
-
-    rows = re.findall(r"^\| `(\w+)` \| `([^`]+)` \|", section, flags=re.M)
-
-    shown = [(name, tomllib.loads(f"x = {value}")["x"]) for name, value in rows]
-    assert shown == [(field.name, field.default) for field in attrs.fields(RetentionConfig)]
 
 
 def test_toml_of_the_page_is_a_configuration():

@@ -5,13 +5,10 @@ from __future__ import annotations
 import contextlib
 import io
 import re
-import tomllib
 from pathlib import Path
 
-import attrs
 import pytest
 
-from reput_transaction import TransactionConfig
 from reput_transaction import layout as names
 from reput_transaction.layout import HEADER_DTYPE, OP_DTYPE, ROW_DTYPE
 
@@ -33,16 +30,6 @@ def test_the_snippets_run_from_top_to_bottom_and_print_what_they_say(tmp_path, m
     expected = re.findall(r"^ *print\(.*\)  # (.*)$", code, flags=re.M)
     assert len(expected) == 6
     assert printed.getvalue().splitlines() == expected
-
-
-def test_the_table_of_options_is_the_class():
-    page = (ROOT / "docs" / "configuration.md").read_text("utf-8")
-    section = page.split("## `[transaction]`\n")[1].split("\n## ")[0]
-    rows = re.findall(r"^\| `(\w+)` \| `([^`]*)` \| ", section, flags=re.M)
-
-    shown = [(name, tomllib.loads(f"x = {value}")["x"]) for name, value in rows]
-
-    assert shown == [(field.name, field.default) for field in attrs.fields(TransactionConfig)]
 
 
 def test_topics_properties_and_sizes_of_the_pages_are_those_of_the_layout():

@@ -33,18 +33,34 @@ def _check_policies(config: object, field: attrs.Attribute[Any], value: object) 
 
 @attrs.frozen(kw_only=True)
 class DispatchConfig:
-    """Options of the section ``dispatch``."""
+    """Options of the section ``dispatch``: what a store does when a plugin fails.
+
+    With ``"skip"``, a plugin that fails on 1,000 messages in a row is suspended. Closing a store
+    waits at most 10 s for plugins that are behind, unless the caller gives another time.
+    """
 
     on_error: str | Mapping[str, str] = attrs.field(default=SUSPEND, validator=_check_policies)
-    """After the last retry: ``"suspend"`` the plugin; ``"skip"`` the message, with a note in the
-    plugin's dead-letter file; ``"halt"`` all dispatching, so that no other plugin gets ahead. A
-    table has policies by plugin, ``"*"`` for all others; those that it does not name are suspended.
+    """After the last retry: ``"suspend"`` the plugin; ``"skip"`` the message, and keep a note in
+    the plugin's dead-letter file; ``"halt"`` all dispatching, so that no other plugin gets ahead.
+    Or a table of policies by plugin, such as ``{audit = "skip", "*" = "halt"}``: ``"*"`` means all
+    other plugins; without it they are suspended.
+
+    Choose ``"skip"`` for a plugin that may leave messages out, and ``"halt"`` when others must not
+    get ahead of it.
     """
     retry_count: int = attrs.field(default=5, validator=integer_between(0, INT32_MAX))
-    """How often the same messages are retried before that."""
+    """The number of retries with the same messages before `on_error` applies. The first retry comes
+    after 100 ms, each further one after twice as long, at most 5 s. A plugin that found the disk
+    full is retried without end.
+
+    Raise it when a plugin uses a service that may be unavailable for longer than three seconds.
+    """
     stall_ms: int = attrs.field(default=10_000, validator=integer_between(1, INT32_MAX))
-    """A call of a plugin that takes longer is abandoned: the plugin is shown as stalled and, if the
-    call returns, goes on, on a thread of its own."""
+    """After this time the store stops waiting for a call of a plugin and shows the plugin as
+    stalled. When the call returns, the plugin continues on a thread of its own.
+
+    Raise it when a call of a plugin may take longer, for example over a network.
+    """
 
     removed_options: ClassVar[Mapping[str, str]] = {
         "on_error_of": "on_error takes a table of policies by plugin",

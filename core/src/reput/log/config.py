@@ -49,33 +49,77 @@ class CommitLogConfig:
     file_size: int = attrs.field(
         default=1 << 30, validator=integer_between(RECORD_MIN_SIZE + BLANK_MIN_SIZE, INT32_MAX)
     )
-    """Bytes of one file; all files of a store have the same size."""
+    """Bytes of one log file (1 GiB); all files of a store have the same size. The largest record is
+    8 bytes smaller than a file.
+
+    Lower it, before the first message, when retention is to remove old messages in smaller steps.
+    """
     flush: str = attrs.field(default="async", validator=in_(("async", "sync")))
     """``"async"``: a put returns when its bytes are in the page cache; they are flushed every
-    `flush_interval_ms`. ``"sync"``: a put returns when its bytes are on disk; group commit lets
-    many puts share one flush."""
+    `flush_interval_ms`. ``"sync"``: a put returns when its bytes are on disk; many puts share one
+    flush (group commit).
+
+    Choose ``"sync"`` when a power cut must not lose an acknowledged message.
+    """
     flush_interval_ms: int = attrs.field(default=500, validator=integer_between(1, INT32_MAX))
-    """Time between two flushes of ``"async"``."""
+    """Time between two flushes of the log. With ``"async"``, a power cut can lose the messages
+    written in this interval.
+
+    Lower it when half a second of messages is too much to lose.
+    """
     flush_timeout_ms: int = attrs.field(default=5_000, validator=integer_between(1, INT32_MAX))
-    """How long a put of ``"sync"`` waits before `FlushDiskTimeoutError`."""
+    """How long a put with ``"sync"`` waits before `FlushDiskTimeoutError`. The message is then
+    stored, and may be on disk later.
+
+    Raise it when a slow disk makes puts fail with that error.
+    """
     max_message_size: int = attrs.field(
         default=4 * 1024 * 1024, validator=integer_between(1, 32 * 1024 * 1024)
     )
-    """Bytes of the largest body; a whole record may have 64 KiB more."""
+    """Bytes of the largest body (4 MiB); a whole record may have 64 KiB more.
+
+    Raise it when your messages have larger bodies.
+    """
     store_address: str = attrs.field(default="127.0.0.1:10911", validator=_check_address)
-    """Address written to records as their store's: IPv4, or IPv6 in brackets, and the port."""
+    """The store's address in records, which is part of every message id: an IP address and a port.
+    IPv6 is in brackets, as in ``"[::1]:10911"``. You may omit the port.
+
+    Set it when message ids must contain the address of the broker that clients use; ``reput serve``
+    sets it itself.
+    """
     max_light_queues: int = attrs.field(default=0, validator=integer_between(0, INT32_MAX))
-    """Most light queues (``%LMQ%…``) that puts may create (``maxLmqConsumeQueueNum``). They are
-    those that a message's ``INNER_MULTI_DISPATCH`` names; 0 leaves that property alone."""
+    """The number of light queues that puts may create (``maxLmqConsumeQueueNum``). A light queue
+    has a name with the prefix ``%LMQ%``, and lists messages of other topics. A message names its
+    light queues in the property ``INNER_MULTI_DISPATCH`` (``enableLmq``). With 0 this property has
+    no effect.
+
+    Set it to RocketMQ's 20,000 when producers use light queues.
+    """
     record_crc: bool = attrs.field(default=False, validator=instance_of(bool))
-    """Write the whole-record checksum property of RocketMQ 5 (``enabledAppendPropCRC``)."""
+    """Write the whole-record checksum property of RocketMQ 5 (``enabledAppendPropCRC``); 20 bytes
+    more for each record.
+
+    Turn it on when changes of headers and properties must also be found.
+    """
     recovery: str = attrs.field(default="reput", validator=in_(("reput", "rocketmq")))
-    """What opening does with damage that sound records follow. ``"reput"``: only the damaged range
-    is lost, and is filled with filler records. ``"rocketmq"``: the log is cut at the damage."""
+    """How the opening of the store repairs damage if valid records follow the damage.
+    ``"reput"``: only the damaged records are lost, and filler records take their place. Recovery
+    reads the log from the place up to which the log is known to be on disk. ``"rocketmq"``: the
+    store recovers as RocketMQ does. It cuts the log at the damage, and keeps a torn record whose
+    body is complete. The plugins ``consumequeue`` and ``compaction`` keep the entries in their
+    files up to the end of the log. With ``"reput"``, they remove the entries after their recorded
+    progress, and add them again from the log.
+
+    Choose ``"rocketmq"`` when a broker also opens the store and both must find the same end.
+    """
     read_horizon: str = attrs.field(default="", validator=in_(("", "appended", "durable")))
-    """Which records are dispatched, and so can be read from queues. ``"appended"``: all that were
-    appended. ``"durable"``: only those on disk. ``""``: durable with ``flush="sync"``, else
-    appended."""
+    """Which records are dispatched, and so can be read from queues. ``"appended"``: all appended
+    records. ``"durable"``: only records on disk. ``""``: ``"durable"`` with ``flush = "sync"``,
+    otherwise ``"appended"``.
+
+    Choose ``"durable"`` when puts need not wait for the disk and readers must not see messages that
+    a power cut can lose.
+    """
 
     removed_options: ClassVar[Mapping[str, str]] = {
         "plugin_flush_interval_ms": "plugins' files are flushed every second",

@@ -62,27 +62,48 @@ _QUEUE_ID_MAX = (1 << 31) - 1
 
 @attrs.frozen(kw_only=True)
 class CompactionConfig:
-    """Options of the ``compaction`` plugin."""
+    """Options of the ``compaction`` plugin.
+
+    Files of a new store have RocketMQ's sizes, 100 MiB for records and 10 MiB for units; existing
+    files keep their size.
+    """
 
     topics: Sequence[str] = attrs.field(
         factory=list, validator=deep_iterable(instance_of(str), instance_of((list, tuple)))
     )
     """Topics to compact, in addition to topics whose attribute ``cleanup.policy`` is ``COMPACTION``
-    in the store's ``config/topics.json``."""
+    in the store's ``config/topics.json``.
+
+    Name the topics in which only the latest message of each key matters.
+    """
     interval_ms: int = attrs.field(default=900_000, validator=integer_between(1, INT32_MAX))
-    """Time between two checks for queues to compact."""
+    """Time between two checks for queues to compact.
+
+    Lower it when replaced messages must leave the disk sooner.
+    """
     roll_ms: int = attrs.field(default=3_600_000, validator=integer_between(0, AGE_MAX_MS))
     """Close a file, so that it can be compacted, when its first message has this age; 0 waits until
-    the file is full."""
+    the file is full.
+
+    Lower it when topics with little traffic should be compacted sooner.
+    """
     tombstone_retention_ms: int = attrs.field(
         default=_DAY_MS, validator=integer_between(0, AGE_MAX_MS)
     )
-    """How long a message without a body, which deletes its key, is kept after it was stored."""
+    """How long a message without a body, which deletes its key, is kept after it was stored.
+    RocketMQ: 0.
+
+    Raise it when a reader may fall more than a day behind and must still see deletions.
+    """
     offset_map_size: int = attrs.field(
         default=104_857_600, validator=integer_between(1 << 16, INT32_MAX)
     )
-    """Bytes of memory for the keys of a run. If a run has more keys, it writes the other keys to
-    disk temporarily. A run also needs two bytes of memory for each message."""
+    """Bytes of memory for the keys of one compaction run (``maxOffsetMapSize``). If a run has more
+    keys, it writes the other keys to disk temporarily. A run also needs two bytes of memory for
+    each message.
+
+    Lower it when memory is short, and raise it when runs over many keys take too long.
+    """
 
     removed_options: ClassVar[Mapping[str, str]] = {
         "log_file_size": "existing files keep their size, and new stores get RocketMQ's",

@@ -37,20 +37,37 @@ class FilterConfig:
     """Options of the ``filter`` plugin."""
 
     strict: bool = attrs.field(default=True, validator=instance_of(bool))
-    """Refuse read filters that RocketMQ takes but that do not do what they say, such as
-    ``a LIKE 'x%'``. Filters that consumers register are not refused for that."""
+    """Refuse a filter of a read if RocketMQ accepts the filter but evaluates it in a surprising
+    way, such as ``a LIKE 'x%'``. Filters that consumers register are not refused for this reason.
+
+    Turn it off when existing consumers depend on such a filter.
+    """
     bit_maps: bool = attrs.field(default=False, validator=instance_of(bool))
-    """Compute a bit map for each message: which registered filters select it. Bit maps are kept if
-    the consume queues have extend files (their option ``extend``)."""
+    """Compute a bit map for each message, which records the registered filters that select it. Bit
+    maps are kept if ``extend`` of ``[consumequeue]`` is on. When a consumer leaves, the plugin
+    continues to compute the consumer's bits for one more day.
+
+    Turn it on when many consumers filter the same topic by SQL expressions.
+    """
     max_error_rate: int = attrs.field(default=20, validator=integer_between(1, 99))
     """A bit map can wrongly show that a filter selects its message. Maximum percentage of such
-    errors among the messages that the filter does not select."""
+    errors among the messages that the filter does not select.
+
+    Lower it when it costs too much to read messages that the filter does not select; the bit maps
+    then become longer.
+    """
     expected_consumers: int = attrs.field(default=32, validator=integer_between(1, 100_000))
-    """Number of consumers for which ``max_error_rate`` holds. With the default rate, a bit map has
-    3.5 bits for each."""
+    """Number of consumers for which `max_error_rate` holds. With the default rate, a bit map has
+    3.5 bits for each consumer.
+
+    Raise it when more than this number of consumers register filters.
+    """
     retry_topics: bool = attrs.field(default=False, validator=instance_of(bool))
-    """Filter the messages of a retry topic (``%RETRY%group``) by the group's registered filters of
-    the topics from which the messages came, whatever condition the read gives."""
+    """Filter the messages of a retry topic (``%RETRY%group``) by the filters that the group
+    registered for the original topics, and ignore the condition that the read gives.
+
+    Turn it on when a group changes its filter and must not get retries that no longer match.
+    """
 
     removed_options: ClassVar[Mapping[str, str]] = {
         "forget_after_ms": "bits of a consumer that has left are computed for a day"

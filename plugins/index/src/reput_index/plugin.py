@@ -55,11 +55,19 @@ class IndexConfig:
     slots_per_file: int = attrs.field(
         default=SLOTS_PER_FILE, validator=integer_between(1, _INT32_MAX // SLOT_SIZE)
     )
-    """Hash slots in one file; 5,000,000 are 20 MB. Existing files keep their number."""
+    """Hash slots in one file; 5,000,000 are 20 MB, which stay in memory while the file is written.
+    Existing files keep their number of slots.
+
+    Lower it when memory is short or a store has few keys.
+    """
     items_per_file: int = attrs.field(
         default=ITEMS_PER_FILE, validator=integer_between(2, _INT32_MAX // ITEM_SIZE)
     )
-    """Items in one file, including one that is never used; 20,000,000 are 400 MB."""
+    """Items in one file, including one that is never used; 20,000,000 are 400 MB, which a file
+    takes as it fills.
+
+    Lower it, together with the slots, when retention must remove old keys in smaller steps.
+    """
 
     def __attrs_post_init__(self) -> None:
         size = file_size(self.slots_per_file, self.items_per_file)

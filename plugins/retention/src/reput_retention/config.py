@@ -91,7 +91,7 @@ _ratio = number_between(0, 1)
 
 @attrs.frozen(kw_only=True)
 class RetentionConfig:
-    """Options of the plugin ``retention``; by default nothing is ever removed."""
+    """Options of the ``retention`` plugin; by default nothing is ever removed."""
 
     removed_options: ClassVar[Mapping[str, str]] = {
         "time_zone": 'delete_when names the zone: "04 Europe/Berlin"',
@@ -103,21 +103,42 @@ class RetentionConfig:
 
     reserved_ms: int = attrs.field(default=0, validator=integer_between(0, AGE_MAX_MS))
     """Remove log files whose last message was stored longer ago than this; 0 keeps them for ever.
-    RocketMQ: 259_200_000, which is 72 hours."""
+    RocketMQ: ``259_200_000``, which is 72 hours (``fileReservedTime``).
+
+    Set it when old messages are not needed.
+    """
     delete_when: str = attrs.field(default="", validator=[instance_of(str), _check_hours])
-    """Hours of the day at which files are removed by age, as in ``"04"`` or ``"03;15"``, in UTC or
-    in a time zone that follows: ``"04 Europe/Berlin"``, ``"04 local"``. Empty for any hour."""
+    """Hours of the day, from 0 to 23, at which files are removed by age, such as ``"04"`` or
+    ``"03;15"``. The hours are in UTC. A space and another time zone may follow:
+    ``"04 Europe/Berlin"``, or ``"04 local"`` for the time zone of the machine, which RocketMQ uses.
+    If the text is empty, files are removed at any hour.
+
+    Set it when removing large files disturbs the busy hours.
+    """
     max_bytes: int = attrs.field(default=0, validator=integer_between(0, (1 << 63) - 1))
-    """Most bytes of all log files; above, the oldest files are removed regardless of age, but never
-    the last one. 0 for no limit."""
+    """Limit for the size of all log files. Above it the oldest files are removed regardless of age,
+    but never the last one. 0 for no limit.
+
+    Set it when the store shares its disk with others.
+    """
     disk_max_ratio: float = attrs.field(default=0.0, validator=_ratio)
-    """Disk usage above which files older than `reserved_ms` go at any hour; 0 for never."""
+    """Disk usage above which files older than `reserved_ms` are removed at any hour; 0 for never.
+    RocketMQ: 0.75 (``diskMaxUsedSpaceRatio``).
+
+    Set it together with `delete_when`.
+    """
     disk_warn_ratio: float = attrs.field(default=0.0, validator=_ratio)
     """Disk usage above which the oldest files are removed regardless of age, and puts are refused
-    (`reput.errors.DiskFullError`) until there is space again; 0 for never."""
+    (`reput.errors.DiskFullError`) until the usage is lower again; 0 for never. RocketMQ: 0.9.
+
+    Set it when new messages matter more than old ones.
+    """
     unseen: str = attrs.field(default=KEEP, validator=in_((KEEP, DROP)))
-    """What to do with messages that a stopped plugin has not seen: ``"keep"`` them until it has, or
-    ``"drop"`` them. Messages that a running plugin has not seen are always kept."""
+    """Whether to keep messages that a stopped plugin has not seen: ``"keep"`` them until it has
+    seen them, or ``"drop"`` them. Messages that a running plugin has not seen are always kept.
+
+    Set it to ``"drop"`` when a stopped plugin must not fill the disk.
+    """
 
     @property
     def is_active(self) -> bool:

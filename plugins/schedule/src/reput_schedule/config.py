@@ -75,13 +75,25 @@ class ScheduleConfig:
     """Options of the ``schedule`` plugin."""
 
     delay_levels: str = attrs.field(default=DEFAULT_LEVELS, validator=_are_levels)
-    """Delays of the levels 1, 2, … (RocketMQ's ``messageDelayLevel``): numbers with ``s``, ``m``,
-    ``h`` or ``d``, one space between them."""
+    """Delays of the levels 1, 2, … (``messageDelayLevel``): numbers with ``s``, ``m``, ``h`` or
+    ``d``, one space between them.
+
+    Set it to a RocketMQ broker's levels when you take over the files or the producers of that
+    broker.
+    """
     deliver: str = attrs.field(default="auto", validator=in_(("auto", "always", "never")))
-    """``"auto"``: deliver what is due, unless a RocketMQ broker has written the store, which may
-    still deliver it itself. ``"always"``: deliver in such a store, too. ``"never"``: only park."""
+    """``"auto"``: deliver due messages, but not in a store that a RocketMQ broker has written,
+    because that broker may still deliver them. ``"always"``: deliver also in such a store.
+    ``"never"``: keep delayed messages, and deliver none.
+
+    Choose ``"always"`` when the broker that wrote the store will not run again.
+    """
     precision_ms: int = attrs.field(default=1_000, validator=integer_between(10, 10_000))
-    """Precision of delivery times, ms. RocketMQ can read files with a precision of 1,000 only."""
+    """Precision of delivery times (``timerPrecisionMs``). RocketMQ can read files with a precision
+    of 1,000 only.
+
+    Lower it when messages must be delivered less than a second after their time.
+    """
 
     removed_options: ClassVar[Mapping[str, str]] = {
         "roll_window_slots": "a message is rolled every 172,800 slots, as RocketMQ does it",

@@ -227,7 +227,7 @@ def _document(found: InstalledPlugin) -> dict[str, Any]:
         "runs_after": sorted(kind.runs_after),
         "requires": sorted(kind.requires),
         "hooks": hooks_of(kind),
-        "options": [option._asdict() for option in options_of(kind)],
+        "options": [option.plain()._asdict() for option in options_of(kind.config_type)],
     }
 
 
@@ -259,9 +259,15 @@ def _print_one(document: dict[str, Any]) -> None:
     print_facts(facts)
     if document["options"]:
         click.echo()
-        columns = [Column("OPTION"), Column("DEFAULT", shrink=True), Column("MEANS", shrink=True)]
+        titles = ["DEFAULT", "VALUES", "MEANS"]
+        columns = [Column("OPTION"), *(Column(title, shrink=True) for title in titles)]
         rows = [
-            (option["name"], repr(option["default"]), option["description"])
+            (
+                option["name"],
+                repr(option["default"]),
+                option["values"],
+                f"{option['description']} {option['when']}".strip(),
+            )
             for option in document["options"]
         ]
         print_table(columns, rows)
