@@ -140,7 +140,7 @@ def _keep(asked: argparse.Namespace, content: Mapping[str, Any], tables: str) ->
 
 
 def _repeated(asked: argparse.Namespace) -> list[str]:
-    """Return the arguments that repeat a run, without those that name paths of this machine."""
+    """Return the arguments that repeat a run, without paths of this machine."""
     arguments = ["--java"] * asked.java
     for pattern in asked.only:
         arguments += ["--only", pattern]

@@ -309,15 +309,50 @@ def test_the_plugins_beside_java_are_those_of_a_new_store():
     assert sorted(DEFAULTS) == sorted(default_plugins())
 
 
-def test_the_page_about_performance_begins_with_these_rows():
-    from benchmarks.java.rows import ROWS
-    from benchmarks.java.table import lines_of
-
+def _table_of_the_page():
     page = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
-    section = page.partition("\n## ")[2].partition("\n## ")[0]
+    table = page[page.index("| work ") :].partition("\n\n")[0]
+    return [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines()[2:]]
 
-    lines = lines_of(ROWS, {}, log_size=1 << 30, scale=1.0)
 
-    first, *_ = section[section.index("| work ") :].split("\n\n")
-    cells = [line.split("|")[1].strip() for line in first.splitlines() if line.startswith("| ")]
-    assert cells == ["work", *(line.work for line in lines)]
+def _arguments(cells):
+    """The options of a command of the table, and its pattern."""
+    *options, pattern = cells[-1].strip("`").replace("--only ", "").split()
+    return options, pattern
+
+
+def test_the_table_of_the_page_has_the_figures_of_the_kept_result():
+    from benchmarks.java.rows import JAVA_4, JAVA_5, NATIVE, PYTHON
+    from benchmarks.results import load
+    from benchmarks.sheet import quantity, time_text
+
+    kept = {row["name"]: row for row in load()["beside-java"]["rows"]}
+    shown = [cells for cells in _table_of_the_page() if _arguments(cells)[0] == ["--java"]]
+    texts = {
+        "messages": quantity,
+        "seconds": lambda value: time_text(value * 1e6),
+        "memory": lambda value: f"{value / 1e6:,.0f} MB",
+        "processor": lambda value: f"{value:.2%}",
+    }
+
+    expected = []
+    for row in (kept[_arguments(cells)[1]] for cells in shown):
+        figures = [texts[row["unit"]](row["medians"][name]) for name in (NATIVE, PYTHON)]
+        ratios = [row["times"][f"{NATIVE} / {other}"] for other in (JAVA_4, JAVA_5)]
+        expected.append([*figures, *(f"{each:.3g}" for each in ratios)])
+
+    assert len(shown) > 10
+    for cells, row in zip(shown, expected, strict=True):
+        assert cells[1:3] == row[:2]
+        assert [float(cell) for cell in cells[3:5]] == [float(each) for each in row[2:]]
+
+
+def test_the_commands_of_the_table_of_the_page_measure_something():
+    from benchmarks.case import select
+    from benchmarks.cases import ALL
+    from benchmarks.java.rows import ROWS
+
+    for cells in _table_of_the_page():
+        options, pattern = _arguments(cells)
+        assert options in ([], ["--java"])
+        assert select(ROWS if options else ALL, [pattern]), cells
