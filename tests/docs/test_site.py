@@ -82,7 +82,12 @@ def test_pictures_load_nothing():
 
 
 def test_drawings_are_part_of_the_page_and_follow_its_theme(built):
-    for page in ("index", "zh/index", "anatomy-of-a-record", "anatomy-of-a-timer-wheel"):
+    for page in (
+        "getting-started",
+        "zh/getting-started",
+        "anatomy-of-a-record",
+        "anatomy-of-a-timer-wheel",
+    ):
         text = (built / f"{page}.html").read_text(encoding="utf-8")
         assert '<svg aria-label="' in text
         assert 'body[data-theme="dark"] .drawing{' in text
