@@ -121,7 +121,7 @@ install: onewheel ## install everything but Spark in an environment of its own: 
 	@if [ -z "$(PREFIX)" ]; then echo 'name a directory: make install PREFIX=/opt/reput' >&2; exit 2; fi
 	@[ -x "$(PREFIX)/bin/python" ] || $(BIN)/python -m venv "$(PREFIX)"
 	@$(UV) pip install --quiet --python "$(PREFIX)/bin/python" --constraints constraints.txt --compile-bytecode \
-	  --reinstall-package reput-all "$$(echo dist/reput_all-*.whl)[sql,compression,grpc,testing]"
+	  --reinstall-package reput-all "$$(echo dist/reput_all-*.whl)[sql,compression,grpc,prometheus,testing]"
 	@echo 'ready: $(PREFIX)/bin/reput demo'
 
 constraints: $(BIN)/tox ## pin the newest versions of everything CI installs in constraints.txt

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 import tomllib
+from importlib.metadata import metadata
 from pathlib import Path
 
 import pytest
 
-from reput.installhints import install_command, install_extra, install_missing
+from reput.installhints import extra_needed, install_command, install_extra, install_missing
 from reput_tools.cli.missingcommands import how_to_get
 
 ROOT = Path(__file__).parents[2]
@@ -37,13 +38,38 @@ def test_each_distribution_is_installed_from_its_folder(path):
     assert command == f"pip install {folder} (in a checkout of reput)"
 
 
-@pytest.mark.parametrize(("name", "extra"), [("arrow", "sql"), ("spark", "jre")])
-def test_an_extra_that_is_named_exists(name, extra):
+_CALL = re.compile(
+    r"""(?:install_extra\(|extra_needed\([^,]+,[^,]+,)\s*["'](\w+)["'],\s*["'](\w+)["']\)"""
+)
+NAMED = sorted({call for path in SOURCES for call in _CALL.findall(path.read_text())})
+
+
+@pytest.mark.parametrize(("name", "extra"), [*NAMED, ("server", "grpc")])
+def test_an_extra_that_a_source_names_exists(name, extra):
     command = install_extra(name, extra)
 
-    assert command.startswith(f"pip install './extras/{name}[{extra}]'")
-    project = tomllib.loads((ROOT / "extras" / name / "pyproject.toml").read_text())["project"]
-    assert extra in project["optional-dependencies"]
+    folder = "core" if name == "core" else f"extras/{name}"
+    assert command.startswith(f"pip install './{folder}[{extra}]'")
+    if name == "core":  # computed when it is installed
+        offered = metadata("reput").get_all("Provides-Extra")
+    else:
+        text = (ROOT / folder / "pyproject.toml").read_text()
+        offered = tomllib.loads(text)["project"]["optional-dependencies"]
+    assert extra in offered
+
+
+def test_the_sources_name_the_extras_of_four_distributions():
+    assert {name for name, _ in NAMED} == {"arrow", "core", "spark", "tools"}
+
+
+def test_what_is_missing_names_its_extra_for_a_checkout_and_for_the_one_wheel():
+    text = extra_needed("reput metrics", "prometheus_client", "tools", "prometheus")
+
+    assert text == (
+        "reput metrics needs prometheus_client, a part of reput-tools[prometheus]: pip install "
+        "'./extras/tools[prometheus]' (in a checkout of reput), "
+        "or, for the wheel reput_all, reput_all-….whl[prometheus]"
+    )
 
 
 def test_no_source_names_a_distribution_that_an_index_would_look_up():
@@ -59,7 +85,11 @@ def test_no_source_names_a_distribution_that_an_index_would_look_up():
     assert found == []
 
 
-@pytest.mark.parametrize("path", PROJECTS, ids=lambda path: path.parent.name)
+# The tools have the command line itself: none of their commands can be missing.
+WITH_COMMANDS = [path for path in PROJECTS if path.parent.name != "tools"]
+
+
+@pytest.mark.parametrize("path", WITH_COMMANDS, ids=lambda path: path.parent.name)
 def test_a_missing_command_names_its_distribution_and_what_that_needs(path):
     project = tomllib.loads(path.read_text())["project"]
     commands = [

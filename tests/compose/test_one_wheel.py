@@ -51,9 +51,11 @@ def wheels(tmp_path):
         points=commands,
     )
     make_wheel(tmp_path, "reput_testing", files={"reput_testing/__init__.py": ""}, needs=["pytest"])
-    serves = {"reput_server.grpc/__init__.py": ""}
     make_wheel(
-        tmp_path, "reput_server.grpc", files=serves, needs=["h2>=4", "numpy>=1.26", "reput>=1"]
+        tmp_path,
+        "reput_server",
+        files={"reput_server/__init__.py": ""},
+        needs=["h2>=4; extra == 'grpc'", "numpy>=1.26", "reput>=1"],
     )
     make_wheel(tmp_path, "reput_spark", files={"reput_spark/__init__.py": ""}, needs=["pyspark"])
     return tmp_path
@@ -78,8 +80,8 @@ def test_the_one_wheel_has_all_files_and_what_they_need(wheels):
     assert [name for name in names if "dist-info" not in name] == [
         "reput/__init__.py",
         "reput/store.py",
-        "reput_server.grpc/__init__.py",
         "reput_say/__init__.py",
+        "reput_server/__init__.py",
         "reput_testing/__init__.py",
     ]
     assert "reput_all-1.0.dist-info/licenses/LICENSE" in names

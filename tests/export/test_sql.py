@@ -51,6 +51,16 @@ def test_messages_are_counted_by_topic(made, run):
     ]
 
 
+def test_without_duckdb_the_extra_is_named(made, run, monkeypatch):
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+
+    outcome = run(made, "SELECT 1")
+
+    assert outcome.code == 5
+    assert "reput sql needs duckdb" in outcome.err
+    assert "reput-arrow[sql]: pip install './extras/arrow[sql]'" in outcome.err
+
+
 def test_values_of_every_kind_are_json(made, run):
     query = (
         "SELECT keys, properties['number'] AS number, body, store_timestamp, NULL AS nothing, "

@@ -357,6 +357,17 @@ def test_a_directory_without_a_log_is_refused(tmp_path, run):
     assert not (tmp_path / "store").exists()
 
 
+def test_metrics_without_the_client_of_prometheus_name_the_extra(tmp_path, run, monkeypatch):
+    monkeypatch.setitem(sys.modules, "prometheus_client", None)
+
+    outcome = run("follow", tmp_path / "store", "--from", "a:1", "--metrics", "127.0.0.1:0")
+
+    assert outcome.code == ExitCode.UNAVAILABLE, outcome
+    assert "--metrics needs prometheus_client" in outcome.err
+    assert "reput-tools[prometheus]: pip install './extras/tools[prometheus]'" in outcome.err
+    assert not (tmp_path / "store").exists()
+
+
 @pytest.mark.parametrize(
     ("options", "text"),
     [

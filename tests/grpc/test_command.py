@@ -45,6 +45,6 @@ def test_packages_that_are_not_installed_are_named_before_a_store_is_made(tmp_pa
     [line] = done.stderr.splitlines()
     assert line.startswith("reput: --grpc: ")
     assert package in line
-    assert "pip install './extras/server[grpc]' (in a checkout of reput)" in line
+    assert "reput-server[grpc]: pip install './extras/server[grpc]' (in a checkout" in line
     assert "whl[grpc]" in line
     assert not path.exists()

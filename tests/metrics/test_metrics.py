@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 import urllib.request
 from pathlib import Path
 
@@ -435,6 +436,17 @@ def test_the_command_serves_until_it_is_ended(root, monkeypatch):
     assert outcome.code == 130
     assert "Serving http://127.0.0.1:" in outcome.err
     assert values(answers[0])[("reput_topics",)] == 2
+
+
+def test_without_the_client_of_prometheus_the_extra_is_named_and_json_works(root, monkeypatch):
+    monkeypatch.setitem(sys.modules, "prometheus_client", None)
+
+    outcome = run("metrics", root)
+
+    assert outcome.code == 5
+    assert "reput-tools[prometheus]: pip install './extras/tools[prometheus]'" in outcome.err
+    assert run("metrics", root, "--listen", "127.0.0.1:0").code == 5
+    assert run("metrics", root, "--json").code == 0
 
 
 def test_an_address_that_is_none_or_taken_is_refused(root):

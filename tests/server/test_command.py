@@ -386,6 +386,17 @@ def test_what_cannot_be_served_is_refused_with_a_word(tmp_path, options, code, s
     assert not (tmp_path / "none").exists()
 
 
+def test_metrics_without_the_client_of_prometheus_name_the_extra(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "prometheus_client", None)
+
+    done = refused(tmp_path / "none", *ANYWHERE, "--metrics", "127.0.0.1:0")
+
+    assert done.exit_code == 5
+    assert "--metrics needs prometheus_client" in done.output
+    assert "reput-tools[prometheus]: pip install './extras/tools[prometheus]'" in done.output
+    assert not (tmp_path / "none").exists()
+
+
 def test_a_directory_of_something_else_is_left_alone(tmp_path):
     (tmp_path / "letter.txt").write_text("dear")
 

@@ -6,6 +6,7 @@ import http.client
 import json
 import re
 import socket
+import sys
 from contextlib import closing
 from html.parser import HTMLParser
 from pathlib import Path
@@ -22,6 +23,7 @@ from reput_client.remoting import (
     Subscription,
     UpdateGroupOffset,
 )
+from reput_server.errors import ServerError
 from reput_server.monitoring.httppages import HttpPages, Page
 from reput_server.monitoring.serverfigures import health_of
 
@@ -327,6 +329,16 @@ def test_a_page_that_fails_is_answered_for():
     failed, worked = asyncio.run(run())
     assert (failed[0], failed[2]) == (500, "500 Internal Server Error: RuntimeError\n")
     assert (worked[0], worked[2]) == (200, "fine")
+
+
+def test_metrics_without_the_client_of_prometheus_are_an_error_that_names_the_extra(
+    serve, monkeypatch
+):
+    monkeypatch.setitem(sys.modules, "prometheus_client.core", None)
+    monkeypatch.delitem(sys.modules, "reput_server.monitoring.prometheus", raising=False)
+
+    with pytest.raises(ServerError, match=r"prometheus_client.*reput-tools\[prometheus\]"):
+        serve(metrics=ANYWHERE)
 
 
 def test_a_port_that_is_taken_is_an_error(serve):

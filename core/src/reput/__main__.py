@@ -8,7 +8,7 @@ from importlib.util import find_spec
 if find_spec("reput_tools.cli") is None:
     from reput.installhints import install_command
 
-    command = install_command("tools", "tools")
+    command = install_command("tools")
     sys.stderr.write(f"reput: the command line is not installed: {command}\n")
     sys.exit(5)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["install_command", "install_extra", "install_missing"]
+__all__ = ["extra_needed", "install_command", "install_extra", "install_missing"]
 
 _CHECKOUT: Final = "(in a checkout of reput)"
 _EXTRAS: Final = frozenset({"arrow", "client", "server", "spark", "table", "testing", "tools"})
@@ -42,6 +42,21 @@ def install_extra(name: str, extra: str) -> str:
         extra: one that brings packages of other authors.
     """
     return install_command(f"{name}[{extra}]")
+
+
+def extra_needed(subject: str, module: str | None, name: str, extra: str) -> str:
+    """Return that something needs a module which an extra installs, and how to install it.
+
+    Args:
+        subject: what needs the module, such as a command or an option.
+        module: the name of the import that failed.
+        name: of the distribution, as for `install_command`.
+        extra: of the distribution; the wheel ``reput_all`` has one of the same name.
+    """
+    return (
+        f"{subject} needs {module}, a part of reput-{name}[{extra}]: {install_extra(name, extra)}, "
+        f"or, for the wheel reput_all, reput_all-….whl[{extra}]"
+    )
 
 
 def _argument(name: str) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import attrs
 
-from reput.installhints import install_extra
+from reput.installhints import extra_needed
 from reput_server.errors import ServerError
 
 if TYPE_CHECKING:
@@ -106,10 +106,7 @@ def service_class(name: str) -> Any:
         try:
             return each.load()
         except ImportError as error:
-            text = (
-                f"serving {name} is not possible: {error}. Install the packages that reput-{name} "
-            )
-            text += f"needs: {install_extra('server', name)}; or, if reput is the wheel reput_all, "
-            text += f"reput_all-….whl[{name}]"
-            raise ServerError(text) from error
-    raise ServerError(f"serving {name} needs reput-server[{name}]: {install_extra('server', name)}")
+            raise ServerError(
+                f"{error}; {extra_needed(f'serving {name}', error.name, 'server', name)}"
+            ) from error
+    raise ServerError(f"no installed distribution offers the service {name!r}")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from reput.installhints import install_command
+from reput.installhints import extra_needed
 from reput_tools.cli.kit import ExitCode, Failure
 
 if TYPE_CHECKING:
@@ -76,10 +76,8 @@ def read_metrics_address(
     import importlib.util
 
     address = read_address(context, option, value)
-    if address is not None and importlib.util.find_spec("reput_tools.metrics") is None:
-        text = (
-            f"--metrics needs the distribution reput-tools: {install_command('tools[prometheus]')}"
-        )
+    if address is not None and importlib.util.find_spec("prometheus_client") is None:
+        text = extra_needed("--metrics", "prometheus_client", "tools", "prometheus")
         raise Failure(text, ExitCode.UNAVAILABLE)
     return address
 

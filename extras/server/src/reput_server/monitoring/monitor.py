@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from reput.installhints import install_command
+from reput.installhints import extra_needed
 from reput_server.errors import ServerError
 from reput_server.monitoring.httppages import HttpPages, Page
 from reput_server.monitoring.serverfigures import ServerFigures, figures_of
@@ -67,7 +67,7 @@ class Monitor:
         try:
             from reput_server.monitoring.prometheus import Exposition
         except ModuleNotFoundError as error:
-            text = f"metrics need reput-tools: {error}; {install_command('metrics')}"
+            text = extra_needed("serving metrics", error.name, "tools", "prometheus")
             raise ServerError(text) from None
         self._exposition = Exposition(self.broker.context.store)
         await self._pages.start(address)

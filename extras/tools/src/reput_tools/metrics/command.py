@@ -63,6 +63,8 @@ def metrics(path: str, listen: tuple[str, int] | None, max_age: float, as_json: 
 
     if listen is not None and as_json:
         raise click.UsageError("--listen and --json exclude each other; leave one out")
+    if not as_json:
+        _check_client()
     check_store(path)
     told: set[str] = set()
 
@@ -84,6 +86,16 @@ def metrics(path: str, listen: tuple[str, int] | None, max_age: float, as_json: 
         from reput_tools.metrics.prometheus import text_of
 
         click.echo(text_of(sampler), nl=False)
+
+
+def _check_client() -> None:
+    from importlib.util import find_spec
+
+    if find_spec("prometheus_client") is None:
+        from reput.installhints import extra_needed
+
+        text = extra_needed("reput metrics", "prometheus_client", "tools", "prometheus")
+        raise Failure(f"{text}; --json works without it", ExitCode.UNAVAILABLE)
 
 
 def _serve(sampler: Sampler, host: str, port: int) -> None:

@@ -165,9 +165,9 @@ def _database(selected: Selected, memory_size: int) -> Iterator[Database]:
         try:
             database = Database(selected, memory_size, directory)
         except ModuleNotFoundError as error:
-            from reput.installhints import install_extra
+            from reput.installhints import extra_needed
 
-            text = f"reput sql needs {error.name}: {install_extra('export', 'sql')}"
+            text = extra_needed("reput sql", error.name, "arrow", "sql")
             raise Failure(text, ExitCode.UNAVAILABLE) from error
         with contextlib.closing(database):
             yield database

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import click
 
-from reput.installhints import install_command
+from reput.installhints import extra_needed
 from reput_tools.cli.kit import ExitCode, Failure
 
 if TYPE_CHECKING:
@@ -42,10 +42,8 @@ def read_metrics_address(
     if value is None:
         return None
     found = _parsed(context, option, value, 0)
-    if importlib.util.find_spec("reput_tools.metrics") is None:
-        text = (
-            f"--metrics needs the distribution reput-tools: {install_command('tools[prometheus]')}"
-        )
+    if importlib.util.find_spec("prometheus_client") is None:
+        text = extra_needed("--metrics", "prometheus_client", "tools", "prometheus")
         raise Failure(text, ExitCode.UNAVAILABLE)
     return found
 
@@ -80,10 +78,7 @@ def serving_of(
     Raises:
         click.UsageError: a name server alone was asked for, or clients on other machines could not
             be given an address.
-        Failure: what serves is not installed.
     """
-    import importlib.util
-
     if listen is None:
         if names is not None:
             raise click.UsageError("--serve-namesrv goes with --serve HOST:PORT")
@@ -91,9 +86,6 @@ def serving_of(
     if listen[0] in ("0.0.0.0", "::"):
         text = f"--serve: {listen[0]} is not an address for clients; name one that they can reach"
         raise click.UsageError(text)
-    if importlib.util.find_spec("reput_server") is None:
-        text = f"--serve needs the distribution reput-server: {install_command('server')}"
-        raise Failure(text, ExitCode.UNAVAILABLE)
     if names is None:
         return listen, (listen[0], _NAME_SERVER_PORT)
     return listen, None if names == "none" else names
