@@ -15,27 +15,27 @@ __all__ = ["lazy_exports"]
 
 
 def lazy_exports(
-    package: str, homes: Mapping[str, str]
+    package: str, modules: Mapping[str, str]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return ``__getattr__`` and ``__dir__`` for such a package.
 
     Args:
         package: the package's full name.
-        homes: for each name its module, relative to the package, or beginning with ``reput.``;
-            ``module:name`` if the name there is another one.
+        modules: for each name its module, relative to the package, or beginning with ``reput.``
+            or ``reput_``; ``module:name`` if the name there is another one.
     """
 
     def get(name: str) -> Any:
-        home = homes.get(name)
-        if home is None:
+        found = modules.get(name)
+        if found is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        module, _, real = home.partition(":")
-        path = module if module.startswith("reput.") else f"{package}.{module}"
+        module, _, real = found.partition(":")
+        path = module if module.startswith(("reput.", "reput_")) else f"{package}.{module}"
         value = getattr(importlib.import_module(path), real or name)
         setattr(sys.modules[package], name, value)  # later uses do not call this function
         return value
 
     def names() -> list[str]:
-        return sorted(vars(sys.modules[package]).keys() | homes.keys())
+        return sorted(vars(sys.modules[package]).keys() | modules.keys())
 
     return get, names
