@@ -77,7 +77,10 @@ class LiveHolds:
     # ------------------------------------------------------------------ asking
 
     def ask(self, asker: str) -> None:
-        """Call `reput_hold` of all running plugins; wait `Board.stall_seconds` for each at most."""
+        """Call `reput_hold` of all running plugins.
+
+        It waits `RunnerContext.stall_seconds` for each at most.
+        """
         for runner, hook in self._having("hold", asker):
             if not runner.may_run:
                 continue  # its last answer still holds

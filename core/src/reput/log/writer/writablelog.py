@@ -326,12 +326,12 @@ class WritableLog(LogReader):
     # ------------------------------------------------------------------ bytes of a master
 
     def publish(self, offset: int, word: bytes, rest: memoryview, last_record_offset: int) -> None:
-        """Append whole records for `Feeding`, which holds the lock; see `Appender.publish`."""
+        """Append records for `ReplicaAppender`, which has the lock; see `Appender.publish`."""
         self._appender.publish(offset, word, rest, last_record_offset, {})
         self._appender.call_wake()
 
     def store(self, offset: int, data: bytes | memoryview) -> None:
-        """Write bytes of the active file after the log's end, for `Feeding`."""
+        """Write bytes of the active file after the log's end, for `ReplicaAppender`."""
         position = offset - self._appender.base_offset
         self._appender.file.map[position : position + len(data)] = data  # type: ignore[union-attr]
 

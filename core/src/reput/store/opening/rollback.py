@@ -11,7 +11,7 @@ __all__ = ["Rollback"]
 class Rollback:
     """Undoes the steps of an opening, the last first, if it fails or when the store is closed.
 
-    Unlike an `contextlib.ExitStack` it may be run more than once: an exception, such as Ctrl-C, may
+    Unlike `contextlib.ExitStack` it may be run more than once: an exception, such as Ctrl-C, may
     end a closing anywhere, and the next call begins again. So every function in it may be called
     twice, and is entered before the step that it undoes.
     """

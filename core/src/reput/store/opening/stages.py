@@ -4,7 +4,7 @@
 `reput.store.opening.writerchanges`.
 
 Each stage gets the results of earlier stages, does not change them, and returns its own result; how
-to undo it is entered into an `Rollback`.
+to undo it is entered into a `Rollback`.
 """
 
 from __future__ import annotations

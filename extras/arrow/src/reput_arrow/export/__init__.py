@@ -1,7 +1,7 @@
 """Stores as Parquet, JSON lines and CSV, and stores made of these, on all cores and without Java.
 
-`export` writes files, whole or what is new alone, and `import_` makes a store of them. The room
-`writing` makes whole log files of rows, and is what Spark writes with, too.
+`export` writes files: all messages, or only new ones. `import_` creates a store from such files;
+it writes log files with `reput_arrow.logwriter`, as Spark does.
 """
 
 from __future__ import annotations

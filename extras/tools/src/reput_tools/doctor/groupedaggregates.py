@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["ROWS_MAX", "GroupedAggregates", "grouped"]
 
 ROWS_MAX: Final = 1 << 18
-"""Keys of which each is counted by itself; a store of strangers may have as many as messages."""
+"""Keys of which each is counted by itself; a hostile store may have as many as messages."""
 _PENDING_ROWS: Final = 1 << 17
 
 

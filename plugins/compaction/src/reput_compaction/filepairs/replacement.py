@@ -6,7 +6,7 @@ the first name changes; while it exists, the new pairs count and the old ones do
 directory their files are in. After a crash the next writer that opens the queue does the rest; each
 step may be repeated. All new files are on disk before the small file is.
 
-The file `replacing` is JSON: the bases of the old pairs and of the new pairs, the checkpoint, and
+The file ``replacing`` is JSON: the bases of the old pairs and of the new pairs, the checkpoint, and
 the time of the oldest tombstone that stays.
 
 Source: RocketMQ ``CompactionLog#replaceFiles``, which a crash leaves in a state that RocketMQ
@@ -56,7 +56,7 @@ class Replacement:
 
     @staticmethod
     def path(places: Places) -> str:
-        """Return the path of the file `replacing`."""
+        """Return the path of the file ``replacing``."""
         return f"{places.notes}/{REPLACING}"
 
     @classmethod

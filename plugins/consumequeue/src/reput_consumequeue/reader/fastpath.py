@@ -141,7 +141,7 @@ def sound_columns(
     """Return where the ``n`` messages are that `sound_messages` returns of one chunk.
 
     Returns:
-        Where records and parts are, ``(8, n)`` int64, as `reput.record.Place` says; the headers,
+        Where records and parts are, ``(8, n)`` int64, as `reput.record.SpanRow` says; the headers,
         ``(n, 88)`` uint8, as those of a `DispatchBatch`; and the physical offsets, ``(n,)`` int64.
     """
     queue = topic, queue_id, queue_offset, is_light

@@ -130,7 +130,7 @@ def whole_columns(
 
     Returns:
         Records one behind the other, ``(w,)`` uint8; where they and their parts are in there,
-        ``(8, n)`` int64, as `reput.record.Place` says; headers, ``(n, 88)`` uint8, as those of a
+        ``(8, n)`` int64, as `reput.record.SpanRow` says; headers, ``(n, 88)`` uint8, as those of a
         `DispatchBatch`; physical offsets, ``(n,)`` int64; zeros, ``(n,)`` int32; and queue offsets,
         ``(n,)`` int64.
     """

@@ -57,25 +57,25 @@ class ConcurrentMode:
     def add(
         self, assignment: Assignment, queue_offsets: Sequence[int], messages: Sequence[object]
     ) -> None:
-        """See `Line.add`."""
+        """See `DeliveryOrder.add`."""
         fetched = _Fetched(assignment, assignment.processing, queue_offsets, messages, 0)
         self._fetched.append(fetched)
 
     @property
     def may_have_more(self) -> bool:
-        """See `Line.may_have_more`."""
+        """See `DeliveryOrder.may_have_more`."""
         opened = self._opened
         return bool(self._fetched) or (opened is not None and opened.unhanded_count > 1)
 
     def take(self, max_count: int, now: int) -> Delivery | None:
-        """See `Line.take`."""
+        """See `DeliveryOrder.take`."""
         if self._opened is not None:
             self.recall(self._opened)
             self._opened = None
         return self._hand_out(max_count, now, is_shared=False)
 
     def open(self, max_count: int | None, now: int) -> Delivery | None:
-        """See `Line.open`."""
+        """See `DeliveryOrder.open`."""
         if self._opened is None or not self._opened.unhanded_count:
             self._opened = self._hand_out(max_count, now, is_shared=True)
         return self._opened
@@ -110,7 +110,7 @@ class ConcurrentMode:
         return None
 
     def recall(self, delivery: Delivery) -> None:
-        """See `Line.recall`."""
+        """See `DeliveryOrder.recall`."""
         left = delivery.recall()
         if not left or delivery.is_stale:
             return
@@ -124,7 +124,7 @@ class ConcurrentMode:
     # ------------------------------------------------------------------ results
 
     def settle(self, delivery: Delivery) -> int | None:
-        """See `Line.settle`."""
+        """See `DeliveryOrder.settle`."""
         marks, offsets = delivery.marks, delivery.queue_offsets
         assignment = delivery.assignment
         if marks.count(CONSUMED) == len(marks):
@@ -151,7 +151,7 @@ class ConcurrentMode:
             self._engine.in_flight.discard(delivery)
 
     def retry(self, delivery: Delivery, level: int, rows: range) -> str:
-        """See `Line.retry`: send messages back; if that fails, they come again here."""
+        """See `DeliveryOrder.retry`: send messages back; if that fails, they come again here."""
         engine = self._engine
         if engine.settings.broadcast:
             for row in rows:
@@ -199,15 +199,15 @@ class ConcurrentMode:
     # ------------------------------------------------------------------ locks, timed work
 
     def is_held(self, assignment: Assignment) -> bool:
-        """See `Line.is_held`: never; the other member gets what is not finished once more."""
+        """See `DeliveryOrder.is_held`: never; another member gets what is not finished again."""
         return False
 
     def unlocked(self, now: int) -> list[Assignment]:
-        """See `Line.unlocked`: concurrent reading needs no locks."""
+        """See `DeliveryOrder.unlocked`: concurrent reading needs no locks."""
         return []
 
     def work(self, now: int) -> None:
-        """See `Line.work`."""
+        """See `DeliveryOrder.work`."""
         engine = self._engine
         with engine.lock:
             if engine.timers.take(_AGAIN, now):

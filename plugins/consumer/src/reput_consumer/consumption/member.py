@@ -1,7 +1,6 @@
 """`Member`: the state of one member of a group, who waits for it, and what is due.
 
-Its subclasses each do one thing with it: `Results`, `Holdings`, `Fetching`, and the `Engine`, which
-is all of them.
+Each subclass adds one subject: `ConsumeResults`, `OwnedQueues`, `Fetcher`, and last `MemberEngine`.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ class OrderlyMode:
     def add(
         self, assignment: Assignment, queue_offsets: Sequence[int], messages: Sequence[object]
     ) -> None:
-        """See `Line.add`."""
+        """See `DeliveryOrder.add`."""
         self._line_up(assignment)
 
     def _line_up(self, assignment: Assignment) -> None:
@@ -59,15 +59,15 @@ class OrderlyMode:
 
     @property
     def may_have_more(self) -> bool:
-        """See `Line.may_have_more`."""
+        """See `DeliveryOrder.may_have_more`."""
         return bool(self._waiting)
 
     def take(self, max_count: int, now: int) -> Delivery | None:
-        """See `Line.take`."""
+        """See `DeliveryOrder.take`."""
         return self._hand_out(max_count, now, is_by_row=False)
 
     def open(self, max_count: int | None, now: int) -> Delivery | None:
-        """See `Line.open`; nobody else gets what was opened."""
+        """See `DeliveryOrder.open`; nobody else gets what was opened."""
         return self._hand_out(
             _OPENED_COUNT if max_count is None else max_count, now, is_by_row=True
         )
@@ -102,7 +102,7 @@ class OrderlyMode:
         return 0 if goal is None else len(queue_offsets) - bisect_left(queue_offsets, goal)
 
     def recall(self, delivery: Delivery) -> None:
-        """See `Line.recall`."""
+        """See `DeliveryOrder.recall`."""
         left = delivery.recall()
         if left and not delivery.is_stale:
             delivery.processing.give_back(left)
@@ -112,7 +112,7 @@ class OrderlyMode:
     # ------------------------------------------------------------------ results
 
     def settle(self, delivery: Delivery) -> int | None:
-        """See `Line.settle`; a message that is marked waits for those before it."""
+        """See `DeliveryOrder.settle`; a message that is marked waits for those before it."""
         if delivery not in self._engine.in_flight:
             return None
         marks = delivery.marks
@@ -140,7 +140,7 @@ class OrderlyMode:
         self._engine.wake()
 
     def retry(self, delivery: Delivery, level: int, rows: range) -> str:
-        """See `Line.retry`: pause the queue; give up what has failed too often."""
+        """See `DeliveryOrder.retry`: pause the queue; give up what has failed too often."""
         engine, assignment = self._engine, delivery.assignment
         most, comes_again = engine.settings.max_reconsume_times, False
         pause = min(max(engine.settings.suspend_ms, _SHORTEST_MS), _LONGEST_MS)
@@ -200,11 +200,11 @@ class OrderlyMode:
         return self._needs_locks and now - assignment.locked_at >= _EXTEND_MS
 
     def is_held(self, assignment: Assignment) -> bool:
-        """See `Line.is_held`: while a message is being consumed, no other member may have it."""
+        """See `DeliveryOrder.is_held`: no other member may have what is being consumed."""
         return assignment.processing.has_taken
 
     def unlocked(self, now: int) -> list[Assignment]:
-        """See `Line.unlocked`."""
+        """See `DeliveryOrder.unlocked`."""
         return [
             each
             for each in self._waiting
@@ -212,7 +212,7 @@ class OrderlyMode:
         ]
 
     def work(self, now: int) -> None:
-        """See `Line.work`: extend the locks of queues whose messages are being consumed."""
+        """See `DeliveryOrder.work`: extend the locks of queues with messages being consumed."""
         engine = self._engine
         with engine.lock:
             if not engine.timers.take(_LOCKS, now):

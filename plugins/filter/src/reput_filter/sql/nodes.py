@@ -2,7 +2,7 @@
 
 For one message a condition is True, False or None (null), or an `EvaluationError` where Java throws
 an exception. For a column it is codes (`reput_filter.columns.truthcodes`). Here are the base class
-and the values; `_logic` and `_comparisons` have the conditions.
+and the values; `logic` and `comparisons` have the conditions.
 
 Source: ``org.apache.rocketmq.filter.expression`` (5.3).
 """

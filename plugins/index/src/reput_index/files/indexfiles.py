@@ -208,7 +208,7 @@ class IndexFiles:
         """Flush everything that was added before this call.
 
         Raises:
-            OSError: this or an earlier flush failed; see `reput.files.Unflushed`.
+            OSError: this or an earlier flush failed; see `reput.files.DirtyFiles`.
         """
         self._unflushed.flush(then=self._count_full)
 

@@ -1,4 +1,4 @@
-"""Encode an `HalfIndex` as bytes, and decode it."""
+"""Encode a `HalfIndex` as bytes, and decode it."""
 
 from __future__ import annotations
 

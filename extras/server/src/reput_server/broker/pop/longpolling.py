@@ -70,7 +70,7 @@ class PopLongPolling:
 
         Raises:
             PollsFullError: there is nothing, and too many requests wait.
-            ReputError: as for `Popper.pop`; likewise `ValueError` and `OSError`.
+            ReputError: as for `PopService.pop`; likewise `ValueError` and `OSError`.
         """
         return await self._until(lambda: self._pop(pop), pop, seconds)
 
