@@ -26,13 +26,13 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
     "contents",
-    "doors",
     "drawings",
     "links",
+    "publicpackages",
     "twolanguages",
 ]
 root_doc = "index"
-# Other doors into the same pages, for a forge; and what is no page.
+# Front pages for a forge, which the site has in another form; and what is not a page.
 exclude_patterns = ["README.md", "zh/README.md", "site", "notebooks", "**/.ipynb_checkpoints"]
 
 # ---------------------------------------------------------------------------------------- pages

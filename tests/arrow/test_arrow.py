@@ -113,7 +113,7 @@ def test_any_bytes_for_a_property_text(texts):
         b"TAGS\x01a\x02KEYS\x01k\x02TAGS\x01b\x02",
     ],
 )
-def test_texts_that_only_strangers_write(text):
+def test_texts_that_only_other_programs_write(text):
     log = SmallLog(65_536)
     for each in (b"a\x01b\x02", text, b""):
         log.append(reput.Message("T", b"x", properties=each))

@@ -362,7 +362,7 @@ def test_a_queue_that_another_member_has_locked_is_waited_for(
     cluster: FakeCluster, client: Client
 ) -> None:
     put(cluster, b"1")
-    cluster.broker.locks[GROUP, (TOPIC, 0)] = "a stranger"
+    cluster.broker.locks[GROUP, (TOPIC, 0)] = "another client"
     with client.consumer(GROUP, TOPIC, start="earliest", ordered=True) as consumer:
         assert len(_of_topic(consumer.queues)) == 3
         del cluster.broker.locks[GROUP, (TOPIC, 0)]

@@ -51,7 +51,7 @@ def test_defaults_of_the_table_are_those_of_the_class() -> None:
     assert len(shown) >= 9
 
 
-def test_errors_of_the_table_are_errors_of_the_door() -> None:
+def test_errors_of_the_table_are_errors_of_the_package() -> None:
     table = PAGE.split("## When something fails")[1].split("\n## ")[0]
 
     for name in re.findall(r"`(\w+Error)`", table):

@@ -12,7 +12,7 @@ import os
 import shutil
 
 import pytest
-from strangers import PLUGINS, link_in, make, opened, operate, paths_of
+from storepaths import PLUGINS, link_in, make, opened, operate, paths_of
 
 import reput
 from reput.errors import ReputError, UnsafePathError

@@ -6,7 +6,7 @@ import os
 import shutil
 
 import pytest
-from strangers import make, opened, paths_of
+from storepaths import make, opened, paths_of
 
 import reput
 from reput_testing import QuickDisk

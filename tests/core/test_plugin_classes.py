@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import attrs
 import pytest
-from strangeplugin import install_strange_plugin
+from unusableplugin import install_unusable_plugin
 
 import reput
 from reput.errors import ConfigError, PluginError
@@ -86,9 +86,9 @@ FAULTS = {
 @pytest.mark.parametrize("plugin", FAULTS)
 def test_a_class_that_cannot_be_made_is_a_plugin_error_that_names_it(plugin):
     with pytest.raises(PluginError) as raised:
-        plugin.from_section("strange", {})
+        plugin.from_section("unusable", {})
 
-    assert raised.value.plugin == "strange"
+    assert raised.value.plugin == "unusable"
     assert FAULTS[plugin] in str(raised.value)
     assert plugin.__name__ in str(raised.value)
     assert "\n" not in str(raised.value)
@@ -96,7 +96,7 @@ def test_a_class_that_cannot_be_made_is_a_plugin_error_that_names_it(plugin):
 
 @pytest.mark.parametrize("plugin", [KeywordPlugin, OwnNamePlugin])
 def test_a_class_that_takes_its_configuration_in_another_way_can_be_made(plugin):
-    made = plugin.from_section("strange", {})
+    made = plugin.from_section("unusable", {})
 
     assert NoConfig() in (getattr(made, "config", None), getattr(made, "options", None))
 
@@ -123,16 +123,16 @@ def test_an_object_without_configuration_serves_as_well_as_others(tmp_path):
 
 
 @pytest.fixture
-def strange_plugin(tmp_path, monkeypatch):
+def unusable_plugin(tmp_path, monkeypatch):
     """An installed plugin whose class has no ``config``."""
-    monkeypatch.syspath_prepend(str(install_strange_plugin(tmp_path / "installed")))
+    monkeypatch.syspath_prepend(str(install_unusable_plugin(tmp_path / "installed")))
     yield
-    sys.modules.pop("strange_plugin", None)
+    sys.modules.pop("unusable_plugin", None)
 
 
-def test_installed_it_is_refused_when_a_store_is_opened_or_given_it(tmp_path, strange_plugin):
-    with pytest.raises(PluginError, match=r"'strange'.*'config'"):
-        reput.open(tmp_path / "store", plugins=["strange"], config=SMALL)
+def test_installed_it_is_refused_when_a_store_is_opened_or_given_it(tmp_path, unusable_plugin):
+    with pytest.raises(PluginError, match=r"'unusable'.*'config'"):
+        reput.open(tmp_path / "store", plugins=["unusable"], config=SMALL)
     with reput.open(tmp_path / "store", plugins=[], config=SMALL) as store:
-        with pytest.raises(PluginError, match=r"'strange'.*'config'"):
-            store.add_plugin("strange")
+        with pytest.raises(PluginError, match=r"'unusable'.*'config'"):
+            store.add_plugin("unusable")

@@ -188,7 +188,7 @@ def test_a_name_that_no_file_can_have_is_no_plugins_name(tmp_path, name):
 def test_what_is_not_installed_is_an_error_that_says_what_is(tmp_path):
     with pytest.raises(PluginNotFoundError, match="reput does not have it") as caught:
         open_with(tmp_path, "nonsense")
-    assert "pip" not in str(caught.value), "a stranger's name must not get installed"
+    assert "pip" not in str(caught.value), "a third party's name must not get installed"
     with pytest.raises(PluginError, match=r"reput\.Plugin object expected"):
         open_with(tmp_path, 7)
 

@@ -13,7 +13,7 @@ import reput
 from reput_schedule import delayed
 
 SMALL = {"commitlog": {"file_size": 1 << 16}}
-# The page's example of a plugin is a stranger's, and not installed here; its messages are ours.
+# The page's example of a plugin is a third party's, and not installed here; its messages are ours.
 NAMES = {"audit": "index", "STORE": "store"}
 _NUMBER = re.compile(r"~?\d[\d,.:-]*")
 _UNIT = re.compile(r"\b0 (?:min 0 s|GiB|MiB|KiB|B|ms|s|h|min)\b(?:/s)?")

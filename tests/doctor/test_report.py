@@ -439,12 +439,12 @@ def test_short_files_and_damaged_notes_do_not_hide_the_rest(rich: Path) -> None:
 def test_a_plugin_that_is_not_installed_is_said(rich: Path) -> None:
     manifest = rich / "reput" / "manifest.json"
     document = json.loads(manifest.read_bytes())
-    document["plugins"] = ["strangers"]
+    document["plugins"] = ["thirdparty"]
     manifest.write_text(json.dumps(document))
 
     found = report_of(rich)
 
-    [place] = [each for each in found.plugins if each.plugin == "strangers"]
+    [place] = [each for each in found.plugins if each.plugin == "thirdparty"]
     assert place.installed is None
     assert any("not installed" in each.text for each in found.concerns)
 

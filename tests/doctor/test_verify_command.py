@@ -108,7 +108,7 @@ def test_a_warning_has_a_code_of_its_own(root):
     assert run(root).exit_code == ExitCode.WARNED
 
 
-def test_the_page_escapes_what_strangers_wrote_and_loads_nothing(tmp_path):
+def test_the_page_escapes_what_producers_wrote_and_loads_nothing(tmp_path):
     root = tmp_path / "store"
     small = {"commitlog": {"file_size": FILE_SIZE}}
     with reput.open(root, plugins=["consumequeue", "index"], threads=False, config=small) as store:

@@ -237,7 +237,7 @@ def test_units_and_items_of_a_log_without_its_head_are_compared(byte, golden_sto
     assert found["index.item"].messages[0].topic
 
 
-def test_a_missing_and_a_strange_derived_file_are_named(golden_store):
+def test_a_missing_and_a_foreign_derived_file_are_named(golden_store):
     root = golden_store("basic")
     queue = root / "consumequeue" / "orders" / "1" / f"{0:020d}"
     queue.unlink()

@@ -284,7 +284,7 @@ def test_compressed_bodies_are_unpacked_when_asked(broken, tmp_path):
     assert kinds(checked(root)) == []
 
 
-# --------------------------------------------------------------------------- strangers
+# --------------------------------------------------------------------------- foreign files
 
 
 def test_links_and_pipes_are_told_and_not_followed(root, tmp_path):

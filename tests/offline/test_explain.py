@@ -45,7 +45,7 @@ class Silent(Plugin):
 class Failing(Plugin):
     @reput.hookimpl(optionalhook=True)
     def reput_tools_explain(self, comparison, differences):
-        raise ValueError("a stranger's mistake")
+        raise ValueError("a plugin's mistake")
 
 
 class Forgetful(Plugin):
@@ -106,11 +106,11 @@ class Judging(Plugin):
 
     @reput.hookimpl(optionalhook=True)
     def reput_tools_compare(self, comparison, differences):
-        raise KeyError("a stranger's mistake")
+        raise KeyError("a plugin's mistake")
 
 
 def test_a_mistake_in_a_plugins_judgement_is_an_error_of_that_plugin(comparison):
     hooks = offline_hooks("judging", Judging())
 
-    with pytest.raises(PluginError, match=r"judging.*KeyError.*a stranger's mistake"):
+    with pytest.raises(PluginError, match=r"judging.*KeyError.*a plugin's mistake"):
         _weighed("judging", hooks, comparison, [Difference("file", 1, "differs")])

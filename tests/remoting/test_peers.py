@@ -75,7 +75,7 @@ def test_codes_have_the_numbers_of_the_specification():
     assert len(RequestCode) == len({int(code) for code in RequestCode})
 
 
-def test_every_name_of_the_door_is_there():
+def test_every_public_name_exists():
     assert [
         name for name in reput_client.remoting.__all__ if not hasattr(reput_client.remoting, name)
     ] == []

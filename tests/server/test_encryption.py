@@ -123,7 +123,7 @@ def test_who_must_show_a_certificate_is_told_what_is_wrong(serve, files, caplog)
     with encrypted(address, files.context(files.client)) as known:
         assert known.ask(RequestCode.GET_MIN_OFFSET, QUEUE).code == 0
 
-    for shown in (None, files.stranger):
+    for shown in (None, files.untrusted):
         # With TLS 1.3 the client believes itself connected until it reads.
         with (
             encrypted(address, files.context(shown)) as peer,

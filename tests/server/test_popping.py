@@ -481,8 +481,8 @@ def test_members_are_assigned_their_queues(served):
     assert assigned(peer) == [(0, "PULL"), (1, "PULL")]
     assert assigned(peer, client_id="c2") == [(3, "PULL")]
     assert assigned(peer, strategy="AVG_BY_CIRCLE") == [(0, "PULL"), (3, "PULL")]
-    assert assigned(peer, client_id="stranger") == []
-    assert len(assigned(peer, client_id="stranger", is_broadcasting=True)) == 4
+    assert assigned(peer, client_id="unknown") == []
+    assert len(assigned(peer, client_id="unknown", is_broadcasting=True)) == 4
     assert assigned(peer, strategy="x") is None
     assert assigned(peer, topic="none") is None
 

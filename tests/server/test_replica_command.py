@@ -58,9 +58,9 @@ def test_options_that_contradict_each_other_are_refused(tmp_path, options, reaso
 
 
 def warnings_of(capsys, **options):
-    from reput_server.command.display import warn_of_strangers
+    from reput_server.command.display import warn_of_open_ports
 
-    warn_of_strangers(ServerConfig(**options))
+    warn_of_open_ports(ServerConfig(**options))
     return capsys.readouterr().err
 
 

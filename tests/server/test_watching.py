@@ -199,7 +199,7 @@ def test_the_page_shows_what_there_is(watched):
     assert re.findall(r'(?:src|href)="([^"]*)"', text) == ["metrics", "health"]
 
 
-def test_names_of_strangers_are_text_and_nothing_else(serve, tmp_path):
+def test_names_in_requests_are_shown_as_text(serve, tmp_path):
     evil = "<script>alert(1)</script>"
     reput.open(tmp_path / "store", plugins=["consumequeue", "consumer"]).close()
     offsets = tmp_path / "store" / "config" / "consumerOffset.json"

@@ -126,7 +126,7 @@ def test_what_differs_is_told_and_nothing_is_changed(spark, path):
 
 @pytest.fixture
 def send(spark, tmp_path_factory, monkeypatch):
-    """Send a stranger's plugin to the executors as Spark's users send packages."""
+    """Send a third party's plugin to the executors as Spark's users send packages."""
 
     def send(name, value, sources):
         archive = tmp_path_factory.mktemp("sent") / f"{name}.zip"
@@ -144,7 +144,7 @@ def send(spark, tmp_path_factory, monkeypatch):
 
 
 def sources_of(example):
-    """The modules of an example, a stranger's plugin, by their paths in its package."""
+    """The modules of an example, a third party's plugin, by their paths in its package."""
     folder = EXAMPLES / f"reput-{example}" / "src" / f"reput_{example}"
     return {f"reput_{example}/{each.name}": each.read_text("utf-8") for each in folder.glob("*.py")}
 
@@ -165,7 +165,7 @@ class PlainPlugin(AuditPlugin):
     ],
     ids=["from splits", "by one task beside the splits"],
 )
-def test_a_strangers_plugin_is_built_unchanged(
+def test_a_third_partys_plugin_is_built_unchanged(
     spark, send, tmp_path, name, value, more, split_count
 ):
     send(name, value, {**sources_of("audit"), **more})
@@ -183,7 +183,7 @@ def test_a_strangers_plugin_is_built_unchanged(
     assert built["consumequeue"].split_count == 4
 
 
-def test_a_strangers_table_is_built_from_splits(spark, send, tmp_path):
+def test_a_third_partys_table_is_built_from_splits(spark, send, tmp_path):
     send("counter", "reput_counter:CounterPlugin", sources_of("counter"))
     path, query = tmp_path / "store", "SELECT * FROM counter ORDER BY 1, 2, 3"
     config = {"commitlog": CONFIG["commitlog"]}

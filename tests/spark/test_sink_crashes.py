@@ -62,12 +62,12 @@ def all_rows(batch_count):
     )
 
 
-def put_as_another(root, disk, batch_id, strangers):
+def put_as_another(root, disk, batch_id, rows):
     """Put what a row looks like, too; only one property tells it from the row itself."""
     with reput.open(
         root, plugins=(), disk=disk, threads=False, config={"commitlog": {"file_size": FILE_SIZE}}
     ) as store:
-        for partition, number in strangers:
+        for partition, number in rows:
             row = rows_of(batch_id, partition, 4)
             message = {name: row.column(name)[number].as_py() for name in row.schema.names}
             store.put(reput.Message(**message, properties={"by": "other"}))
@@ -152,7 +152,7 @@ def test_any_sequence_of_crashes_leaves_each_row_once(crashes, stamp, step, tmp_
 def _after_crashes(crashes, stamp, tmp_path):
     disk = SimulatedDisk(_made(tmp_path / "0"))
     done, others = 0, 0
-    for number, (where, seed, is_power_cut, strangers) in enumerate(crashes):
+    for number, (where, seed, is_power_cut, rows) in enumerate(crashes):
         query = Query(directory_in(disk), disk, done, stamp)
         disk.points.clear()
         disk.note = lambda query=query: query.done
@@ -167,16 +167,16 @@ def _after_crashes(crashes, stamp, tmp_path):
             disk = SimulatedDisk(directory)
         else:
             disk = SimulatedDisk.after_kill(point, directory)
-        if strangers:
-            put_as_another(directory_in(disk), disk, done, strangers)
-            others += 2 * len(strangers)
+        if rows:
+            put_as_another(directory_in(disk), disk, done, rows)
+            others += 2 * len(rows)
 
     query = Query(directory_in(disk), disk, done, stamp)
     while query.done < done + 2:
         query.batch()
 
     assert sorted(bodies_of(query.root)) == all_rows(query.done)
-    assert len(bodies_of(query.root, strangers=True)) <= others
+    assert len(bodies_of(query.root, of_others=True)) <= others
 
 
 def _made(directory):

@@ -83,14 +83,14 @@ ROW = st.tuples(
 )
 @given(
     rows=st.lists(st.tuples(ROW, st.booleans(), st.booleans()), min_size=1, max_size=12),
-    strangers=st.lists(ROW, max_size=3),
+    others=st.lists(ROW, max_size=3),
 )
-def test_of_equal_rows_as_many_are_found_as_there_are(rows, strangers, tmp_path_factory):
+def test_of_equal_rows_as_many_are_found_as_there_are(rows, others, tmp_path_factory):
     """Any rows are there, any others a hole has taken; delays are over, or are not."""
     pytest.importorskip("reput_schedule")
     there = [row for row, is_there, _ in rows if is_there]
     put = [message_of(row) for row in there]
-    put += [message_of(row, born_timestamp=9) for row in strangers]
+    put += [message_of(row, born_timestamp=9) for row in others]
     over = [row for row, is_there, is_over in rows if is_there and is_over]
     with_delay = [row for row in over if row[3] and row[3][0][0] == "DELAY"]
     put += map(delivered, with_delay)

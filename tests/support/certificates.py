@@ -24,7 +24,7 @@ class Certificates:
     client_ca: str
     client: str
     """A client's, with its key, for which `client_ca` vouches."""
-    stranger: str
+    untrusted: str
     """A client's, with its key, for which nobody vouches."""
     client_key: str
     """The key of `client` by itself, as Java reads it."""
@@ -53,7 +53,7 @@ def make_certificates(directory: Path) -> Certificates:
     server.private_key_pem.write_to_path(paths["key"])
     servers.cert_pem.write_to_path(paths["ca"])
     clients.cert_pem.write_to_path(paths["client_ca"])
-    for name, issuer in (("client", clients), ("stranger", others)):
+    for name, issuer in (("client", clients), ("untrusted", others)):
         shown = issuer.issue_cert("client@example.org")
         shown.private_key_and_cert_chain_pem.write_to_path(paths[name])
         if name == "client":

@@ -63,7 +63,7 @@ def make_store(root: Path, *, scale: int = 1) -> None:
         put("RMQ_SYS_TRANS_OP_HALF_TOPIC", 1, properties=op, body=b"3,4,5,")
         put("RMQ_SYS_TRANS_OP_HALF_TOPIC", 1, properties=op, body=b"7")
         put("RMQ_SYS_TRANS_OP_HALF_TOPIC", 1, properties=op, body=b"no offset")
-    # No put takes such a topic; a stranger's log may have it, and no checksum covers it.
+    # No put takes such a topic; another program's log may have it, and no checksum covers it.
     for path in (root / "commitlog").iterdir():
         path.write_bytes(path.read_bytes().replace(_PLACEHOLDER.encode(), STRANGE.encode()))
     write_offsets(root)

@@ -58,7 +58,7 @@ def sink_of(root, *, disk=None, now=lambda: 1_700_000_000_000, **options):
     return StoreSink(given, Opening(given, disk or Disk(), threads=False, now=now))
 
 
-def bodies_of(root, disk=None, *, strangers=False):
+def bodies_of(root, disk=None, *, of_others=False):
     """Bodies in the log's order, of the rows or of what others have put."""
     with reput.open(root, "r", plugins=(), disk=disk) as store:
         found = [batch.message(row) for batch in store.scan() for row in range(len(batch))]
@@ -66,7 +66,7 @@ def bodies_of(root, disk=None, *, strangers=False):
         each.body.decode()
         for each in found
         if each.topic != FILLER_TOPIC  # stands where a power cut left a hole
-        and (each.properties.get("by") == "other") == strangers
+        and (each.properties.get("by") == "other") == of_others
     ]
 
 

@@ -77,7 +77,7 @@ def test_a_store_on_a_full_disk_opens_and_is_read_and_takes_no_puts(tmp_path):
         assert store.get(receipt.physical_offset).body == b"1"
         with pytest.raises(DiskFullError):
             store.put(reput.Message("T", b"2"))
-        store.add_plugin(Deriving())  # who comes does not open the door
+        store.add_plugin(Deriving())  # a new plugin does not allow puts again
         with pytest.raises(DiskFullError):
             store.put(reput.Message("T", b"2"))
 

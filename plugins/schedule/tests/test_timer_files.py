@@ -127,7 +127,8 @@ def garble(path, position, data):
             lambda root: garble(root / LOG, 520 + 28, struct.pack(">q", -5)), id="place negative"
         ),
         pytest.param(
-            lambda root: (root / "timerlog/00000000000000000999").write_bytes(b"x"), id="a stranger"
+            lambda root: (root / "timerlog/00000000000000000999").write_bytes(b"x"),
+            id="foreign file",
         ),
     ],
 )

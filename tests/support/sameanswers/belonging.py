@@ -135,7 +135,7 @@ def give_back(run: Run) -> None:
     run.settle("%DLQ%billing", 0, 5)
     run.ask("give back without a limit", 36, {**at, "delayLevel": 1, "maxReconsumeTimes": None})
     run.settle("%RETRY%billing", 0, 3)
-    run.ask("give back, no group", 36, {**at, "group": "stranger", "delayLevel": 1})
+    run.ask("give back, no group", 36, {**at, "group": "unknown", "delayLevel": 1})
     run.ask("give back, no retries", 36, {**at, "group": "noretry", "delayLevel": 1})
     run.ask("give back nothing", 36, {**at, "offset": 1 << 40, "delayLevel": 1})
     run.ask("give back from within", 36, {**at, "offset": at["offset"] + 3, "delayLevel": 1})

@@ -86,7 +86,7 @@ def settings_by_name(run: Run) -> None:
     run.ask("route in order", 105, {"topic": "ordered"}, who="names")
 
 
-def register_strangers(run: Run) -> None:
+def register_other_brokers(run: Run) -> None:
     """A foreign broker comes, changes and leaves."""
     who = "names:strange"
     body = registration("foreign", "shared")

@@ -22,7 +22,7 @@ PARTS = (
     belonging.delay,
     belonging.end,
     belonging.reply,
-    naming.register_strangers,
+    naming.register_other_brokers,
     administering.look,
     oddities.codes,
     oddities.frames,

@@ -130,7 +130,7 @@ RICHER = (
     Allowed(
         "a client may receive before it has sent its settings, with any deadline, and with a "
         "batch size below zero, which counts as 1",
-        names=("receive by a stranger", "receive in 3 s", "receive with batch -1"),
+        names=("receive by an unknown client", "receive in 3 s", "receive with batch -1"),
         parts=("0/status/*",),
     ),
     Allowed(

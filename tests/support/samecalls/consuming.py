@@ -114,7 +114,7 @@ def ask_oddly(run: CallRun) -> None:
         ),
         Receive("receive in 3 s", received("g", "empty"), "s-g", 3),
         Receive("receive in 6 s", long, "s-g", 6),
-        Receive("receive by a stranger", received("g", "empty"), "nobody"),
+        Receive("receive by an unknown client", received("g", "empty"), "nobody"),
         Receive("receive by a producer", received("g", "empty"), "p0"),
         Receive("receive of another group", received("other", "empty"), "s-g"),
         Receive("receive of a group that is disabled", received("disabled", "empty"), "s-disabled"),

@@ -81,7 +81,9 @@ def beat(run: CallRun) -> None:
     for what, name in NAMES.items():
         request = m.HeartbeatRequest(group=resource(name), client_type=3)
         run.ask(f"heartbeat: group {what}", "Heartbeat", request, "s-many")
-    run.ask("heartbeat of a stranger", "Heartbeat", m.HeartbeatRequest(client_type=1), "nobody")
+    run.ask(
+        "heartbeat of an unknown client", "Heartbeat", m.HeartbeatRequest(client_type=1), "nobody"
+    )
 
 
 def beat_on(run: CallRun) -> None:
@@ -124,7 +126,7 @@ def leave(run: CallRun) -> None:
             request.group.name = group
         run.ask(name, "NotifyClientTermination", request, who)
 
-    go("end of a stranger", "nobody")
+    go("end of an unknown client", "nobody")
     go("end of a producer", "p1")
     go("end of a producer again", "p1")
     run.ask("heartbeat after the end", "Heartbeat", m.HeartbeatRequest(client_type=1), "p1")

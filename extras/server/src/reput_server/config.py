@@ -104,7 +104,7 @@ class TlsConfig:
     ``"enforcing"``: connections that are not are closed. ``"disabled"``: those that are are."""
 
     @property
-    def keeps_strangers_out(self) -> bool:
+    def requires_certificate(self) -> bool:
         """Whether nobody is answered who has shown no certificate."""
         return self.mode == "enforcing" and self.client_ca is not None
 

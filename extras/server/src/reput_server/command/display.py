@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from reput_server.config import ServerConfig
     from reput_server.server import Server
 
-__all__ = ["show", "warn_of_strangers"]
+__all__ = ["show", "warn_of_open_ports"]
 
 _ENCRYPTION: Final = {
     "permissive": "taken by TLS, not asked for",
@@ -92,22 +92,22 @@ def _access(config: ServerConfig) -> str:
     asked = []
     if config.access_keys:
         asked.append(f"signed with one of {format_count(len(config.access_keys), 'key')}")
-    if config.tls is not None and config.tls.keeps_strangers_out:
+    if config.tls is not None and config.tls.requires_certificate:
         asked.append("with a certificate")
     return ", ".join(asked) or "open to anyone who can connect"
 
 
-def warn_of_strangers(config: ServerConfig) -> None:
+def warn_of_open_ports(config: ServerConfig) -> None:
     """Warn if other machines reach a port that asks nothing of them."""
     from reput_tools.cli.kit import warn
 
     ports = config.listen, config.name_server, config.grpc
     reached = [each for each in ports if each is not None]
-    strange = sorted({host for host, _ in reached if not _is_loopback(host)})
-    is_certified = config.tls is not None and config.tls.keeps_strangers_out
-    if strange and not config.access_keys and not is_certified:
+    open_hosts = sorted({host for host, _ in reached if not _is_loopback(host)})
+    is_certified = config.tls is not None and config.tls.requires_certificate
+    if open_hosts and not config.access_keys and not is_certified:
         warn(
-            f"{', '.join(strange)} is open to other machines, and clients need no credentials: "
+            f"{', '.join(open_hosts)} is open to other machines, and clients need no credentials: "
             "anyone who can connect may read and write everything; --access-keys FILE requires "
             "keys, --tls enforcing with --tls-ca FILE requires certificates, and 127.0.0.1 keeps "
             "other machines out"

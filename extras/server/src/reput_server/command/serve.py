@@ -186,7 +186,7 @@ def serve(
     The command runs a broker and a name server until Ctrl-C. By default only programs on this
     machine can connect. The store is created if it does not exist.
     """
-    from reput_server.command.display import warn_of_strangers
+    from reput_server.command.display import warn_of_open_ports
     from reput_server.command.options import limits_of, read_keys, tls_of
     from reput_server.command.run import run
     from reput_server.config import ServerConfig, is_everywhere
@@ -225,7 +225,7 @@ def serve(
         replicas=replicas,
         sync_replicas=sync_replicas,
     )
-    warn_of_strangers(served)
+    warn_of_open_ports(served)
     sections = {
         "commitlog": {} if flush is None else {"flush": flush},
         "consumer": {} if name is None else {"broker_name": name},

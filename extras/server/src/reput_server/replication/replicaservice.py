@@ -126,13 +126,13 @@ class ReplicaService:
             await self.loop.run_in_executor(executor, _nothing)
         for each in sockets:
             server = await self.loop.create_server(
-                self._door, sock=each, backlog=filedescriptors.ACCEPTED_AT_ONCE
+                self._new_connection, sock=each, backlog=filedescriptors.ACCEPTED_AT_ONCE
             )
             self._servers.append(server)
         self.address = bound_to(sockets)
         self._sweep()
 
-    def _door(self) -> asyncio.Protocol:
+    def _new_connection(self) -> asyncio.Protocol:
         replica = Replica(self)
         return replica if self.encryption is None else ProtocolDetector(replica, self.encryption)
 

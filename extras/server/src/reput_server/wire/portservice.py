@@ -97,7 +97,7 @@ class PortService:
             OSError: it cannot be listened on.
         """
         server = await self.loop.create_server(
-            self._door, sock=bound, backlog=filedescriptors.ACCEPTED_AT_ONCE
+            self._new_connection, sock=bound, backlog=filedescriptors.ACCEPTED_AT_ONCE
         )
         self._servers.append(server)
         filedescriptors.listen_long(server)
@@ -114,7 +114,7 @@ class PortService:
             codes_from_bytes=(),
         )
 
-    def _door(self) -> asyncio.Protocol:
+    def _new_connection(self) -> asyncio.Protocol:
         peer = ServerConnection(self)
         return peer if self.encryption is None else ProtocolDetector(peer, self.encryption)
 

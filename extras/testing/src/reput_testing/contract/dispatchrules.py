@@ -165,7 +165,7 @@ class DispatchRules(ContractRules):
 
         self.build(root, self.log())
 
-        assert _strangers(root, self._owned(root)) == []
+        assert _files_of_others(root, self._owned(root)) == []
 
     def test_topics_lead_nowhere_out_of_its_files(self, tmp_path: Path) -> None:
         """A topic's name comes from the log; as part of a path it must not lead elsewhere."""
@@ -185,7 +185,7 @@ class DispatchRules(ContractRules):
                 pass  # refusing such a log is right, too
             driver.close()
 
-            assert _strangers(tmp_path / str(number), self._owned(root)) == [], (
+            assert _files_of_others(tmp_path / str(number), self._owned(root)) == [], (
                 f"topic {topic!r} led out of the plugin's files"
             )
 
@@ -197,7 +197,7 @@ def _with_cuts(log: SmallLog) -> st.SearchStrategy[tuple[SmallLog, set[int]]]:
     return st.tuples(st.just(log), strategies.cuts(log))
 
 
-def _strangers(root: Path, owned: list[str]) -> list[str]:
+def _files_of_others(root: Path, owned: list[str]) -> list[str]:
     """Return the files below ``root`` that are not below one of ``owned``."""
     prefixes = tuple(os.path.join(path, "") for path in owned)
     return sorted(

@@ -102,7 +102,7 @@ class _JsonLines:
 
     def __init__(self, store: Store, addresses: Addresses, rate: _Rate) -> None:
         self._store = store
-        self._doors = addresses
+        self._addresses = addresses
         self._rate = rate
         self._last: tuple[str, str] | None = None
         self._at = 0.0
@@ -115,7 +115,7 @@ class _JsonLines:
         self._last, self._at = found, now
         facts = facts_of(status, plugins, rate)
         facts |= {"store": str(self._store.root)}
-        facts |= {name: text or None for name, text in attrs.asdict(self._doors).items()}
+        facts |= {name: text or None for name, text in attrs.asdict(self._addresses).items()}
         click.echo(json_line(facts), nl=False)
         sys.stdout.flush()
 

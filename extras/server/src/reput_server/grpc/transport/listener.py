@@ -60,13 +60,13 @@ class Listener:
         """
         for each in sockets:
             server = await self.loop.create_server(
-                self._door, sock=each, backlog=filedescriptors.ACCEPTED_AT_ONCE
+                self._new_connection, sock=each, backlog=filedescriptors.ACCEPTED_AT_ONCE
             )
             self._servers.append(server)
             filedescriptors.listen_long(server)
         self._sweep = self.loop.call_later(_SWEEP_SECONDS, self._sweep_idle)
 
-    def _door(self) -> asyncio.Protocol:
+    def _new_connection(self) -> asyncio.Protocol:
         connection = Connection(self)
         return (
             connection if self.encryption is None else ProtocolDetector(connection, self.encryption)

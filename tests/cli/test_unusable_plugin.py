@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from strangeplugin import install_strange_plugin
+from unusableplugin import install_unusable_plugin
 
 import reput
 
@@ -13,17 +13,17 @@ SMALL = {"commitlog": {"file_size": 4096}}
 
 
 def test_a_plugin_that_cannot_be_made_is_one_line_and_code_5(tmp_path, monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", str(install_strange_plugin(tmp_path / "installed")))
+    monkeypatch.setenv("PYTHONPATH", str(install_unusable_plugin(tmp_path / "installed")))
     with reput.open(tmp_path / "store", plugins=[], config=SMALL):
         pass
 
     done = subprocess.run(
-        [sys.executable, "-m", "reput_tools.cli", "backfill", tmp_path / "store", "strange"],
+        [sys.executable, "-m", "reput_tools.cli", "backfill", tmp_path / "store", "unusable"],
         capture_output=True,
         text=True,
         check=False,
     )
 
     assert done.returncode == 5
-    assert done.stderr.startswith("reput: plugin 'strange'")
+    assert done.stderr.startswith("reput: plugin 'unusable'")
     assert done.stderr.count("\n") == 1

@@ -1,6 +1,6 @@
-"""Core and plugins reach files through `Disk` alone: tests put another one in its place.
+"""Core and plugins use files through `Disk` only, which tests replace.
 
-The command line and the testing kit are no part of a store.
+The command line and the testing kit are not part of a store.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SOURCES = sorted(
     for path in folder.rglob("*.py")
 )
 SYSTEM = ROOT / "core/src/reput/files/system"
-DOORS = {
+FILE_MODULES = {
     *(SYSTEM / name for name in ("disk.py", "filelock.py", "storeroot.py", "directorytree.py")),
     ROOT / "plugins/integrity/src/reput_integrity/scrub/cacheneutraldisk.py",
 }
@@ -108,13 +108,13 @@ def file_calls(path):
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_files_are_opened_changed_and_looked_at_through_the_disk(path):
-    if path in DOORS:
+    if path in FILE_MODULES:
         return
     name = str(path.relative_to(ROOT))
 
-    strangers = [found for found in file_calls(path) if (name, found[1]) not in ALLOWED]
+    forbidden = [found for found in file_calls(path) if (name, found[1]) not in ALLOWED]
 
-    assert strangers == [], "go through reput.files.Disk, or say here why not"
+    assert forbidden == [], "go through reput.files.Disk, or say here why not"
 
 
 BOUND_LATER = {
@@ -156,7 +156,7 @@ def test_every_disk_is_bound_to_a_store():
     assert found.keys() == BOUND_LATER.keys(), "Disk().at(root), or say here why not"
 
 
-def test_the_door_itself_would_be_noticed():
-    found = {name for door in DOORS for _, name in file_calls(door)}
+def test_the_calls_of_the_modules_that_may_use_files_are_found():
+    found = {name for module in FILE_MODULES for _, name in file_calls(module)}
 
     assert {"os.open", "os.pwrite", "os.replace", "fcntl.lockf", "mmap.mmap"} <= found

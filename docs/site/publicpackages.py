@@ -1,7 +1,7 @@
-"""The reference: ```` ```{door} reput.plugin ```` lists what a door offers, by its docstrings.
+"""The reference: ```` ```{public-package} reput.plugin ```` lists its names, by their docstrings.
 
-A door is a package whose ``__all__`` is public. Names that a door only passes on are described at
-the first door of the list that offers them, and linked from there.
+A public package has an ``__all__``. A name that several list is described in the first of them, and
+the others link to it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sphinx.util.docutils import SphinxDirective
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
-# Which door describes a name that several offer: the first.
+# Of packages that list the same name, the first describes it.
 _ORDER = (
     "reput.plugin",
     "reput.record",
@@ -31,26 +31,26 @@ _ORDER = (
 _ATTRIBUTES = ("attribute", "data", "property")
 
 
-def offered(name: str) -> list[str]:
-    """Names that a door offers, in the door's order."""
-    door = importlib.import_module(name)
-    return [each for each in door.__all__ if not each.startswith("__")]
+def listed(package: str) -> list[str]:
+    """Names that a package lists, in its order."""
+    module = importlib.import_module(package)
+    return [each for each in module.__all__ if not each.startswith("__")]
 
 
-def home_of(door: str, name: str) -> str:
-    """The door that describes what ``door`` offers by a name: itself, or an earlier one."""
-    found = getattr(importlib.import_module(door), name)
+def describing(package: str, name: str) -> str:
+    """The package that describes a name of ``package``: itself, or an earlier one."""
+    found = getattr(importlib.import_module(package), name)
     for other in _ORDER:
-        if other == door or door not in _ORDER:
+        if other == package or package not in _ORDER:
             break
-        if getattr(importlib.import_module(other), name, None) is found and name in offered(other):
+        if getattr(importlib.import_module(other), name, None) is found and name in listed(other):
             return other
-    return door
+    return package
 
 
-def _lines_for(door: str, name: str) -> list[str]:
-    found: Any = getattr(importlib.import_module(door), name)
-    path = f"{door}.{name}"
+def _lines_for(package: str, name: str) -> list[str]:
+    found: Any = getattr(importlib.import_module(package), name)
+    path = f"{package}.{name}"
     if inspect.isclass(found):
         options = ["   :members:"]
         if found.__bases__ != (object,):
@@ -59,7 +59,7 @@ def _lines_for(door: str, name: str) -> list[str]:
     if inspect.isroutine(found):
         return [f".. autofunction:: {path}", ""]
     about = f"The module ``{found.__name__}``." if inspect.ismodule(found) else _value(found)
-    return [f".. py:data:: {name}", f"   :module: {door}", "", f"   {about}", ""]
+    return [f".. py:data:: {name}", f"   :module: {package}", "", f"   {about}", ""]
 
 
 def _value(found: object) -> str:
@@ -68,31 +68,30 @@ def _value(found: object) -> str:
     return f"``{text}``" if len(text) < 200 and "\n" not in text else f"A `{type(found).__name__}`."
 
 
-class Door(SphinxDirective):
-    """Everything that one door offers."""
+class PublicPackage(SphinxDirective):
+    """Everything that one package lists."""
 
     has_content = True
     required_arguments = 1
     option_spec: ClassVar[dict[str, Any]] = {}
 
     def run(self) -> list[nodes.Node]:
-        """Return the descriptions, of a door's own names first."""
-        door = self.arguments[0]
-        names = offered(door)
-        module = importlib.import_module(door)
+        """Return the descriptions, of the package's own names first."""
+        package = self.arguments[0]
+        module = importlib.import_module(package)
         about = inspect.cleandoc(module.__doc__ or "").partition("\n\n")[0]
-        lines = [f".. py:module:: {door}", "", *about.splitlines(), ""]
-        passed_on = []
-        for name in names:
-            home = home_of(door, name)
-            if home == door:
-                lines += _lines_for(door, name)
+        lines = [f".. py:module:: {package}", "", *about.splitlines(), ""]
+        elsewhere = []
+        for name in listed(package):
+            place = describing(package, name)
+            if place == package:
+                lines += _lines_for(package, name)
             else:
-                passed_on.append(f":py:obj:`{name} <{home}.{name}>`")
-        if passed_on:
-            lines += ["Also here, and described there: " + ", ".join(passed_on) + ".", ""]
+                elsewhere.append(f":py:obj:`{name} <{place}.{name}>`")
+        if elsewhere:
+            lines += ["Also here, and described there: " + ", ".join(elsewhere) + ".", ""]
         # Docstrings are no Markdown, which the page around them is.
-        text = StringList(["```{eval-rst}", *lines, "```"], source=f"the door {door}")
+        text = StringList(["```{eval-rst}", *lines, "```"], source=f"the package {package}")
         node = nodes.container()
         self.state.nested_parse(text, self.content_offset, node)
         return node.children
@@ -139,7 +138,7 @@ class _Attributes:
 
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register the directive."""
-    app.add_directive("door", Door)
+    app.add_directive("public-package", PublicPackage)
     attributes = _Attributes()
     app.connect("autodoc-process-docstring", attributes.hide, priority=100)
     app.connect("autodoc-process-docstring", attributes.show, priority=900)
