@@ -26,6 +26,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
     "contents",
+    "crashtable",
     "drawings",
     "links",
     "publicpackages",

@@ -12,6 +12,8 @@ from reput_arrow.logs.growinglog import end_behind
 from reput_arrow.logs.logopening import open_log
 from reput_arrow.logs.logplace import LogPlace
 
+pytestmark = pytest.mark.shows("incomplete-record")
+
 SECOND = 1.0
 
 

@@ -128,6 +128,7 @@ def test_a_plugin_that_fails_ends_it_with_the_reason(run, plugin_store) -> None:
     assert f"`reput resume {path} broken`" in outcome.err
 
 
+@pytest.mark.shows("plugin-flush")
 def test_a_plugin_has_all_of_the_log_when_its_files_are_on_disk(
     run, plugin_store, monkeypatch
 ) -> None:

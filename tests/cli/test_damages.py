@@ -8,6 +8,8 @@ import reput
 from reput_tools.cli.messages.topiccensus import census
 from reput_tools.offline import find_damages
 
+pytestmark = pytest.mark.shows("repair")
+
 FILE_SIZE = 4096
 
 

@@ -11,6 +11,8 @@ import reput
 from reput.record.layout import HEADER_DTYPE
 from reput_tools.cli.kit.exitcodes import ExitCode
 
+pytestmark = pytest.mark.shows("repair")
+
 
 def by_queue(document):
     return {

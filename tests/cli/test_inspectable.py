@@ -10,6 +10,8 @@ from commands import cli_runner
 import reput
 from reput_tools.cli.root import reput as command_line
 
+pytestmark = pytest.mark.shows("inspectable")
+
 
 def _run(*arguments):
     return cli_runner().invoke(command_line, [str(each) for each in arguments])

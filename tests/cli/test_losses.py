@@ -5,6 +5,8 @@ import pytest
 import reput
 from reput_tools.cli.kit.exitcodes import ExitCode
 
+pytestmark = pytest.mark.shows("repair")
+
 
 @pytest.fixture
 def damaged(plain_store):

@@ -10,6 +10,8 @@ from commands import cli_runner
 import reput
 from reput_tools.cli.root import reput as command_line
 
+pytestmark = pytest.mark.shows("commands")
+
 SMALL = {"commitlog": {"file_size": 1 << 16}}
 
 

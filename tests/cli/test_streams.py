@@ -9,6 +9,8 @@ import pytest
 
 import reput
 
+pytestmark = pytest.mark.shows("commands")
+
 RUN = "import sys; from reput_tools.cli import main; sys.argv[0] = 'reput'; main()"
 
 

@@ -8,6 +8,8 @@ from commands import cli_runner
 import reput
 from reput_tools.cli.root import reput as command_line
 
+pytestmark = pytest.mark.shows("commands")
+
 PLUGINS = ("compaction", "consumequeue", "filter", "index", "schedule", "transaction")
 
 

@@ -12,6 +12,8 @@ from pathlib import Path
 import attrs
 import pytest
 
+pytestmark = pytest.mark.shows("commands")
+
 ROOT = Path(__file__).resolve().parents[2]
 
 

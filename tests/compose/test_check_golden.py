@@ -15,6 +15,8 @@ from reput_tools.cli.kit.exitcodes import ExitCode
 from reput_tools.cli.root import reput as command
 from reput_tools.offline import rebuild
 
+pytestmark = pytest.mark.shows("commands")
+
 SOUND = ["basic", "slow", "v6", "batch", "transaction", "demo", "crash-clean-tail"]
 
 

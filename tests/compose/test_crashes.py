@@ -31,7 +31,7 @@ from reput_filter import FilterConfig, FilterPlugin, RegisteredFilter
 from reput_filter import compile as compile_filter
 from reput_index import IndexConfig, IndexPlugin
 
-pytestmark = pytest.mark.proof
+pytestmark = [pytest.mark.proof, pytest.mark.shows("kill", "power-cut")]
 
 TOPICS = ("orders", "payments", "%RETRY%orders-group")
 CONDITIONS = (

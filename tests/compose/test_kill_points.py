@@ -30,7 +30,7 @@ from reput.log import Progress, ProgressFile
 from reput_testing import KillPoints, QuickDisk, copy_store
 from reput_tools.offline import rebuild
 
-pytestmark = [pytest.mark.proof, pytest.mark.sizes(**plan.SIZES)]
+pytestmark = [pytest.mark.proof, pytest.mark.sizes(**plan.SIZES), pytest.mark.shows("kill")]
 
 EVERY = 9
 """At each so many-th operation a reader looks and a copy is made, where time is short."""

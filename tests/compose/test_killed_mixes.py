@@ -23,7 +23,7 @@ from mixedlives import MixedLives
 from reput_testing.casebudget import is_soak
 from reput_testing.crashes.killrounds import KILLS_VARIABLE
 
-pytestmark = [pytest.mark.proof, pytest.mark.sizes(**plan.SIZES)]
+pytestmark = [pytest.mark.proof, pytest.mark.sizes(**plan.SIZES), pytest.mark.shows("kill")]
 
 
 def test_killed_mixes_lose_double_and_hurry_nothing(tmp_path):

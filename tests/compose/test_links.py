@@ -18,6 +18,8 @@ import reput
 from reput.errors import ReputError, UnsafePathError
 from reput_testing import QuickDisk, snapshot
 
+pytestmark = pytest.mark.shows("links", more="REPUT_SOAK=1")
+
 _SAMPLE = 6
 _SURE = ("reput/rebuild", "reput/compacting", "index", "timerlog", "abort.new", "reput/next-file")
 """Those by which it was found."""

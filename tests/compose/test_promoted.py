@@ -22,6 +22,8 @@ import reput
 from reput_client.remoting import RequestCode, parse_address
 from reput_server.follow import FollowConfig, following, open_replica
 
+pytestmark = pytest.mark.shows("promoted-replica")
+
 PLUGINS = ["consumequeue"]
 CONFIG = "[commitlog]\nfile_size = 262144\n[consumequeue]\nunits_per_file = 1000\n"
 FOLLOW = FollowConfig(acknowledge=True, settle_time=0.0, retry_interval=0.05)

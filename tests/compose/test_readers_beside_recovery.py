@@ -17,10 +17,13 @@ pytest.importorskip("reput_compaction")
 
 from reput_schedule import delayed
 
-pytestmark = pytest.mark.sizes(
-    consumequeue={"extend_file_size": 200},
-    compaction={"log_file_size": 1200, "queue_file_size": 200},
-)
+pytestmark = [
+    pytest.mark.sizes(
+        consumequeue={"extend_file_size": 200},
+        compaction={"log_file_size": 1200, "queue_file_size": 200},
+    ),
+    pytest.mark.shows("readers-beside"),
+]
 
 PLUGINS = ["consumequeue", "index", "filter", "schedule", "transaction", "compaction"]
 CONFIG = {

@@ -14,6 +14,8 @@ from reput.status import ReadStatus
 from reput_retention import RetentionConfig, expire_log
 from reput_testing import ManualClock, PowerCuts, QuickDisk
 
+pytestmark = pytest.mark.shows("trimming")
+
 PLUGINS = ("consumequeue", "index")
 QUEUE_SECTION = {"units_per_file": 5}
 INDEX_SECTION = {"slots_per_file": 5, "items_per_file": 8}

@@ -15,6 +15,8 @@ pytest.importorskip("reput_index")
 import reput
 from reput_testing.casebudget import is_soak
 
+pytestmark = pytest.mark.shows("signal", more="REPUT_SOAK=1")
+
 PROGRAM = """
 import os, signal, sys, threading
 import reput

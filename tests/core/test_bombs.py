@@ -27,6 +27,8 @@ from reput.record.layout import BLANK_MAGIC, INNER_BATCH, MAGIC_V1, MAGIC_V2
 from reput.record.messages.message import Message
 from reput.record.text.topicdictionary import TopicDictionary
 
+pytestmark = pytest.mark.shows("arbitrary-bytes")
+
 LENGTHS = [-(2**31), -1, 0, 1, 2, 90, 91, 127, 128, 255, 2**15 - 1, 2**15, 2**16, 2**31 - 1]
 FILE_SIZE = 65_536
 

@@ -12,7 +12,7 @@ from reput.log import CheckedRanges
 from reput.record.layout import CRC_PROPERTY_SIZE
 from reput_testing import QuickDisk, kill
 
-pytestmark = pytest.mark.usefixtures("quiet")
+pytestmark = [pytest.mark.usefixtures("quiet"), pytest.mark.shows("record-crc")]
 SIZE = 8_192
 
 

@@ -84,6 +84,7 @@ def test_a_progress_file_is_whole_from_the_first_moment_on(tmp_path):
     assert [place.physical_offset for place in dict.fromkeys(disk.seen)] == [10, 20, 30]
 
 
+@pytest.mark.shows("progress")
 def test_progress_is_read_back_and_a_torn_write_leaves_the_one_before(tmp_path):
     path = tmp_path / "progress"
     file = ProgressFile(str(path), Disk())

@@ -13,6 +13,8 @@ import pytest
 
 import reput
 
+pytestmark = pytest.mark.shows("cut-under-reader")
+
 FILE_SIZE = 65_536  # several pages, so that cutting takes whole pages away
 _READ_ALL = """
 import os, sys

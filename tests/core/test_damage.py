@@ -11,7 +11,7 @@ import reput
 from reput.files.filenames import file_name
 from reput_testing import QuickDisk
 
-pytestmark = pytest.mark.proof
+pytestmark = [pytest.mark.proof, pytest.mark.shows("torn-tail")]
 
 CONFIG = {"commitlog": {"file_size": 1024}}
 AS_ROCKETMQ = {"commitlog": {**CONFIG["commitlog"], "recovery": "rocketmq"}}
@@ -75,6 +75,7 @@ def test_a_tail_that_was_lost_at_any_byte_costs_the_last_message_and_nothing_els
         shutil.rmtree(copy)
 
 
+@pytest.mark.shows("closed-mark")
 def test_any_byte_of_the_last_record_changed_never_shows_a_message_that_was_not_put(closed_store):
     root, receipts = closed_store
     last = receipts[-1]
@@ -159,6 +160,7 @@ def test_stale_records_behind_the_end_do_not_come_back(tmp_path):
     assert bodies == [b"0", b"1", b"2", b"new"]
 
 
+@pytest.mark.shows("closed-mark")
 def test_a_store_that_another_writer_went_on_with_is_read_to_its_new_end(closed_store):
     root, _ = closed_store
     shutil.copytree(root / "reput", root.parent / "own")

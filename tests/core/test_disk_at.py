@@ -15,6 +15,8 @@ from reput.files.filepool import FilePool
 from reput.files.system.disk import Disk
 from reput_testing import FaultyDisk, QuickDisk, SimulatedDisk
 
+pytestmark = pytest.mark.shows("disk")
+
 CANARY = b"not a file of the store"
 
 

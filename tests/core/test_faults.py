@@ -15,7 +15,7 @@ from reput_testing.crashes.faultsweep import Faults
 from reput_testing.crashes.powercuts import PowerCuts
 from reput_testing.disks.simulateddisk import FaultySimulatedDisk
 
-pytestmark = pytest.mark.proof
+pytestmark = [pytest.mark.proof, pytest.mark.shows("failing-disk")]
 
 
 def options_for(flush):
@@ -62,6 +62,7 @@ def test_writes_that_store_a_part_of_their_bytes_are_finished(tmp_path):
         assert len(messages_of(store)) == 2
 
 
+@pytest.mark.shows("failed-flush")
 @pytest.mark.parametrize("flush", ["sync", "async"])
 def test_what_was_promised_around_a_failed_flush_survives_a_power_cut(
     tmp_path, flush, record_property

@@ -199,6 +199,7 @@ def test_overlapping_bytes_are_compared_and_skipped(tmp_path, master):
     assert files_of(tmp_path / "replica") == files_of(master)
 
 
+@pytest.mark.shows("divergence")
 @pytest.mark.parametrize("place", [0, 777, 4095, 4097, 6999])
 def test_other_bytes_are_a_divergence_and_both_are_kept(tmp_path, master, place):
     data = log_of(master)

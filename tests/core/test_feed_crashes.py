@@ -13,6 +13,8 @@ from reput.errors import DivergedError
 from reput.files import Disk
 from reput_testing import KillPoints, PowerCuts, QuickDisk
 
+pytestmark = pytest.mark.shows("killed-replica")
+
 FILE_SIZE = 4_096
 OVERLAP = 3_000
 
@@ -186,6 +188,7 @@ def test_a_record_that_a_crash_has_torn_is_fed_again_and_is_no_loss(tmp_path):
     check_left(tmp_path / "torn", master, master.ends[1], master.ends[1])
 
 
+@pytest.mark.shows("divergence")
 def test_what_was_flushed_is_not_replaced_by_other_bytes_of_the_master(tmp_path):
     master = Master.make(tmp_path / "master", [20, 1500, 60, 30])
     other = Master.make(tmp_path / "other", [20, 1500, 61, 30])

@@ -17,6 +17,8 @@ from reput_testing.casebudget import is_soak
 from reput_testing.logs.fuzzing import mutated
 from reput_testing.logs.strategies import logs
 
+pytestmark = pytest.mark.shows("divergence")
+
 JAVA_CASES = ["demo", "basic", "slow", "v6", "batch", "transaction", "trimmed", "delay", "ext"]
 QUIET = settings(
     max_examples=2_000 if is_soak() else 40,

@@ -29,7 +29,11 @@ WHEN_CLOSED = ("reput/plugins/offsets.json",)
 LOSSES = "reput/losses.jsonl"  # there when a message was lost
 UNUSED = 64  # of a stretch of zeros only the first and the last so many bytes are tried
 
-pytestmark = [pytest.mark.usefixtures("quiet"), pytest.mark.proof]
+pytestmark = [
+    pytest.mark.usefixtures("quiet"),
+    pytest.mark.proof,
+    pytest.mark.shows("changed-log", "record-crc"),
+]
 
 
 def _inside(store, offset):

@@ -14,6 +14,8 @@ from reput.errors import CorruptFileError, CreateMappedFileError, ReputError
 from reput.files.filenames import file_name
 from reput_testing import ReadOnlyDisk, open_files_under, snapshot
 
+pytestmark = pytest.mark.shows("damaged-file")
+
 
 @pytest.fixture
 def store_path(tmp_path):

@@ -12,6 +12,8 @@ from reput.files import Disk
 from reput.log import Writer
 from reput.storefiles import StoreLock
 
+pytestmark = pytest.mark.shows("incomplete-record")
+
 COUNT = 40
 QUIET = 1.0
 

@@ -24,6 +24,7 @@ from reput_testing.crashes.storeinternals import store_internals
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork"),
     pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning"),
+    pytest.mark.shows("fork"),
 ]
 
 USES = {

@@ -39,6 +39,7 @@ pytestmark = [
         commitlog={"plugin_flush_interval_ms": 10},
         dispatch={"close_timeout_ms": 200, "retry_pause_ms": 1},
     ),
+    pytest.mark.shows("hanging-plugin"),
 ]
 
 
@@ -250,6 +251,7 @@ def threads(monkeypatch):
     return Threads
 
 
+@pytest.mark.shows("no-thread")
 def test_flushing_and_closing_need_no_new_thread(tmp_path, threads):
     quiet = Quiet()
     store = reput.open(tmp_path, plugins=[quiet], config=CONFIG)
@@ -270,6 +272,7 @@ def test_flushing_and_closing_need_no_new_thread(tmp_path, threads):
         assert store.get(offsets[-1]).body == b"4"
 
 
+@pytest.mark.shows("no-thread")
 def test_the_thread_that_flushes_outlives_a_while_without_threads(tmp_path, threads):
     hooks = {"reput_dispatch": lambda self, batch: None, "reput_flush": lambda self: None}
     with reput.open(tmp_path, plugins=[plugin("quiet", **hooks)], config=CONFIG) as store:
@@ -284,6 +287,7 @@ def test_the_thread_that_flushes_outlives_a_while_without_threads(tmp_path, thre
         until(lambda: (place := file.load()) is not None and place.physical_offset == end)
 
 
+@pytest.mark.shows("no-thread")
 def test_dispatching_goes_on_when_there_is_a_thread_again(tmp_path, threads):
     stuck, seen = StuckPlugin("reput_dispatch"), []
     others = plugin("others", reput_dispatch=lambda self, batch: seen.append(len(batch)))
@@ -303,6 +307,7 @@ def test_dispatching_goes_on_when_there_is_a_thread_again(tmp_path, threads):
     os.close(stuck.descriptor)
 
 
+@pytest.mark.shows("no-thread")
 def test_work_begins_when_there_is_a_thread_for_it(tmp_path, threads):
     worked = threading.Event()
     late = plugin("late", reput_work=lambda self, now: worked.set())

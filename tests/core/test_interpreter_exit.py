@@ -9,6 +9,8 @@ import pytest
 
 import reput
 
+pytestmark = pytest.mark.shows("interpreter-exit")
+
 OPEN = """
 import atexit, os, sys, threading
 import reput

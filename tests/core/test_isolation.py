@@ -38,6 +38,7 @@ pytestmark = [
         commitlog={"plugin_flush_interval_ms": 10},
         dispatch={"retry_pause_ms": 1, "close_timeout_ms": 2000},
     ),
+    pytest.mark.shows("plugin-fault"),
 ]
 
 

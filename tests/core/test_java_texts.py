@@ -14,6 +14,9 @@ import reput
 from reput.record.text.javatext import java_string_hash, java_string_hash_column, java_text
 from reput.record.text.properties import TextColumn, parse_properties
 
+pytestmark = pytest.mark.shows("java-texts")
+
+
 SURROGATES = {
     b"\xed\xa0": "\ufffd",
     b"\xed\xa0\x80": "\ufffd",

@@ -11,7 +11,7 @@ from reput.record.layout import BLANK_MAGIC, SIZE_AND_MAGIC
 from reput_testing import KillLoop, QuickDisk
 from reput_testing.crashes.killloop import kill_count
 
-pytestmark = pytest.mark.proof
+pytestmark = [pytest.mark.proof, pytest.mark.shows("kill")]
 
 FILE_SIZE = 4_096
 OPTIONS = {

@@ -336,6 +336,7 @@ class _OneFileFails(QuickDisk):
         return super().flush(descriptor)
 
 
+@pytest.mark.shows("failed-plugin-flush")
 @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs to know a descriptor's path")
 @pytest.mark.parametrize("reopen", [True, False])
 def test_a_failed_flush_is_not_tried_again_and_the_files_are_derived_from_the_last_progress(
@@ -437,6 +438,7 @@ def test_a_plugin_that_the_manifest_still_names_is_not_removed_and_goes_on(tmp_p
 # --------------------------------------------------------------------------- progress
 
 
+@pytest.mark.shows("progress")
 def test_the_older_slot_is_believed_where_the_newer_one_does_not_agree_with_the_log(
     tmp_path, caplog
 ):

@@ -9,7 +9,7 @@ import reput
 from reput.files import Disk
 from reput.log.recovery.logstate import LogHead
 
-pytestmark = pytest.mark.usefixtures("quiet")
+pytestmark = [pytest.mark.usefixtures("quiet"), pytest.mark.shows("lost-ends")]
 
 
 def filled(root, *, trims=False):

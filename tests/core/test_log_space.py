@@ -122,6 +122,7 @@ def test_the_last_bytes_of_a_disk_are_used(path):
     file.close()
 
 
+@pytest.mark.shows("full-disk")
 @pytest.mark.parametrize("many", [False, True])
 def test_a_full_disk_refuses_messages_and_loses_none(tmp_path, many):
     disk = RecordingDisk()

@@ -26,6 +26,8 @@ from reput.log.lossledger import LossLedger
 from reput.record.batch import Corruption, CorruptionKind
 from reput_testing import FaultyDisk, QuickDisk, kill, snapshot
 
+pytestmark = pytest.mark.shows("damaged-file")
+
 
 def _written(root, sizes=(150,) * 40, **options):
     with open_store(root, **options) as store:
@@ -237,6 +239,7 @@ def _comparable(root):
     return log_bytes(root), ledger(root), kept
 
 
+@pytest.mark.shows("repeated-recovery")
 @pytest.mark.proof
 @pytest.mark.parametrize("recovery", ["reput", "rocketmq"])
 def test_an_opening_that_is_interrupted_anywhere_is_finished_by_the_next_one(tmp_path, recovery):
@@ -326,6 +329,7 @@ def _killed_behind_a_flush(root, count, more=5):
     return places
 
 
+@pytest.mark.shows("short-recovery")
 @pytest.mark.parametrize("mode", ["w", "r"])
 def test_after_a_kill_only_what_was_written_since_the_last_flush_is_read(tmp_path, mode):
     sizes = []
@@ -372,6 +376,7 @@ def test_with_rocketmqs_rules_reading_begins_where_rocketmq_begins(tmp_path):
         assert store.recovery.message_count > 5
 
 
+@pytest.mark.shows("written-again")
 def test_what_is_not_known_to_be_on_disk_is_written_again_and_then_flushed(tmp_path):
     places = _killed_behind_a_flush(tmp_path, 30)
     before = log_bytes(tmp_path)

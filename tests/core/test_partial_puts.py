@@ -18,6 +18,8 @@ from reput.errors import (
 from reput.files import Disk
 from reput.record import Columns
 
+pytestmark = pytest.mark.shows("partial-put")
+
 FILE_SIZE = 1 << 20
 BODY = 30_000
 FITTING = 33

@@ -11,6 +11,8 @@ import reput
 from reput.errors import MessageIllegalError
 from reput.record.encoding.encoder import Encoder
 
+pytestmark = pytest.mark.shows("values")
+
 
 class Own(str):
     """A text of a program's own."""
@@ -311,6 +313,7 @@ WAITS = [
 ]
 
 
+@pytest.mark.shows("wait")
 @pytest.mark.parametrize(("properties", "waits"), WAITS)
 @pytest.mark.parametrize("way", ["put", "put_many"])
 def test_only_the_property_itself_spares_the_wait_for_the_disk(
@@ -332,6 +335,7 @@ def test_only_the_property_itself_spares_the_wait_for_the_disk(
     assert bool(asked) == (waits or way == "put_many")
 
 
+@pytest.mark.shows("wait")
 @pytest.mark.parametrize("text", [text for text, _ in WAITS])
 def test_the_wait_is_decided_as_by_the_parsed_properties(text):
     encoder = Encoder()

@@ -33,6 +33,7 @@ pytestmark = [
         commitlog={"plugin_flush_interval_ms": 3_600_000},
         dispatch={"close_timeout_ms": 2000, "retry_pause_ms": 1},
     ),
+    pytest.mark.shows("plugin-flush"),
 ]
 
 
@@ -159,6 +160,7 @@ def test_queues_that_are_dispatched_and_not_flushed_leave_abort(tmp_path):
     slow.may_return.set()
 
 
+@pytest.mark.shows("abort-kept")
 @pytest.mark.parametrize("is_behind", [False, True])
 def test_queues_of_a_suspended_plugin_leave_abort_if_they_are_behind(tmp_path, is_behind):
     """For RocketMQ, which then looks for missing units; to reput the store counts as closed."""

@@ -28,6 +28,7 @@ pytestmark = [
         commitlog={"plugin_flush_interval_ms": 3_600_000},
         dispatch={"close_timeout_ms": 500, "retry_pause_ms": 1},
     ),
+    pytest.mark.shows("plugin-fault"),
 ]
 
 
@@ -121,6 +122,7 @@ class UnreadableDisk(Disk):
         return super().read_into(descriptor, buffer, position)
 
 
+@pytest.mark.shows("unreadable-log")
 def test_a_log_that_cannot_be_read_is_told_and_tried_again(tmp_path):
     seen, disk = [], UnreadableDisk()
     witness = plugin(
@@ -141,6 +143,7 @@ def test_a_log_that_cannot_be_read_is_told_and_tried_again(tmp_path):
         until(lambda: state_of(store, "witness").last_error is None)
 
 
+@pytest.mark.shows("unreadable-log")
 def test_a_store_whose_log_cannot_be_read_closes(tmp_path):
     disk = UnreadableDisk()
     witness = plugin("witness", reput_dispatch=lambda self, batch: None)

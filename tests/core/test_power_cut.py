@@ -15,7 +15,7 @@ from reput_testing.casebudget import is_soak
 from reput_testing.crashes.expectedstate import ExpectedState
 from reput_testing.crashes.powercuts import PowerCuts
 
-pytestmark = pytest.mark.proof
+pytestmark = [pytest.mark.proof, pytest.mark.shows("power-cut")]
 
 
 message = functools.partial(crashlives.message, queue_count=3)

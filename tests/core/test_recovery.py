@@ -35,6 +35,8 @@ from reput.record.layout import (
 from reput_testing import QuickDisk, copy_store
 from reput_testing.casebudget import is_soak
 
+pytestmark = pytest.mark.shows("changed-log")
+
 UNFINISHED = SIZE_AND_MAGIC.pack(0, MAGIC_V1)
 SIZES = st.lists(st.integers(0, 900), min_size=1, max_size=40)
 

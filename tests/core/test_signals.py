@@ -21,10 +21,13 @@ from reput.files.system.disk import Disk
 from reput.plugin.base import Plugin
 from reput_testing import QuickDisk
 
-pytestmark = pytest.mark.skipif(
-    sys.version_info >= (3, 13),
-    reason="CPython 3.13 tells a trace function of fewer byte codes than it looks for signals at",
-)
+pytestmark = [
+    pytest.mark.skipif(
+        sys.version_info >= (3, 13),
+        reason="a trace function of CPython 3.13 sees fewer of the places that look for signals",
+    ),
+    pytest.mark.shows("signal", more="REPUT_SOAK=1"),
+]
 
 SOAK = os.environ.get("REPUT_SOAK") == "1"
 STEP = 1 if SOAK else 17
@@ -355,6 +358,7 @@ def test_a_handler_that_closes_a_pool_while_it_makes_room_leaves_no_file_open(tm
     assert at > 20
 
 
+@pytest.mark.shows("calls-beside")
 def test_several_threads_close_one_store_and_each_finds_it_closed(tmp_path):
     closed = []
 
@@ -383,6 +387,7 @@ def test_several_threads_close_one_store_and_each_finds_it_closed(tmp_path):
     assert [answers.get(timeout=SECONDS) for _ in threads] == [(True, ["witness"])] * 5
 
 
+@pytest.mark.shows("calls-beside")
 def test_a_put_beside_a_close_is_stored_or_refused(tmp_path):
     stored, errors = [], []
 

@@ -398,6 +398,7 @@ def test_a_flush_in_a_signal_handler_in_a_flush_takes_no_file_from_it(tmp_path):
         assert [body[:1] for body in bodies_of(store)] == [b"x", b"y", b"z", b"a"]
 
 
+@pytest.mark.shows("failed-flush")
 def test_a_failed_flush_refuses_every_later_put_and_reading_goes_on(tmp_path):
     class FailingDisk(Disk):
         fails = False
@@ -429,6 +430,7 @@ def test_a_failed_flush_refuses_every_later_put_and_reading_goes_on(tmp_path):
     reput.open(tmp_path).close()
 
 
+@pytest.mark.shows("full-disk")
 def test_no_room_for_the_next_file_fails_the_put_and_the_one_after_goes_on(tmp_path):
     class FullDisk(Disk):
         full = False

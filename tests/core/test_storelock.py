@@ -17,6 +17,8 @@ from reput.errors import StoreLockedError
 from reput.files.system.disk import Disk
 from reput.store.directory.storelock import StoreLock
 
+pytestmark = pytest.mark.shows("lock")
+
 HOLD = """
     from reput.files.system.disk import Disk
     from reput.store.directory.storelock import StoreLock

@@ -12,6 +12,8 @@ from reput.record.checksum import SECTOR_SIZE
 from reput.record.decode import Decoder
 from reput.record.layout import PROPERTIES_SIZE_MAX
 
+pytestmark = pytest.mark.shows("torn-properties")
+
 
 def written(root, *lengths):
     """A killed store of messages with a property of each length, and where each stands."""

@@ -11,7 +11,7 @@ from trimmedstores import SIZE, fill, keep, notes, open_with
 import reput
 from reput_testing.crashes.storeinternals import store_internals
 
-pytestmark = pytest.mark.usefixtures("quiet")
+pytestmark = [pytest.mark.usefixtures("quiet"), pytest.mark.shows("calls-beside")]
 
 CHANGES = {
     "remove": lambda store: store.remove_plugin("second"),

@@ -7,7 +7,7 @@ from trimminglives import Life, check_left, crash_and_check
 
 from reput_testing import PowerCuts
 
-pytestmark = pytest.mark.proof
+pytestmark = [pytest.mark.proof, pytest.mark.shows("trimming", "lost-ends")]
 
 
 def check(life, note, root):

@@ -11,6 +11,8 @@ import reput
 from reput import errors
 from reput.errors import PluginError
 
+pytestmark = pytest.mark.shows("commands")
+
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = {"commitlog": {"file_size": 1 << 16}}
 CALLS = {

@@ -27,7 +27,7 @@ from reput_tools.doctor.repair.repairrun import (
     undo,
 )
 
-pytestmark = pytest.mark.usefixtures("quiet")
+pytestmark = [pytest.mark.usefixtures("quiet"), pytest.mark.shows("repair")]
 
 CASES = {case.name: case for case in cases()}
 SICK = "reput/several"

@@ -15,6 +15,8 @@ from reput_tools.doctor.findings import Severity
 from reput_tools.doctor.repair.repairrun import repair, repair_in_place
 from reput_tools.doctor.verification.verifyrun import verify
 
+pytestmark = pytest.mark.shows("lost-ends")
+
 
 def first_file(root):
     return min((root / "commitlog").iterdir())

@@ -57,6 +57,7 @@ def test_a_damaged_sum_is_no_loss(root):
     assert (finding.kind, finding.position) == ("integrity.unit", 48)
 
 
+@pytest.mark.shows("sums")
 def test_a_repair_hides_no_changed_bit(root, tmp_path):
     place = places(root)[7][0]
     path = root / "commitlog" / f"{place - place % FILE_SIZE:020d}"

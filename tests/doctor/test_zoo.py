@@ -19,7 +19,7 @@ from reput_tools.doctor.findings import Severity
 from reput_tools.doctor.repair.repairrun import repair
 from reput_tools.doctor.verification.verifyrun import verify
 
-pytestmark = pytest.mark.usefixtures("quiet")
+pytestmark = [pytest.mark.usefixtures("quiet"), pytest.mark.shows("repair")]
 
 SHARE = 60
 ALL = list(cases())

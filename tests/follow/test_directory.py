@@ -20,6 +20,8 @@ from reput_server.follow import (
     open_replica,
 )
 
+pytestmark = pytest.mark.shows("follower")
+
 
 @contextlib.contextmanager
 def followed(path, master, config, **options):

@@ -15,6 +15,8 @@ from hypothesis import HealthCheck, given, settings, target
 
 from reput_testing.logs import fuzzing
 
+pytestmark = pytest.mark.shows("arbitrary-bytes")
+
 EXAMPLES = int(os.environ.get("REPUT_FUZZ_EXAMPLES", "60"))
 SAME_SIZE = {"store"}  # files of a store have the size that they have
 

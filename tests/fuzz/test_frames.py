@@ -24,6 +24,8 @@ from wirepeer import WirePeer, message
 from reput_client.remoting import QueueOf, RequestCode, ResponseCode
 from reput_testing.casebudget import is_soak
 
+pytestmark = pytest.mark.shows("arbitrary-bytes")
+
 FRAMES = int(os.environ.get("REPUT_FUZZ_FRAMES", "100000" if is_soak() else "3000"))
 DRAWN = 500
 """Frames that Hypothesis draws, which makes a failure small; the others come by a seed."""

@@ -27,6 +27,8 @@ import reput
 from reput_client import Client, ClientError
 from reput_server.follow import FollowConfig, open_replica
 
+pytestmark = pytest.mark.shows("follower", more="REPUT_FLOOD_SECONDS=600")
+
 SECONDS = float(os.environ.get("REPUT_FLOOD_SECONDS", "15"))
 FILE_SIZE = 4 << 20
 SIZES = {

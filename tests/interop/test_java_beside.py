@@ -12,6 +12,8 @@ from samples import CASES, consume_queue_files, expected, in_order, read_all
 import reput
 from reput.errors import StoreLockedError
 
+pytestmark = pytest.mark.shows("lock")
+
 COUNT = 300
 
 

@@ -50,6 +50,7 @@ def _distinct(rows: list[Row]) -> list[Row]:
     return in_order({row["physical_offset"]: row for row in rows}.values())
 
 
+@pytest.mark.shows("turns")
 @pytest.mark.parametrize("ending", ["closed", "killed"])
 def test_java_returns_every_other_message_of_a_log_with_filled_holes(
     java: JavaStore, tmp_path: Path, ending: str

@@ -243,6 +243,7 @@ def test_java_has_every_message_that_was_acknowledged_before_a_kill(
 # --------------------------------------------------------------------------- taking turns
 
 
+@pytest.mark.shows("turns")
 def test_a_store_may_change_hands_again_and_again(java: JavaStore, tmp_path: Path):
     path = tmp_path / "store"
     case = CASES["one-at-a-time"]

@@ -16,6 +16,8 @@ from zoo.stores import healthy, is_listed, put_down
 
 from reput_tools.doctor.repair.repairrun import repair
 
+pytestmark = pytest.mark.shows("repair")
+
 ALL = list(cases())
 SHARE = 8
 

@@ -10,7 +10,10 @@ from javatexts import blocks, checksum, java_texts, recorded
 
 from reput.record import java_text
 
-pytestmark = pytest.mark.skipif(shutil.which("java") is None, reason="there is no Java")
+pytestmark = [
+    pytest.mark.skipif(shutil.which("java") is None, reason="there is no Java"),
+    pytest.mark.shows("java-texts"),
+]
 
 
 def test_java_decodes_every_byte_string_to_the_same_text():

@@ -14,6 +14,8 @@ from realbroker import Peer, RocketMQ, Server
 
 import reput
 
+pytestmark = pytest.mark.shows("incomplete-record", more="REPUT_BESIDE_MESSAGES=1000000")
+
 COUNT = int(os.environ.get("REPUT_BESIDE_MESSAGES", "40000"))
 """Messages in the test that polls the log; a million take a quarter of an hour or more."""
 FEWER = min(COUNT, 10_000)

@@ -137,6 +137,7 @@ with open(sys.argv[1], "w+b") as file:
 """
 
 
+@pytest.mark.shows("compiled")
 @plain_memory
 def test_a_piece_that_memory_does_not_hold_is_a_memory_error(tmp_path):
     done = run(NO_MEMORY, str(tmp_path / "file"))

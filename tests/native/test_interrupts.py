@@ -11,6 +11,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.shows("compiled")
+
 INTERRUPT_EVERY_CALL = """
 import os, sys, threading, traceback
 

@@ -13,6 +13,8 @@ from bothengines import python_engine
 import reput
 from reput.record.checksum import crc32
 
+pytestmark = pytest.mark.shows("values")
+
 ENGINES = pytest.mark.parametrize("engine", [python_engine, contextlib.nullcontext])
 BODIES = [b"first", b"", b"the third body"]
 ENDS = np.array([0, *itertools.accumulate(map(len, BODIES))], np.int32)

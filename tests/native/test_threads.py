@@ -11,6 +11,8 @@ import pytest
 from reput.record.text.properties import property_places
 from reput.record.text.topicdictionary import topic_table
 
+pytestmark = pytest.mark.shows("compiled")
+
 SECONDS = 60
 
 

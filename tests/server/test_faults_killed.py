@@ -19,6 +19,8 @@ import reput
 from reput_consumer import ConsumerPlugin
 from reput_testing.casebudget import is_soak
 
+pytestmark = pytest.mark.shows("killed-server")
+
 QUEUES = brokerwitness.QUEUES
 SMALL = {"commitlog": {"file_size": 1 << 20}, "consumequeue": {"units_per_file": 1_000}}
 PLUGINS = {"consumequeue", "consumer", "index", "schedule"}

@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 
 import brokerwitness
 import groupwitness
+import pytest
 from brokerwitness import TOPIC
 from serverlives import ServerLives, kill_count
 
@@ -17,6 +18,8 @@ import reput
 from reput_consumer import ConsumerPlugin
 from reput_testing.casebudget import is_soak
 from reput_transaction import TransactionPlugin
+
+pytestmark = pytest.mark.shows("killed-server")
 
 PLUGINS = {"consumequeue", "consumer", "index", "schedule", "transaction"}
 CONFIG = {

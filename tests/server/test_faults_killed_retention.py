@@ -9,10 +9,13 @@ import random
 from collections import Counter
 
 import brokerwitness
+import pytest
 from brokerwitness import QUEUES, TOPIC
 from serverlives import ServerLives, kill_count
 
 import reput
+
+pytestmark = pytest.mark.shows("killed-server")
 
 FILE_SIZE = 1 << 15
 CONFIG = {

@@ -23,6 +23,8 @@ from reput_client.remoting import (
 )
 from reput_server import ServerConfig, serving
 
+pytestmark = pytest.mark.shows("partial-put")
+
 SEND = RequestCode.SEND_MESSAGE_V2
 BATCH = RequestCode.SEND_BATCH_MESSAGE
 ANYWHERE = ServerConfig(listen=("127.0.0.1", 0), name_server=("127.0.0.1", 0))

@@ -13,6 +13,8 @@ from reput_server.replication.replica import (
     Replica,
 )
 
+pytestmark = pytest.mark.shows("slave-report")
+
 FILE_SIZE = 100_000
 
 
@@ -230,6 +232,7 @@ def test_a_log_with_nothing_on_disk_has_no_second_byte(end):
     assert transport.is_aborted
 
 
+@pytest.mark.shows("no-thread")
 def test_a_read_for_which_no_thread_can_be_started_is_tried_again():
     master = FakeMaster(0, 900_000, 900_000)
     replica, transport = connected(master)

@@ -14,6 +14,8 @@ from wirepeer import message
 from reput_client.remoting import RequestCode, ResponseCode, SendBack
 from reput_server import Limits, ServerConfig
 
+pytestmark = pytest.mark.shows("slave-report")
+
 SOON = Limits(replica_wait_ms=50)
 LONG = Limits(replica_wait_ms=20_000)
 
@@ -157,6 +159,7 @@ def test_a_slave_that_has_only_begun_is_no_replica(serve, flush, properties):
         until(lambda: in_sync(master) == 1)
 
 
+@pytest.mark.shows("no-thread")
 @pytest.mark.parametrize("properties", BOTH_WAYS)
 def test_a_thread_that_cannot_be_started_holds_up_no_send(serve, flush, properties, monkeypatch):
     flush["commitlog"]["flush_interval_ms"] = 10**6

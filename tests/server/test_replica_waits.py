@@ -267,6 +267,7 @@ def test_a_round_that_fails_ends_and_the_next_one_is_put(tmp_path, flush):
         assert sum(map(len, store.scan())) == 2
 
 
+@pytest.mark.shows("no-thread")
 def test_a_send_is_refused_and_not_put_later_if_no_thread_can_be_started(tmp_path):
     async def run(store: reput.Store, executor: ThreadPoolExecutor):
         kept_once(executor)

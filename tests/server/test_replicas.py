@@ -70,6 +70,7 @@ def test_a_slave_begins_where_its_own_log_ends(master):
         assert slave.data == log_of(master, end - 1_234, end)
 
 
+@pytest.mark.shows("slave-report")
 def test_all_that_is_sent_is_on_disk_also_if_puts_do_not_wait_for_it(serve):
     master = serve(
         **HA, sections={"commitlog": {"file_size": FILE_SIZE, "flush_interval_ms": 10**6}}
@@ -98,6 +99,7 @@ def test_what_is_sent_to_the_broker_is_sent_to_slaves_at_once(serve, monkeypatch
             slave.read_to(master.store.log.max_physical_offset)
 
 
+@pytest.mark.shows("slave-report")
 def test_a_disk_that_fails_ends_what_is_sent(serve, monkeypatch, caplog):
     rarely = {"commitlog": {"file_size": FILE_SIZE, "flush_interval_ms": 10**6}}
     master = serve(**HA, sections=rarely)
@@ -132,6 +134,7 @@ def refuse_once(replicas, name, monkeypatch):
     return refused
 
 
+@pytest.mark.shows("no-thread")
 @pytest.mark.parametrize(("name", "count"), [("_flusher", 3), ("_threads", 2_500)])
 def test_a_thread_that_cannot_be_started_is_tried_again(serve, monkeypatch, caplog, name, count):
     rarely = {"commitlog": {"file_size": FILE_SIZE, "flush_interval_ms": 10**6}}
@@ -205,6 +208,7 @@ def test_what_is_stored_is_sent_before_the_server_ends(serve, tmp_path):
         slave.socket.close()
 
 
+@pytest.mark.shows("no-thread")
 def test_a_server_ends_in_order_where_no_thread_can_be_started(tmp_path, monkeypatch):
     config = ServerConfig(listen=("127.0.0.1", 0), name_server=None, **HA)
     start, refused = threading.Thread.start, []

@@ -418,6 +418,7 @@ def life(disk, **options):
     return disk.points
 
 
+@pytest.mark.shows("spark-rows")
 @pytest.mark.proof
 @pytest.mark.parametrize(("stamp", "step"), [("false", 1), ("true", 1 << 30)])
 def test_wherever_a_write_is_killed_each_row_is_there_once_in_the_end(
@@ -439,6 +440,7 @@ def test_wherever_a_write_is_killed_each_row_is_there_once_in_the_end(
     assert len(seen) > 3
 
 
+@pytest.mark.shows("spark-rows")
 @pytest.mark.proof
 @pytest.mark.parametrize("stamp", ["false", "true"])
 def test_wherever_the_power_goes_each_row_is_there_once_in_the_end(tmp_path, monkeypatch, stamp):

@@ -82,6 +82,7 @@ def directory_in(disk):
 # --------------------------------------------------------------------------- one crash
 
 
+@pytest.mark.shows("spark-rows")
 @pytest.mark.proof
 @pytest.mark.parametrize("stamp", ["false", "true"])
 def test_wherever_the_power_goes_each_row_is_there_once_in_the_end(tmp_path, stamp):
@@ -123,6 +124,7 @@ def test_a_commit_that_ended_in_front_of_its_end_is_finished_in_the_order_it_had
 # --------------------------------------------------------------------------- any sequence of them
 
 
+@pytest.mark.shows("spark-rows")
 @pytest.mark.proof
 @settings(
     max_examples=120 if is_soak() else 10,

@@ -75,6 +75,7 @@ ROW = st.tuples(
 )
 
 
+@pytest.mark.shows("spark-rows")
 @pytest.mark.proof
 @settings(
     max_examples=60,

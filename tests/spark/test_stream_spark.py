@@ -140,6 +140,7 @@ def test_what_is_wrong_is_said_before_anything_is_streamed(spark, source, tmp_pa
     assert not (tmp_path / "target").exists()
 
 
+@pytest.mark.shows("spark-rows")
 @pytest.mark.proof
 def test_a_query_that_is_killed_again_and_again_puts_each_row_once(spark, source, tmp_path):
     fill(source, 480 + 200 * KILLS, 120)

@@ -16,6 +16,8 @@ pytest.importorskip("pyarrow")
 
 from reput_spark.command import engines
 
+pytestmark = pytest.mark.shows("commands")
+
 
 @pytest.fixture
 def path(tmp_path):

@@ -131,6 +131,7 @@ def offsets_are_gapless(root):
         found[key] = row["queue_offset"] + 1
 
 
+@pytest.mark.shows("spark-copies")
 def test_wherever_a_write_is_killed_the_log_is_valid_and_the_next_write_settles_it(
     tmp_path, change_count, closed_store, caplog
 ):
@@ -196,6 +197,7 @@ class Simulated(LocalEngine):
         return results
 
 
+@pytest.mark.shows("spark-copies")
 @pytest.mark.usefixtures("quiet")
 def test_a_power_cut_leaves_the_old_log_and_a_beginning_of_what_was_to_follow(
     tmp_path, closed_store, record_property
@@ -223,6 +225,7 @@ def test_a_power_cut_leaves_the_old_log_and_a_beginning_of_what_was_to_follow(
     assert {30, 330} <= seen
 
 
+@pytest.mark.shows("spark-copies")
 @pytest.mark.parametrize("changes", [7, 8])
 def test_what_others_put_meanwhile_stays_between(tmp_path, closed_store, changes):
     root = closed_store(tmp_path / "store")

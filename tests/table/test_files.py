@@ -35,6 +35,7 @@ def counted(root, log):
         return made.plugin.query(QUERY)
 
 
+@pytest.mark.shows("table")
 def test_any_earlier_table_and_any_progress_lead_to_the_same_counts(tmp_path):
     """After a power cut the file is that of any commit, whatever the log and the progress are."""
     log = sample_log()
@@ -92,6 +93,7 @@ def left_in_a_commit(root):
     return copy
 
 
+@pytest.mark.shows("table")
 def test_a_reader_sees_the_last_commit_of_a_writer_that_was_killed_in_the_next(tmp_path):
     log = sample_log()
     expected = counted(tmp_path / "store", log)
@@ -131,6 +133,7 @@ def test_a_reader_that_takes_its_time_delays_a_flush_and_fails_nothing(tmp_path)
         reader.close()
 
 
+@pytest.mark.shows("table")
 def test_nothing_counts_after_a_failed_commit_until_it_is_opened_again(tmp_path):
     log = sample_log()
     expected = counted(tmp_path / "sound", log)
@@ -189,6 +192,7 @@ def test_a_file_that_is_missing_is_said_by_a_reader(tmp_path):
         reader.plugin.query(QUERY)
 
 
+@pytest.mark.shows("table")
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks here")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # threads of others
 def test_a_forked_child_rolls_nothing_back(tmp_path):

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
+
 from reput_counter import CounterPlugin
 from reput_testing import KillLoop
 from reput_testing.crashes.killloop import kill_count
 from reput_testing.crashes.killplan import PluginSource
+
+pytestmark = pytest.mark.shows("table")
 
 
 class SmallParts(CounterPlugin):

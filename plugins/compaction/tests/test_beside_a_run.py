@@ -9,6 +9,8 @@ from compactedstores import many, open_store, put
 
 from reput_testing import QuickDisk
 
+pytestmark = pytest.mark.shows("calls-beside")
+
 _LONG = 10.0  # seconds
 _SHORT = 0.005  # seconds that the run waits for a question, which may have to wait for the run
 

@@ -342,6 +342,7 @@ def test_a_topic_that_is_named_later_gets_what_was_stored_before(tmp_path):
         assert read(store) == [(0, "a", b"1")]
 
 
+@pytest.mark.shows("compaction")
 def test_every_operation_of_a_run_may_fail_once(tmp_path):
     """The run is tried again, from the beginning or from where names were changing."""
     number, failed = 0, True

@@ -13,7 +13,10 @@ from reput.errors import CorruptFileError
 from reput_compaction import CompactionPlugin
 from reput_testing import Driver, ManualClock, QuickDisk, SmallLog
 
-pytestmark = pytest.mark.sizes(compaction={"log_file_size": 1200, "queue_file_size": 200})
+pytestmark = [
+    pytest.mark.sizes(compaction={"log_file_size": 1200, "queue_file_size": 200}),
+    pytest.mark.shows("compaction"),
+]
 CONFIG = {"topics": ["t"]}
 LOG = {"commitlog": {"file_size": 4096}}
 

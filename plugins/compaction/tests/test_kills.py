@@ -12,6 +12,8 @@ import reput
 from reput_testing import KillPoints, ManualClock, copy_store
 from reput_testing.casebudget import is_soak
 
+pytestmark = pytest.mark.shows("compaction")
+
 _LATER = 40 * 86_400_000  # ms
 
 

@@ -140,6 +140,7 @@ class CompactedTopic(RuleBasedStateMachine):
 DIRECTORY = ""
 
 
+@pytest.mark.shows("compaction")
 def test_histories(tmp_path, monkeypatch):
     monkeypatch.setitem(globals(), "DIRECTORY", str(tmp_path))
     case = CompactedTopic.TestCase()

@@ -149,6 +149,7 @@ def read_all(store):
     return found
 
 
+@pytest.mark.shows("compaction")
 @pytest.mark.parametrize("retention", [0, 10**9])
 @pytest.mark.parametrize("workload", WORKLOADS)
 def test_whatever_a_power_cut_leaves_has_the_latest_value_of_every_key(
@@ -162,6 +163,7 @@ def test_whatever_a_power_cut_leaves_has_the_latest_value_of_every_key(
     record_property("crash states", cuts.tried_count)
 
 
+@pytest.mark.shows("compaction")
 def test_a_crash_while_an_exchange_is_finished_costs_nothing(tmp_path, record_property):
     cuts = PowerCuts(tmp_path, tries=10)
 

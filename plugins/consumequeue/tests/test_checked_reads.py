@@ -10,6 +10,8 @@ from reput.record.layout import CRC_PROPERTY_SIZE
 from reput_consumequeue.reader import queueread
 from reput_testing import QuickDisk
 
+pytestmark = pytest.mark.shows("record-crc")
+
 
 def stored(root, *, record_crc=True):
     """Put twelve messages of one queue; return their places and sizes."""

@@ -10,6 +10,8 @@ import pytest
 
 import reput
 
+pytestmark = pytest.mark.shows("rocketmq-crash")
+
 GOLDEN = Path(__file__).parents[3] / "tests" / "golden" / "rocketmq-4.8.0"
 
 CASES = [

@@ -25,7 +25,11 @@ UNIT = struct.Struct(">qiq")
 QUEUES = (("T", 0), ("U", 1))
 EDGES = [-(2**63), -(2**31), -1, 0, 1, 19, 20, 91, 512, 2**31 - 1, 2**40, 2**62, 2**63 - 1]
 
-pytestmark = [pytest.mark.usefixtures("quiet"), pytest.mark.proof]
+pytestmark = [
+    pytest.mark.usefixtures("quiet"),
+    pytest.mark.proof,
+    pytest.mark.shows("damaged-file"),
+]
 
 
 @pytest.fixture(params=[False, True], ids=["closed", "killed"])

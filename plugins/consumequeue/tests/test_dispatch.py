@@ -243,6 +243,7 @@ class _QueuesFull(QuickDisk):
         super().write(descriptor, data, position)
 
 
+@pytest.mark.shows("full-disk")
 @pytest.mark.sizes(dispatch={"retry_max_pause_ms": 1})
 @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs to know a descriptor's path")
 @pytest.mark.parametrize("kept", [0, 10, 11, 12, 13, 19, 20, 25])

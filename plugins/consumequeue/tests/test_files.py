@@ -173,6 +173,7 @@ class _StoppingDisk(QuickDisk):
         self.flushed += 1
 
 
+@pytest.mark.shows("plugin-flush")
 def test_a_flush_goes_on_where_the_one_before_it_was_cut_short(tmp_path):
     disk = _StoppingDisk()
     shared = FileSet(disk, FilePool(disk, 4, write=True), 5, writable=True)

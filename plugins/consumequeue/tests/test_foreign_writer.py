@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from foreignwriter import CONFIG, ForeignWriter, HandDisk, foreign_store
 
 import reput
 from reput.status import ReadStatus
+
+pytestmark = pytest.mark.shows("incomplete-record")
 
 COUNT = 30
 QUIET = 1.0

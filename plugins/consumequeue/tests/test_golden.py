@@ -92,6 +92,7 @@ def _files(root):
     }
 
 
+@pytest.mark.shows("rebuilt")
 @pytest.mark.parametrize(
     ("case", "window_size"),
     # With small windows the large store takes long, and shows what the small ones show.

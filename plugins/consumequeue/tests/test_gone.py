@@ -12,6 +12,8 @@ import reput
 from reput_testing import ManualClock
 from reput_tools.cli.root import reput as command
 
+pytestmark = pytest.mark.shows("lost-ends")
+
 CONFIG = {"commitlog": {"file_size": 1 << 16}}
 
 

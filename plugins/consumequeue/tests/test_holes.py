@@ -13,6 +13,8 @@ from reput.record.layout import RECORD_MIN_SIZE
 from reput.status import ReadStatus
 from reput_testing import snapshot
 
+pytestmark = pytest.mark.shows("changed-log")
+
 
 def _open(root, mode="w", **options):
     store = open_store(root, mode, plugins=["consumequeue"], **options)

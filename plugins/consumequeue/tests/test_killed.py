@@ -9,7 +9,7 @@ import pytest
 from reput.plugin import installed
 from reput_testing import KillContract
 
-pytestmark = pytest.mark.proof
+pytestmark = [pytest.mark.proof, pytest.mark.shows("kill")]
 
 
 class TestKilled(KillContract):

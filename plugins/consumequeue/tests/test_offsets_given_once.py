@@ -18,6 +18,8 @@ from reput_testing import ManualClock, QuickDisk
 from reput_tools.cli.plugins.catchup import catch_up
 from reput_tools.offline import rebuild
 
+pytestmark = pytest.mark.shows("queue-offsets", more="REPUT_SOAK=1")
+
 SIZE = 4096
 UNITS = 4
 CONFIG = {

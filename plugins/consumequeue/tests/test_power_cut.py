@@ -15,7 +15,7 @@ import reput
 from reput_testing import CrashContract, ExpectedState, PowerCuts, QuickDisk, place, snapshot
 from reput_testing.crashes.expectedstate import messages_of
 
-pytestmark = pytest.mark.proof
+pytestmark = [pytest.mark.proof, pytest.mark.shows("power-cut")]
 
 
 options_for = functools.partial(

@@ -16,7 +16,10 @@ PLUGINS = ["consumequeue"]
 UNITS = 4
 COUNT = 11
 
-pytestmark = pytest.mark.sizes(consumequeue={"extend_file_size": 100})
+pytestmark = [
+    pytest.mark.sizes(consumequeue={"extend_file_size": 100}),
+    pytest.mark.shows("readers-beside"),
+]
 
 
 def config(*, extend):

@@ -17,6 +17,8 @@ from reput_consumer import ConsumerPlugin
 from reput_testing import ManualClock, SimulatedDisk
 from reput_testing.casebudget import is_soak, part
 
+pytestmark = pytest.mark.shows("group-offsets")
+
 CONFIG = {"commitlog": {"file_size": 1 << 16}}
 LIFE = """
 import sys

@@ -27,7 +27,7 @@ from reput_testing import (
 from reput_testing.casebudget import is_soak
 from reput_testing.crashes.killloop import kill_count
 
-pytestmark = pytest.mark.proof
+pytestmark = [pytest.mark.proof, pytest.mark.shows("killed-group")]
 
 
 class TestContract(KillContract):

@@ -6,11 +6,14 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from groupstores import PLUGINS, bodies
 
 import reput
 from reput_consumer import Consumer
 from reput_testing import ManualClock, SimulatedDisk
+
+pytestmark = pytest.mark.shows("group-offsets")
 
 CONFIG = {"commitlog": {"file_size": 1 << 16}}
 FIRST, LATER = 5, 10

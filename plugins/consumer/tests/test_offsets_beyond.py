@@ -11,6 +11,8 @@ from groupstores import Steps, bodies
 from reput.files import brokerjson
 from reput_consumer.metadata.topicsettings import TopicSettings
 
+pytestmark = pytest.mark.shows("offsets-beyond")
+
 FIRST = ["1", "2", "3"]
 LATER = ["4", "5", "6", "7"]
 

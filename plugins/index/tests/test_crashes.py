@@ -10,6 +10,8 @@ import reput
 from reput_index import IndexPlugin
 from reput_testing import CrashContract, KillContract
 
+pytestmark = pytest.mark.shows("power-cut")
+
 FIRST, LAST = -(1 << 63), (1 << 63) - 1
 
 

@@ -7,6 +7,8 @@ from besidewriters import killed, look_between, open_still
 
 import reput
 
+pytestmark = pytest.mark.shows("readers-beside")
+
 PLUGINS = ["index"]
 CONFIG = {
     "commitlog": {"file_size": 1 << 16},

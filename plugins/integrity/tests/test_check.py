@@ -69,6 +69,7 @@ def test_a_sound_store_has_no_findings(tmp_path):
     assert len(list((root / "integrity" / "sums").iterdir())) > 2
 
 
+@pytest.mark.shows("sums")
 def test_every_flipped_bit_of_the_log_is_found_and_its_record_named(tmp_path):
     root = filled(tmp_path / "s", 40)
     records = records_of(root)
@@ -88,6 +89,7 @@ def test_every_flipped_bit_of_the_log_is_found_and_its_record_named(tmp_path):
             assert found[0].queue_id == 0 or position < 24
 
 
+@pytest.mark.shows("sums")
 def test_every_flipped_bit_of_the_sums_is_found(tmp_path):
     root = filled(tmp_path / "s", 20)
     path = sums_file(root)
@@ -181,6 +183,7 @@ def test_what_was_summed_later_vouches_only_for_what_was_read_then(tmp_path):
     assert (found[1].origin, found[1].made) == ("written", None)
 
 
+@pytest.mark.shows("sums")
 def test_mending_keeps_sums_that_are_sound(tmp_path):
     """A bit that flipped in the log meanwhile must not be vouched for."""
     clock = Clock()
@@ -272,6 +275,7 @@ def test_a_rebuild_says_which_sums_are_new(tmp_path):
     assert [each.origin for each in found] == ["written", "later", "later"]
 
 
+@pytest.mark.shows("sums")
 def test_a_rebuild_hides_no_damage(tmp_path):
     clock = Clock()
     root = filled(tmp_path / "s", clock=clock)

@@ -9,6 +9,8 @@ from delayedstores import SECOND, Delayed
 
 from reput_testing import FaultyDisk, ManualClock
 
+pytestmark = pytest.mark.shows("failed-plugin-flush")
+
 
 @pytest.fixture
 def delayed(tmp_path):

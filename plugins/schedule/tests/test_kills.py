@@ -12,6 +12,8 @@ from delayedstores import SECOND, Delayed
 from reput_testing import KillPoints, ManualClock, copy_store
 from reput_testing.casebudget import is_soak
 
+pytestmark = pytest.mark.shows("delayed", more="REPUT_SOAK=1")
+
 
 def a_flush(delayed):
     """Of messages that were dispatched, some of which the one before had as well."""

@@ -22,7 +22,10 @@ DELAYS = (1_000, 3_000, 10_000, 300_000)
 FILE_SIZE = 8_192
 
 
-pytestmark = pytest.mark.sizes(schedule={"timer_log_file_size": 4_096})
+pytestmark = [
+    pytest.mark.sizes(schedule={"timer_log_file_size": 4_096}),
+    pytest.mark.shows("delayed"),
+]
 
 
 @attrs.define

@@ -57,6 +57,7 @@ def killed(store, target):
     return target
 
 
+@pytest.mark.shows("offsets-beyond")
 @pytest.mark.parametrize("level", [1, 2])
 def test_offsets_of_a_broker_beyond_the_log_lose_no_message_that_is_parked_later(
     tmp_path, clock, level
@@ -80,6 +81,7 @@ def test_offsets_of_a_broker_beyond_the_log_lose_no_message_that_is_parked_later
         assert sent(store) == [0, 1, 2, 3, 4, 5]
 
 
+@pytest.mark.shows("delayed")
 def test_what_was_delivered_behind_the_last_save_does_not_come_again(tmp_path, clock):
     store = opened(tmp_path / "1", clock)
     store.put_many(orders(0, 10))
@@ -176,6 +178,7 @@ def test_equal_messages_are_counted(tmp_path, clock):
         assert sent(store) == [7] * 5
 
 
+@pytest.mark.shows("delayed")
 def test_offsets_that_are_lost_are_found_in_the_log(tmp_path, clock):
     with opened(tmp_path / "1", clock) as store:
         store.put_many(orders(0, 300))
@@ -233,6 +236,7 @@ def test_equal_messages_are_counted_where_the_offsets_are_lost(tmp_path, clock):
         assert sent(store) == [0, 1, 7, 7, 7, 2, 3, 7, 7]
 
 
+@pytest.mark.shows("delayed")
 def test_a_damaged_file_of_offsets_is_read_from_its_backup(tmp_path, clock, caplog):
     with opened(tmp_path / "1", clock) as store:
         store.put_many(orders(0, 5))
@@ -294,6 +298,7 @@ def test_offsets_beyond_the_queues_are_brought_back_to_them(tmp_path, clock):
         assert sent(store) == list(range(8))
 
 
+@pytest.mark.shows("offsets-beyond")
 def test_they_are_lowered_for_good_before_the_first_message_is_parked(tmp_path, clock):
     with opened(tmp_path / "1", clock) as store:
         store.put_many(orders(0, 5))
@@ -335,6 +340,7 @@ def test_a_log_put_back_and_killed_after_it_has_grown_again_loses_no_message(tmp
         assert sent(store) == [*range(5), *range(100, 140)]
 
 
+@pytest.mark.shows("delayed")
 def test_a_log_that_was_put_back_into_an_older_state_loses_no_message(tmp_path, clock):
     with opened(tmp_path / "1", clock) as store:
         store.put_many(orders(0, 5))
@@ -365,6 +371,7 @@ class FullDisk(QuickDisk):
         super().allocate(descriptor, size, start)
 
 
+@pytest.mark.shows("delayed")
 def test_a_disk_that_fills_up_in_the_middle_costs_nothing(tmp_path, clock):
     disk = FullDisk()
     store = opened(tmp_path / "1", clock, disk)

@@ -10,6 +10,8 @@ from delayedstores import LEVEL_MS, SECOND, Delayed
 import reput
 from reput_testing import ManualClock, copy_store
 
+pytestmark = pytest.mark.shows("scheduled")
+
 
 @pytest.fixture(params=["never flushed", "flushed", "flushed and delivered"])
 def delayed(tmp_path, request):

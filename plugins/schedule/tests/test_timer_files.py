@@ -46,6 +46,7 @@ def everything(store):
     return (store.root / LOG).read_bytes(), (store.root / WHEEL).read_bytes()
 
 
+@pytest.mark.shows("delayed")
 def test_the_checkpoint_counts_no_message_before_the_log_has_it_on_disk(store):
     def counted():
         return decode_check((store.root / CHECK).read_bytes()).queue_offset

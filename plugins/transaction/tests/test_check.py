@@ -314,6 +314,7 @@ def test_a_run_goes_on_in_slices_and_ends_all_of_many(steps):
     assert sorted(map(int, filter(None, marked))) == list(range(300))
 
 
+@pytest.mark.shows("transaction")
 def test_after_a_crash_between_copy_and_offsets_one_transaction_stays_one(steps, tmp_path):
     at = steps()
     prepare(at)

@@ -10,7 +10,10 @@ import reput
 from reput_testing import FaultyDisk, ManualClock
 from reput_transaction import TransactionPlugin
 
-pytestmark = pytest.mark.sizes(transaction={"snapshot_size": 4_096})
+pytestmark = [
+    pytest.mark.sizes(transaction={"snapshot_size": 4_096}),
+    pytest.mark.shows("failed-plugin-flush"),
+]
 
 
 def test_what_was_committed_behind_a_failed_flush_is_not_asked_about(tmp_path):

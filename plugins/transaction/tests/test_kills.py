@@ -8,7 +8,10 @@ import reput
 from reput_testing import KillPoints, ManualClock, QuickDisk
 from reput_transaction import TransactionPlugin
 
-pytestmark = pytest.mark.sizes(transaction={"snapshot_size": 4_096})
+pytestmark = [
+    pytest.mark.sizes(transaction={"snapshot_size": 4_096}),
+    pytest.mark.shows("transaction"),
+]
 
 HOUR = 3_600_000
 

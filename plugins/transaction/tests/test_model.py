@@ -16,7 +16,10 @@ import reput
 from reput_testing import ManualClock, QuickDisk
 from reput_transaction import TransactionEndedError
 
-pytestmark = pytest.mark.sizes(transaction={"snapshot_size": 4_096})
+pytestmark = [
+    pytest.mark.sizes(transaction={"snapshot_size": 4_096}),
+    pytest.mark.shows("transaction"),
+]
 CONFIG = {
     "commitlog": {"file_size": 8_192},
     "consumequeue": {"units_per_file": 50},

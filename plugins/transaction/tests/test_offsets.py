@@ -176,6 +176,7 @@ def test_the_backup_is_read_where_the_file_is_missing_or_empty(steps):
     assert [half.body for half in at.store.plugin("transaction").dangling()] == [b"2"]
 
 
+@pytest.mark.shows("offsets-beyond")
 def test_offsets_of_another_log_are_not_believed(steps):
     at = steps()
     at.store.plugin("transaction").prepare(reput.Message("orders", b"a"))
@@ -188,6 +189,7 @@ def test_offsets_of_another_log_are_not_believed(steps):
     assert [half.body for half in at.store.plugin("transaction").dangling()] == [b"a"]
 
 
+@pytest.mark.shows("offsets-beyond")
 def test_offsets_beyond_the_log_are_not_believed_either_when_the_log_has_grown(steps):
     """As a power cut leaves them whose broker saves offsets before it flushes its log."""
     at = steps()
@@ -205,6 +207,7 @@ def test_offsets_beyond_the_log_are_not_believed_either_when_the_log_has_grown(s
     assert found == [b"a", b"b", b"c", b"d"]
 
 
+@pytest.mark.shows("offsets-beyond")
 def test_offsets_beyond_the_log_are_forgotten_for_good_before_the_first_put(steps, tmp_path):
     at = steps()
     at.store.plugin("transaction").prepare(reput.Message("orders", b"a"))

@@ -192,6 +192,7 @@ def check_rocketmqs_view(store: reput.Store, root: Path) -> None:
         assert half.queue_offset in marked or is_torn, f"{half} would be checked"
 
 
+@pytest.mark.shows("transaction")
 def test_whatever_a_power_cut_leaves_transactions_are_whole(tmp_path, record_property):
     cuts = PowerCuts(tmp_path, most=12, random_count=2, tries=40)
 

@@ -209,6 +209,7 @@ def test_the_head_of_the_log_is_held_for_what_is_open_and_not_too_old(steps):
     assert at.store.report()["plugins"]["transaction"]["open_count"] == 2
 
 
+@pytest.mark.shows("transaction")
 def test_a_commit_that_a_crash_left_without_its_marker_gets_it_and_nothing_else(steps):
     at = steps()
     at.store.plugin("transaction").commit(

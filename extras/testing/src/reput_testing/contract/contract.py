@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from reput_testing.contract.damagerules import DamageRules
 from reput_testing.contract.dispatchrules import DispatchRules
+from reput_testing.contract.promises import shows
 from reput_testing.contract.recoveryrules import RecoveryRules
 from reput_testing.contract.retryrules import RetryRules
 from reput_testing.contract.shaperules import ShapeRules
@@ -23,5 +24,6 @@ from reput_testing.contract.shaperules import ShapeRules
 __all__ = ["PluginContract"]
 
 
+@shows("failing-disk", "damaged-file")
 class PluginContract(ShapeRules, DispatchRules, RecoveryRules, DamageRules, RetryRules):
     """Tests of one plugin; subclass it and say how the plugin's state is read."""

@@ -13,6 +13,7 @@ from reput.errors import CorruptFileError, ReputError
 from reput_testing.casebudget import part
 from reput_testing.contract.basecontract import ContractRules, Outcome, spread
 from reput_testing.contract.driver import Driver
+from reput_testing.contract.promises import shows
 from reput_testing.disks import filedamage
 from reput_testing.disks.failingdisk import CHANGING, FaultyDisk
 from reput_testing.disks.filedamage import FileDamage
@@ -23,18 +24,22 @@ __all__ = ["DamageRules"]
 class DamageRules(ContractRules):
     """Rules for files that differ from what the plugin wrote, or that cannot be written."""
 
+    @shows("noticed")
     def test_torn_files_are_noticed(self, tmp_path: Path) -> None:
         """A file cut short is repaired from the log, or reported."""
         self.check_damages("torn", tmp_path)
 
+    @shows("noticed")
     def test_emptied_files_are_noticed(self, tmp_path: Path) -> None:
         """A file that has lost all its bytes but not its name is repaired or reported."""
         self.check_damages("emptied", tmp_path)
 
+    @shows("noticed")
     def test_zeroed_files_are_noticed(self, tmp_path: Path) -> None:
         """A file whose end reads as zeros, as after a power cut, is repaired or reported."""
         self.check_damages("zeroed", tmp_path)
 
+    @shows("noticed")
     def test_garbled_files_are_noticed(self, tmp_path: Path) -> None:
         """A file in which one byte differs from what was written is repaired or reported."""
         self.check_damages("garbled", tmp_path)

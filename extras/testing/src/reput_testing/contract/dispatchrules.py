@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from reput.errors import ReputError
 from reput.record import Message
 from reput_testing.contract.basecontract import ContractRules
+from reput_testing.contract.promises import shows
 from reput_testing.contract.shiftedclock import shifted_clock
 from reput_testing.logs import strategies
 from reput_testing.logs.smalllog import SmallLog
@@ -56,6 +57,7 @@ class DispatchRules(ContractRules):
 
         self.assert_same(found, expected, "it was built at another time")
 
+    @shows("caught-up")
     def test_messages_that_come_again_change_nothing(self, tmp_path: Path) -> None:
         """Dispatch is at least once: any messages may come again, alone or with more."""
 

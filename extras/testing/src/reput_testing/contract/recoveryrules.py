@@ -10,6 +10,7 @@ from pathlib import Path
 
 from reput.record import Message
 from reput_testing.contract.basecontract import ContractRules, spread
+from reput_testing.contract.promises import shows
 from reput_testing.disks import filedamage
 from reput_testing.logs.smalllog import SmallLog
 
@@ -40,6 +41,7 @@ class RecoveryRules(ContractRules):
 
         self.assert_same(found, expected, "it was closed and opened between messages")
 
+    @shows("rebuilt")
     def test_deleted_files_are_rebuilt(self, tmp_path: Path) -> None:
         """Without its files the plugin asks for the whole log, whatever progress was recorded."""
         root, log = tmp_path / "store", self.log()
@@ -54,6 +56,7 @@ class RecoveryRules(ContractRules):
 
         self.assert_same(found, expected, "its files were deleted")
 
+    @shows("followed-log")
     def test_a_log_that_was_cut_is_followed(self, tmp_path: Path) -> None:
         """What came from bytes that the log lost is gone, also when other bytes replace them."""
         log = self.log()
@@ -72,6 +75,7 @@ class RecoveryRules(ContractRules):
             expected = self.build(tmp_path / f"rewritten {count}", rewritten)
             self.assert_same(found, expected, f"the log was cut to {count} and written on")
 
+    @shows("caught-up")
     def test_a_killed_process_is_caught_up(self, tmp_path: Path) -> None:
         """After a kill between two flushes, with or without the log's tail, nothing is missing."""
         log = self.log()
@@ -124,6 +128,7 @@ class RecoveryRules(ContractRules):
         assert reopened == expected, "after reput_trim and reopening: another state"
         assert while_closed == expected, "trimmed while it was closed: another state"
 
+    @shows("followed-log")
     def test_a_log_that_was_rewritten_is_followed(self, tmp_path: Path) -> None:
         """Bytes of the log that were dispatched are replaced by other bytes.
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from reput_testing.contract.basecontract import spread
+from reput_testing.contract.promises import shows
 from reput_testing.contract.storerules import StoreRules
 from reput_testing.disks.failingdisk import FaultyDisk
 from reput_testing.logs.clock import ManualClock
@@ -22,6 +23,7 @@ _FAULTS = 24  # calls of the disk that fail, evenly spread
 class RetryRules(StoreRules):
     """Rules for a plugin that has failed and is tried again."""
 
+    @shows("caught-up")
     def test_a_failed_dispatch_can_be_tried_again(self, tmp_path: Path) -> None:
         """The disk fails once in a dispatch; the same object gets the same messages again."""
         log = self.log()
@@ -45,6 +47,7 @@ class RetryRules(StoreRules):
             what = f"disk call {nth} of a dispatch failed, then it came again (failed={failed})"
             self.assert_same(found, expected, what)
 
+    @shows("caught-up")
     def test_a_plugin_may_be_opened_once_more(self, tmp_path: Path) -> None:
         """After a close the same object can be opened again and behaves like a new one."""
         log = self.log()
@@ -88,6 +91,7 @@ class RetryRules(StoreRules):
                 found = self.outcome(driver)
             self.assert_same(found, expected, f"cut to {count} messages, and went on")
 
+    @shows("caught-up")
     def test_a_store_suspends_and_resumes_it(self, tmp_path: Path) -> None:
         """A plugin suspended while messages are stored misses none of them once resumed."""
         log = self.log()

@@ -30,6 +30,7 @@ from reput.files import OWN_DIRECTORY
 from reput.record import Message
 from reput_testing.casebudget import is_soak
 from reput_testing.contract.basecontract import ContractRules, Outcome
+from reput_testing.contract.promises import shows
 from reput_testing.crashes.expectedstate import ExpectedState
 from reput_testing.crashes.faultsweep import QUICK_RETRIES, Faults, Step
 from reput_testing.crashes.powercuts import PowerCuts
@@ -42,6 +43,7 @@ __all__ = ["CrashContract"]
 _LOSSES = os.path.join(OWN_DIRECTORY, "losses.jsonl")
 
 
+@shows("power-cut", "failing-disk")
 class CrashContract(ContractRules):
     """Crash and fault tests of one plugin; subclass it and override `state`."""
 

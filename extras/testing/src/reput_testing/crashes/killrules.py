@@ -27,6 +27,7 @@ from reput.errors import NoReaderError, StoreNotFoundError
 from reput.record import Message
 from reput_testing.casebudget import is_soak
 from reput_testing.contract.basecontract import ContractRules, Outcome
+from reput_testing.contract.promises import shows
 from reput_testing.crashes.killloop import KillLoop, Sections, kill_count
 from reput_testing.crashes.killplan import PluginSource
 from reput_testing.crashes.killpoints import KillPoint, KillPoints, copy_store
@@ -39,6 +40,7 @@ _LOOK_EVERY = 5
 _ENOUGH = 200  # acknowledged messages, some of which the plugin must have acted on
 
 
+@shows("kill")
 class KillContract(ContractRules):
     """A test of one plugin; subclass it and override `state`."""
 
