@@ -58,7 +58,7 @@ def test_every_snippet_runs_twice(ran):
     assert "1000 messages" in said
     assert said.count("was there: True") == 2
     for count in (50, 100):  # a run puts as many again
-        assert f"{count} sound messages, 0 damages" in said
+        assert f"{count} valid messages, 0 damages" in said
 
 
 def test_what_the_snippets_wrote_is_there_once_for_each_run(ran):

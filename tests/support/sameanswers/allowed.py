@@ -60,13 +60,12 @@ MEASURED = (
     ),
     Allowed("the language of the peer, `PYTHON` and not `JAVA`", parts=("language",)),
     Allowed(
-        "remarks of success without content (`not set any response code`), which this server "
-        "leaves out",
+        "empty remarks of success (`not set any response code`)",
         names=("topic *", "members of *", "members with *", "roll back"),
         parts=("remark",),
     ),
     Allowed(
-        "the order of properties in a stored message, which in Java is the order of a hash table",
+        "the order of properties in a stored message",
         parts=("record */order of properties",),
     ),
 )
@@ -74,8 +73,8 @@ MEASURED = (
 
 CODES = (
     Allowed(
-        "a batch send whose body is not a valid batch, and a send whose delay level is not a "
-        "number: here code 13, there code 1",
+        "a batch that is not valid, and a delay level that is not a number: here code 13, there "
+        "code 1",
         names=("batch of nothing", "batch cut off", "send at an odd level"),
     ),
 )
@@ -83,9 +82,8 @@ CODES = (
 
 STRICTER = (
     Allowed(
-        "a request without a field or a body that RocketMQ calls mandatory is refused with code "
-        "1 and the field's name; there some are accepted, and some end in a "
-        "NullPointerException",
+        "a request without a mandatory field or body, with code 1 and the field's name; there "
+        "some end in a NullPointerException",
         names=(
             "route of no topic",
             "setting without a value",
@@ -98,7 +96,7 @@ STRICTER = (
         ),
     ),
     Allowed(
-        "a group whose name no client accepts is refused, and its offsets are not kept",
+        "a group whose name no client accepts; its offsets are not kept",
         names=(
             "group badly named",
             "group without a name",
@@ -121,7 +119,7 @@ STRICTER = (
         ),
     ),
     Allowed(
-        "topics without queues are refused, and so are topics whose permissions have no meaning",
+        "topics without queues, and topics whose permissions have no meaning",
         names=("topic without queues", "topic with odd permissions"),
     ),
     Allowed(
@@ -134,13 +132,12 @@ STRICTER = (
         ),
     ),
     Allowed(
-        "a topic without write permission accepts no message; RocketMQ leaves this check to its "
-        "clients",
+        "a send to a topic without write permission; RocketMQ leaves this check to its clients",
         names=("refused: may only be read", "refused: may do nothing"),
     ),
     Allowed(
-        "a subscription expression that cannot be compiled, or whose type is neither tags nor "
-        "SQL92, is refused with code 23; there the pull gets all messages",
+        "a subscription expression that cannot be compiled, or is neither tags nor SQL92, with "
+        "code 23; there the pull gets all messages",
         names=("pull by bad SQL", "pull by an odd kind"),
     ),
     Allowed(
@@ -148,8 +145,7 @@ STRICTER = (
         names=("commit below zero", "offset below zero"),
     ),
     Allowed(
-        "a header that is not valid JSON, or has no code, closes the connection; there some of "
-        "these headers are read as if they were valid, and others get no answer at all",
+        "a header that is not valid JSON, or has no code, closes the connection",
         names=("raw *",),
     ),
     Allowed(
@@ -162,8 +158,8 @@ STRICTER = (
 
 RICHER = (
     Allowed(
-        "a pull gets as many messages as it asks for, and not more bytes than it asks for; "
-        "there it gets at most 32 messages, and the limit of bytes is ignored",
+        "a pull gets as many messages and bytes as it asks for; there at most 32 messages of "
+        "any size",
         names=("pull many", "pull too many", "pull few bytes"),
     ),
     Allowed("a message without a body is stored", names=("send nothing",)),
@@ -179,27 +175,26 @@ RICHER = (
         is_told_by_both=True,
     ),
     Allowed(
-        "the end of a transaction is recorded in the log at once, there up to three seconds "
-        "later; messages sent meanwhile are stored at other offsets",
+        "the end of a transaction is in the log at once, there up to three seconds later",
         names=("half *", "reply *"),
         parts=("field:msgId",),
         is_told_by_both=True,
     ),
     Allowed(
-        "a topic's route has the field `orderTopicConf`; there only if the name server's "
-        "`orderMessageEnable` is set",
+        "a route has the field `orderTopicConf`; there only with the name server's "
+        "`orderMessageEnable`",
         names=("route in order",),
         parts=("body/orderTopicConf",),
     ),
     Allowed(
-        "the consumers of a topic are all groups that subscribe to it; there the answer is the "
-        "topic's own name, by error",
+        "the consumers of a topic are all groups that subscribe to it; there the topic's own "
+        "name, by error",
         names=("readers of orders",),
         parts=("body/groupList/orders", "body/groupList/beaten"),
     ),
     Allowed(
-        "the position that is reported for the last message in the index is the end of this "
-        "message; there it is its beginning",
+        "the position of the last message in the index is the end of this message, there its "
+        "beginning",
         names=("query*",),
         parts=("field:indexLastUpdatePhyoffset",),
         is_told_by_both=True,
@@ -210,8 +205,8 @@ RICHER = (
         parts=("body/offsetTable/*",),
     ),
     Allowed(
-        "the state of the broker has one of its rates under two names: `getTransferedTps`, its "
-        "name in 4.x, and its name in 5.x; the state also has the offsets of all delay levels",
+        "the state of the broker has `getTransferedTps` also under its name in 5.x, and the "
+        "offsets of all delay levels",
         names=("runtime",),
         parts=("body/table/getTransferedTps", "body/table/scheduleMessageOffset_*"),
     ),
@@ -225,18 +220,16 @@ ABSENT = (
         parts=("field:IS_*",),
     ),
     Allowed(
-        "handles to recall a timed message (`recallHandle`); only clients that speak gRPC get "
-        "such a handle here",
+        "handles to recall a timed message (`recallHandle`), except for clients that speak gRPC",
         names=("send in a second",),
         parts=("field:recallHandle",),
     ),
     Allowed(
-        "RocketMQ's internal topics for pop and for replication, and the tables that map the "
-        "queues of static topics",
+        "RocketMQ's internal topics for pop and for replication, and tables of static topics",
         parts=("*rmq_sys_REVIVE_LOG_*", "*rmq_sys_SYNC_BROKER_MEMBER_*", "*apping*"),
     ),
     Allowed(
-        "groups of RocketMQ's own tools; here such a group exists only after its first use",
+        "groups of RocketMQ's own tools, before their first use",
         names=("all groups*",),
         parts=(
             "body/subscriptionGroupTable/CID_*",
@@ -256,8 +249,7 @@ ABSENT = (
         parts=("body/table/commitLogDiskRatio_*",),
     ),
     Allowed(
-        "the map from groups to topics (`groupTopicMap`), which RocketMQ adds to its answer with "
-        "all offsets",
+        "the map from groups to topics (`groupTopicMap`) in the answer with all offsets",
         names=("all offsets in the end",),
         parts=("body/groupTopicMap/",),
     ),

@@ -17,16 +17,14 @@ EARLIEST: Final = "earliest"
 LATEST: Final = "latest"
 STREAM_OPTIONS: Final = {
     "starting": "where a new query begins: `earliest` (when left out), `latest`, a physical offset "
-    "(the query begins with the first record at this offset or after it), or a store time as "
-    "ISO 8601",
-    "max_bytes_per_batch": "the largest number of bytes that a batch reads from the logs, but a "
-    "batch reads at least one record; no limit when left out",
-    "max_records_per_batch": "the largest number of records that a batch reads from the logs; "
-    "records that other options exclude count, too",
+    "(at the first record there or after it), or a store time as ISO 8601",
+    "max_bytes_per_batch": "bytes of the logs that a batch reads at most, but at least one record; "
+    "no limit when left out",
+    "max_records_per_batch": "records of the logs that a batch reads at most, also of records that "
+    "other options exclude",
     "fail_on_data_loss": "`true` (when left out): fail if files were removed before the query read "
     "them, or if the log was recreated; `false`: continue at the log's first byte, or in a "
-    "recreated log at the same physical offset if a record ends there; `failOnDataLoss` "
-    "means the same",
+    "recreated log at the same physical offset if a record ends there; also `failOnDataLoss`",
 }
 """Every option that only a stream has, and what it means."""
 _SPARKS_SPELLING: Final = "failondataloss"
