@@ -3,7 +3,8 @@
 A test says with ``@pytest.mark.scenario(title, clients)`` what it is about and whose it is: words
 of ``java`` (both releases), ``java-4.9.8``, ``java-5.3.3``, ``go``, ``node``. It runs once for
 each. ``scenario5`` is the same for clients for release 5: ``java5``, ``python5``, ``node5``,
-``go5``, ``rust5``. The page docs/stock-clients.md has a row for each title; tests/docs compares.
+``go5``, ``rust5``. With ``no``, a marker names clients with which it fails. The site fills the
+tables of docs/stock-clients.md from these markers.
 """
 
 from __future__ import annotations

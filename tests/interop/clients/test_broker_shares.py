@@ -23,7 +23,7 @@ def have_mode(broker: LocalBroker, group: str, *, pops: bool) -> None:
     modes.put("orders", group, RequestMode(pops=pops))
 
 
-@pytest.mark.scenario("Pop: the broker shares messages out", "java-5.3.3")
+@pytest.mark.scenario("Pop: messages of all queues, to all members", "java-5.3.3")
 def test_members_that_pop_take_from_all_queues(client: Program, broker: LocalBroker):
     have_mode(broker, "pops", pops=True)
     bodies = [str(number) for number in range(40)]
@@ -37,7 +37,7 @@ def test_members_that_pop_take_from_all_queues(client: Program, broker: LocalBro
     assert sorted(found) == sorted(bodies)
 
 
-@pytest.mark.scenario("Pop: a refused message comes again", "java-5.3.3")
+@pytest.mark.scenario("Pop: a refused message is redelivered", "java-5.3.3")
 def test_a_refused_message_comes_again_by_pop(client: Program, broker: LocalBroker):
     have_mode(broker, "pops", pops=True)
     put(broker, "once 1", "2")

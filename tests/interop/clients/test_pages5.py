@@ -1,4 +1,4 @@
-"""The tests of the page about clients for release 5 run, each with its released client."""
+"""The example tests of consumers in other languages run, each with its released client."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ from pathlib import Path
 
 import mavenparts
 import pytest
-from pages import blocks_of
 from stock.kinds import built, executable
 from stock.program import UnavailableError
 
 HERE = Path(__file__).parent
-PAGE = "docs/clients-5.md"
+EXAMPLES = HERE.parents[2] / "examples" / "broker-in-a-test"
 _JAVA = "5.2.0"
 _SECONDS = 300
 
@@ -56,10 +55,9 @@ KINDS = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_test_of_the_page_passes(kind: str, tmp_path: Path):
+def test_the_example_passes(kind: str, tmp_path: Path):
     name, prepared = KINDS[kind]
-    (block,) = (each for each in blocks_of(PAGE) if each.kind == kind)
-    (tmp_path / name).write_text(block.text, encoding="utf-8")
+    shutil.copy(EXAMPLES / name, tmp_path)
     try:
         command = prepared(tmp_path)
     except UnavailableError as error:

@@ -53,7 +53,7 @@ def test_who_names_queues_and_places_gets_what_is_there(client: Program, broker:
     assert sorted(row["queue_offset"] for row in taken) == [7] * 4 + [8] * 4 + [9] * 4
 
 
-@pytest.mark.scenario("Pull consumer that asks queue by queue", "java")
+@pytest.mark.scenario("Pull consumer, queue by queue", "java", no="go")
 def test_a_pull_consumer_goes_on_where_it_was(client: Program, broker: LocalBroker):
     expected = spread(broker, 60)
     first = client.pull("billing", "orders", 60, instance="first")

@@ -1,6 +1,6 @@
 """Small programs with the defaults of their clients: what they send comes back to them.
 
-The page docs/stock-clients.md has a row for each of `PROGRAMS`; tests/docs compares.
+The page docs/stock-clients.md lists `PROGRAMS`; tests/docs compares.
 """
 
 from __future__ import annotations

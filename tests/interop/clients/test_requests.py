@@ -8,7 +8,9 @@ from stock import Program, ProgramFailedError
 from reput_server import LocalBroker
 
 
-@pytest.mark.scenario("Request and reply: the caller waits for the reply", "java-4.9.8 go")
+@pytest.mark.scenario(
+    "Request and reply: the caller waits for the reply", "java-4.9.8 go", no="java-5.3.3"
+)
 def test_who_asks_gets_the_reply(client: Program, broker: LocalBroker):
     assert_replied(client, broker, "sync")
 
@@ -30,7 +32,7 @@ def assert_replied(client: Program, broker: LocalBroker, how: str) -> None:
     assert [it.body for it in broker.messages("orders")] == [b"how much?", b"why?"]
 
 
-@pytest.mark.scenario("A request that nobody answers ends in time", "java go")
+@pytest.mark.scenario("Request and reply: a time limit without a reply", "java go")
 def test_who_asks_nobody_is_told(client: Program, broker: LocalBroker):
     client.producer()
 

@@ -42,7 +42,7 @@ def assert_where_it_says(broker: LocalBroker, messages: list[Row], sent: list[Ro
         assert it.properties["KEYS"].split() == message["keys"].split()
 
 
-@pytest.mark.scenario("The first send creates its topic", "java go")
+@pytest.mark.scenario("The first send creates its topic", "java go", no="node")
 def test_a_topic_is_made_by_the_first_send(client: Program, broker: LocalBroker):
     client.producer()
 

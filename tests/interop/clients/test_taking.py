@@ -120,7 +120,7 @@ def test_a_broadcast_comes_to_each(client: Program, broker: LocalBroker):
     assert "orders" not in {queue.topic for queue in known}  # offsets are the clients'
 
 
-@pytest.mark.scenario("A group goes on where it was", "java go node")
+@pytest.mark.scenario("A group continues at its offset", "java go node")
 def test_a_consumer_that_comes_back_goes_on(client: Program, broker: LocalBroker):
     spread(broker, 20)
     client.listen("one", "billing", "orders", instance="first")

@@ -46,7 +46,7 @@ def test_what_is_committed_is_seen_and_nothing_else(client: Program, broker: Loc
     assert len({row["properties"]["UNIQ_KEY"] for row in taken}) == 2
 
 
-@pytest.mark.scenario("Transactions: the server asks back", "java go")
+@pytest.mark.scenario("Transactions: check-back", "java go")
 def test_who_does_not_know_yet_is_asked(client: Program, broker: LocalBroker):
     send(client, "unknown commit", "unknown rollback")
     assert visible(broker, 0) == []
@@ -61,7 +61,7 @@ def test_who_does_not_know_yet_is_asked(client: Program, broker: LocalBroker):
     assert visible(broker, 1) == ["unknown commit"]
 
 
-@pytest.mark.scenario("Transactions: a producer without an answer is asked again", "java go")
+@pytest.mark.scenario("Transactions: another check-back after no answer", "java go")
 def test_who_never_knows_is_asked_again_and_again(client: Program, broker: LocalBroker):
     send(client, "unknown unknown")
 

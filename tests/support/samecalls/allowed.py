@@ -12,18 +12,17 @@ _TOPIC_CALLS = ("AckMessage: *", "ChangeInvisibleDuration: *", "ForwardMessageTo
 
 MEASURED = (
     Allowed(
-        "times, ports, and receipt handles, which have another form",
+        "times, ports, and the form of receipt handles",
         parts=("*timestamp", "*/store_host", "*/addresses/0/port", "*receipt_handle"),
         is_told_by_both=True,
     ),
     Allowed(
-        "the time in a handle to recall a message, which a RocketMQ broker rounds, and the offset "
-        "in the answer to the send of a delayed message",
+        "the time in a recall handle, which RocketMQ rounds, and the offset of a delayed message",
         names=("send type 3 *", "send after *", "send at *", "send what is *"),
         parts=("entries/0/offset", "entries/0/recall_handle"),
     ),
     Allowed(
-        "the queue in which a message without a message group is stored, if its topic has several",
+        "the queue of a message without a message group, if its topic has several",
         names=(
             "send type * to wide",
             "send type * to narrow",
@@ -51,22 +50,20 @@ CODES = (
         parts=_REFUSED,
     ),
     Allowed(
-        "a transaction that is not known, or has already ended: here code 40008, there 50001; "
-        "here an EndTransaction that neither commits nor rolls back succeeds for any transaction "
-        "id that is not empty",
+        "an unknown or finished transaction: here code 40008, there 50001; here an "
+        "EndTransaction that neither commits nor rolls back succeeds",
         names=("EndTransaction: *", "end of *", "end in another topic", "end without an id"),
         parts=("*status/*",),
     ),
     Allowed(
-        "a topic that does not exist: here code 40402 for all calls, there 40014 for sends and "
-        "recalls",
+        "a topic that does not exist: here code 40402, there 40014 for sends and recalls",
         names=("SendMessage: topic *", "RecallMessage: topic *", "recall by an unknown topic"),
         parts=("status/code",),
     ),
     Allowed(
-        "a filter expression that cannot be compiled (here code 40010), a time that is out of "
-        "range (40012), a recall handle that is not valid (40000), and a call without entries "
-        "(40000): there code 50001",
+        "a filter expression that cannot be compiled (40010), a time that is out of range "
+        "(40012), a recall handle that is not valid, and a call without entries (40000): there "
+        "50001",
         names=(
             "select bad SQL",
             "select SQL of a number",
@@ -87,25 +84,25 @@ CODES = (
 
 STRICTER = (
     Allowed(
-        "a receipt handle is refused with code 40013 if its message was acknowledged, got another "
-        "invisible time, or became a dead letter; it is also refused if a call uses it with "
-        "another group or topic; there it is accepted until the invisible time of its receive ends",
+        "a receipt handle, with code 40013, after its message was acknowledged, got another "
+        "invisible time or became a dead letter, or with another group or topic; there it is "
+        "accepted until its invisible time ends",
         names=("acknowledge *", "change *", "dead letter: *"),
         parts=("status/*", "entries/*/status/*", "receipt_handle"),
     ),
     Allowed(
-        "a message id that has control characters or more than 255 characters, and a property "
-        "without a name, are refused",
+        "a message id with control characters or more than 255 characters, and a property "
+        "without a name",
         names=("send id *", "send property named *"),
         parts=("status/*", "entries*"),
     ),
     Allowed(
-        "the name of a group has at most 248 characters; RocketMQ accepts up to 255",
+        "the name of a group with more than 248 characters; there 255",
         names=("*: group of 255",),
     ),
     Allowed(
-        "a consumer's topics must have valid names, and its client type must be `PUSH_CONSUMER` "
-        "or `SIMPLE_CONSUMER`; otherwise the stream ends with `INVALID_ARGUMENT`",
+        "consumers of topics without valid names, or of another type than `PUSH_CONSUMER` or "
+        "`SIMPLE_CONSUMER`: the stream ends with `INVALID_ARGUMENT`",
         names=("consumer: topic with a slash", "consumer of type *"),
         parts=("gRPC", "status/", "status/*", "settings/", "settings/*"),
     ),
@@ -118,8 +115,7 @@ RICHER = (
         names=("route in the namespace *", "send into a namespace"),
     ),
     Allowed(
-        "each message of a call has its own entry in the answer; there all messages have one "
-        "entry, with all ids in one text",
+        "an entry in the answer for each message of a call; there one entry for all",
         names=("send two*",),
         parts=("entries*",),
     ),
@@ -128,14 +124,13 @@ RICHER = (
         names=("heartbeat with no language", "heartbeat with an odd language"),
     ),
     Allowed(
-        "a client may receive before it has sent its settings, with any deadline, and with a "
-        "batch size below zero, which counts as 1",
+        "a receive before the client has sent its settings, with any deadline, or with a batch "
+        "size below zero, which counts as 1",
         names=("receive by an unknown client", "receive in 3 s", "receive with batch -1"),
         parts=("0/status/*",),
     ),
     Allowed(
-        "a receive that finds nothing is answered before its deadline; there the answer may come "
-        "after the deadline",
+        "a receive that finds nothing is answered before its deadline; there perhaps after it",
         names=("receive in 6 s",),
     ),
     Allowed(
@@ -143,8 +138,8 @@ RICHER = (
         names=("select blank",),
     ),
     Allowed(
-        "the route lists the queues by id, each with its own permission; there the queues that "
-        "can be both read and written come last",
+        "the route lists the queues by id; there queues that can be both read and written come "
+        "last",
         names=("route of wide", "route of narrow"),
         parts=("message_queues/*/permission",),
     ),
