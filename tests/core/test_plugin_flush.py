@@ -384,7 +384,7 @@ class FilesPlugin(reput.Plugin):
 
     @reput.hookimpl
     def reput_flush(self):
-        self.disk.side_by_side(self.pool.flush, self.paths)
+        self.disk.run_parallel(self.pool.flush, self.paths)
 
     @reput.hookimpl
     def reput_close(self):
@@ -424,7 +424,7 @@ def test_a_call_hangs_when_it_has_not_advanced_for_so_long():
 # --------------------------------------------------------------------------- side by side
 
 
-def test_files_are_flushed_side_by_side():
+def test_files_are_flushed_in_parallel():
     meeting = threading.Barrier(4)
 
     run_parallel(lambda item: meeting.wait(10), range(16), 4)  # breaks unless four are in it
@@ -469,7 +469,7 @@ def test_every_file_beats_the_heart_of_the_call_whichever_thread_flushes_it(tmp_
         (tmp_path / path).touch()
 
     monkeypatch.setattr(heart, "beat", lambda: beats.append(1))
-    disk.side_by_side(pool.flush, paths)
+    disk.run_parallel(pool.flush, paths)
 
     assert len(beats) >= len(paths)
     pool.close()

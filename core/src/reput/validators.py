@@ -40,11 +40,11 @@ class Bounds:
             ValueError: it is outside of the bounds.
         """
         kinds: Any = int if self.is_whole else int | float
-        text = f"{field.name}: {self} expected, found"
         if isinstance(value, bool) or not isinstance(value, kinds):
-            raise TypeError(f"{text} {type(value).__name__} {_shown(value)}")
+            found = f"{type(value).__name__} {_shown(value)}"
+            raise TypeError(f"{field.name}: {self} expected, found {found}")
         if not self.least <= value <= self.most:  # refuses NaN, too
-            raise ValueError(f"{text} {_shown(value)}")
+            raise ValueError(f"{field.name}: {self} expected, found {_shown(value)}")
 
     def __str__(self) -> str:
         if self.is_whole:

@@ -115,7 +115,7 @@ class DirtyFiles(Generic[Item]):
                 notes.under_way.pop(item, None)
 
         try:
-            self._disk.side_by_side(flush_one, items)
+            self._disk.run_parallel(flush_one, items)
         finally:
             with self._lock:
                 notes.pending.update(notes.under_way)

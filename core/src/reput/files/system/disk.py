@@ -258,7 +258,7 @@ class Disk(DirectoryTree):
         """Return the owner of the lock, as `reput.files.system.filelock.lock_owner` does."""
         return lock_owner(descriptor)
 
-    def side_by_side(self, work: Callable[[Item], object], items: Sequence[Item]) -> None:
+    def run_parallel(self, work: Callable[[Item], object], items: Sequence[Item]) -> None:
         """Call ``work`` for each of ``items``, up to `flushes_at_once` in parallel if many.
 
         Raises:

@@ -93,7 +93,7 @@ class QueueScan:
 
     def finish(self) -> Mapping[tuple[str, int], Extent]:
         """Flush the units, and return the extent written of each queue."""
-        self.disk.side_by_side(self._pool.flush, sorted(self._made))
+        self.disk.run_parallel(self._pool.flush, sorted(self._made))
         self._pool.close()
         return self.extents
 
