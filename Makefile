@@ -38,7 +38,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export UV_PYTHON_DOWNLOADS := never
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-spark spark-installed native-installed wheels onewheel install test matrix soak lint format dev docs pictures bench constraints clean
+.PHONY: help demo demo-spark spark-installed native-installed wheels onewheel install test ci matrix nightly soak lint format dev docs pictures bench constraints clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -63,14 +63,25 @@ native-installed: $(BIN)/tox
 	@if ! $(HAS_CARGO); then echo 'reput-native: not built, as there is no cargo; the kernels run in Python' >&2; \
 	  elif ! $(INSTALL) --no-deps ./native; then echo 'reput-native: cannot be built; the kernels run in Python' >&2; fi
 
-test: LABELS = test
-test: matrix ## lint, types, every distribution alone with its proofs, a little of the newest CPythons
+# Runs environments of tox. Environments that need Java or cargo are skipped where there is none.
+TOX = $(HAS_JAVA) || export REPUT_JAVA=Java-17; $(HAS_CARGO) || export REPUT_CARGO=cargo; \
+  PYTEST_DEBUG_TEMPROOT="$(TEMPROOT)" PATH="$(INTERPRETERS)$$PATH" $(BIN)/tox
 
-LABELS ?= test more
-matrix: $(BIN)/tox ## the whole matrix: also all together, the rest of each proof, every CPython >= 3.11, Spark where Java is
-	@$(HAS_JAVA) || export REPUT_JAVA=Java-17; $(HAS_CARGO) || export REPUT_CARGO=cargo; \
-	  PYTEST_DEBUG_TEMPROOT="$(TEMPROOT)" PATH="$(INTERPRETERS)$$PATH" \
-	  $(BIN)/tox run-parallel -m $(LABELS) --parallel auto --parallel-no-spinner $(ARGS)
+test: $(BIN)/tox ## all tests together with one case of each proof; lint; types
+	@$(TOX) run-parallel -m test --parallel auto --parallel-live $(ARGS)
+
+ci: $(BIN)/tox ## what CI runs after `make test`: each distribution alone, all proofs, other interpreters
+	@$(BIN)/python packaging/changed.py --explain
+	@$(TOX) run-parallel -m ci --parallel auto --parallel-no-spinner $(ARGS) && \
+	  changed="$$($(BIN)/python packaging/changed.py)" && if [ -n "$$changed" ]; then \
+	  $(TOX) run-parallel -e "$$changed" --parallel auto --parallel-no-spinner $(ARGS); fi
+
+matrix: $(BIN)/tox ## both, and Spark, Rust, prose and the site whether they have changed or not
+	@$(TOX) run-parallel -m test ci changed --parallel auto --parallel-no-spinner $(ARGS)
+
+nightly: $(BIN)/tox ## every case of everything, for hours; a failure is bisected, and its command printed
+	@$(TOX) --version >/dev/null; PYTEST_DEBUG_TEMPROOT="$(TEMPROOT)" PATH="$(INTERPRETERS)$$PATH" \
+	  $(BIN)/python packaging/nightly.py $(ARGS)
 
 soak: $(BIN)/tox ## kill writers and cut the power, thousands of times
 	@$(BIN)/tox run -e soak $(ARGS)

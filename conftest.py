@@ -30,6 +30,8 @@ sys.path.append(
 
 import sizes  # noqa: E402
 
+from reput_testing.casebudget import is_one_case, part  # noqa: E402
+
 
 @functools.lru_cache(maxsize=4)
 def _all_rows(case: str) -> dict[str, list[dict[str, Any]]]:
@@ -48,22 +50,38 @@ def pytest_itemcollected(item: Any) -> None:
         item.add_marker("proof")
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: Any, items: list[Any]) -> None:
-    """Keep a share of the tests, where ``REPUT_SHARE`` says which: ``2/3``, the second third.
+    """Keep one case of each proof and a tenth of the random examples, if that is asked for.
 
-    Where several interpreters have the same packages, the matrix runs each test with one of them.
-    Tests of one module stay together, as some of them share what is dear to make.
+    The case is one of the parameters of a test function with the mark ``proof``; `casebudget.part`
+    chooses among the cases inside of it.
     """
-    wanted = os.environ.get("REPUT_SHARE")
-    if not wanted:
+    if not is_one_case():
         return
-    number, count = map(int, wanted.split("/"))
-    modules = sorted({item.nodeid.partition("::")[0] for item in items})
-    kept_modules = set(modules[number - 1 :: count])
-    kept = [item for item in items if item.nodeid.partition("::")[0] in kept_modules]
-    config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
-    items[:] = kept
+    proofs: dict[str, list[Any]] = {}
+    for item in items:
+        _try_fewer_examples(item)
+        if item.get_closest_marker("proof"):
+            proofs.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    kept = {id(part(cases)[0]) for cases in proofs.values()}
+    left = [item for cases in proofs.values() for item in cases if id(item) not in kept]
+    config.hook.pytest_deselected(items=left)
+    dropped = {id(item) for item in left}
+    items[:] = [item for item in items if id(item) not in dropped]
+
+
+def _try_fewer_examples(item: Any) -> None:
+    """Let a test of Hypothesis, or a state machine, try a tenth of its examples."""
+    function = getattr(item, "obj", None)
+    for owner, name in (
+        (getattr(function, "__func__", function), "_hypothesis_internal_use_settings"),
+        (getattr(item, "cls", None), "settings"),
+    ):
+        found = getattr(owner, name, None)
+        if isinstance(found, settings) and not hasattr(owner, "_fewer_examples"):
+            fewer = max(found.max_examples // 10, min(found.max_examples, 5))
+            setattr(owner, name, settings(found, max_examples=fewer))
+            owner._fewer_examples = True
 
 
 @pytest.fixture(autouse=True)

@@ -319,6 +319,7 @@ def test_a_store_is_read_beside_its_writer(tmp_path):
             store.wait_dispatched()
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("case", ["basic", "batch", "delay", "ext", "transaction", "trimmed", "v6"])
 def test_stores_of_rocketmq_answer_as_their_logs(golden_store, case):
     store = golden_store(case)

@@ -126,7 +126,7 @@ def test_no_class_of_options_is_forgotten():
         value
         for name in (
             "reput",
-            *(f"reput_{each}" for each in (*PLUGINS, "server", "client", "follow")),
+            *(f"reput_{each}" for each in (*PLUGINS, "server", "client")),
         )
         for module in pkgutil.walk_packages(importlib.import_module(name).__path__, f"{name}.")
         if "testing" not in module.name and "__main__" not in module.name

@@ -79,6 +79,7 @@ def test_of_two_files_with_the_same_beginning_one_is_too_many(golden_store):
     assert difference.reason == "nothing in the log leads to this file"
 
 
+@pytest.mark.slow
 def test_a_check_of_our_own_store_writes_nothing_either(tmp_path):
     root = tmp_path / "store"
     with reput.open(root, plugins=["consumequeue", "index"], threads=False) as store:

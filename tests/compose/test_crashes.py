@@ -18,6 +18,7 @@ import pytest
 import reput
 from reput.record.layout import TRANSACTION_COMMIT, TRANSACTION_ROLLBACK
 from reput_testing import CrashContract, KillLoop, QuickDisk, snapshot
+from reput_testing.casebudget import is_whole
 from reput_testing.crashes.expectedstate import messages_of
 from reput_testing.crashes.killloop import kill_count
 from reput_testing.crashes.killplan import PluginSource
@@ -241,4 +242,4 @@ def test_after_every_kill_answers_and_files_are_the_logs(tmp_path):
 
     loop.run(kill_count(20))
 
-    assert loop.acked_count > 0
+    assert loop.acked_count > 0 or not is_whole()

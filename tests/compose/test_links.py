@@ -17,6 +17,7 @@ from storepaths import PLUGINS, link_in, make, opened, operate, paths_of
 import reput
 from reput.errors import ReputError, UnsafePathError
 from reput_testing import QuickDisk, snapshot
+from reput_testing.casebudget import part
 
 pytestmark = pytest.mark.shows("links", more="REPUT_SOAK=1")
 
@@ -55,7 +56,7 @@ def _chosen(paths, share, of):
     if os.environ.get("REPUT_SOAK") != "1":
         step = max(len(names) // _SAMPLE, 1)
         names = [*_SURE, *(name for name in names[::step] if name not in _SURE)]
-    return names[share::of]
+    return part(names[share::of])
 
 
 def test_the_paths_are_those_of_all_plugins_and_of_temporary_files(paths):

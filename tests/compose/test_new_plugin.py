@@ -61,6 +61,7 @@ def test_a_new_plugin_is_the_example_under_another_name():
         assert (COUNTER / path).read_text(encoding="utf-8") == text, path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("chosen", "least"),
     [
@@ -161,6 +162,7 @@ def test_a_plugin_that_breaks_a_rule_is_told_which(tmp_path):
     assert "broken breaks rules: " in done.stdout
 
 
+@pytest.mark.slow
 def test_a_sound_plugin_keeps_all_rules(tmp_path):
     shutil.copytree(COUNTER / "src" / "reput_counter", tmp_path / "reput_counter")
     source = "from reput_counter import CounterPlugin as Broken"

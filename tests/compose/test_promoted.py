@@ -131,6 +131,7 @@ def one_life(first: Path, copy: Path, flush: str, acknowledged, enough: int, tur
             store.promote()
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("flush", ["async", "sync"])
 def test_what_was_acknowledged_is_in_the_promoted_store(tmp_path, flush):
     chosen = random.Random(f"promoted {flush}")

@@ -94,6 +94,7 @@ class Life:
         reader.report()
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("flushed", [3])
 def test_whatever_readers_ask_beside_a_writer_that_mends_is_right_or_not_there_yet(
     tmp_path, flushed

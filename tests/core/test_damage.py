@@ -5,11 +5,11 @@ from __future__ import annotations
 import shutil
 
 import pytest
-from shares import share
 
 import reput
 from reput.files.filenames import file_name
 from reput_testing import QuickDisk
+from reput_testing.casebudget import part
 
 pytestmark = [pytest.mark.proof, pytest.mark.shows("torn-tail")]
 
@@ -59,7 +59,7 @@ def test_a_tail_that_was_lost_at_any_byte_costs_the_last_message_and_nothing_els
     root, receipts = closed_store
     last = receipts[-1]
 
-    for cut in share(range(last.physical_offset, last.end_offset)):
+    for cut in part(range(last.physical_offset, last.end_offset)):
         copy, file = _copy(root, cut)
         data = file.read_bytes()
         file.write_bytes(data[:cut].ljust(len(data), b"\0"))
@@ -80,7 +80,7 @@ def test_any_byte_of_the_last_record_changed_never_shows_a_message_that_was_not_
     root, receipts = closed_store
     last = receipts[-1]
 
-    for place in share(range(last.physical_offset, last.end_offset)):
+    for place in part(range(last.physical_offset, last.end_offset)):
         for change in (0x01, 0xFF):
             copy, file = _copy(root, f"{place}-{change}")
             data = bytearray(file.read_bytes())
@@ -104,7 +104,7 @@ def test_after_a_crash_a_changed_byte_is_a_message_less_or_shows_in_the_message(
     last = receipts[-1]
     dropped = set()
 
-    for place in share(range(last.physical_offset, last.end_offset)):
+    for place in part(range(last.physical_offset, last.end_offset)):
         copy, file = _copy(root, place)
         data = bytearray(file.read_bytes())
         data[place] ^= 0x40
@@ -118,7 +118,7 @@ def test_after_a_crash_a_changed_byte_is_a_message_less_or_shows_in_the_message(
         shutil.rmtree(copy)
     # size, magic and crc, own offset, length of the body and body at the least
     covered = {*range(12), *range(28, 36), *range(84, 88 + len(b"the last one"))}
-    tried = {*share(range(last.size))}
+    tried = {*part(range(last.size))}
     assert covered & tried <= dropped
 
 
@@ -131,7 +131,7 @@ def test_with_record_checksums_a_changed_byte_after_a_crash_is_noticed_too(tmp_p
     last = receipts[-1]
     checksum_name = last.end_offset - 20
 
-    for place in share(range(last.physical_offset, checksum_name)):
+    for place in part(range(last.physical_offset, checksum_name)):
         copy, file = _copy(root, place)
         data = bytearray(file.read_bytes())
         data[place] ^= 0x40

@@ -90,6 +90,7 @@ def checksummed_store(root, plugins=("consumequeue", "index"), **options):
     return root
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("how", ["record_crc", "integrity"])
 def test_where_checksums_cover_the_log_the_derived_file_is_wrong(how, tmp_path):
     if how == "record_crc":
@@ -122,6 +123,7 @@ def test_the_last_line_says_what_no_checksum_covers(root, tmp_path):
     assert last_line(run("repair", root, tmp_path / "mended")) == last_line(result)
 
 
+@pytest.mark.proof
 def test_records_without_a_checksum_among_others_are_counted(tmp_path):
     root = checksummed_store(tmp_path / "store", record_crc=True)
     checksummed_store(root, record_crc=False)
@@ -171,6 +173,7 @@ def test_a_repair_in_place_repeats_the_doubt_and_names_the_backup(root, tmp_path
     assert before in [path.read_bytes() for path in (tmp_path / "kept").rglob(said.name)]
 
 
+@pytest.mark.proof
 def test_sums_that_contradict_the_log_are_kept_by_a_repair(tmp_path):
     root = checksummed_store(tmp_path / "store", ("consumequeue", "integrity"))
     path = min((root / "commitlog").iterdir())

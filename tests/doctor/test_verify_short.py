@@ -12,6 +12,8 @@ import reput
 from reput_tools.doctor.findings import Severity
 from reput_tools.doctor.verdict import verdict_of
 
+pytestmark = pytest.mark.proof
+
 
 def cut(path, size):
     """Cut a file to ``size`` bytes."""

@@ -49,6 +49,7 @@ def test_a_healthy_store_needs_no_repair(tmp_path, name):
     assert not (tmp_path / "mended").exists()
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("case", chosen(), ids=lambda case: case.name)
 def test_a_sick_store_is_named_and_mended(tmp_path, case):
     sick, origin = case.make(), healthy(case.store)

@@ -22,11 +22,13 @@ from hypothesis import strategies as st
 from wirepeer import WirePeer, message
 
 from reput_client.remoting import QueueOf, RequestCode, ResponseCode
-from reput_testing.casebudget import is_soak
+from reput_testing.casebudget import is_soak, part_of_count
 
 pytestmark = pytest.mark.shows("arbitrary-bytes")
 
-FRAMES = int(os.environ.get("REPUT_FUZZ_FRAMES", "100000" if is_soak() else "3000"))
+FRAMES = int(
+    os.environ.get("REPUT_FUZZ_FRAMES", 100_000 if is_soak() else max(part_of_count(3_000), 300))
+)
 DRAWN = 500
 """Frames that Hypothesis draws, which makes a failure small; the others come by a seed."""
 AT_ONCE = 5
@@ -101,6 +103,7 @@ def test_any_frame_is_answered_or_closes_its_connection_alone(server, chance):
     server.try_out(b"".join(wiremutants.frames(chance) for _ in range(AT_ONCE)))
 
 
+@pytest.mark.proof
 def test_many_frames_leave_the_server_and_its_store_as_they_were(server):
     chance = random.Random(int(os.environ.get("REPUT_FUZZ_SEED", "17")))
     for _ in range((FRAMES - DRAWN) // AT_ONCE):

@@ -16,6 +16,7 @@ import time
 from collections import Counter
 
 import grpc
+import pytest
 from grpcclient import GrpcClient
 from serverlives import kill_count
 
@@ -169,6 +170,7 @@ def prepare(store):
         plugin.subscription_groups.put(GroupSettings(group="f", consume_message_orderly=True))
 
 
+@pytest.mark.proof
 def test_messages_that_are_out_survive_kills_of_the_server(tmp_path):
     store, chance = tmp_path / "store", random.Random(30)
     prepare(store)

@@ -1,4 +1,4 @@
-"""Tests of the compiled kernels, where they run; `tox -e native` sees to it that they do."""
+"""Tests of the compiled kernels, where they are installed; `make test` installs them if cargo is."""
 
 from __future__ import annotations
 

@@ -381,6 +381,7 @@ def test_nothing_is_appended_to_a_store_whose_end_no_writer_noted(tmp_path):
     assert snapshot(tmp_path / "commitlog") == before
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("text", ["do it again with: make-it\n{}\n", "", "no line end", "\udcff"])
 def test_an_unfinished_store_is_opened_by_nothing(tmp_path, text):
     with reput.open(tmp_path / "store", plugins=[], threads=False) as store:

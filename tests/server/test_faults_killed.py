@@ -95,6 +95,7 @@ def run(store, flush, kills, chance):
     return lives
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize(
     "flush",
     ["sync", pytest.param("async", marks=pytest.mark.skipif(not is_soak(), reason="REPUT_SOAK=1"))],

@@ -154,6 +154,7 @@ def work(peer, group):
 # --------------------------------------------------------------------------- what stays
 
 
+@pytest.mark.slow
 def test_nothing_of_clients_stays_in_the_memory(tmp_path):
     numbers, looks = itertools.count(), []
     with watched(tmp_path / "store") as server:

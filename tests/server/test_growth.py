@@ -164,6 +164,7 @@ def test_an_idle_log_costs_a_look_at_its_end(broker, pulls):
     assert broker.asked - asked <= 12
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("count", [10, 1_000, 10_000])
 def test_looks_take_a_tenth_of_the_time_however_many_queues_there_are(broker, pulls, count):
     broker.seconds_each = 0.0001

@@ -53,6 +53,7 @@ def peer_of(broker: LocalBroker) -> WirePeer:
     return WirePeer(parse_address(broker.address))
 
 
+@pytest.mark.proof
 def test_members_are_read_as_a_real_broker_reads_them(caplog: pytest.LogCaptureFixture):
     caplog.set_level(logging.CRITICAL)
 

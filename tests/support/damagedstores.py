@@ -6,11 +6,11 @@ import os
 import shutil
 
 from decodertargets import is_filler
-from shares import share
 
 import reput
 from reput.errors import ReputError
 from reput_testing import ManualClock, QuickDisk, place, snapshot
+from reput_testing.casebudget import part
 
 FILE_SIZE = 512
 SOAK = bool(os.environ.get("REPUT_SOAK"))
@@ -90,9 +90,9 @@ class SmallStore:
         place({**self.files, name: data}, self.root)
 
     def flips(self, name):
-        """``(bit number, bytes of the file)``: a bit of a `share` of all bytes; in a soak each."""
+        """``(bit number, bytes of the file)``: a bit of a part of all bytes."""
         whole = self.files[name]
-        for at in share(range(len(whole))):
+        for at in part(range(len(whole))):
             for bit in range(8) if SOAK else (at * 5 % 8,):
                 data = bytearray(whole)
                 data[at] ^= 1 << bit

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reput_testing.casebudget import is_last_part, part, part_of_count
+from reput_testing.casebudget import is_last_part, is_whole, least_count, part, part_of_count
 
 
 @pytest.fixture(autouse=True)
@@ -60,6 +60,20 @@ def test_what_cannot_be_parted_is_tried_with_the_last_part(monkeypatch, parts, i
     assert is_last_part() == is_last
 
 
+def test_a_commit_chooses_one_case_and_all_commits_together_all_cases(monkeypatch):
+    tried = set()
+    for number in range(200):
+        monkeypatch.setenv("REPUT_PROOFS", f"one:{number:040x}")
+        (case,) = part(list(range(7)))
+        assert list(part(list(range(7)))) == [case]
+        tried.add(case)
+
+    assert tried == set(range(7))
+    assert (list(part([])), part_of_count(9), least_count(9)) == ([], 1, 1)
+    assert not is_last_part()
+    assert not is_whole()
+
+
 def test_a_soak_tries_all_parts(monkeypatch):
     monkeypatch.setenv("REPUT_PROOFS", "2/2")
     monkeypatch.setenv("REPUT_SOAK", "1")
@@ -68,10 +82,25 @@ def test_a_soak_tries_all_parts(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "text", ["half", "0/2", "3/2", "1/0", "/", "1/", "-1/2", "2-1/2", "1-3/2", "1-/2"]
+    "text",
+    [
+        "half",
+        "one",
+        "one:",
+        "one:xyz",
+        "0/2",
+        "3/2",
+        "1/0",
+        "/",
+        "1/",
+        "-1/2",
+        "2-1/2",
+        "1-3/2",
+        "1-/2",
+    ],
 )
 def test_a_part_that_is_none_is_refused(monkeypatch, text):
     monkeypatch.setenv("REPUT_PROOFS", text)
 
-    with pytest.raises(ValueError, match="REPUT_PROOFS: NUMBER/COUNT expected"):
+    with pytest.raises(ValueError, match="REPUT_PROOFS: one:SEED, NUMBER/COUNT or"):
         part(range(5))

@@ -27,7 +27,7 @@ from typing import TypeVar, overload
 import attrs
 
 from reput.record import Message
-from reput_testing.casebudget import is_soak, part, part_count
+from reput_testing.casebudget import is_soak, least_count, part
 from reput_testing.crashes.expectedstate import ExpectedState
 from reput_testing.disks.crashstates import CrashPoint, CrashState
 from reput_testing.disks.simulateddisk import SimulatedDisk
@@ -137,7 +137,7 @@ class PowerCuts:
         exists, would look like success.
         """
         wanted = os.environ.get(STATE_VARIABLE, "")
-        least = 1 if wanted else at_least // part_count()
+        least = 1 if wanted else least_count(at_least)
         found = f"state {wanted!r} was not found" if wanted else f"{self.tried_count} states tried"
         assert self.tried_count >= least, f"{found}, {least} expected"
 
