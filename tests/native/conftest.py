@@ -1,4 +1,4 @@
-"""Tests of the compiled kernels, where they are installed; `make test` installs them if cargo is."""
+"""Tests of the compiled kernels; `make test` installs these if cargo is installed."""
 
 from __future__ import annotations
 
