@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import timerstores
 
 from reput_testing.casebudget import is_last_part, is_soak
 
@@ -71,7 +72,7 @@ with TimerStore(Path(sys.argv[1]), log_file_size=100 << 20) as store:
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="memory is read from /proc")
 def test_many_messages_wait_in_bounded_memory_and_come_in_time(tmp_path):
     count = 1_000_000 if is_soak() else 150_000
-    support = Path(__file__).parents[1] / "support"
+    support = Path(timerstores.__file__).parent
 
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, str(tmp_path / "store"), str(support), str(count)],
