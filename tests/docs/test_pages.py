@@ -6,6 +6,7 @@ import importlib
 import re
 import shlex
 import tomllib
+from importlib import metadata
 
 import pytest
 from pages import DOCS, ROOT, anchors_of, blocks_of, commands_of, pages, prose_of, text_of
@@ -95,26 +96,53 @@ def test_one_command_installs_all_that_its_parts_need_of_each_other(page, words)
             given.add(project["name"])
             needs = list(project["dependencies"])
             for extra in filter(None, extras.rstrip("]").split(",")):
-                needs += project["optional-dependencies"][extra]
+                needs += project.get("optional-dependencies", {}).get(extra, ())
             needed |= {re.match(r"[\w-]+", each)[0] for each in needs if each.startswith("reput")}
 
     assert sorted(needed - given) == [], f"{page}: pip would look for these on an index"
 
 
-def test_the_table_of_parts_names_folders_that_need_nothing_else():
-    rows = re.findall(r"^\| .*? \| (`\./core`.*?) \|$", text_of("docs/installing.md"), re.MULTILINE)
+SETS = re.findall(
+    r"^\| .*? \| `reput\[([\w,]+)\]` \| (`\./core`.*?) \|$",
+    text_of("docs/installing.md"),
+    re.MULTILINE,
+)
 
-    missing = {}
-    for row in rows:
-        paths = re.findall(r"`\./([\w/*]+)`", row)
-        projects = [project_of(folder) for path in paths for folder in folders_of(path)]
-        needed = {
-            re.match(r"[\w-]+", each)[0]
-            for project in projects
-            for each in project["dependencies"]
-            if each.startswith("reput")
-        }
-        missing[row] = needed - {project["name"] for project in projects}
 
-    assert len(rows) > 5
-    assert {row: names for row, names in missing.items() if names} == {}
+def own(requirements):
+    """Names of distributions of this repository among requirements."""
+    return {re.match(r"[\w-]+", each)[0] for each in requirements if each.startswith("reput")}
+
+
+def test_installing_shows_a_few_sets():
+    assert 5 <= len(SETS) <= 7
+
+
+@pytest.mark.parametrize(("extras", "row"), SETS)
+def test_each_set_of_folders_is_what_its_extras_install(extras, row):
+    paths = re.findall(r"`\./([\w/*]+)`", row)
+    folders = [folder for path in paths for folder in folders_of(path)]
+    needs = {each["name"]: own(each["dependencies"]) for each in map(project_of, folders)}
+    asked = {f"extra == '{extra}'" for extra in extras.split(",")}
+    lines = [each for each in metadata.requires("reput") if each.partition("; ")[2] in asked]
+
+    installed, waiting = set(), {"reput"} | own(lines)
+    while waiting:
+        name = waiting.pop()
+        installed.add(name)
+        assert name in needs, f"no folder of {name}"
+        waiting |= needs[name] - installed
+
+    assert sorted(needs) == sorted(installed)
+
+
+EXTRAS = re.findall(r"`'\./([\w/]+)\[([\w,]+)\]'`", text_of("docs/installing.md"))
+
+
+@pytest.mark.parametrize(("path", "extras"), EXTRAS)
+def test_each_extra_that_installing_names_exists(path, extras):
+    offered = project_of(ROOT / path).get("optional-dependencies")
+    if path == "core":  # computed when it is installed
+        offered = metadata.metadata("reput").get_all("Provides-Extra")
+
+    assert set(extras.split(",")) <= set(offered)

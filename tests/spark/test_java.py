@@ -72,7 +72,7 @@ def test_without_one_the_error_names_three_ways_out(tmp_path):
     text = str(failure.value)
     assert f"{tmp_path}/old/bin/java is 11" in text
     assert f"{broken} is none that answers" in text
-    for way in ("JAVA_HOME", "openjdk-17-jre-headless", "pip install './spark[jre]'"):
+    for way in ("JAVA_HOME", "openjdk-17-jre-headless", "pip install './extras/spark[jre]'"):
         assert way in text
     with pytest.raises(SparkReputError, match="no Java was found"):
         find_java({"PATH": str(tmp_path)})
