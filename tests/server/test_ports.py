@@ -98,3 +98,26 @@ def test_connections_send_small_answers_at_once():
         for bound in (*ports.broker, *ports.fast, *ports.names):
             with asyncio.Runner(loop_factory=asyncio.SelectorEventLoop) as runner:
                 assert runner.run(is_without_delay(bound))
+
+
+def test_nobody_else_can_have_a_port_that_was_chosen():
+    """Two processes could bind one port, and the later one failed when it listened on it."""
+    with Ports.take(ServerConfig(listen=ANYWHERE, name_server=ANYWHERE)) as ports:
+        for chosen in (*ports.broker, *ports.fast, *ports.names):
+            with socket.socket() as other:
+                other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                with pytest.raises(OSError, match="in use"):
+                    other.bind(chosen.getsockname())
+
+
+def test_a_port_that_was_chosen_is_had_again_although_connections_linger(tmp_path):
+    config = ServerConfig(listen=ANYWHERE, name_server=None)
+    with reput.open(tmp_path, plugins={"consumequeue", "consumer"}) as store:
+        with serving(store, config) as server:
+            address = server.address
+            with socket.create_connection(address) as peer:
+                peer.sendall(b"\xff" * 8)  # not a frame: the server closes first, and waits
+                assert peer.recv(1) == b""
+
+        with serving(store, ServerConfig(listen=address, name_server=None)) as again:
+            assert again.address == address

@@ -23,7 +23,7 @@ from reput_server.replication.replica import NOT_REPORTED, Replica
 from reput_server.replication.replicaacks import GAP_MAX, ReplicaAcks
 from reput_server.wire import filedescriptors
 from reput_server.wire.encryption import Encryption, ProtocolDetector
-from reput_server.wire.ports import bound_to
+from reput_server.wire.ports import bound_to, listening
 from reput_server.wire.shutdownthread import finish_on_thread
 
 if TYPE_CHECKING:
@@ -125,9 +125,7 @@ class ReplicaService:
         for executor in (self._flusher, self._threads):
             await self.loop.run_in_executor(executor, _nothing)
         for each in sockets:
-            server = await self.loop.create_server(
-                self._new_connection, sock=each, backlog=filedescriptors.ACCEPTED_AT_ONCE
-            )
+            server = await listening(self.loop, self._new_connection, each)
             self._servers.append(server)
         self.address = bound_to(sockets)
         self._sweep()

@@ -9,19 +9,22 @@ from __future__ import annotations
 
 import contextlib
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import attrs
 
 from reput_client.remoting import address_text
+from reput_server.wire import filedescriptors
 
 if TYPE_CHECKING:
+    import asyncio
+
     from reput_client.remoting import Address
     from reput_server.config import ServerConfig
 
-__all__ = ["FAST_BELOW", "Ports", "bound_to", "take_address"]
+__all__ = ["FAST_BELOW", "Ports", "bound_to", "listening", "take_address"]
 
 FAST_BELOW: Final = 2
 """Java clients up to 4.5.0 send there, and Java slaves ask there (``listenPort - 2``)."""
@@ -110,16 +113,21 @@ def _pair(
         for _ in range(0 if config.listen[1] else _PAIRS_TRIED):
             kept = passed_over.enter_context(contextlib.ExitStack())
             broker = take_address(config.listen, kept)
-            fast, error = _beside(config.listen[0], broker, kept)
+            fast, error = _beside(config.listen[0], broker, kept, broker_is_chosen=True)
             if fast:
                 taken.push(kept.pop_all())
                 return broker, fast, error
     broker = take_address(config.listen, taken)
-    return broker, *_beside(config.listen[0], broker, taken)
+    chosen = not config.listen[1]
+    return broker, *_beside(config.listen[0], broker, taken, broker_is_chosen=chosen)
 
 
 def _beside(
-    host: str, broker: Sequence[socket.socket], taken: contextlib.ExitStack
+    host: str,
+    broker: Sequence[socket.socket],
+    taken: contextlib.ExitStack,
+    *,
+    broker_is_chosen: bool,
 ) -> tuple[tuple[socket.socket, ...], str]:
     """Bind the addresses two ports below the broker's; return why they cannot be had, too."""
     port = broker[0].getsockname()[1] - FAST_BELOW
@@ -127,25 +135,40 @@ def _beside(
         return (), f"{host}:{port} is not a port"
     with contextlib.ExitStack() as tried:
         try:
-            fast = take_address((host, port), tried)
+            # The port that is chosen decides this one, so another process may get it, too.
+            fast = take_address((host, port), tried, is_chosen=broker_is_chosen)
         except OSError as error:
             return (), str(error.strerror or error)
         taken.push(tried.pop_all())
         return fast, ""
 
 
-def take_address(address: Address | None, taken: contextlib.ExitStack) -> tuple[socket.socket, ...]:
-    """Bind all addresses of a name, such as those of both kinds that ``localhost`` has."""
+def take_address(
+    address: Address | None, taken: contextlib.ExitStack, *, is_chosen: bool = False
+) -> tuple[socket.socket, ...]:
+    """Bind all addresses of a name, such as those of both kinds that ``localhost`` has.
+
+    Args:
+        address: host and port; the system chooses the port 0.
+        taken: gets the sockets.
+        is_chosen: whether the port follows from one that the system chose.
+
+    Raises:
+        OSError: one of them cannot be had.
+    """
     if address is None:
         return ()
     host, port = address
+    is_chosen = is_chosen or not port
     sockets: list[socket.socket] = []
     for family, each in _resolved(host, port):
         # With its protocol by name: only then does asyncio have connections send small answers at
         # once, and not 40 ms later, when the peer's system has acknowledged the answer before.
         bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         taken.enter_context(bound)
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        # With the option, several processes can bind one port until one of them listens on it,
+        # and the system may choose such a port. `listening` sets it for a port that was chosen.
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, int(not is_chosen))
         if family == socket.AF_INET6:
             bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         try:
@@ -157,6 +180,24 @@ def take_address(address: Address | None, taken: contextlib.ExitStack) -> tuple[
             raise OSError(error.errno, text) from None
         sockets.append(bound)
     return tuple(sockets)
+
+
+async def listening(
+    loop: asyncio.AbstractEventLoop,
+    new_connection: Callable[[], asyncio.BaseProtocol],
+    bound: socket.socket,
+) -> asyncio.Server:
+    """Listen on a socket of `take_address`.
+
+    Raises:
+        OSError: it cannot be listened on.
+    """
+    server = await loop.create_server(
+        new_connection, sock=bound, backlog=filedescriptors.ACCEPTED_AT_ONCE
+    )
+    # Now nobody else can have the port, and a later process gets it although connections linger.
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    return server
 
 
 def _resolved(host: str, port: int) -> list[tuple[int, tuple[Any, ...]]]:

@@ -16,7 +16,7 @@ from reput_server.config import Limits
 from reput_server.wire import filedescriptors
 from reput_server.wire.admission import Admission
 from reput_server.wire.encryption import Encryption, ProtocolDetector
-from reput_server.wire.ports import bound_to
+from reput_server.wire.ports import bound_to, listening
 from reput_server.wire.requestdispatcher import NOTHING, RequestDispatcher
 from reput_server.wire.serverconnection import ServerConnection
 from reput_server.wire.sharedreads import SharedReads
@@ -96,9 +96,7 @@ class PortService:
         Raises:
             OSError: it cannot be listened on.
         """
-        server = await self.loop.create_server(
-            self._new_connection, sock=bound, backlog=filedescriptors.ACCEPTED_AT_ONCE
-        )
+        server = await listening(self.loop, self._new_connection, bound)
         self._servers.append(server)
         filedescriptors.listen_long(server)
 

@@ -13,6 +13,7 @@ from reput_server.grpc.transport.connection import Connection
 from reput_server.wire import filedescriptors
 from reput_server.wire.admission import Admission
 from reput_server.wire.encryption import ProtocolDetector
+from reput_server.wire.ports import listening
 
 if TYPE_CHECKING:
     import socket
@@ -59,9 +60,7 @@ class Listener:
             OSError: one of them cannot be listened on.
         """
         for each in sockets:
-            server = await self.loop.create_server(
-                self._new_connection, sock=each, backlog=filedescriptors.ACCEPTED_AT_ONCE
-            )
+            server = await listening(self.loop, self._new_connection, each)
             self._servers.append(server)
             filedescriptors.listen_long(server)
         self._sweep = self.loop.call_later(_SWEEP_SECONDS, self._sweep_idle)
