@@ -81,11 +81,13 @@ sys.path.append(str(ROOT / "packaging"))
 import clienttables  # noqa: E402
 import configreference  # noqa: E402
 import distributions  # noqa: E402
+import metrictables  # noqa: E402
 
 _GENERATED = {
     distributions.MARK: distributions.table,
     configreference.MARK: configreference.reference,
     **clienttables.MARKS,
+    **metrictables.MARKS,
 }
 
 

@@ -239,17 +239,6 @@ def test_names_follow_the_rules_of_prometheus():
         assert metric.text.endswith(".")
 
 
-def test_the_page_lists_every_metric():
-    page = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
-
-    rows = re.findall(r"^\| `(reput_\w+)` \| (\w+) \|(.*?)\| (.*) \|$", page, re.MULTILINE)
-
-    assert [
-        (name, kind, tuple(re.findall(r"`(\w+)`", labels)), text.strip())
-        for name, kind, labels, text in rows
-    ] == [(each.name, each.kind, each.labels, each.text) for each in METRICS.values()]
-
-
 def board():
     return json.loads((ROOT / "extras/tools/grafana/store/board.json").read_text(encoding="utf-8"))
 
