@@ -10,7 +10,6 @@ from followers import WAIT, caught_up, ended
 from masterlogs import CONFIG, bytes_of, message
 
 import reput
-from reput.files import brokerjson
 from reput_server.follow import (
     BrokerError,
     DirectorySource,
@@ -19,6 +18,7 @@ from reput_server.follow import (
     following,
     open_replica,
 )
+from reput_tools.brokerfiles import decode
 
 pytestmark = pytest.mark.shows("follower")
 
@@ -154,7 +154,7 @@ def test_metadata_is_that_of_the_broker(tmp_path, master, quick):
             assert it.status().text == ""
 
     own = tmp_path / "own" / "config"
-    assert brokerjson.decode((own / "subscriptionGroup.json").read_bytes()) == groups
+    assert decode((own / "subscriptionGroup.json").read_bytes()) == groups
     assert not (own / "consumerOffset.json").exists()
 
 

@@ -8,8 +8,8 @@ import pytest
 from fakemaster import FakeMaster
 from followers import WAIT, ended, followed
 
-from reput.files import brokerjson
 from reput_server.follow import State, open_replica
+from reput_tools.brokerfiles import decode
 
 TOPICS = {
     "dataVersion": {"counter": 3, "stateVersion": 0, "timestamp": 1_700_000_000_000},
@@ -42,7 +42,7 @@ def wait_saved(follower, count=1):
 
 
 def document(path, name):
-    return brokerjson.decode((path / "config" / name).read_bytes())
+    return decode((path / "config" / name).read_bytes())
 
 
 def test_files_are_those_of_a_slave(tmp_path, master, quick):
@@ -96,7 +96,7 @@ def test_an_answer_that_cannot_be_used_leaves_the_files(tmp_path, master, quick,
             assert follower.wait_caught_up(WAIT)
 
         assert follower.status().state is State.FOLLOWING
-    assert document(path, "consumerOffset.json") == brokerjson.decode(OFFSETS)
+    assert document(path, "consumerOffset.json") == decode(OFFSETS)
 
 
 def test_a_broker_without_delayed_messages_has_no_offsets_of_them(tmp_path, master, quick):

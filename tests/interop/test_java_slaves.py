@@ -16,8 +16,8 @@ from typing import Any
 from realbroker import RocketMQ, free_ports
 from wirepeer import WirePeer, message
 
-from reput.files import brokerjson
 from reput_client.remoting import RequestCode, parse_body
+from reput_tools.brokerfiles import decode
 
 FILE_SIZE = 1 << 20
 CONFIG = f"[commitlog]\nfile_size = {FILE_SIZE}\n[consumequeue]\nunits_per_file = 1000\n"
@@ -102,7 +102,7 @@ def same_log(master: Master, slave: Path) -> None:
 
 def settings(store: Path, name: str) -> dict[str, Any]:
     path = store / "config" / name
-    return brokerjson.decode(path.read_bytes()) if path.exists() else {}
+    return decode(path.read_bytes()) if path.exists() else {}
 
 
 def rows(first: int, count: int) -> list[dict[str, object]]:

@@ -9,7 +9,7 @@ import numpy as np
 
 import reput
 from reput import Message
-from reput.files import brokerjson
+from reput_tools.brokerfiles import BareKey, encode
 
 HOUR_MS: Final = 3_600_000
 NOW: Final = 1_790_000_000_000
@@ -71,7 +71,7 @@ def make_store(root: Path, *, scale: int = 1) -> None:
 
 def write_offsets(root: Path) -> None:
     """Write how far consumers and deliveries have come, as RocketMQ does."""
-    bare = brokerjson.BareKey
+    bare = BareKey
     table = {
         "orders@shop": {bare("0"): 60, bare("1"): 50, bare("2"): 99},
         "audit@shop": {bare("0"): 0},
@@ -82,9 +82,9 @@ def write_offsets(root: Path) -> None:
     }
     config = root / "config"
     config.mkdir(exist_ok=True)
-    (config / "consumerOffset.json").write_text(brokerjson.encode({"offsetTable": table}))
+    (config / "consumerOffset.json").write_bytes(encode({"offsetTable": table}))
     delays = {"offsetTable": {bare("3"): 10}}
-    (config / "delayOffset.json").write_text(brokerjson.encode(delays))
+    (config / "delayOffset.json").write_bytes(encode(delays))
 
 
 def write_wheel(root: Path, due: list[tuple[int, int]], *, read: int, queue_offset: int) -> None:

@@ -10,10 +10,10 @@ from groupstores import bodies
 from reput.errors import ReadOnlyStoreError
 from reput.files import Disk
 from reput_consumer import MessageQueue, RequestMode, TopicSettings, retry_topic
-from reput_consumer.metadata.brokerdocument import BrokerDocument
 from reput_consumer.metadata.deletedtopics import DeletedTopics
 from reput_consumer.metadata.topicsettings import Topics
 from reput_testing import SimulatedDisk
+from reput_tools.brokerfiles import BrokerDocument
 
 FORM = """{
 	"dataVersion":{

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import time
 
 import pytest
@@ -13,13 +14,13 @@ from hypothesis import strategies as st
 from reput.files import Disk
 from reput_consumer.messagequeue import MessageQueue
 from reput_consumer.metadata import localoffsets
-from reput_consumer.metadata.brokerdocument import BrokerDocument
 from reput_consumer.metadata.consumeroffsets import ConsumerOffsets
 from reput_consumer.metadata.localoffsets import LocalOffsets
 from reput_consumer.metadata.subscriptiongroups import GroupSettings, SubscriptionGroups
 from reput_consumer.metadata.topicsettings import Topics, TopicSettings
 from reput_consumer.names import checked_group, checked_topic
 from reput_testing import SimulatedDisk
+from reput_tools.brokerfiles import BrokerDocument, UnreadableDocumentError, decode
 
 OFFSETS = """{
 	"dataVersion":{
@@ -151,21 +152,41 @@ def test_groups_are_written_as_section_3_shows(tmp_path):
     assert topics.get("%RETRY%GroupA").read_queue_nums == 1  # as after a heartbeat
 
 
-def test_entries_that_no_broker_writes_are_kept_and_read_as_far_as_they_can_be(tmp_path):
+def test_values_of_other_types_are_converted_as_brokers_do_and_impossible_ones_are_not(tmp_path):
     topics = Topics(document(tmp_path, "topics.json"))
     (tmp_path / "topics.json").write_text(
-        '{"topicConfigTable":{"A":{"readQueueNums":-5,"own":[1]},"B":7,'
-        '"C":{"readQueueNums":"3","writeQueueNums":2}}}'
+        '{"topicConfigTable":{"A":{"readQueueNums":-5,"own":[1]},"B":{"perm":null,"order":1},'
+        '"C":{"read_queue_nums":"3","WriteQueueNums":2.0}}}'
     )
     topics.load()
 
-    assert topics.names() == ["A", "C"]
     assert topics.get("A") == TopicSettings(topic="A")
-    assert topics.get("C") == TopicSettings(topic="C", write_queue_nums=2)
+    assert topics.get("B") == TopicSettings(topic="B", order=True)
+    assert topics.get("C") == TopicSettings(topic="C", read_queue_nums=3, write_queue_nums=2)
 
     topics.put(TopicSettings(topic="A", read_queue_nums=8))
+    topics.put(TopicSettings(topic="C", read_queue_nums=5, write_queue_nums=2))
     written = json.loads((tmp_path / "topics.json").read_text())["topicConfigTable"]
-    assert (written["A"]["own"], written["A"]["readQueueNums"], written["B"]) == ([1], 8, 7)
+    assert (written["A"]["own"], written["A"]["readQueueNums"]) == ([1], 8)
+    assert {name: value for name, value in written["C"].items() if "ueue" in name} == {
+        "readQueueNums": 5,
+        "writeQueueNums": 2,
+    }
+
+
+@pytest.mark.parametrize("entry", ["7", "[]", '{"perm":"rw"}', '{"order":"maybe"}', '{"perm":{}}'])
+def test_entries_that_brokers_cannot_read_make_the_file_unreadable(tmp_path, entry):
+    data = f'{{"topicConfigTable":{{"A":{{"perm":4}},"B":{entry}}}}}'
+    (tmp_path / "topics.json").write_text(data)
+    topics = Topics(document(tmp_path, "topics.json"))
+    topics.load()
+
+    with pytest.raises(UnreadableDocumentError, match="'B'"):
+        topics.put(TopicSettings(topic="C"))
+    with pytest.raises(UnreadableDocumentError):
+        topics.require()
+
+    assert (tmp_path / "topics.json").read_text() == data
 
 
 @pytest.fixture
@@ -301,18 +322,81 @@ def test_names_of_more_than_two_parts_are_kept_and_not_looked_at_section_7(tmp_p
     assert set(offsets.document.read()["offsetTable"]) == {"a@b@c", "plain", "t@g", "t@h"}
 
 
-def test_offsets_of_light_queues_are_read_and_never_written(tmp_path):
-    light = '{"lmqOffsetTable":{"%LMQ%q@%LMQ%g":5},"offsetTable":{"t@g":{0:1,1:2}}}'
-    (tmp_path / "lmqConsumerOffset.json").write_text(light)
-    (tmp_path / "consumerOffset.json").write_text('{"offsetTable":{"t@g":{0:9}}}')
+# ------------------------------------------------------------------ brokers with light queues
+
+
+def light_table(directory):
+    return decode((directory / "lmqConsumerOffset.json").read_bytes())["offsetTable"]
+
+
+@pytest.mark.parametrize(
+    ("times", "expected"), [((5, 9), 95), ((9, 5), 10), ((None, 9), 95), ((9, None), 95)]
+)
+def test_the_newer_of_both_files_counts(tmp_path, times, expected):
+    files = zip(["consumerOffset.json", "lmqConsumerOffset.json"], (10, 95), times, strict=True)
+    for number, (name, offset, time_of) in enumerate(files):
+        version = "" if time_of is None else f'"dataVersion":{{"timestamp":{time_of}}},'
+        (tmp_path / name).write_text(f'{{{version}"offsetTable":{{"t@g":{{0:{offset}}}}}}}')
+        os.utime(tmp_path / name, (1_000 + number, 1_000 + number))
+
+    assert offsets_in(tmp_path).get("g", "t", 0) == expected
+
+
+def test_what_only_the_older_file_knows_counts_too(tmp_path):
+    (tmp_path / "consumerOffset.json").write_text(
+        '{"dataVersion":{"timestamp":5},"offsetTable":{"t@g":{0:1,1:2},"t@old":{0:3}}}'
+    )
+    (tmp_path / "lmqConsumerOffset.json").write_text(
+        '{"dataVersion":{"timestamp":9},"offsetTable":{"t@g":{0:7}}}'
+    )
 
     offsets = offsets_in(tmp_path)
-    offsets.commit("g", at("t", 10))
+
+    assert offsets.of_group("g") == at("t", 7, 2)
+    assert offsets.of_group("old") == at("t", 3)
+
+
+def test_a_change_is_written_to_both_files_with_all_that_one_of_them_lacks(tmp_path):
+    (tmp_path / "consumerOffset.json").write_text(
+        '{"dataVersion":{"timestamp":5},"offsetTable":{"t@g":{0:1},"t@h":{0:3}}}'
+    )
+    (tmp_path / "lmqConsumerOffset.json").write_text(
+        '{"dataVersion":{"timestamp":9},"lmqOffsetTable":{"%LMQ%q@%LMQ%g":5},'
+        '"offsetTable":{"t@g":{0:95}}}'
+    )
+    offsets = offsets_in(tmp_path)
+
+    offsets.commit("g", at("t", 96))
+    offsets.commit("%LMQ%g", at("%LMQ%q", 6))
     offsets.save()
 
-    assert offsets.get("%LMQ%g", "%LMQ%q", 0) == 5
-    assert offsets.of_group("g") == at("t", 10, 2)
-    assert (tmp_path / "lmqConsumerOffset.json").read_text() == light
+    plain = decode((tmp_path / "consumerOffset.json").read_bytes())["offsetTable"]
+    assert (plain["t@g"], plain["t@h"], plain["%LMQ%q@%LMQ%g"]) == ({"0": 96}, {"0": 3}, {"0": 6})
+    assert light_table(tmp_path) == {"t@g": {"0": 96}, "t@h": {"0": 3}}
+    light = decode((tmp_path / "lmqConsumerOffset.json").read_bytes())
+    assert light["lmqOffsetTable"] == {"%LMQ%q@%LMQ%g": 6}
+    assert offsets_in(tmp_path).by_group() == offsets.by_group()
+
+
+def test_what_is_forgotten_is_taken_out_of_both_files(tmp_path):
+    for name in ("consumerOffset.json", "lmqConsumerOffset.json"):
+        (tmp_path / name).write_text('{"offsetTable":{"t@g":{0:1},"t@h":{0:3}}}')
+    offsets = offsets_in(tmp_path)
+
+    offsets.forget_group("h")
+    offsets.save()
+
+    assert offsets_in(tmp_path).groups() == ["g"]
+    assert light_table(tmp_path) == {"t@g": {"0": 1}}
+
+
+def test_a_store_without_light_queues_gets_no_file_for_them(tmp_path):
+    offsets = offsets_in(tmp_path)
+    offsets.commit("g", at("t", 1))
+
+    offsets.save()
+
+    assert not (tmp_path / "lmqConsumerOffset.json").exists()
 
 
 # ------------------------------------------------------------------ damage and power cuts
@@ -340,6 +424,43 @@ def test_a_torn_file_does_not_become_the_backup(tmp_path):
 
     assert (tmp_path / "consumerOffset.json.bak").read_text() == OFFSETS_OF_4_8
     assert offsets_in(tmp_path).of_group("GroupA") == at("TopicTest", 13, 10)
+
+
+@pytest.mark.parametrize("backup", [None, OFFSETS_OF_4_8[:40]])
+def test_offsets_that_cannot_be_read_are_kept_and_others_can_be_saved(tmp_path, backup, caplog):
+    torn = OFFSETS.encode()[:-30]
+    (tmp_path / "consumerOffset.json").write_bytes(torn)
+    if backup is not None:
+        (tmp_path / "consumerOffset.json.bak").write_text(backup)
+    offsets = offsets_in(tmp_path)
+
+    offsets.commit("new", at("t", 1))
+    offsets.save()
+    offsets.commit("new", at("t", 2))
+    offsets.save()
+
+    copies = {name: (tmp_path / name).read_text() for name in offsets.document.copies}
+    expected = {"consumerOffset.json.unreadable": torn.decode()}
+    if backup is not None:
+        expected["consumerOffset.json.bak.unreadable"] = backup
+    assert copies == expected
+    again = offsets_in(tmp_path)
+    assert (again.of_group("new"), again.is_incomplete) == (at("t", 2), True)
+    assert "offsets of groups were lost: consumerOffset.json" in caplog.text
+
+
+def test_a_file_that_is_damaged_meanwhile_gets_all_offsets_that_are_known_here(tmp_path):
+    offsets = offsets_in(tmp_path)
+    for group in ("a", "b"):
+        offsets.commit(group, at("t", 1))
+        offsets.save()
+    (tmp_path / "consumerOffset.json").write_bytes(b"{")
+
+    offsets.commit("c", at("t", 1))
+    offsets.save()
+
+    assert offsets_in(tmp_path).groups() == ["a", "b", "c"]
+    assert (tmp_path / "consumerOffset.json.unreadable").read_bytes() == b"{"
 
 
 @given(st.integers(0, len(OFFSETS) - 1), st.binary(min_size=1, max_size=4))
@@ -455,10 +576,26 @@ def test_local_offsets_come_back(offsets):
     assert localoffsets.decode(localoffsets.encode(offsets)) == offsets
 
 
+def test_local_offsets_are_read_as_clients_do_and_what_cannot_be_read_is_kept(tmp_path):
+    path = tmp_path / ".rocketmq_offsets" / "c" / "g" / "offsets.json"
+    path.parent.mkdir(parents=True)
+    queue = MessageQueue("T", "broker-a", 0)
+    path.write_bytes(b"\xef\xbb\xbf" + LOCAL.replace('"', "'").replace("12", "12,").encode())
+    assert LocalOffsets(str(tmp_path), "c", "g").load() == {queue: 12}
+
+    path.write_text(LOCAL[:-20])
+    local = LocalOffsets(str(tmp_path), "c", "g")
+    assert local.load() == {}
+    local.save({queue: 1})
+
+    assert LocalOffsets(str(tmp_path), "c", "g").load() == {queue: 1}
+    assert (path.parent / "offsets.json.unreadable").read_text() == LOCAL[:-20]
+
+
 @given(st.text(alphabet='{}":,[]tT0-\\ \n', max_size=60))
 def test_what_is_no_file_of_local_offsets_is_a_value_error(text):
     try:
-        localoffsets.decode(text.encode())
+        found = localoffsets.decode(text.encode())
     except ValueError:
         return
-    assert text.strip().startswith("{")
+    assert found == {}

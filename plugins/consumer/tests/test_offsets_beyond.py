@@ -8,8 +8,8 @@ import shutil
 import pytest
 from groupstores import Steps, bodies
 
-from reput.files import brokerjson
 from reput_consumer.metadata.topicsettings import TopicSettings
+from reput_tools.brokerfiles import decode
 
 pytestmark = pytest.mark.shows("offsets-beyond")
 
@@ -28,7 +28,7 @@ def left_behind(at: Steps, offset: int, key: str = "orders@g") -> None:
 
 def in_file(at: Steps, key: str = "orders@g") -> dict[str, int]:
     path = at.root / "config" / "consumerOffset.json"
-    table = brokerjson.decode(path.read_bytes())["offsetTable"]
+    table = decode(path.read_bytes())["offsetTable"]
     return {str(queue_id): offset for queue_id, offset in table.get(key, {}).items()}
 
 

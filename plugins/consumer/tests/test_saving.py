@@ -7,8 +7,8 @@ import logging
 import pytest
 from groupstores import Steps, bodies
 
-from reput.files import brokerjson
 from reput_consumer import MessageQueue
+from reput_tools.brokerfiles import decode
 
 INTERVAL_MS = 5_000
 
@@ -16,7 +16,7 @@ INTERVAL_MS = 5_000
 def saved(at: Steps, group: str = "g", topic: str = "orders") -> dict[str, int]:
     """What the file says of a group's queues."""
     path = at.root / "config" / "consumerOffset.json"
-    table = brokerjson.decode(path.read_bytes())["offsetTable"] if path.exists() else {}
+    table = decode(path.read_bytes())["offsetTable"] if path.exists() else {}
     return {str(queue_id): offset for queue_id, offset in table.get(f"{topic}@{group}", {}).items()}
 
 

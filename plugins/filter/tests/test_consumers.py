@@ -17,11 +17,12 @@ import reput_filter
 from reput.errors import ConfigError
 from reput.record import Message
 from reput_filter.consumerfilters.bloomfilter import BloomFilter
-from reput_filter.consumerfilters.filterfile import decode, encode
+from reput_filter.consumerfilters.filterfile import check, decode, encode
 from reput_filter.consumerfilters.filterregistry import FilterRegistry
 from reput_filter.consumerfilters.registeredfilter import RegisteredFilter, RetryFilter, group_of
 from reput_filter.plugin import FilterConfig, FilterPlugin
 from reput_testing import Driver, ManualClock, PluginContract, SmallLog
+from reput_tools import brokerfiles
 
 NOW = 1_700_000_000_000
 
@@ -198,16 +199,19 @@ SPECIFIED = """{
 }"""
 
 
+DOCUMENT = brokerfiles.object_of(SPECIFIED.encode())
+
+
 def test_the_file_is_the_one_of_the_specification(consumers):
     consumers.register("CID_abc", "TopicTest", "a > 5", version=NOW)
 
-    assert encode(consumers.everyone()).decode() == SPECIFIED
+    assert brokerfiles.encode(encode(consumers.everyone())).decode() == SPECIFIED
 
 
 def test_an_expression_that_looks_like_a_list_is_written_as_it_is(consumers):
     consumers.register("CID_abc", "TopicTest", "a = '[1, 2]'", version=NOW)
 
-    written = json.loads(encode(consumers.everyone()))
+    written = json.loads(brokerfiles.encode(encode(consumers.everyone())))
 
     found = written["filterDataByTopic"]["TopicTest"]["groupFilterData"]["CID_abc"]
     assert found["expression"] == "a = '[1, 2]'"
@@ -215,7 +219,7 @@ def test_an_expression_that_looks_like_a_list_is_written_as_it_is(consumers):
 
 @pytest.mark.parametrize(("later", "dead"), [(10, NOW), (60_000, NOW + 30_000)])
 def test_what_is_loaded_is_dead_for_half_a_minute(later, dead):
-    (found,) = decode(SPECIFIED.encode(), BloomFilter.of(), NOW + later)
+    (found,) = decode(DOCUMENT, BloomFilter.of(), NOW + later)
 
     assert found.dead_timestamp == dead
     assert found.is_dead
@@ -223,14 +227,14 @@ def test_what_is_loaded_is_dead_for_half_a_minute(later, dead):
 
 def test_a_reader_takes_the_filters_as_they_are(consumers):
     consumers.register("g", "t", "a > 5", version=1)
-    data = encode(consumers.everyone())
+    document = encode(consumers.everyone())
 
-    assert decode(data, BloomFilter.of(), NOW, alive=True) == consumers.everyone()
+    assert decode(document, BloomFilter.of(), NOW, alive=True) == consumers.everyone()
 
 
 def test_bits_of_other_maps_make_the_whole_file_worthless():
-    assert decode(SPECIFIED.encode(), BloomFilter.of(20, 64), NOW) == []
-    assert decode(SPECIFIED.encode(), BloomFilter.of(10, 32), NOW) == []
+    assert decode(DOCUMENT, BloomFilter.of(20, 64), NOW) == []
+    assert decode(DOCUMENT, BloomFilter.of(10, 32), NOW) == []
 
 
 @settings(max_examples=100, deadline=None)
@@ -242,7 +246,13 @@ def test_a_damaged_file_is_no_reason_to_fail(data):
     put = data.draw(st.sampled_from(["", "[]", "null", "-1", '"x"', "{}", "[" * 2000, "1e999"]))
     harmed = (text[:at] + put + text[at + cut :]).encode()
 
-    for found in decode(harmed, BloomFilter.of(), NOW):
+    try:
+        document = brokerfiles.object_of(harmed)
+        check(document)
+    except ValueError:
+        return
+
+    for found in decode(document, BloomFilter.of(), NOW):
         assert found.may_want([bytes(14)], np.ones(1, np.int64)).shape == (1,)
 
 
@@ -482,3 +492,29 @@ def test_bit_maps_are_the_same_however_the_log_is_cut_into_batches(tmp_path):
 
     assert seen(()) == seen((7, 8, 40))
     assert len(set(seen(()))) == 2
+
+
+@pytest.mark.parametrize("entry", ["7", '{"expressionType":"SQL92"}'])
+def test_filters_that_cannot_be_read_are_kept_when_others_are_registered(tmp_path, entry):
+    path = tmp_path / "store" / "config" / "consumerFilter.json"
+    path.parent.mkdir(parents=True)
+    data = f'{{"filterDataByTopic":{{"t":{{"groupFilterData":{{"g":{entry}}}}}}}}}'
+    path.write_text(data)
+
+    with reput.open(tmp_path / "store", plugins=["filter"], threads=False) as store:
+        store.plugin("filter").register("h", "t", "a > 5")
+
+    written = json.loads(path.read_bytes())["filterDataByTopic"]["t"]["groupFilterData"]
+    assert list(written) == ["h"]
+    assert path.with_name("consumerFilter.json.unreadable").read_text() == data
+
+
+def test_a_file_that_an_editor_has_written_is_read(tmp_path):
+    path = tmp_path / "store" / "config" / "consumerFilter.json"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"\xef\xbb\xbf// ours\n" + SPECIFIED.replace("},", "},,").encode() + bytes(3))
+
+    with reput.open(tmp_path / "store", plugins=["filter"], threads=False) as store:
+        (found,) = store.plugin("filter").consumers.everyone()
+
+    assert (found.group, found.expression) == ("CID_abc", "a > 5")

@@ -250,7 +250,11 @@ def test_a_damaged_file_of_offsets_is_read_from_its_backup(tmp_path, clock, capl
         run(store, clock)
 
         assert sent(store) == list(range(5))
-    assert "offsets of delayed messages cannot be read" in caplog.text
+        store.put_many(orders(5, 6))
+        clock.advance(1_000)
+        run(store, clock)
+    assert "delayOffset.json: ignored, because it is damaged" in caplog.text
+    assert (path.parent / "delayOffset.json.unreadable").read_bytes() == b'{"offsetTable":{1:'
 
 
 def test_queues_that_are_made_anew_are_waited_for(tmp_path, clock, monkeypatch):

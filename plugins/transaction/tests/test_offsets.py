@@ -7,17 +7,11 @@ import shutil
 import pytest
 
 import reput
-from reput.errors import CorruptFileError
+from reput.files import Disk
 from reput_testing import SimulatedDisk
+from reput_tools.brokerfiles import object_of
 from reput_transaction.offsets.checkbackoffsets import CheckBackOffsets
-from reput_transaction.offsets.offsetfile import (
-    HALF_KEY,
-    OP_KEY,
-    encode_offsets,
-    offset_of,
-    parse_offsets,
-    with_offsets,
-)
+from reput_transaction.offsets.offsetfile import HALF_KEY, OP_KEY, check, offset_in
 from reput_transaction.offsets.optail import OpTail
 
 # As fastjson writes it: number keys without quotes, all entries on one line, then a line end.
@@ -44,38 +38,46 @@ NEW = """{
 OLD = '{\n\t"offsetTable":{\n\t\t"TopicTest@GroupA":{0:12,1:10\n\t\t}\n\t}\n}'
 
 
-@pytest.mark.parametrize("text", [NEW, OLD, "{}", '{\n\t"offsetTable":{}\n}'])
-def test_a_file_that_is_read_and_written_has_the_same_bytes(text):
-    assert encode_offsets(parse_offsets(text.encode(), "f")).decode() == text
+def test_only_the_two_offsets_and_the_version_change(tmp_path):
+    (tmp_path / "consumerOffset.json").write_text(NEW)
+    offsets = CheckBackOffsets(str(tmp_path), Disk(), lambda: 99)
+    offsets.load()
+    assert (offsets.half_offset, offsets.op_offset) == (41, None)
 
-
-def test_only_the_two_offsets_and_the_version_change():
-    document = parse_offsets(NEW.encode(), "f")
-    assert (offset_of(document, HALF_KEY), offset_of(document, OP_KEY)) == (41, None)
-
-    text = encode_offsets(with_offsets(document, {HALF_KEY: 50, OP_KEY: 3}, 99)).decode()
+    assert [offsets.save(50, 3), offsets.save(50, 3)] == [True, False]
 
     expected = NEW.replace('"counter":7', '"counter":8').replace("1700000000000", "99")
     expected = expected.replace(
         "{0:41\n\t\t}",
         '{0:50\n\t\t},\n\t\t"RMQ_SYS_TRANS_OP_HALF_TOPIC@CID_RMQ_SYS_TRANS":{0:3\n\t\t}',
     )
-    assert text == expected
+    assert (tmp_path / "consumerOffset.json").read_text() == expected
+    assert (tmp_path / "consumerOffset.json.bak").read_text() == NEW
 
 
 @pytest.mark.parametrize(
     "data", [b"{", b"[]", b"nothing", b'{"offsetTable":[]}', b"\xff", b"[" * 100_000, b'"a"']
 )
-def test_what_is_no_such_file_is_an_error_that_names_it(data):
-    with pytest.raises(CorruptFileError, match=r"^here/f, byte 0"):
-        parse_offsets(data, "here/f")
+def test_what_is_no_such_file_is_a_value_error(data):
+    with pytest.raises(ValueError, match=r"."):
+        check(object_of(data))
 
 
-@pytest.mark.parametrize("offset", ["-1", '"5"', "true", "1.5", "null", "9223372036854775808"])
-def test_an_offset_that_is_none_is_not_believed(offset):
-    document = parse_offsets(f'{{"offsetTable":{{"{HALF_KEY}":{{0:{offset}}}}}}}'.encode(), "f")
+@pytest.mark.parametrize(
+    ("offset", "found"), [("-1", None), ('"5"', 5), ("true", 1), ("1.5", 1), ("+7", 7)]
+)
+def test_an_offset_is_read_as_brokers_do_and_a_negative_one_is_not_believed(offset, found):
+    document = object_of(f'{{"offsetTable":{{"{HALF_KEY}":{{0:{offset}}}}}}}'.encode())
 
-    assert offset_of(document, HALF_KEY) is None
+    assert offset_in(document, HALF_KEY) == found
+
+
+@pytest.mark.parametrize("offset", ["null", "9223372036854775808", "{}", "x"])
+def test_an_offset_that_brokers_cannot_read_makes_the_file_unreadable(offset):
+    data = f'{{"offsetTable":{{"{HALF_KEY}":{{0:{offset}}}}}}}'.encode()
+
+    with pytest.raises(ValueError, match=r"."):
+        check(object_of(data))
 
 
 def test_an_op_message_is_done_when_all_its_half_messages_are():
@@ -135,10 +137,10 @@ def test_the_offsets_follow_what_is_finished_and_on_disk(steps):
     at.work_for(10)
     at.store.flush()
 
-    document = parse_offsets(while_the_first_is_open.encode(), "f")
-    assert (offset_of(document, HALF_KEY), offset_of(document, OP_KEY)) == (0, 0)
-    document = parse_offsets(path_of(at).read_bytes(), "f")
-    assert (offset_of(document, HALF_KEY), offset_of(document, OP_KEY)) == (2, 2)
+    document = object_of(while_the_first_is_open.encode())
+    assert (offset_in(document, HALF_KEY), offset_in(document, OP_KEY)) == (0, 0)
+    document = object_of(path_of(at).read_bytes())
+    assert (offset_in(document, HALF_KEY), offset_in(document, OP_KEY)) == (2, 2)
     assert document["offsetTable"]["TopicTest@GroupA"] == {"0": 12, "1": 10}
 
 
@@ -156,7 +158,7 @@ def test_a_file_that_cannot_be_read_is_left_alone(steps, caplog):
     at.store.flush()
 
     assert path_of(at).read_text() == '{"offsetTable":{"Topi'
-    assert "not known, nor written" in caplog.text
+    assert "offsets of transactions not written" in caplog.text
     assert at.store.plugins()[1].last_error is None
 
 
@@ -233,7 +235,7 @@ def test_the_directory_of_the_file_survives_a_power_cut(tmp_path):
     root.mkdir()
     disk = SimulatedDisk(root)
 
-    CheckBackOffsets(str(root / "config"), disk).save(1, 2, 0)
+    CheckBackOffsets(str(root / "config"), disk, lambda: 0).save(1, 2)
 
     left = [state.image() for state in disk.crash_states()]
     assert all("config/consumerOffset.json" in image for image in left)

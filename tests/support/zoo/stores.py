@@ -16,10 +16,10 @@ from pathlib import Path
 import attrs
 
 import reput
-from reput.files import brokerjson
 from reput.record import Decoder, End, MessageView
 from reput.record.layout import FILLER_TOPIC, TRANSACTION_COMMIT, TRANSACTION_MASK
 from reput_testing import ManualClock, QuickDisk, place, snapshot
+from reput_tools.brokerfiles import BareKey, encode
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden"
 SMALL_FILE = 4096
@@ -86,7 +86,7 @@ def records_of(files: Mapping[str, bytes]) -> dict[int, MessageView]:
 
 def _broker_config(queues: Mapping[tuple[str, int], int]) -> dict[str, bytes]:
     """Return files as a broker keeps them: offsets of two groups, topics; each with a backup."""
-    bare = brokerjson.BareKey
+    bare = BareKey
     table: dict[str, dict[str, int]] = {}
     topics: dict[str, object] = {}
     for (topic, queue_id), end in sorted(queues.items()):
@@ -99,7 +99,7 @@ def _broker_config(queues: Mapping[tuple[str, int], int]) -> dict[str, bytes]:
     }
     files = {}
     for name, document in documents.items():
-        data = brokerjson.encode(document).encode()
+        data = encode(document)
         files[f"config/{name}"] = files[f"config/{name}.bak"] = data
     return files
 

@@ -1,7 +1,7 @@
 """Files of a store: paths, sizes, descriptors, maps, and how bytes and names get to disk.
 
 This package does everything that touches the file system. It must not know what the bytes mean: no
-message, no record, no log. `reput.files.brokerjson` is public, too.
+message, no record, no log.
 """
 
 from __future__ import annotations

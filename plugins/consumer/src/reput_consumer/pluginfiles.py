@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Final, Self
 
 import attrs
 
@@ -11,17 +11,19 @@ from reput_consumer.metadata import deletedtopics as deleted
 from reput_consumer.metadata import requestmodes
 from reput_consumer.metadata import subscriptiongroups as groups
 from reput_consumer.metadata import topicsettings as topics
-from reput_consumer.metadata.brokerdocument import DIRECTORY, BrokerDocument
 from reput_consumer.metadata.consumeroffsets import ConsumerOffsets
 from reput_consumer.metadata.deletedtopics import DeletedTopics
 from reput_consumer.metadata.requestmodes import RequestModes
 from reput_consumer.metadata.subscriptiongroups import SubscriptionGroups
 from reput_consumer.metadata.topicsettings import Topics
+from reput_tools.brokerfiles import BrokerDocument
 
 if TYPE_CHECKING:
     from reput.plugin import StoreContext
 
 __all__ = ["PluginFiles"]
+
+_DIRECTORY: Final = "config"
 
 
 @attrs.frozen(eq=False)
@@ -39,7 +41,7 @@ class PluginFiles:
         """Return the files of a store; `load` reads them."""
 
         def document(name: str, *home: str) -> BrokerDocument:
-            directory = context.directory(*(home or (DIRECTORY,)))
+            directory = context.directory(*(home or (_DIRECTORY,)))
             return BrokerDocument(
                 directory, name, context.disk, context.clock, context.note_problem
             )
@@ -66,3 +68,4 @@ class PluginFiles:
         """Finish or undo changes that a crash has interrupted; see `Disk.finish_replacing`."""
         for each in (self.offsets, self.groups, self.topics, self.deleted, self.modes):
             each.document.finish_replacing(flush=flush)
+        self.offsets.light.finish_replacing(flush=flush)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import attrs
 from attrs.validators import instance_of
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from reput_filter.consumerfilters.registeredfilter import RegisteredFilter, RetryFilter
     from reput_filter.expression import Expression
     from reput_filter.tagsubscription import TagSubscription
+    from reput_tools.brokerfiles import BrokerDocument
 
 __all__ = ["FilterConfig", "FilterPlugin"]
 
@@ -95,7 +96,11 @@ class FilterPlugin(reput.Plugin):
     )
     """The registered filters."""
     _context: StoreContext | None = attrs.field(init=False, default=None)
-    _written: bytes | None = attrs.field(init=False, default=None)
+    _document: BrokerDocument | None = attrs.field(init=False, default=None)
+    _written: dict[str, Any] = attrs.field(init=False, factory=dict)
+    """What the file holds, as far as is known; empty if it is missing, or cannot be read."""
+    _seen: bytes | None = attrs.field(init=False, default=None)
+    """The bytes that were read last, in a read-only store."""
     _follow_lock: threading.Lock = attrs.field(init=False, factory=threading.Lock)
 
     # ------------------------------------------------------------------ opening
@@ -105,24 +110,24 @@ class FilterPlugin(reput.Plugin):
         """Load the registered filters."""
         self._context = context
         self.consumers = self._none(context.clock)
-        if context.writable:
-            context.disk.finish_replacing(
-                context.directory(DIRECTORY), FILE_NAME, flush=not context.clean
-            )
-        self._written = self._read()
-        if self._written is not None:
-            from reput_filter.consumerfilters.filterfile import decode
+        from reput_filter.consumerfilters.filterfile import check, decode
+        from reput_tools.brokerfiles import BrokerDocument
 
-            now, path = context.clock(), context.directory(DIRECTORY, FILE_NAME)
-            self.consumers.load(
-                decode(
-                    self._written,
-                    self.consumers.bloom,
-                    now,
-                    alive=not context.writable,
-                    tell=lambda text: context.note_problem(f"{path}: {text}"),
-                )
-            )
+        self._document = BrokerDocument(
+            context.directory(DIRECTORY),
+            FILE_NAME,
+            context.disk,
+            context.clock,
+            context.note_problem,
+            check,
+            is_versioned=False,
+        )
+        if context.writable:
+            self._document.finish_replacing(flush=not context.clean)
+        self._written = self._document.read()
+        if self._written:
+            bloom, now = self.consumers.bloom, context.clock()
+            self.consumers.load(decode(self._written, bloom, now, alive=not context.writable))
 
     def _none(self, clock: Callable[[], int]) -> FilterRegistry:
         bloom = BloomFilter.of(self.config.max_error_rate, self.config.expected_consumers)
@@ -196,19 +201,12 @@ class FilterPlugin(reput.Plugin):
             return
         from reput_filter.consumerfilters.filterfile import encode
 
-        data = encode(consumers)
-        if data == self._written or (self._written is None and not consumers):
+        document = encode(consumers)
+        if document == self._written or not (self._written or consumers):
             return
-        context.disk.make_directory(context.directory(DIRECTORY), durable=True)
-        context.disk.replace(context.directory(DIRECTORY, FILE_NAME), data)
-        self._written = data
-
-    def _read(self) -> bytes | None:
-        assert self._context is not None
-        try:
-            return self._context.disk.read_file(self._context.directory(DIRECTORY, FILE_NAME))
-        except FileNotFoundError:
-            return None
+        assert self._document is not None
+        self._document.replace(document)
+        self._written = document
 
     def _follow(self) -> None:
         """Load the filters again if another process has changed them; in a read-only store."""
@@ -216,15 +214,19 @@ class FilterPlugin(reput.Plugin):
         if context is None or context.writable:
             return
         with self._follow_lock:
-            data = self._read()
-            if data == self._written:
+            assert self._document is not None
+            seen = context.disk.read_if_exists(self._document.path)
+            if seen == self._seen:
+                return
+            self._seen, document = seen, self._document.read()
+            if document == self._written:
                 return
             consumers = self._none(context.clock)
-            if data is not None:
+            if document:
                 from reput_filter.consumerfilters.filterfile import decode
 
-                consumers.load(decode(data, consumers.bloom, context.clock(), alive=True))
-            self.consumers, self._written = consumers, data
+                consumers.load(decode(document, consumers.bloom, context.clock(), alive=True))
+            self.consumers, self._written = consumers, document
 
     # ------------------------------------------------------------------ bit maps
 

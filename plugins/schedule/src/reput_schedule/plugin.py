@@ -16,7 +16,6 @@ from reput_schedule import deliveryownership
 from reput_schedule.config import DelayLevels, ScheduleConfig
 from reput_schedule.delaylevels.delaystate import DelayState
 from reput_schedule.delaylevels.layout import PROPERTY_LEVEL
-from reput_schedule.delaylevels.offsetsfile import FILE_NAME
 from reput_schedule.delaylevels.parkedmessages import (
     TIMER_REQUESTS,
     deliver_times,
@@ -114,8 +113,8 @@ class SchedulePlugin(reput.Plugin):
             from reput_schedule.delaylevels.delivery import LevelDelivery
 
             config, flush = self._context.directory(CONFIG_DIRECTORY), not self._context.clean
-            names = (FILE_NAME, CHECK_FILE, METRICS_FILE)
-            self._context.disk.finish_replacing(config, *names, flush=flush)
+            self._context.disk.finish_replacing(config, CHECK_FILE, METRICS_FILE, flush=flush)
+            self._state.document.finish_replacing(flush=False)  # the directory was flushed
             # A replica gets the deliveries of its master, and nothing here says who makes them.
             self.delivers = not self._context.replica and deliveryownership.take(
                 self._context, self._state, self.config.deliver

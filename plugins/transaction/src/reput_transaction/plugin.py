@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 import attrs
 
 import reput
-from reput.errors import CorruptFileError, ServiceNotAvailableError
+from reput.errors import ServiceNotAvailableError
 from reput.plugin import PutInterest
 from reput_transaction.completion.transactionengine import TransactionEngine, Which
 from reput_transaction.config import TransactionConfig
@@ -89,7 +89,10 @@ class TransactionPlugin(reput.Plugin):
                 )
             self._work = _NO_WORK
         self._offsets = CheckBackOffsets(
-            context.directory(CONFIG_DIRECTORY), context.disk, note_problem=context.note_problem
+            context.directory(CONFIG_DIRECTORY),
+            context.disk,
+            context.clock,
+            note_problem=context.note_problem,
         )
         self._offsets.load()
         engine.noted_half_offset = self._offsets.half_offset or 0
@@ -124,7 +127,7 @@ class TransactionPlugin(reput.Plugin):
         )
         # A lower offset is safe: it only costs reading.
         engine.noted_half_offset = 0
-        self._offsets.save(0, 0, engine.context.clock())
+        self._offsets.save(0, 0)
 
     @property
     def _of_store(self) -> TransactionEngine:
@@ -195,8 +198,8 @@ class TransactionPlugin(reput.Plugin):
             if (offsets.op_offset or 0) <= index.ops.next_offset:
                 op = max(op, offsets.op_offset or 0)
         try:
-            offsets.save(half, op, engine.context.clock())
-        except (OSError, CorruptFileError) as error:
+            offsets.save(half, op)
+        except OSError as error:
             # RocketMQ then reads more than it must; the plugin need not fail.
             logger.warning("offsets of transactions not written: %s", error)
 

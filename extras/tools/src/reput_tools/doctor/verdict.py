@@ -17,6 +17,8 @@ _PLACES: Final = {
     "consumerOffset.json": "consumer groups lose their place",
     "delayOffset.json": "delayed messages lose their place",
     "lmqConsumerOffset.json": "consumer groups of light queues lose their place",
+    "subscriptionGroup.json": "consumer groups are not served",
+    "topics.json": "consumer groups are not served",
 }
 """What a broker does not know any more without one of its files, by name."""
 

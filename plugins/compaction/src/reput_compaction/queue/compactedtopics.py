@@ -6,8 +6,8 @@ import logging
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from reput.files import brokerjson
 from reput_compaction.filepairs.queuenames import is_topic
+from reput_tools.brokerfiles import BrokerDocument
 
 if TYPE_CHECKING:
     from reput.plugin import StoreContext
@@ -23,10 +23,14 @@ _POLICY = "COMPACTION"
 def compacted_topics(context: StoreContext, configured: Iterable[str]) -> frozenset[str]:
     """Return the compacted topics; names that cannot be directories are reported and left out."""
     found = set(configured)
-    document = brokerjson.read(
-        context.disk, context.directory("config", "topics.json"), context.note_problem
-    )
-    table = (document or {}).get("topicConfigTable")
+    document = BrokerDocument(
+        context.directory("config"),
+        "topics.json",
+        context.disk,
+        context.clock,
+        context.note_problem,
+    ).read()
+    table = document.get("topicConfigTable")
     for name, about in table.items() if isinstance(table, dict) else ():
         attributes = about.get("attributes") if isinstance(about, dict) else None
         policy = attributes.get(_ATTRIBUTE) if isinstance(attributes, dict) else None

@@ -10,7 +10,8 @@ import os
 import threading
 from typing import TYPE_CHECKING
 
-from reput.files import brokerjson
+from reput.files import system_clock
+from reput_tools.brokerfiles import BrokerDocument
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,10 +30,12 @@ class Checkpoint:
     def __init__(
         self, disk: Disk, path: str, tell: Callable[[str], None] = lambda text: None
     ) -> None:
-        self._disk = disk
-        self._path = path
+        directory, name = os.path.split(path)
+        self._document = BrokerDocument(
+            directory, name, disk, system_clock, tell, is_versioned=False
+        )
         self._lock = threading.Lock()
-        found = (brokerjson.read(disk, path, tell) or {}).get(_MAP)
+        found = self._document.read().get(_MAP)
         self._positions = {
             name: position
             for name, position in (found.items() if isinstance(found, dict) else ())
@@ -50,10 +53,7 @@ class Checkpoint:
             if self._positions.get(name, -1) == queue_offset:
                 return
             changed = {**self._positions, name: queue_offset}
-            self._disk.make_directory(os.path.dirname(self._path), durable=True)
-            brokerjson.replace(
-                self._disk, self._path, {"empty": False, _MAP: dict(sorted(changed.items()))}
-            )
+            self._document.replace({"empty": False, _MAP: dict(sorted(changed.items()))})
             self._positions = changed
 
 

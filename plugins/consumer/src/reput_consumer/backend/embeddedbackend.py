@@ -195,8 +195,15 @@ class EmbeddedBackend:
     # ------------------------------------------------------------------ offsets
 
     def committed(self, group: str, queue: MessageQueue) -> int | None:
-        """See `ConsumerBackend.committed`."""
-        return self.offsets.get(group, queue.topic, queue.queue_id)
+        """See `ConsumerBackend.committed`.
+
+        Where offsets were lost, a group without one is at the first message that is there: it may
+        have read none of them.
+        """
+        found = self.offsets.get(group, queue.topic, queue.queue_id)
+        if found is None and self.offsets.is_incomplete:
+            return self.bounds(queue)[0]
+        return found
 
     def commit(
         self, group: str, offsets: Mapping[MessageQueue, int], *, durable: bool = False
@@ -305,7 +312,9 @@ class EmbeddedBackend:
         Raises:
             GroupDisabledError: it may not read.
             ReadOnlyStoreError: the store is read-only.
+            UnreadableDocumentError: it is not known whether it may read, or what.
         """
+        self.require_settings()
         if commits:
             self.check_writable()
             settings = self.groups.ensure(group)
@@ -314,6 +323,16 @@ class EmbeddedBackend:
         if not settings.consume_enable:
             raise GroupDisabledError(group, "consumeEnable")
         return settings
+
+    def require_settings(self) -> None:
+        """Refuse to go on where the settings of groups or topics are not known.
+
+        Raises:
+            UnreadableDocumentError: a file cannot be read, nor can its backup.
+        """
+        self.groups.require()
+        self.topics.require()
+        self.deleted.require()
 
     def leave(self, group: str, member: str) -> None:
         """See `ConsumerBackend.leave`."""

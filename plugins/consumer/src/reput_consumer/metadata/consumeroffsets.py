@@ -15,9 +15,12 @@
         }
     }
 
-Written in the form of RocketMQ 5, of which 4.8 reads the member ``offsetTable``. A broker with
-light queues keeps the offsets of groups named ``%LMQ%…`` in ``lmqConsumerOffset.json``, which is
-read where the first file does not know a queue, and never written.
+Written in the form of RocketMQ 5, of which 4.8 reads the member ``offsetTable``.
+
+A broker with light queues keeps the offsets of all groups in ``lmqConsumerOffset.json``, and those
+of groups named ``%LMQ%…`` in a table of its own there. It neither reads nor writes the first file.
+So where the second file exists, the newer one of the two counts for a queue that both have, and
+both are written: the same broker goes on from there, with light queues or without.
 
 Source: RocketMQ ``ConsumerOffsetManager`` and ``LmqConsumerOffsetManager``.
 """
@@ -25,15 +28,26 @@ Source: RocketMQ ``ConsumerOffsetManager`` and ``LmqConsumerOffsetManager``.
 from __future__ import annotations
 
 import functools
+import logging
+import os
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import attrs
 
-from reput.files import brokerjson
-from reput_consumer.metadata.brokerdocument import BrokerDocument, section_of
 from reput_consumer.names import LIGHT_PREFIX, checked_group
+from reput_tools.brokerfiles import (
+    BareKey,
+    BrokerDocument,
+    change_time,
+    offset_of,
+    offsets_of,
+    section_of,
+    table_of,
+)
+
+logger = logging.getLogger(__name__)
 
 __all__ = ["FILE_NAME", "LIGHT_FILE_NAME", "ConsumerOffsets"]
 
@@ -44,7 +58,7 @@ _LIGHT_TABLE: Final = "lmqOffsetTable"
 _BY_GROUP: Final = "groupTopicMap"
 _SEPARATOR: Final = "@"
 _OFFSET_MAX: Final = (1 << 63) - 1
-_QUEUE_MAX: Final = (1 << 31) - 1
+_QUEUES: Final = range(1 << 31)
 
 Key = tuple[str, str]
 """Group and topic."""
@@ -56,7 +70,7 @@ class ConsumerOffsets:
 
     document: BrokerDocument
     light: BrokerDocument
-    """`LIGHT_FILE_NAME`, for reading."""
+    """`LIGHT_FILE_NAME`; written only where it exists."""
     cover: Callable[[Mapping[str, int]], None] = lambda counts: None
     """Called in front of each save with topics and their number of queues; see `Topics.cover`."""
     _offsets: dict[Key, dict[int, int]] = attrs.field(init=False, factory=dict)
@@ -64,20 +78,52 @@ class ConsumerOffsets:
     """What was committed, or forgotten, and not saved yet, with the largest of its queue ids."""
     _taken: dict[Key, int] = attrs.field(init=False, factory=dict)
     """The same of what a save is writing now."""
+    _behind: dict[Key, int] = attrs.field(init=False, factory=dict)
+    """The same of what one of the two files does not have; written with the next change."""
+    _touched: set[Key] = attrs.field(init=False, factory=set)
+    """What was committed or forgotten here since the files were loaded."""
+    is_incomplete: bool = attrs.field(init=False, default=False)
+    """Whether offsets may have been lost: a file could not be read, now or before, and nobody has
+    removed its copy."""
     _lock: threading.RLock = attrs.field(init=False, factory=threading.RLock)
     _saving: threading.RLock = attrs.field(init=False, factory=threading.RLock)
     """Held during a save, so that two do not overtake each other."""
 
+    def __attrs_post_init__(self) -> None:
+        self.document.check = self.light.check = _tables_of
+        # Offsets are saved all the time, and nothing of a group is served without its offset.
+        self.document.starts_again = self.light.starts_again = True
+
     def load(self) -> None:
         """Read the files; offsets that were committed and not saved are forgotten."""
-        light = self.light.read()
-        found = _table_of(light.get(_TABLE))
-        for key, offset in _light_offsets(light.get(_LIGHT_TABLE)):
-            found.setdefault(key, {}).setdefault(0, offset)
-        for key, queues in _table_of(self.document.read().get(_TABLE)).items():
-            found[key] = {**found.get(key, {}), **queues}
+        documents = [self.document.read(), self.light.read()]
+        tables = [_tables_of(each) for each in documents]
+        newer, older = reversed(tables) if self._is_light_newer(*documents) else tables
+        found = {**older, **{key: {**older.get(key, {}), **newer[key]} for key in newer}}
+        behind = {}
+        if documents[1] or self.light.problem is not None:
+            behind = {key: -1 for key in found if newer.get(key) != older.get(key)}
+        files = self.document, self.light
+        lost = [os.path.basename(each.problem.path) for each in files if each.problem is not None]
+        lost += [copy for each in files for copy in each.copies]
+        if lost:
+            text = (
+                f"offsets of groups were lost: {', '.join(lost)} cannot be read; as long as it "
+                "exists, a group without an offset begins at the first message that is there"
+            )
+            logger.warning("%s", text)
+            self.document.note_problem(text)
         with self._lock:
-            self._offsets, self._changed = found, {}
+            self._offsets, self._changed, self._behind = found, {}, behind
+            self.is_incomplete = bool(lost)
+
+    def _is_light_newer(self, document: Mapping[str, Any], light: Mapping[str, Any]) -> bool:
+        if not (document and light):
+            return bool(light)
+        times = change_time(document), change_time(light)
+        if -1 in times or times[0] == times[1]:  # RocketMQ 4 writes no time, and 5 not each time
+            times = self.document.modified_at(), self.light.modified_at()
+        return times[1] >= times[0]
 
     def get(self, group: str, topic: str, queue_id: int) -> int | None:
         """Return the queue offset of the next message that the group needs; None if not known."""
@@ -121,7 +167,7 @@ class ConsumerOffsets:
         """
         checked_group(group)  # it may come from anywhere, and the file is that of all groups
         for (topic, queue_id), offset in offsets.items():
-            if not (0 <= offset <= _OFFSET_MAX and 0 <= queue_id <= _QUEUE_MAX):
+            if not (0 <= offset <= _OFFSET_MAX and queue_id in _QUEUES):
                 raise ValueError(f"offset {offset} of {topic}/{queue_id}: no queue has it")
         with self._lock:
             for (topic, queue_id), offset in offsets.items():
@@ -166,6 +212,11 @@ class ConsumerOffsets:
             return sorted(group for group, name in self._offsets if name == topic)
 
     @property
+    def has_light(self) -> bool:
+        """Whether a broker with light queues keeps its offsets here."""
+        return self.light.disk.exists(self.light.path)
+
+    @property
     def is_saved(self) -> bool:
         """Whether the file holds everything that was committed."""
         with self._lock:
@@ -191,6 +242,9 @@ class ConsumerOffsets:
         with self._saving:
             with self._lock:
                 taken = self._taken = _joined(self._taken, self._changed)
+                if taken:
+                    taken = self._taken = _joined(self._behind, taken)
+                self._touched |= taken.keys()
                 self._changed = {}
                 offsets = {key: dict(self._offsets.get(key, {})) for key in taken}
             if not taken:
@@ -200,7 +254,10 @@ class ConsumerOffsets:
                 if self._taken is not taken:
                     return True  # a signal handler came in between, and saved all of it
                 self.cover(_queue_counts(offsets, taken))
-                self.document.change(lambda document: _merge(document, offsets))
+                if self.has_light:
+                    self.light.change(lambda found: self._edit(found, self.light, offsets))
+                self.document.change(lambda found: self._edit(found, self.document, offsets))
+                self._behind = {}
             except BaseException:
                 with self._lock:
                     self._changed = _joined(self._taken, self._changed)
@@ -208,6 +265,20 @@ class ConsumerOffsets:
             finally:
                 self._taken = {}
             return True
+
+    def _edit(
+        self,
+        document: dict[str, Any],
+        of: BrokerDocument,
+        offsets: Mapping[Key, Mapping[int, int]],
+    ) -> bool:
+        if of.is_behind:
+            # It is the backup, or empty: all that is known here is newer.
+            known = _tables_of(document)
+            with self._lock:
+                here = self._touched | (self._offsets.keys() - known.keys())
+                offsets = {key: dict(self._offsets.get(key, {})) for key in here} | dict(offsets)
+        return _merge(document, offsets, is_light=of is self.light)
 
 
 def _joined(taken: Mapping[Key, int], changed: Mapping[Key, int]) -> dict[Key, int]:
@@ -228,10 +299,15 @@ def _queue_counts(
     return counts
 
 
-def _merge(document: dict[str, Any], changed: Mapping[Key, Mapping[int, int]]) -> bool:
+def _merge(
+    document: dict[str, Any], changed: Mapping[Key, Mapping[int, int]], *, is_light: bool = False
+) -> bool:
     table, by_group = section_of(document, _TABLE), section_of(document, _BY_GROUP)
     for (group, topic), queues in changed.items():
         name = f"{topic}{_SEPARATOR}{group}"
+        if is_light and group.startswith(LIGHT_PREFIX):
+            _merge_light(section_of(document, _LIGHT_TABLE), name, queues)
+            continue
         topics = by_group.get(group)
         known = topics if isinstance(topics, list) and _are_texts(topics) else []
         if queues:
@@ -240,43 +316,48 @@ def _merge(document: dict[str, Any], changed: Mapping[Key, Mapping[int, int]]) -
                 by_group[group] = sorted([*known, topic])
         else:
             table.pop(name, None)
-            by_group[group] = [each for each in known if each != topic]
-            if not by_group[group]:
-                del by_group[group]
+            left = [each for each in known if each != topic]
+            if left:
+                by_group[group] = left
+            else:
+                by_group.pop(group, None)
     return bool(changed)
 
 
+def _merge_light(table: dict[str, Any], name: str, queues: Mapping[int, int]) -> None:
+    """Set the offset of a light queue, which is the queue 0 of its topic."""
+    if 0 in queues:
+        table[name] = queues[0]
+    else:
+        table.pop(name, None)
+
+
 @functools.lru_cache(maxsize=4096)
-def _bare(queue_id: int) -> brokerjson.BareKey:
-    return brokerjson.BareKey(queue_id)
+def _bare(queue_id: int) -> BareKey:
+    return BareKey(queue_id)
 
 
 def _are_texts(found: list[Any]) -> bool:
     return all(isinstance(each, str) for each in found)
 
 
-def _table_of(found: object) -> dict[Key, dict[int, int]]:
-    """Return what can be used of an offset table; a broker skips the rest, too."""
-    table: dict[Key, dict[int, int]] = {}
-    for name, queues in found.items() if isinstance(found, dict) else ():
-        key = _key_of(name)
-        if key is None or not isinstance(queues, dict):
-            continue
-        offsets = {
-            int(queue_id): offset
-            for queue_id, offset in queues.items()
-            if _is_queue_id(queue_id) and _is_offset(offset)
-        }
-        if offsets:
-            table[key] = offsets
-    return table
+def _tables_of(document: Mapping[str, Any]) -> dict[Key, dict[int, int]]:
+    """Return the offsets of a document of either file.
 
-
-def _light_offsets(found: object) -> Iterator[tuple[Key, int]]:
-    for name, offset in found.items() if isinstance(found, dict) else ():
+    Raises:
+        ValueError: it has something else than offsets there; a broker does not read it either.
+    """
+    found: dict[Key, dict[int, int]] = {}
+    for name, queues in table_of(document, _TABLE).items():
+        offsets = offsets_of(queues, name, _QUEUES)
         key = _key_of(name)
-        if key is not None and _is_offset(offset):
-            yield key, offset
+        if key is not None and offsets:
+            found[key] = offsets
+    for name, value in table_of(document, _LIGHT_TABLE).items():
+        offset, key = offset_of(value, name), _key_of(name)
+        if key is not None and offset >= 0:
+            found[key] = {0: offset}
+    return found
 
 
 def _key_of(name: str) -> Key | None:
@@ -285,11 +366,3 @@ def _key_of(name: str) -> Key | None:
     if not (topic and separator and group) or _SEPARATOR in group:
         return None
     return group, topic
-
-
-def _is_queue_id(name: str) -> bool:
-    return name.isascii() and name.isdigit() and len(name) <= 10 and int(name) <= _QUEUE_MAX
-
-
-def _is_offset(offset: object) -> bool:
-    return type(offset) is int and 0 <= offset <= _OFFSET_MAX

@@ -27,15 +27,20 @@ from typing import Any, Final
 
 import attrs
 
-from reput.files import brokerjson
-from reput_consumer.metadata.brokerdocument import BrokerDocument, section_of
+from reput_tools.brokerfiles import (
+    BareKey,
+    BrokerDocument,
+    changing,
+    offsets_of,
+    section_of,
+    table_of,
+)
 
 __all__ = ["FILE_NAME", "DeletedTopics"]
 
 FILE_NAME: Final = "deletedTopics.json"
 _TABLE: Final = "offsetTable"
-_OFFSET_MAX: Final = (1 << 63) - 1
-_QUEUE_DIGITS: Final = 10
+_QUEUES: Final = range(1 << 31)
 
 
 @attrs.define(eq=False)
@@ -45,14 +50,18 @@ class DeletedTopics:
     document: BrokerDocument
     _floors: dict[str, dict[int, int]] = attrs.field(init=False, factory=dict)
 
+    def __attrs_post_init__(self) -> None:
+        self.document.check = _floors_of
+
     def load(self) -> None:
         """Read the file."""
-        found = section_of(self.document.read(), _TABLE)
-        self._floors = {
-            topic: _floors_of(queues)
-            for topic, queues in found.items()
-            if isinstance(queues, Mapping)
-        }
+        self._floors = _floors_of(self.document.read())
+
+    def require(self) -> None:
+        """See `SettingsTable.require`; messages of deleted topics would be seen."""
+        if self.document.problem is not None:
+            self.load()
+            self.document.require()
 
     def __contains__(self, topic: object) -> bool:
         return topic in self._floors
@@ -84,13 +93,13 @@ class DeletedTopics:
         merged = {**self._floors.get(topic, {}), **floors}
 
         def edit(document: dict[str, Any]) -> bool:
-            entry = {brokerjson.BareKey(each): merged[each] for each in sorted(merged)}
+            entry = {BareKey(each): merged[each] for each in sorted(merged)}
             table = section_of(document, _TABLE)
             is_changed = table.get(topic) != entry
             table[topic] = entry
             return is_changed
 
-        with brokerjson.changing():
+        with changing():
             self.document.change(edit)
             self._floors = {**self._floors, topic: merged}
 
@@ -108,18 +117,16 @@ class DeletedTopics:
                 del table[each]
             return bool(gone)
 
-        with brokerjson.changing():
+        with changing():
             self.document.change(edit)
             self._floors = {key: each for key, each in self._floors.items() if key not in topics}
 
 
-def _floors_of(queues: Mapping[str, Any]) -> dict[int, int]:
-    return {
-        int(queue_id): offset
-        for queue_id, offset in queues.items()
-        if queue_id.isascii()
-        and queue_id.isdigit()
-        and len(queue_id) <= _QUEUE_DIGITS
-        and type(offset) is int
-        and 0 <= offset <= _OFFSET_MAX
-    }
+def _floors_of(document: Mapping[str, Any]) -> dict[str, dict[int, int]]:
+    """Return the offsets of all queues.
+
+    Raises:
+        ValueError: the document has something else there.
+    """
+    found = table_of(document, _TABLE)
+    return {topic: offsets_of(queues, topic, _QUEUES) for topic, queues in found.items()}

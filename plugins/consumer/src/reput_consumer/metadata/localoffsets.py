@@ -28,6 +28,15 @@ import attrs
 
 from reput.files import Disk, is_safe_name
 from reput_consumer.messagequeue import MessageQueue
+from reput_tools.brokerfiles import (
+    integer_of,
+    keep_copy,
+    member_of,
+    offset_of,
+    read_loosely,
+    table_of,
+    text_of,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -37,8 +46,6 @@ DIRECTORY: Final = ".rocketmq_offsets"
 FILE_NAME: Final = "offsets.json"
 _SIZE_MAX: Final = 64 << 20
 _TABLE: Final = "offsetTable"
-_OFFSET_MAX: Final = (1 << 63) - 1
-_SPACE: Final = " \t\r\n"
 
 
 @attrs.define(eq=False)
@@ -54,6 +61,8 @@ class LocalOffsets:
     """Called before each write: makes the messages durable that the offsets count. Nothing where
     the messages are at a broker, which tells nobody when they are on its disk."""
     _saved: dict[MessageQueue, int] = attrs.field(init=False, factory=dict)
+    _unreadable: dict[str, bytes] = attrs.field(init=False, factory=dict)
+    """By path: the bytes of files that could not be read."""
     _saving: threading.RLock = attrs.field(init=False, factory=threading.RLock)
 
     def __attrs_post_init__(self) -> None:
@@ -68,19 +77,26 @@ class LocalOffsets:
 
     def load(self) -> dict[MessageQueue, int]:
         """Return the saved offsets by queue; of the backup if the file is torn or empty."""
+        self._unreadable = {}
         for path in (self.path, f"{self.path}.bak"):
+            data = b""
             try:
-                self._saved = decode(self.disk.read_file(path, _SIZE_MAX))
+                data = self.disk.read_file(path, _SIZE_MAX)
+                self._saved = decode(data)
             except FileNotFoundError:
                 continue
             except (OSError, ValueError) as error:
                 logger.warning("offsets ignored file=%s error=%s", path, error)
+                if data:
+                    self._unreadable[path] = data
                 continue
             return dict(self._saved)
         return {}
 
     def save(self, offsets: Mapping[MessageQueue, int]) -> bool:
         """Write ``offsets``, and those of other queues that the file had; return whether changed.
+
+        A copy is kept of a file that could not be read.
 
         Raises:
             ReputError: the messages that they count are not on disk; the file is as it was.
@@ -92,6 +108,9 @@ class LocalOffsets:
                 return False
             self.flush_messages()
             self.disk.make_directory(os.path.dirname(self.path), durable=True)
+            for path, data in self._unreadable.items():
+                keep_copy(self.disk, path, data)
+            self._unreadable = {}
             if self._saved:
                 self.disk.replace(f"{self.path}.bak", encode(self._saved))
             self.disk.replace(self.path, encode(merged))
@@ -118,69 +137,25 @@ def decode(data: bytes) -> dict[MessageQueue, int]:
     Raises:
         ValueError: the bytes are not such a file; the text says at which character.
     """
-    reader = _Reader(data.decode("utf-8"))
-    offsets: dict[MessageQueue, int] = {}
-    reader.take("{")
-    while not reader.takes("}"):
-        name = reader.value()
-        reader.take(":")
-        if name == _TABLE:
-            offsets = _table(reader)
-        else:
-            reader.value()  # of another release
-        reader.takes(",")
-    return offsets
-
-
-def _table(reader: _Reader) -> dict[MessageQueue, int]:
-    found = {}
-    reader.take("{")
-    while not reader.takes("}"):
-        key = reader.value()
-        reader.take(":")
-        offset = reader.value()
-        reader.takes(",")
-        queue = _queue(key)
-        if queue is not None and type(offset) is int and 0 <= offset <= _OFFSET_MAX:
+    try:
+        document = read_loosely(data.decode("utf-8", "replace"), _queue)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+    if not isinstance(document, dict):
+        raise ValueError("it does not hold a JSON object")
+    found: dict[MessageQueue, int] = {}
+    table: Mapping[Any, Any] = table_of(document, _TABLE)
+    for queue, value in table.items():
+        offset = offset_of(value, _TABLE)
+        if isinstance(queue, MessageQueue) and offset >= 0:
             found[queue] = offset
     return found
 
 
-def _queue(key: Any) -> MessageQueue | None:
-    if not isinstance(key, dict):
-        return None
-    topic, broker, queue_id = key.get("topic"), key.get("brokerName"), key.get("queueId")
-    if isinstance(topic, str) and isinstance(broker, str) and type(queue_id) is int:
-        return MessageQueue(topic, broker, queue_id)
-    return None
-
-
-class _Reader:
-    """Reads JSON values and signs one after the other, so that an object may be a key."""
-
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._at = 0
-        self._decoder = json.JSONDecoder()
-
-    def takes(self, sign: str) -> bool:
-        """Read ``sign`` if it comes next, and return whether it did."""
-        while self._text[self._at : self._at + 1] in tuple(_SPACE):
-            self._at += 1
-        if not self._text.startswith(sign, self._at):
-            return False
-        self._at += 1
-        return True
-
-    def take(self, sign: str) -> None:
-        if not self.takes(sign):
-            found = self._text[self._at : self._at + 20]
-            raise ValueError(f"character {self._at}: {sign!r} expected, found {found!r}")
-
-    def value(self) -> Any:
-        self.takes("\0")  # skips spaces
-        try:
-            found, self._at = self._decoder.raw_decode(self._text, self._at)
-        except RecursionError as error:
-            raise ValueError(f"character {self._at}: nested too deeply") from error
-        return found
+def _queue(key: object) -> MessageQueue:
+    if isinstance(key, dict):
+        topic, broker = (text_of(member_of(key, name)) for name in ("topic", "brokerName"))
+        queue_id = integer_of(member_of(key, "queueId"), 32)
+        if topic is not None and broker is not None and queue_id is not None:
+            return MessageQueue(topic, broker, queue_id)
+    raise ValueError("a queue with topic, brokerName and queueId is expected")

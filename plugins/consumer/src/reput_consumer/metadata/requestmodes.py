@@ -11,7 +11,14 @@ from typing import Any, Final
 
 import attrs
 
-from reput_consumer.metadata.brokerdocument import BrokerDocument, section_of
+from reput_tools.brokerfiles import (
+    BrokerDocument,
+    integer_of,
+    member_of,
+    name_of,
+    section_of,
+    table_of,
+)
 
 __all__ = ["FILE_NAME", "RequestMode", "RequestModes"]
 
@@ -19,6 +26,7 @@ FILE_NAME: Final = "messageRequestMode.json"
 _TABLE: Final = "messageRequestModeMap"
 _POP: Final = "POP"
 _PULL: Final = "PULL"
+_INT_BITS: Final = 32
 
 
 @attrs.frozen(kw_only=True)
@@ -41,14 +49,12 @@ class RequestModes:
     _lock: threading.Lock = attrs.field(init=False, factory=threading.Lock)
     """Held by `put`, so that no mode is lost between two of them."""
 
+    def __attrs_post_init__(self) -> None:
+        self.document.check = _modes_of
+
     def load(self) -> None:
-        """Read the file. An entry that cannot be read counts as not there."""
-        modes = {}
-        for topic, groups in section_of(self.document.read(), _TABLE).items():
-            for group, entry in groups.items() if isinstance(groups, dict) else ():
-                if isinstance(entry, dict):
-                    modes[topic, group] = _mode_of(entry)
-        self._modes = modes
+        """Read the file."""
+        self._modes = _modes_of(self.document.read())
 
     def get(self, topic: str, group: str) -> RequestMode:
         """Return how a group takes messages of a topic."""
@@ -107,9 +113,24 @@ class RequestModes:
                 self._modes = kept
 
 
-def _mode_of(entry: Mapping[str, Any]) -> RequestMode:
-    count = entry.get("popShareQueueNum")
+def _modes_of(document: Mapping[str, Any]) -> dict[tuple[str, str], RequestMode]:
+    """Return the modes of a document.
+
+    Raises:
+        ValueError: it has something else there; a broker does not read it either.
+    """
+    table = table_of(document, _TABLE)
+    return {
+        (topic, group): _mode_of(entry)
+        for topic in table
+        for group, entry in table_of(table, topic).items()
+    }
+
+
+def _mode_of(entry: object) -> RequestMode:
+    if not isinstance(entry, dict):
+        raise ValueError("a mode is not an object")
     return RequestMode(
-        pops=entry.get("mode") == _POP,
-        share_queues=count if isinstance(count, int) and not isinstance(count, bool) else 0,
+        pops=name_of(member_of(entry, "mode"), (_PULL, _POP)) == _POP,
+        share_queues=integer_of(member_of(entry, "popShareQueueNum"), _INT_BITS) or 0,
     )

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final
 
 import attrs
 
-from reput_consumer.metadata.brokerdocument import SettingsTable
+from reput_consumer.metadata.settingstable import SettingsTable
 from reput_consumer.metadata.topicsettings import Topics, TopicSettings
 from reput_consumer.names import retry_topic
 

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Final
 import attrs
 
 from reput.plugin import integer_between
-from reput_consumer.metadata.brokerdocument import SettingsTable
+from reput_consumer.metadata.settingstable import SettingsTable
 
 __all__ = ["FILE_NAME", "PERM_READ", "PERM_WRITE", "TopicSettings", "Topics"]
 

@@ -8,22 +8,23 @@ Source: RocketMQ ``ConsumerFilterManager#encode``, ``#decode``.
 
 from __future__ import annotations
 
-import json
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from reput.files import brokerjson
 from reput_filter.consumerfilters.bloomfilter import BloomFilter
 from reput_filter.consumerfilters.consumerfilter import ConsumerFilter
 from reput_filter.errors import ExpressionError
 from reput_filter.expression import Expression
 from reput_filter.filterkinds import SQL92
+from reput_tools.brokerfiles import table_of
 
 logger = logging.getLogger(__name__)
 
-__all__ = ["decode", "encode"]
+__all__ = ["check", "decode", "encode"]
 
+_TABLE: Final = "filterDataByTopic"
+_ENTRIES: Final = "groupFilterData"
 _GRACE_MS: Final = 30_000
 _DAMAGE: Final = (
     ValueError,
@@ -35,12 +36,12 @@ _DAMAGE: Final = (
 )  # raised by JSON of any other content
 
 
-def encode(consumers: Iterable[ConsumerFilter]) -> bytes:
-    """Return the file's text; with tabs and without blanks, as RocketMQ writes it."""
+def encode(consumers: Iterable[ConsumerFilter]) -> dict[str, Any]:
+    """Return the file's document."""
     by_topic: dict[str, Any] = {}
     for each in sorted(consumers, key=lambda each: (each.topic, each.group)):
-        entry = by_topic.setdefault(each.topic, {"groupFilterData": {}, "topic": each.topic})
-        entry["groupFilterData"][each.group] = {
+        entry = by_topic.setdefault(each.topic, {_ENTRIES: {}, "topic": each.topic})
+        entry[_ENTRIES][each.group] = {
             "bloomFilterData": {"bitNum": each.bit_count, "bitPos": list(each.positions)},
             "bornTime": each.born_timestamp,
             "clientVersion": each.version,
@@ -51,44 +52,53 @@ def encode(consumers: Iterable[ConsumerFilter]) -> bytes:
             "expressionType": each.kind,
             "topic": each.topic,
         }
-    text = brokerjson.encode({"filterDataByTopic": by_topic})
-    return text.encode("utf-8", "surrogatepass")
+    return {_TABLE: by_topic}
+
+
+def check(document: Mapping[str, Any]) -> None:
+    """Refuse a document whose entries cannot be read.
+
+    Raises:
+        ValueError: the document has something else there; a broker does not read it either.
+    """
+    _consumers_in(document, 0, alive=True)
 
 
 def decode(
-    data: bytes,
+    document: Mapping[str, Any],
     bloom: BloomFilter,
     now: int,
     *,
     alive: bool = False,
-    tell: Callable[[str], None] = lambda text: None,
 ) -> list[ConsumerFilter]:
-    """Return the filters of a file; none if it cannot be read, or its bits are of other maps.
+    """Return the filters of a document; none if its bits are of other maps.
 
     Args:
-        data: the file.
+        document: one that `check` allows.
         bloom: of the bit maps that are computed now.
         now: ms.
         alive: keep filters alive, for readers in another process than the writer.
-        tell: called with the reason if the file cannot be read.
     """
-    try:
-        found = [
-            _consumer(entry, now, alive)
-            for topic in json.loads(data)["filterDataByTopic"].values()
-            for entry in topic["groupFilterData"].values()
-        ]
-    except _DAMAGE as error:
-        logger.warning("registered filters are not readable error=%r", error)
-        tell(f"damaged, and ignored: {error!r}")
-        return []
-    consumers = [each for each in found if each is not None]
+    consumers = _consumers_in(document, now, alive=alive)
     for each in consumers:
         same = (len(each.positions), each.bit_count) == (bloom.hash_count, bloom.bit_count)
         if not same or not all(0 <= position < bloom.bit_count for position in each.positions):
             logger.warning("registered filters are of other bit maps, and all forgotten")
             return []
     return consumers
+
+
+def _consumers_in(document: Mapping[str, Any], now: int, *, alive: bool) -> list[ConsumerFilter]:
+    by_topic = table_of(document, _TABLE)
+    try:
+        found = [
+            _consumer(entry, now, alive)
+            for topic in by_topic
+            for entry in table_of(table_of(by_topic, topic), _ENTRIES).values()
+        ]
+    except _DAMAGE as error:
+        raise ValueError(f"a filter cannot be read: {error!r}") from error
+    return [each for each in found if each is not None]
 
 
 def _consumer(entry: Any, now: int, alive: bool) -> ConsumerFilter | None:

@@ -8,27 +8,23 @@ search of the log after that physical offset; a file that said too much would lo
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from reput.errors import CorruptFileError
 from reput_schedule.delaylevels.offsetsfile import (
-    BACKUP_NAME,
     DIRECTORY,
     FILE_NAME,
     DelayOffsets,
-    decode_offsets,
-    encode_offsets,
+    fill_in,
+    offsets_in,
 )
+from reput_tools.brokerfiles import BrokerDocument
 
 if TYPE_CHECKING:
     from reput.plugin import StoreContext
-
-logger = logging.getLogger(__name__)
 
 __all__ = ["DelayState"]
 
@@ -54,34 +50,28 @@ class DelayState:
     _before: _Snapshot | None = None
     """The snapshot that the last flush found; the log was flushed since."""
     _lock: threading.Lock = attrs.field(factory=threading.Lock)
+    document: BrokerDocument = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        context = self.context
+        self.document = BrokerDocument(
+            context.directory(DIRECTORY),
+            FILE_NAME,
+            context.disk,
+            context.clock,
+            context.note_problem,
+            offsets_in,
+            # What was delivered follows from the log, though it takes long to find out.
+            starts_again=True,
+        )
 
     # ------------------------------------------------------------------ reading
 
     def load(self) -> DelayOffsets | None:
         """Read the file; if it cannot be read, read the backup that RocketMQ keeps beside it."""
-        self.saved = None
-        for name in (FILE_NAME, BACKUP_NAME):
-            try:
-                self.saved = self._read(name)
-            except CorruptFileError as error:
-                logger.warning("offsets of delayed messages cannot be read: %s", error)
-                self.context.note_problem(f"{error}; it is ignored")
-                continue
-            if self.saved is not None:
-                break
+        document = self.document.read()
+        self.saved = offsets_in(document) if document else None
         return self.saved
-
-    def _read(self, name: str) -> DelayOffsets | None:
-        path = self.context.directory(DIRECTORY, name)
-        try:
-            data = self.context.disk.read_file(path)
-        except FileNotFoundError:
-            return None
-        if data:
-            return decode_offsets(data, path)
-        # RocketMQ creates the file empty before it writes, and treats an empty file as missing.
-        self.context.note_problem(f"{path}: empty, and ignored")
-        return None
 
     @property
     def is_ours(self) -> bool:
@@ -123,10 +113,6 @@ class DelayState:
             log_end: physical offset below which they count every delivered message; None if that
                 is not known, as in a file of RocketMQ.
         """
-        counter = 1 if self.saved is None else self.saved.counter + 1
-        state = DelayOffsets(dict(offsets), log_end, counter)
-        disk = self.context.disk
-        disk.make_directory(self.context.directory(DIRECTORY), durable=True)
-        data = encode_offsets(state, self.context.clock())
-        disk.replace(self.context.directory(DIRECTORY, FILE_NAME), data)
+        state = DelayOffsets(dict(offsets), log_end)
+        self.document.change(lambda document: fill_in(document, state))
         self.saved = state

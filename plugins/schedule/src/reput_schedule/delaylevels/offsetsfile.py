@@ -26,18 +26,16 @@ from typing import Any, Final
 
 import attrs
 
-from reput.errors import CorruptFileError
-from reput.files import brokerjson
 from reput_schedule.config import LEVEL_MAX
+from reput_tools.brokerfiles import BareKey, offset_of, offsets_of, table_of
 
-__all__ = ["BACKUP_NAME", "FILE_NAME", "DelayOffsets", "decode_offsets", "encode_offsets"]
+__all__ = ["FILE_NAME", "DelayOffsets", "fill_in", "offsets_in"]
 
 DIRECTORY: Final = "config"
 FILE_NAME: Final = "delayOffset.json"
-BACKUP_NAME: Final = brokerjson.backup_of(FILE_NAME)
-
-_SIZE_MAX: Final = 1 << 20
-_OFFSET_MAX: Final = (1 << 63) - 1
+_TABLE: Final = "offsetTable"
+_END: Final = "reputOffset"
+_LEVELS: Final = range(1, LEVEL_MAX + 1)
 
 
 @attrs.frozen
@@ -48,61 +46,31 @@ class DelayOffsets:
     """Queue offset of the next message to deliver, by level."""
     delivered_to: int | None = None
     """``reputOffset``; None when RocketMQ wrote the file."""
-    counter: int = 0
-    """Of the data version: how often the file was written."""
 
 
-def encode_offsets(state: DelayOffsets, timestamp: int) -> bytes:
-    """Return the file's bytes; ``timestamp`` is the time of this change, ms."""
-    table = {brokerjson.BareKey(level): offset for level, offset in sorted(state.offsets.items())}
-    version = {"counter": state.counter, "stateVersion": 0, "timestamp": timestamp}
-    document: dict[str, Any] = {"dataVersion": version, "offsetTable": table}
+def fill_in(document: dict[str, Any], state: DelayOffsets) -> bool:
+    """Change the file's document; return whether that changed anything."""
+    before = dict(document)
+    document[_TABLE] = {BareKey(level): state.offsets[level] for level in sorted(state.offsets)}
+    document.pop(_END, None)
     if state.delivered_to is not None:
-        document["reputOffset"] = state.delivered_to
-    return brokerjson.encode(document).encode()
+        document[_END] = state.delivered_to
+    return document != before
 
 
-def decode_offsets(data: bytes, path: str) -> DelayOffsets:
+def offsets_in(document: Mapping[str, Any]) -> DelayOffsets:
     """Return what a file of any release says, without levels that are out of range.
 
     Raises:
-        CorruptFileError: the bytes are not such a file, or an offset is not a number that fits.
+        ValueError: an offset is not a number that fits.
     """
-    if len(data) > _SIZE_MAX:
-        raise CorruptFileError(path, _SIZE_MAX, f"{len(data)} bytes; a few hundred expected")
-    document = _document(data, path)
-    table = document.get("offsetTable", {})
-    if not isinstance(table, dict):
-        raise _corrupt(path, "offsetTable", table, "a table of offsets by level")
-    offsets = {}
-    for name, offset in table.items():
-        if not (name.isascii() and name.isdigit()) or len(name) > 9:
-            continue
-        if not _is_offset(offset):
-            raise _corrupt(path, f"offset of level {name}", offset, "a queue offset")
-        if 1 <= int(name) <= LEVEL_MAX:
-            offsets[int(name)] = offset
-    delivered_to = document.get("reputOffset")
-    if delivered_to is not None and not _is_offset(delivered_to):
-        raise _corrupt(path, "reputOffset", delivered_to, "a physical offset")
-    version = document.get("dataVersion")
-    counter = version.get("counter") if isinstance(version, dict) else None
-    return DelayOffsets(offsets, delivered_to, counter if isinstance(counter, int) else 0)
-
-
-def _document(data: bytes, path: str) -> dict[str, Any]:
-    try:
-        document = brokerjson.decode(data)
-    except ValueError as error:
-        raise CorruptFileError(path, 0, f"no JSON as RocketMQ writes it: {error}") from None
-    if not isinstance(document, dict):
-        raise _corrupt(path, "the file", document, "a JSON object")
-    return document
-
-
-def _is_offset(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _OFFSET_MAX
-
-
-def _corrupt(path: str, what: str, found: object, expected: str) -> CorruptFileError:
-    return CorruptFileError(path, 0, f"{what} is {str(found)[:100]!r}, {expected} expected")
+    table = table_of(document, _TABLE)
+    offsets = offsets_of(table, _TABLE, _LEVELS)
+    if any(offset_of(value, _TABLE) < 0 for value in table.values()):
+        raise ValueError(f"{_TABLE} has a negative offset")
+    delivered_to = document.get(_END)
+    if delivered_to is None:
+        return DelayOffsets(offsets)
+    if (end := offset_of(delivered_to, _END)) < 0:
+        raise ValueError(f"{_END} is {end}, a physical offset expected")
+    return DelayOffsets(offsets, end)

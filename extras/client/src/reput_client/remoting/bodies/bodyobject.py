@@ -8,14 +8,14 @@ from typing import Any, Final
 import attrs
 
 from reput_client.remoting.bodies.loosejson import parse_body
-from reput_client.remoting.bodies.loosevalues import (
+from reput_client.remoting.errors import BodyError
+from reput_tools.brokerfiles import (
     flag_of,
     integer_of,
     member_of,
     name_of,
     text_of,
 )
-from reput_client.remoting.errors import BodyError
 
 __all__ = ["BodyObject"]
 

@@ -13,9 +13,9 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final
 
-from reput_client.remoting.bodies.looseparser import read_loosely
-from reput_client.remoting.bodies.queuename import QueueName
+from reput_client.remoting.bodies.queuename import QueueName, queue_of
 from reput_client.remoting.errors import BodyError
+from reput_tools.brokerfiles import read_loosely
 
 __all__ = ["parse_body", "write_body"]
 
@@ -43,7 +43,7 @@ def parse_body(body: bytes, what: str) -> Any:
     except (ValueError, RecursionError):
         pass  # written with less care, or not JSON at all
     try:
-        return read_loosely(text)
+        return read_loosely(text, queue_of)
     except json.JSONDecodeError as error:
         raise BodyError(what, error.pos, error.msg) from None
     except (ValueError, RecursionError) as error:

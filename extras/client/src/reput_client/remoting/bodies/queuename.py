@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from reput_client.remoting.bodies.loosevalues import integer_of, member_of, text_of
+from reput_tools.brokerfiles import integer_of, member_of, text_of
 
 __all__ = ["QueueName", "queue_of"]
 

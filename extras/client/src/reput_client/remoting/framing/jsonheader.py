@@ -11,11 +11,11 @@ import json
 import re
 from typing import Any, Final
 
-from reput_client.remoting.bodies.looseparser import read_loosely
-from reput_client.remoting.bodies.loosevalues import integer_of, name_of, text_of
+from reput_client.remoting.bodies.queuename import queue_of
 from reput_client.remoting.command import Command
 from reput_client.remoting.errors import FrameError
 from reput_client.remoting.peerlanguage import Language
+from reput_tools.brokerfiles import integer_of, name_of, read_loosely, text_of
 
 __all__ = ["decode_json", "encode_json"]
 
@@ -77,7 +77,7 @@ def decode_json(header: bytes, body: bytes) -> Command:
 
 def _decode_loosely(text: str) -> object:
     try:
-        found = read_loosely(text)
+        found = read_loosely(text, queue_of)
     except (ValueError, RecursionError) as error:
         raise FrameError(HEADER_START, f"a header that is not JSON ({error})", "JSON") from None
     fields = found.get("extFields") if isinstance(found, dict) else None

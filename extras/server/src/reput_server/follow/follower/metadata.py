@@ -11,9 +11,10 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final
 
-from reput.files import Disk, brokerjson
+from reput.files import Disk, system_clock
 from reput_client.remoting import RequestCode
 from reput_server.follow.errors import BrokerError
+from reput_tools.brokerfiles import BrokerDocument, object_of
 
 if TYPE_CHECKING:
     from reput_server.follow.follower.source import Master
@@ -63,10 +64,9 @@ def save_metadata(
         if body is None:
             continue
         try:
-            document = brokerjson.decode(body) if body else {}
+            document = object_of(body) if body else {}
         except ValueError as error:
             raise BrokerError(master.name, f"its {name} cannot be read: {error}") from error
-        if not isinstance(document, dict) or not isinstance(document.get(table), dict):
+        if not isinstance(document.get(table), dict):
             raise BrokerError(master.name, f"its {name} has no {table}")
-        disk.make_directory(directory, durable=True)
-        brokerjson.replace(disk, os.path.join(directory, name), document)
+        BrokerDocument(directory, name, disk, system_clock).replace(document)

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from reput.errors import CorruptFileError
-from reput.files import brokerjson
+from reput.files import system_clock
+from reput_tools.brokerfiles import BrokerDocument
 from reput_tools.doctor.comparison.storediff import ValueDifference
 
 if TYPE_CHECKING:
@@ -77,8 +78,9 @@ def _names(traces: Traces, tell: Callable[[str], None]) -> list[str]:
 
 
 def _read(traces: Traces, name: str, tell: Callable[[str], None]) -> Any:
-    found = brokerjson.read(traces.disk, os.path.join(traces.root, _CONFIG, name), tell)
-    return _MISSING if found is None else found
+    directory = os.path.join(traces.root, _CONFIG)
+    found = BrokerDocument(directory, name, traces.disk, system_clock, tell)
+    return found.read() or _MISSING
 
 
 def _manifest(traces: Traces, tell: Callable[[str], None]) -> dict[str, Any] | None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from reput.files import brokerjson
+from reput_tools.brokerfiles import backup_of, encode, object_of, offset_of
 from reput_tools.doctor.repair.loglayout import Notice
 from reput_tools.doctor.verdict import places_lost
 
@@ -28,15 +28,15 @@ _SCHEDULE_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
 
 @attrs.frozen
 class ConfigFile:
-    """A file of ``config/`` whose bytes are not taken over as they are."""
+    """A file of ``config/`` that is changed, or cannot be read."""
 
     name: str
     """Below ``config/``."""
     data: bytes | None
-    """What it holds afterwards; None if it is left out."""
+    """What it holds afterwards; None if it stays as it is, as it cannot be read."""
     notice: Notice
     is_readable: bool = True
-    """Whether the file itself could be read; if not, its backup is used, or it is left out."""
+    """Whether the file itself could be read; if not, its backup is used, or it stays as it is."""
 
 
 def plan_config(
@@ -85,18 +85,19 @@ def _planned(
     document = _read(disk, path)
     data, notice, is_readable = None, None, document is not None
     if document is None:
-        backup = brokerjson.backup_of(path)
+        backup = backup_of(path)
         document = _read(disk, backup)
         what = "is not valid JSON" if is_there else "is missing"
         if document is None:
-            text = f"it {what}, and its backup cannot be read; it is left out: {places_lost(name)}"
+            text = f"it {what}, and its backup cannot be read; it is taken over as it is: "
+            text += places_lost(name)
             return ConfigFile(name, None, Notice(shown, "config.lost", text), is_readable=False)
         data = disk.read_file(backup, _SIZE_MAX)
         text = f"it {what}; its backup {name}.bak takes its place, which may be older"
         notice = Notice(shown, "config.backup", text)
     clamped = _clamp(name, document, queue_ends)
     if clamped:
-        data = brokerjson.encode(document).encode()
+        data = encode(document)
         shown_ones = ", ".join(clamped[:5]) + (", …" if len(clamped) > 5 else "")
         text = f"{len(clamped)} offsets point beyond the end of their queue: {shown_ones}"
         text += "; they are put to the end"
@@ -109,10 +110,9 @@ def _planned(
 
 def _read(disk: Disk, path: str) -> dict[str, Any] | None:
     try:
-        found = brokerjson.decode(disk.read_file(path, _SIZE_MAX))
+        return object_of(disk.read_file(path, _SIZE_MAX))
     except (FileNotFoundError, ValueError):
         return None
-    return found if isinstance(found, dict) else None
 
 
 def _clamp(
@@ -143,8 +143,12 @@ def _clamp_queues(
     shift: int,
 ) -> list[str]:
     changed = []
-    for number, offset in queues.items():
-        if type(offset) is not int or not number.isascii() or not number.isdigit():
+    for number, value in queues.items():
+        if not number.isascii() or not number.isdigit():
+            continue
+        try:
+            offset = offset_of(value, number)
+        except ValueError:
             continue
         end = queue_ends.get((topic, int(number) - shift))
         # Of a queue that nobody knows the end is not known: it may just have no messages any more.

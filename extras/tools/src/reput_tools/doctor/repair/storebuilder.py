@@ -310,11 +310,9 @@ def _take_over(source: Source, root: str, disk: Disk) -> list[Notice]:
 def _take_over_config(source: Source, root: str, disk: Disk) -> None:
     plan = source.plan
     directory = os.path.join(plan.root, "config")
-    changed = {os.path.join(directory, each.name) for each in plan.config}
-    # Where neither can be used, a damaged backup would be taken for the only one that is left.
-    changed |= {
-        f"{os.path.join(directory, each.name)}.bak" for each in plan.config if not each.data
-    }
+    # A file that cannot be read is taken over as it is: what it says stays unknown, and nobody is
+    # served by settings that are not his.
+    changed = {os.path.join(directory, each.name) for each in plan.config if each.data is not None}
     copy_tree(
         source.disk,
         directory,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from reput.errors import UnsafePathError
-from reput.files import brokerjson
+from reput_tools.brokerfiles import COPY_SUFFIX, object_of, offset_of
 from reput_tools.doctor.findings import Finding, Findings, Severity
 from reput_tools.doctor.verdict import places_lost
 from reput_tools.doctor.verification.truncatedfiles import cut_json
@@ -42,13 +42,13 @@ def check_settings(root: str, disk: Disk, ends: Ends, findings: Findings) -> int
     names = {entry.name for entry in disk.list(directory)}
     count = 0
     for name in sorted(names):
+        if COPY_SUFFIX in name and not name.endswith(".new"):
+            findings.add(_copy(name))
         if not name.endswith((".json", ".json.bak")):
             continue
         count += 1
         try:
-            document = brokerjson.decode(disk.read_file(os.path.join(directory, name), _SIZE_MAX))
-            if not isinstance(document, dict):
-                raise ValueError("no JSON object")
+            document = object_of(disk.read_file(os.path.join(directory, name), _SIZE_MAX))
         except UnsafePathError:
             continue  # told by the survey
         except (OSError, ValueError) as error:
@@ -84,6 +84,20 @@ def _damaged(name: str, reason: str, *, has_backup: bool) -> Finding:
     )
 
 
+def _copy(name: str) -> Finding:
+    file = name.partition(COPY_SUFFIX)[0]
+    return Finding(
+        severity=Severity.NOTICE,
+        kind="config.copy",
+        part="config",
+        file=f"{_DIRECTORY}/{name}",
+        position=None,
+        found=f"a copy of {file}, which could not be read when it was changed",
+        expected="no such copy",
+        advice=f"put back into {file} what is missing there, and remove the copy",
+    )
+
+
 def _wrong_shape(name: str, what: str) -> Finding:
     return Finding(
         severity=Severity.DAMAGE,
@@ -109,10 +123,10 @@ def _check_consumers(
         if not isinstance(queues, Mapping):
             findings.add(_wrong_shape("consumerOffset.json", f"no offsets under {name!r}"))
             continue
-        for queue, offset in queues.items():
-            number = _number(queue)
-            if number is None or type(offset) is not int:
-                what = f"offset {offset!r} of queue {queue!r} under {name!r}"
+        for queue, value in queues.items():
+            number, offset = _number(queue), _offset(value)
+            if number is None or offset is None:
+                what = f"offset {value!r} of queue {queue!r} under {name!r}"
                 findings.add(_wrong_shape("consumerOffset.json", what))
                 continue
             end = ends(topic, number)
@@ -129,15 +143,22 @@ def _check_delays(document: Mapping[str, Any], ends: Ends, findings: Findings) -
     if not isinstance(table, Mapping):
         findings.add(_wrong_shape("delayOffset.json", "no table of offsets"))
         return
-    for level, offset in table.items():
-        number = _number(level)
-        if number is None or type(offset) is not int:
-            what = f"offset {offset!r} of level {level!r}"
+    for level, value in table.items():
+        number, offset = _number(level), _offset(value)
+        if number is None or offset is None:
+            what = f"offset {value!r} of level {level!r}"
             findings.add(_wrong_shape("delayOffset.json", what))
             continue
         end = ends(_DELAY_TOPIC, number - 1)
         if end is not None and offset > end:
             findings.add(_beyond("delayOffset.json", f"delay level {number}", offset, end))
+
+
+def _offset(value: object) -> int | None:
+    try:
+        return offset_of(value, "an entry")
+    except ValueError:
+        return None
 
 
 def _number(text: object) -> int | None:

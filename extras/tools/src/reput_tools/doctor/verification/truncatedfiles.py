@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from reput.errors import ReputError
-from reput.files import brokerjson
 from reput.plugin import installed
+from reput_tools.brokerfiles import decode
 from reput_tools.doctor.findings import MESSAGES_PER_FINDING, Severity, end_at, finding_of_file
 from reput_tools.offline import offline_hooks
 
@@ -35,7 +35,7 @@ def cut_json(disk: Disk, path: str) -> str | None:
     data = b""
     try:
         data = disk.read_file(path)
-        brokerjson.decode(data)
+        decode(data)
     except json.JSONDecodeError as error:
         rest = error.doc[error.pos :].strip()
         is_cut = not rest or error.msg.startswith("Unterminated string")

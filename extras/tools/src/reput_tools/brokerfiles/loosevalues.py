@@ -12,10 +12,10 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
-__all__ = ["flag_of", "integer_of", "member_of", "name_of", "text_of"]
+__all__ = ["flag_of", "integer_of", "member_of", "name_of", "plain_name", "same_name", "text_of"]
 
 _NULLS: Final = frozenset({"", "null", "NULL"})
 _DIGITS: Final = re.compile(r"[+-]?[0-9]{1,20}")
@@ -87,21 +87,26 @@ def name_of(value: object, names: Sequence[str]) -> str | None:
     raise ValueError(f"one of {', '.join(names)} expected")
 
 
-def member_of(found: dict[object, object], name: str) -> object:
+def member_of(found: Mapping[Any, Any], name: str) -> object:
     """Return a member; its name may differ in case, hyphens and underscores.
 
     None if it does not exist.
     """
     if name in found:
         return found[name]
-    wanted = _smooth(name)
     for each, value in found.items():
-        if isinstance(each, str) and _smooth(each) == wanted:
+        if same_name(each, name):
             return value
     return None
 
 
-def _smooth(name: str) -> str:
+def same_name(found: object, name: str) -> bool:
+    """Whether a member's name is ``name``, perhaps in another case, with hyphens or underscores."""
+    return isinstance(found, str) and (found == name or plain_name(found) == plain_name(name))
+
+
+def plain_name(name: str) -> str:
+    """Return what all spellings of a member's name have in common."""
     return name.replace("_", "").replace("-", "").lower()
 
 

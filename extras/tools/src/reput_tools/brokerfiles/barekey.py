@@ -1,0 +1,11 @@
+"""`BareKey`: a name of a JSON object that stands, or is to stand, without quotes."""
+
+from __future__ import annotations
+
+__all__ = ["BareKey"]
+
+
+class BareKey(str):
+    """A key written without quotes; equal to the same key with quotes."""
+
+    __slots__ = ()

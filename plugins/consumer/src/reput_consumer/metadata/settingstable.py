@@ -1,0 +1,208 @@
+"""`SettingsTable`: a file of the broker whose one table holds settings by name."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from typing import Any, ClassVar, Generic, TypeVar
+
+import attrs
+
+from reput_tools.brokerfiles import (
+    BrokerDocument,
+    changing,
+    flag_of,
+    integer_of,
+    member_of,
+    plain_name,
+    section_of,
+    table_of,
+    text_of,
+)
+
+__all__ = ["SettingsTable"]
+
+S = TypeVar("S")
+_INT_BITS = 32
+
+
+@attrs.define(eq=False)
+class SettingsTable(ABC, Generic[S]):
+    """Base of the tables for groups and for topics.
+
+    Thread-safe. Members of an entry that only brokers know are kept.
+    """
+
+    document: BrokerDocument
+    _table: dict[str, dict[str, Any]] = attrs.field(init=False, factory=dict)
+    _made: dict[str, tuple[dict[str, Any], S]] = attrs.field(init=False, factory=dict)
+    """By name: the settings that were asked for last, and the entry that they were made of."""
+
+    table_name: ClassVar[str]
+    """The table's name in the file."""
+    name_field: ClassVar[tuple[str, str]]
+    """Field of the settings class that names the entry, and the entry's member for it."""
+    fields: ClassVar[Mapping[str, tuple[str, type]]]
+    """By field of the settings class: the entry's member, and the type of its value."""
+
+    def __attrs_post_init__(self) -> None:
+        self.document.check = self.check
+
+    @abstractmethod
+    def settings_of(self, name: str, found: Mapping[str, Any]) -> S:
+        """Return what an entry says; ``found`` has the fields that it has."""
+
+    def default_of(self, name: str) -> S:
+        """Return the settings of an entry that says nothing."""
+        return self.settings_of(name, {})
+
+    def new_entry(self) -> dict[str, Any]:
+        """Return members that a new entry has beside those of the settings."""
+        return {}
+
+    def complete(self, document: dict[str, Any]) -> None:
+        """Add what a broker expects in a new file beside the table."""
+
+    def check(self, document: Mapping[str, Any]) -> None:
+        """Refuse a document that a broker cannot read, as settings would be taken for others.
+
+        Raises:
+            ValueError: the table, an entry, or a value has a type that cannot be converted.
+        """
+        for name, entry in table_of(document, self.table_name).items():
+            if not isinstance(entry, dict):
+                raise ValueError(f"{self.table_name}, {name!r:.80}: not an object")
+            self._values_of(name, entry)
+
+    def load(self) -> None:
+        """Read the file."""
+        self._table = section_of(self.document.read(), self.table_name)
+
+    def require(self) -> None:
+        """Refuse to go on without what the file says; it is read again, as it may be corrected.
+
+        Raises:
+            UnreadableDocumentError: neither the file nor its backup can be read.
+        """
+        if self.document.problem is not None:
+            self.load()
+            self.document.require()
+
+    def names(self) -> list[str]:
+        """Return the names of all entries, sorted."""
+        return sorted(self._table)
+
+    @property
+    def entries(self) -> Mapping[str, Mapping[str, Any]]:
+        """The table as it is now; another object once anything in it has changed."""
+        return self._table
+
+    def get(self, name: str) -> S | None:
+        """Return the settings of a name; None for one that the file does not know.
+
+        As long as its entry is the same, the same object is returned.
+        """
+        entry = self._table.get(name)
+        if entry is None:
+            return None
+        known = self._made.get(name)
+        if known is not None and known[0] is entry:  # an entry is replaced, and never changed
+            return known[1]
+        made = self._made_of(name, entry)
+        self._made[name] = entry, made
+        return made
+
+    def _made_of(self, name: str, entry: Mapping[str, Any]) -> S:
+        try:
+            return self.settings_of(name, self._values_of(name, entry))
+        except ValueError:
+            return self.default_of(name)  # numbers that no broker writes
+
+    def _values_of(self, name: str, entry: Mapping[str, Any]) -> dict[str, Any]:
+        found = {}
+        for field, (member, kind) in self.fields.items():
+            try:
+                value = _converted(member_of(entry, member), kind)
+            except ValueError as error:
+                text = f"{self.table_name}, {name!r:.80}: {member}: {error}"
+                raise ValueError(text) from None
+            if value is not None:
+                found[field] = value
+        return found
+
+    def put(self, settings: S) -> S:
+        """Add an entry, or change it; members that only brokers know are kept.
+
+        Raises:
+            OSError: the file cannot be written, or what it says cannot be read.
+        """
+        self.put_many([settings])
+        return settings
+
+    def put_many(self, many: Iterable[S]) -> None:
+        """Add or change entries, in one change of the file.
+
+        Raises:
+            OSError: the file cannot be written, or what it says cannot be read.
+        """
+        entries: dict[str, dict[str, Any]] = {}
+
+        def edit(document: dict[str, Any]) -> bool:
+            self.complete(document)
+            table = section_of(document, self.table_name)
+            is_changed = False
+            for settings in many:
+                name, entry = self._entry(settings, table)
+                is_changed |= table.get(name) != entry
+                table[name] = entries[name] = entry
+            return is_changed
+
+        with changing():
+            self.document.change(edit)
+            self._table = {**self._table, **entries}
+
+    def remove(self, name: str) -> bool:
+        """Remove an entry; return whether there was one.
+
+        Raises:
+            OSError: the file cannot be written; the entry is still there.
+        """
+
+        def edit(document: dict[str, Any]) -> bool:
+            return section_of(document, self.table_name).pop(name, None) is not None
+
+        with changing():
+            was_there = self.document.change(edit)
+            self._table = {key: each for key, each in self._table.items() if key != name}
+            self._made.pop(name, None)
+            return was_there
+
+    def _entry(self, settings: S, table: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+        name_field, name_member = self.name_field
+        name: str = getattr(settings, name_field)
+        known, fields = table.get(name), self.fields.values()
+        before = known if isinstance(known, dict) else self.new_entry()
+        # Other spellings of these members, which brokers take, too, would stand beside them.
+        own = {plain_name(each) for each in (name_member, *(member for member, _ in fields))}
+        entry = {key: value for key, value in before.items() if plain_name(key) not in own}
+        entry[name_member] = name
+        for field, (member, _) in self.fields.items():
+            entry[member] = getattr(settings, field)
+        return name, dict(sorted(entry.items()))
+
+
+def _converted(value: object, kind: type) -> object:
+    """Return a member's value in the type of its field, as brokers convert it; None without one.
+
+    Raises:
+        ValueError: brokers do not convert it either.
+    """
+    if kind is int:
+        return integer_of(value, _INT_BITS)
+    if kind is bool:
+        return flag_of(value)
+    if kind is str:
+        return text_of(value)
+    if value is None or isinstance(value, dict):
+        return value
+    raise ValueError("an object is expected")
