@@ -23,6 +23,11 @@ settings.load_profile("reput")
 
 GOLDEN = Path(__file__).parent / "tests" / "golden" / "rocketmq-4.8.0"
 _OUTPUT = pytest.StashKey[int]()
+_PROOFS = {
+    "reput_testing.contract.damagerules",
+    "reput_testing.crashes.crashrules",
+    "reput_testing.crashes.killrules",
+}
 sys.path.append(
     str(Path(__file__).parent / "tests" / "support")
 )  # modules that tests of all folders share
@@ -44,9 +49,9 @@ def _all_rows(case: str) -> dict[str, list[dict[str, Any]]]:
 
 
 def pytest_itemcollected(item: Any) -> None:
-    """Mark what the contract tries one by one as a proof: damages of files, failures of a disk."""
+    """Mark what a contract tries one by one as a proof: damage, failures of a disk, kills."""
     function = getattr(item, "function", None)
-    if getattr(function, "__module__", "") == "reput_testing.contract.damagerules":
+    if getattr(function, "__module__", "") in _PROOFS:
         item.add_marker("proof")
 
 

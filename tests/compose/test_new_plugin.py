@@ -147,6 +147,7 @@ def offered(tmp_path, name, source):
     return {**os.environ, "PYTHONPATH": str(tmp_path)}
 
 
+@pytest.mark.slow
 def test_a_plugin_that_breaks_a_rule_is_told_which(tmp_path):
     shutil.copytree(COUNTER / "src" / "reput_counter", tmp_path / "reput_counter")
 

@@ -316,6 +316,7 @@ def places(count, many=8):
     )
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("name", [SICK, SHIFTED])
 def test_an_interrupted_repair_is_refused_as_a_store_and_done_again(
     run, sick, tmp_path, monkeypatch, name
@@ -337,6 +338,7 @@ def test_an_interrupted_repair_is_refused_as_a_store_and_done_again(
         shutil.rmtree(target)
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("name", [SICK, RENAMED])
 def test_an_interrupted_repair_in_place_is_taken_back(sick, tmp_path, monkeypatch, name):
     root = sick(name)
@@ -356,6 +358,7 @@ def test_an_interrupted_repair_in_place_is_taken_back(sick, tmp_path, monkeypatc
         assert contents(root) == before, f"after {last} changes"
 
 
+@pytest.mark.proof
 def test_an_interrupted_undo_is_finished_by_the_next_one(sick, tmp_path, monkeypatch):
     root = sick(RENAMED)
     before = contents(root)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import gc
 import os
 import socket
 
@@ -108,6 +110,18 @@ def test_nobody_else_can_have_a_port_that_was_chosen():
                 other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 with pytest.raises(OSError, match="in use"):
                     other.bind(chosen.getsockname())
+
+
+def test_a_connection_that_comes_while_a_server_ends_is_closed(tmp_path):
+    """It was accepted and left open, for the garbage collector to find in some later test."""
+    with reput.open(tmp_path, plugins={"consumequeue", "consumer"}) as store:
+        for _ in range(20):
+            with serving(store, ServerConfig(listen=ANYWHERE, name_server=None)) as server:
+                peer = socket.create_connection(server.address)
+            with peer, contextlib.suppress(ConnectionError):
+                peer.settimeout(30)
+                assert peer.recv(1) == b""
+            gc.collect()
 
 
 def test_a_port_that_was_chosen_is_had_again_although_connections_linger(tmp_path):

@@ -21,6 +21,7 @@ class SmallParts(CounterPlugin):
     part_size = 1_000
 
 
+@pytest.mark.proof
 def test_each_message_counts_once_after_every_kill(tmp_path):
     counted = []
 

@@ -50,6 +50,7 @@ def a_close(store):
     store.close()
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("works_first", [True, False] if is_soak() else [True])
 @pytest.mark.parametrize("life", [a_flush, a_run, a_close], ids=lambda life: life.__name__)
 def test_whenever_it_is_killed_the_last_value_of_each_key_is_there(tmp_path, life, works_first):

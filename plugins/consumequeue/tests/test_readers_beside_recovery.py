@@ -62,6 +62,7 @@ class Life:
         return look_between(root, self.tmp_path / "copies", PLUGINS, work, self.check)
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize(("flushed", "extend"), [(0, False), (8, False), (3, True)])
 def test_beside_a_writer_that_mends_what_a_kill_has_left(tmp_path, flushed, extend):
     life = Life(tmp_path, extend=extend)
@@ -103,6 +104,7 @@ def test_beside_a_backfill_from_the_start(closed):
     assert life.look_between(root, backfill) > 20
 
 
+@pytest.mark.proof
 def test_beside_a_rebuild(closed):
     life, root = closed
 

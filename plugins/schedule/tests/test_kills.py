@@ -114,6 +114,7 @@ if is_soak():
     ]
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize(("works_first", "later_ms"), OPENINGS)
 @pytest.mark.parametrize("life", LIVES, ids=lambda life: life.__name__)
 def test_whenever_it_is_killed_each_message_comes_once_and_never_early(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import attrs
+import pytest
 
 import reput
 from reput_schedule import delayed
@@ -101,6 +102,7 @@ def check(life: Life, point, root: str) -> None:
         assert store.log.max_physical_offset == end, "it came again at the next opening"
 
 
+@pytest.mark.proof
 def test_whatever_a_power_cut_leaves_each_message_comes_once(tmp_path, record_property):
     cuts = PowerCuts(tmp_path, most=12, random_count=2, tries=50)
 

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
+from reput_server.wire.ports import stop_listening
+
 if TYPE_CHECKING:
     from reput_client.remoting import Address
 
@@ -65,7 +67,7 @@ class HttpPages:
     async def stop(self) -> None:
         """Close all connections."""
         if self._server is not None:
-            self._server.close()
+            await stop_listening(asyncio.get_running_loop(), [self._server])
         tasks = list(self._open)
         for writer in self._open.values():
             writer.transport.abort()

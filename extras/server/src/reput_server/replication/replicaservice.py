@@ -23,7 +23,7 @@ from reput_server.replication.replica import NOT_REPORTED, Replica
 from reput_server.replication.replicaacks import GAP_MAX, ReplicaAcks
 from reput_server.wire import filedescriptors
 from reput_server.wire.encryption import Encryption, ProtocolDetector
-from reput_server.wire.ports import bound_to, listening
+from reput_server.wire.ports import bound_to, listening, stop_listening
 from reput_server.wire.shutdownthread import finish_on_thread
 
 if TYPE_CHECKING:
@@ -136,8 +136,7 @@ class ReplicaService:
 
     async def stop(self) -> None:
         """Send all that is stored, for a short while, and close all connections."""
-        for server in self._servers:
-            server.close()
+        await stop_listening(self.loop, self._servers)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_STOP_SECONDS):
                 await self._send_rest()

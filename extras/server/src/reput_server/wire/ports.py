@@ -7,6 +7,7 @@ opened, or made, for nothing.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import socket
 from collections.abc import Callable, Sequence
@@ -19,16 +20,15 @@ from reput_client.remoting import address_text
 from reput_server.wire import filedescriptors
 
 if TYPE_CHECKING:
-    import asyncio
-
     from reput_client.remoting import Address
     from reput_server.config import ServerConfig
 
-__all__ = ["FAST_BELOW", "Ports", "bound_to", "listening", "take_address"]
+__all__ = ["FAST_BELOW", "Ports", "bound_to", "listening", "stop_listening", "take_address"]
 
 FAST_BELOW: Final = 2
 """Java clients up to 4.5.0 send there, and Java slaves ask there (``listenPort - 2``)."""
 _PAIRS_TRIED: Final = 16
+_TURNS: Final = 4
 
 
 @attrs.frozen(eq=False)
@@ -198,6 +198,24 @@ async def listening(
     # Now nobody else can have the port, and a later process gets it although connections linger.
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     return server
+
+
+async def stop_listening(
+    loop: asyncio.AbstractEventLoop, servers: Sequence[asyncio.Server]
+) -> None:
+    """Accept no more connections; those that were accepted have their protocols, then.
+
+    A server of asyncio that is closed in the turn in which it accepts a connection leaves the
+    connection open, without a protocol: its `_attach` refuses, and the error is dropped. So reading
+    ends first, and the server is closed some turns later.
+    """
+    for server in servers:
+        for each in server.sockets:
+            loop.remove_reader(each.fileno())
+    for _ in range(_TURNS):
+        await asyncio.sleep(0)
+    for server in servers:
+        server.close()
 
 
 def _resolved(host: str, port: int) -> list[tuple[int, tuple[Any, ...]]]:

@@ -16,7 +16,7 @@ from reput_server.config import Limits
 from reput_server.wire import filedescriptors
 from reput_server.wire.admission import Admission
 from reput_server.wire.encryption import Encryption, ProtocolDetector
-from reput_server.wire.ports import bound_to, listening
+from reput_server.wire.ports import bound_to, listening, stop_listening
 from reput_server.wire.requestdispatcher import NOTHING, RequestDispatcher
 from reput_server.wire.serverconnection import ServerConnection
 from reput_server.wire.sharedreads import SharedReads
@@ -118,8 +118,7 @@ class PortService:
 
     async def stop(self) -> None:
         """Take no more requests, finish what was begun, and close all connections."""
-        for server in self._servers:
-            server.close()
+        await stop_listening(self.loop, self._servers)
         if self._sweep is not None:
             self._sweep.cancel()
         self.is_stopping = True

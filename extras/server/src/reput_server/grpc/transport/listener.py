@@ -13,7 +13,7 @@ from reput_server.grpc.transport.connection import Connection
 from reput_server.wire import filedescriptors
 from reput_server.wire.admission import Admission
 from reput_server.wire.encryption import ProtocolDetector
-from reput_server.wire.ports import listening
+from reput_server.wire.ports import listening, stop_listening
 
 if TYPE_CHECKING:
     import socket
@@ -73,8 +73,7 @@ class Listener:
 
     async def stop(self, grace: float) -> None:
         """Take no more calls, give open calls some seconds, and close all connections."""
-        for server in self._servers:
-            server.close()
+        await stop_listening(self.loop, self._servers)
         if self._sweep is not None:
             self._sweep.cancel()
         for each in list(self._connections):
