@@ -21,6 +21,7 @@ from reput_client.remoting import (
     ResponseCode,
     Subscription,
     TopicOf,
+    TopicRouteOf,
     UpdateGroupOffset,
     parse_body,
     write_body,
@@ -214,6 +215,21 @@ def test_a_group_is_made_and_changed(served):
     assert none.code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
     for wrong in (b'{"groupName":"a b"}', b'{"groupName":[5]}', b"[", b"{}"):
         assert peer.ask(code, body=wrong).code == ResponseCode.SYSTEM_ERROR
+
+
+def test_clients_are_told_of_each_queue_that_failed_messages_come_to(served):
+    peer, names = served.peer(), served.names()
+    code = RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP
+    topics = served.store.plugin("consumer").topics
+    body = {"groupName": "billing", "consumeEnable": True}
+    served.store.plugin("consumer").subscription_groups.ensure("billing")
+
+    peer.ask(code, body=write_body({**body, "retryQueueNums": 3}))
+
+    assert topics.get("%RETRY%billing").read_queue_nums == 3
+    answer = names.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, TopicRouteOf(topic="%RETRY%billing"))
+    (queues,) = body_of(answer)["queueDatas"]
+    assert (queues["readQueueNums"], queues["writeQueueNums"]) == (3, 3)
 
 
 def test_who_is_connected_is_told(served):

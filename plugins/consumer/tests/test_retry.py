@@ -12,6 +12,7 @@ import reput
 from reput.errors import PutError
 from reput_consumer import Limits, Retry
 from reput_consumer.metadata.subscriptiongroups import GroupSettings
+from reput_consumer.metadata.topicsettings import TopicSettings
 
 LEVELS_S = (10, 30, 60, 120, 180, 240, 300, 360, 420, 480, 540, 600, 1_200, 1_800, 3_600, 7_200)
 """Delays of levels 3 to 18."""
@@ -363,3 +364,80 @@ def test_what_happens_next_is_that_of_the_kind_of_consumer(at, caplog, options, 
 
     (line,) = [each.getMessage() for each in warnings_of(caplog)]
     assert line.startswith(f"handler failed, {outcome} group=g")
+
+
+# ------------------------------------------------------------------ queues that no client knows
+
+
+def topic_queues(at, topic):
+    found = at.plugin.topics.get(topic)
+    return found.read_queue_nums, found.write_queue_nums
+
+
+def test_the_retry_topic_grows_with_the_setting_of_its_queues(at):
+    groups = at.plugin.subscription_groups
+    groups.ensure("g")
+    assert topic_queues(at, "%RETRY%g") == (1, 1)
+
+    groups.put(GroupSettings(group="g", retry_queue_nums=3))
+    assert topic_queues(at, "%RETRY%g") == (3, 3)
+    groups.put(GroupSettings(group="g", retry_queue_nums=2))
+    assert topic_queues(at, "%RETRY%g") == (3, 3)  # it may hold messages
+
+
+def test_a_setting_before_the_first_failure_makes_no_topic(at):
+    at.plugin.subscription_groups.put(GroupSettings(group="g", retry_queue_nums=3))
+
+    assert at.plugin.topics.get("%RETRY%g") is None
+
+
+def test_an_older_retry_topic_grows_when_a_message_fails(at):
+    at.plugin.topics.put(TopicSettings(topic="%RETRY%g", read_queue_nums=1, write_queue_nums=1))
+    settings = at.plugin.subscription_groups
+    settings.document.change(
+        lambda found: bool(
+            found.setdefault("subscriptionGroupTable", {}).update(g={"retryQueueNums": 4}) or 1
+        )
+    )
+    settings.load()  # as a broker has left both files
+    at.put(*"abcdefgh")
+
+    with at.consumer(explicit=True) as consumer:
+        for message in consumer:
+            message.retry()
+
+    assert topic_queues(at, "%RETRY%g") == (4, 4)
+
+
+@pytest.mark.parametrize("count", [1, 100])
+def test_a_topic_grows_when_messages_come_to_queues_that_it_does_not_have(at, count):
+    at.plugin.topics.put(TopicSettings(topic="orders", read_queue_nums=2, write_queue_nums=2))
+
+    at.store.put_many([reput.Message("orders", b"x", queue_id=5) for _ in range(count)])
+    at.work_for(10)
+
+    assert topic_queues(at, "orders") == (6, 2)
+
+
+def test_a_topic_that_only_the_store_knows_needs_no_settings(at):
+    at.store.put(reput.Message("orders", b"x", queue_id=5))
+    at.work_for(10)
+
+    assert at.plugin.topics.get("orders") is None
+
+
+def test_growth_that_cannot_be_written_comes_with_the_next_round(at, monkeypatch):
+    topics = at.plugin.topics
+    topics.put(TopicSettings(topic="orders", read_queue_nums=2, write_queue_nums=2))
+    at.store.put(reput.Message("orders", b"x", queue_id=5))
+
+    def fail(self, many):
+        raise OSError("no room")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(type(topics), "put_many", fail)
+        at.work_for(10)
+    assert topic_queues(at, "orders") == (2, 2)
+
+    at.work_for(10)
+    assert topic_queues(at, "orders") == (6, 2)

@@ -162,7 +162,12 @@ class Server:
         self, broker: Broker, service: PortService, loop: asyncio.AbstractEventLoop
     ) -> Registrar:
         registrar = Registrar(broker, self.config.register, service, _now)
-        broker.context.topics.watch(lambda: loop.call_soon_threadsafe(registrar.changed))
+
+        def changed() -> None:
+            with contextlib.suppress(RuntimeError):  # the loop has ended, and so has the broker
+                loop.call_soon_threadsafe(registrar.changed)
+
+        broker.context.topics.watch(changed)
         registrar.start()
         return registrar
 

@@ -62,7 +62,7 @@ class TopicTable:
 
     def watch(self, changed: Callable[[], object]) -> None:
         """Have ``changed`` called, on any thread, when there are other topics or settings."""
-        self._changed = changed
+        self._changed = self.plugin.topics.changed = changed
 
     @property
     def creates_topics(self) -> bool:
@@ -157,7 +157,6 @@ class TopicTable:
                 for settings in many
             ]
         )
-        self._changed()
 
     def delete(self, topic: str) -> bool:
         """Delete a topic; return whether there was one.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final
@@ -15,6 +16,7 @@ from reput.record import queue_keys, queue_of_key
 from reput_consumer.backend.consumerbackend import Fetched, FetchRequest, FetchStatus
 from reput_consumer.backend.memberregistry import MemberRegistry, Membership
 from reput_consumer.backend.pendingfetches import PendingFetches, QueueKey
+from reput_consumer.backend.queuegrowth import QueueGrowth
 from reput_consumer.backend.queuelocks import QueueLocks
 from reput_consumer.backend.sendback import SendBack
 from reput_consumer.backend.topicqueues import TopicQueues
@@ -31,6 +33,8 @@ if TYPE_CHECKING:
     from reput_consumer.metadata.deletedtopics import DeletedTopics
     from reput_consumer.metadata.subscriptiongroups import SubscriptionGroups
     from reput_consumer.metadata.topicsettings import Topics
+
+logger = logging.getLogger(__name__)
 
 __all__ = ["EmbeddedBackend", "fetched_of"]
 
@@ -68,6 +72,7 @@ class EmbeddedBackend:
     arrivals: PendingFetches = attrs.field(init=False, factory=PendingFetches)
     locks: QueueLocks = attrs.field(init=False)
     sender: SendBack = attrs.field(init=False)
+    growth: QueueGrowth = attrs.field(init=False)
     known: TopicQueues = attrs.field(init=False)
     _filters: dict[tuple[str, Selector], MessageFilter | None] = attrs.field(
         init=False, factory=dict
@@ -78,6 +83,7 @@ class EmbeddedBackend:
         self.known = TopicQueues(self.context, self.registry, self.deleted.hides)
         self.locks = QueueLocks(self.context.clock)
         self.sender = SendBack(self.context, self.groups, self.topics)
+        self.growth = QueueGrowth(self.topics)
 
     def clock(self) -> int:
         """See `ConsumerBackend.clock`."""
@@ -363,6 +369,9 @@ class EmbeddedBackend:
     def arrive(self, batch: DispatchBatch) -> None:
         """Wake members for whose queues ``batch`` has messages; on the thread of the dispatch."""
         self.known.count_arrival()
+        # The topics of a replica are its master's.
+        if not self.context.replica and self.growth.notice(batch):
+            self.topics_grew()
         if not self.arrivals.are_awaited and not self.registry.groups():
             return
         keys = _queues_in(batch)
@@ -372,6 +381,10 @@ class EmbeddedBackend:
 
     def tell_growth(self) -> None:
         """Tell members of new queues that `arrive` has seen; on a thread that may wait."""
+        try:
+            self.growth.grow()
+        except OSError as error:
+            logger.warning("topics not grown; the next round tries again: %s", error)
         grown = self.known.take_growth()
         if grown:
             self.registry.tell_readers(grown)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, Generic, TypeVar
 
 import attrs
@@ -34,6 +34,8 @@ class SettingsTable(ABC, Generic[S]):
     """
 
     document: BrokerDocument
+    changed: Callable[[], object] = attrs.field(init=False, default=lambda: None)
+    """Called, on any thread, when there are other entries."""
     _table: dict[str, dict[str, Any]] = attrs.field(init=False, factory=dict)
     _made: dict[str, tuple[dict[str, Any], S]] = attrs.field(init=False, factory=dict)
     """By name: the settings that were asked for last, and the entry that they were made of."""
@@ -160,6 +162,7 @@ class SettingsTable(ABC, Generic[S]):
         with changing():
             self.document.change(edit)
             self._table = {**self._table, **entries}
+        self.changed()
 
     def remove(self, name: str) -> bool:
         """Remove an entry; return whether there was one.
@@ -175,7 +178,8 @@ class SettingsTable(ABC, Generic[S]):
             was_there = self.document.change(edit)
             self._table = {key: each for key, each in self._table.items() if key != name}
             self._made.pop(name, None)
-            return was_there
+        self.changed()
+        return was_there
 
     def _entry(self, settings: S, table: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
         name_field, name_member = self.name_field

@@ -5,7 +5,7 @@ Source: RocketMQ ``SubscriptionGroupManager`` and ``SubscriptionGroupConfig``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Final
 
 import attrs
@@ -73,6 +73,17 @@ class SubscriptionGroups(SettingsTable[GroupSettings]):
         """See `SettingsTable.complete`."""
         document.setdefault("forbiddenTable", {})
 
+    def put_many(self, many: Iterable[GroupSettings]) -> None:
+        """See `SettingsTable.put_many`; retry topics grow with the number of their queues.
+
+        Failed messages would come to queues of which no client knows.
+        """
+        settings = list(many)
+        super().put_many(settings)
+        for each in settings:
+            if self.topics.get(retry_topic(each.group)) is not None:
+                self._ensure_retry(each)
+
     def ensure(self, group: str) -> GroupSettings:
         """Return the settings of a group; it and its retry topic are added where not known.
 
@@ -84,11 +95,12 @@ class SubscriptionGroups(SettingsTable[GroupSettings]):
         """
         found = self.get(group)
         settings = found if found is not None else self.put(GroupSettings(group=group))
-        count = settings.retry_queue_nums
+        self._ensure_retry(settings)
+        return settings
+
+    def _ensure_retry(self, settings: GroupSettings) -> None:
+        count, topic = settings.retry_queue_nums, retry_topic(settings.group)
         if count > 0:
             self.topics.ensure_for_copies(
-                TopicSettings(
-                    topic=retry_topic(group), read_queue_nums=count, write_queue_nums=count
-                )
+                TopicSettings(topic=topic, read_queue_nums=count, write_queue_nums=count)
             )
-        return settings

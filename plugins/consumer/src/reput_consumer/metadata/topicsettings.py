@@ -90,11 +90,36 @@ class Topics(SettingsTable[TopicSettings]):
     def ensure_for_copies(self, settings: TopicSettings) -> None:
         """Have a topic for copies of failed messages, unless they cannot be put.
 
+        A topic that has fewer queues grows: copies come to all queues that are given here.
+
         Raises:
             OSError: the file cannot be written.
         """
-        if self.takes_copies:
-            self.ensure(settings)
+        if not self.takes_copies:
+            return
+        found = self.ensure(settings)
+        read = max(found.read_queue_nums, settings.read_queue_nums)
+        write = max(found.write_queue_nums, settings.write_queue_nums)
+        if (read, write) != (found.read_queue_nums, found.write_queue_nums):
+            self.put(attrs.evolve(found, read_queue_nums=read, write_queue_nums=write))
+
+    def grow(self, counts: Mapping[str, int]) -> None:
+        """Have topics of the file with so many queues to read at least.
+
+        Args:
+            counts: queues by topic. More than a broker can have are left out.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
+        grown = [
+            attrs.evolve(found, read_queue_nums=count)
+            for topic, count in counts.items()
+            if (found := self.get(topic)) is not None
+            and found.read_queue_nums < count <= _QUEUES_MAX
+        ]
+        if grown:
+            self.put_many(grown)
 
     def cover(self, counts: Mapping[str, int]) -> None:
         """Have topics with so many queues at least, so that a broker serves what groups read.

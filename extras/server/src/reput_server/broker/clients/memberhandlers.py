@@ -19,13 +19,12 @@ from reput_client.remoting import (
     QueueName,
     RequestCode,
     ResponseCode,
-    TopicSettings,
     Unregister,
     encode_locked,
     subscription_of,
     write_body,
 )
-from reput_consumer import MessageQueue, checked_group, retry_topic
+from reput_consumer import MessageQueue, checked_group
 from reput_server.broker.clients.groupregistry import Client, GroupRegistry
 from reput_server.errors import Refusal
 
@@ -77,12 +76,7 @@ class MemberHandlers:
     def _ensure(self, groups: list[str]) -> None:
         """Have settings and a retry topic for each group; on a thread that may wait."""
         for group in groups:
-            settings = self.context.plugin.subscription_groups.ensure(group)
-            count = settings.retry_queue_nums
-            if count > 0:
-                self.context.topics.ensure(
-                    TopicSettings(topic=retry_topic(group), read_queues=count, write_queues=count)
-                )
+            self.context.plugin.subscription_groups.ensure(group)
 
     async def unregister(self, request: Request) -> Command:
         """Forget a client's groups."""
