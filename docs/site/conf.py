@@ -79,12 +79,14 @@ html_theme_options = {"navigation_with_keys": True, "top_of_page_buttons": []}
 sys.path.append(str(ROOT / "packaging"))
 
 import clienttables  # noqa: E402
+import commandreference  # noqa: E402
 import configreference  # noqa: E402
 import distributions  # noqa: E402
 import metrictables  # noqa: E402
 
 _GENERATED = {
     distributions.MARK: distributions.table,
+    commandreference.MARK: commandreference.reference,
     configreference.MARK: configreference.reference,
     **clienttables.MARKS,
     **metrictables.MARKS,

@@ -1,9 +1,8 @@
-"""One meaning for each option and letter; ``docs/cli.md`` has the list."""
+"""One meaning for each option and letter, in all commands."""
 
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import click
 
@@ -12,9 +11,6 @@ from reput_tools.cli.command.pluginsnew import new
 from reput_tools.cli.command.pluginsquery import query
 from reput_tools.cli.root import _COMMANDS
 from reput_tools.cli.root import reput as program
-
-PAGE = Path(__file__).parents[2] / "docs" / "cli.md"
-EVERYWHERE = {"--json": "all but `completion`", "--debug": "all", "--follow-links": "all with PATH"}
 
 
 def own_commands():
@@ -44,30 +40,6 @@ def shown(command):
             yield next(form for form in option.opts if form.startswith("--")), "".join(letters)
 
 
-def listed():
-    """The page's table: letter and commands by long form."""
-    page = PAGE.read_text(encoding="utf-8")
-    rows = re.findall(r"^\| `(--[a-z-]+)` \| (?:`(-\w)`)? \| (.+?) \| .+ \|$", page, re.MULTILINE)
-    return {long: (letter, commands) for long, letter, commands in rows}
-
-
-def test_the_page_lists_every_option_its_letter_and_its_commands() -> None:
-    uses: dict[str, list[str]] = {}
-    letters: dict[str, set[str]] = {}
-    for name, command in own_commands().items():
-        for long, letter in shown(command):
-            uses.setdefault(long, []).append(name)
-            letters.setdefault(long, set()).add(letter)
-
-    expected = {
-        long: ("".join(letters[long]), ", ".join(f"`{name}`" for name in names))
-        for long, names in uses.items()
-    }
-    for long, words in EVERYWHERE.items():
-        expected[long] = (expected[long][0], words)
-    assert listed() == expected
-
-
 def test_what_is_said_to_be_everywhere_is_there() -> None:
     for name, command in own_commands().items():
         options = {long for long, _ in shown(command)}
@@ -78,8 +50,7 @@ def test_what_is_said_to_be_everywhere_is_there() -> None:
 
 
 def test_no_letter_means_two_things() -> None:
-    meanings = {letter: long for long, (letter, _) in listed().items() if letter}
-    assert len(meanings) == sum(bool(letter) for letter, _ in listed().values())
+    meanings: dict[str, str] = {}
 
     for name, command in every_command():
         for long, letter in shown(command):

@@ -12,6 +12,7 @@ import venv
 from pathlib import Path
 
 import pytest
+from jsonkeys import forms_of, keys_of
 
 from reput_tools.cli.plugins.contractcheck import GROUPS
 from reput_tools.cli.plugins.plugintemplate import check_name, render
@@ -176,6 +177,8 @@ def test_a_sound_plugin_keeps_all_rules(tmp_path):
     assert document["failed"] == 0
     assert {rule["group"] for rule in document["rules"]} == GROUPS.keys() - {"crash", "kill"}
     assert all(rule["says"].endswith(".") for rule in document["rules"])
+    keys = forms_of("plugins check")[""]
+    assert keys_of([document], keys) == keys.keys()
 
 
 def test_a_plugin_that_is_not_installed_cannot_be_checked(tmp_path):

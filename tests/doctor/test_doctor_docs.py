@@ -8,9 +8,6 @@ from pathlib import Path
 import pytest
 
 from reput.record import CorruptionKind
-from reput_tools.doctor.command.diff import diff
-from reput_tools.doctor.command.report import report
-from reput_tools.doctor.command.verify import verify
 from reput_tools.doctor.comparison.records import FIELDS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,23 +26,6 @@ def test_snippets_run_from_top_to_bottom_and_print_what_they_say(
         exec(compile(source, str(PAGE), "exec"), names)
 
     assert capsys.readouterr().out.splitlines() == re.findall(r"# prints (.*)", "".join(sources))
-
-
-@pytest.mark.parametrize("command", [report, diff, verify], ids=["report", "diff", "verify"])
-def test_the_command_line_names_every_option(command: object) -> None:
-    text = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
-    name = command.name  # type: ignore[attr-defined]
-    section = text.split(f"\n## {name}\n", 1)[1].split("\n## ", 1)[0]
-
-    options = {
-        option
-        for parameter in command.params  # type: ignore[attr-defined]
-        for option in parameter.opts
-        if option.startswith("--") and option not in ("--debug", "--follow-links")
-    }
-
-    assert options
-    assert {each for each in options if each not in section} == set()
 
 
 def test_fields_that_the_page_names_exist() -> None:

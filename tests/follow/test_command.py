@@ -13,6 +13,7 @@ import urllib.request
 import pytest
 from commands import commands, without_answers
 from fakemaster import FILE_SIZE, FakeLog, FakeMaster
+from jsonkeys import forms_of, keys_of
 from masterlogs import bytes_of, log_of
 
 import reput
@@ -94,6 +95,8 @@ def test_lines_for_programs_say_where_it_is(tmp_path, run, master):
     assert (last["master"], last["lag_bytes"], last["lag_seconds"]) == ("shop/broker-a", 0, 0.0)
     assert last["fed_offset"] == last["dispatched_offset"] == master.log.end
     assert last["plugins"]["index"] == {"state": "running", "lag_bytes": 0}
+    keys = forms_of("follow")[""]
+    assert keys_of(outcome.lines, keys) == keys.keys()
 
 
 def test_a_name_server_knows_the_broker(tmp_path, run, master):
@@ -283,6 +286,7 @@ def test_a_promoted_store_takes_messages_and_follows_nobody(tmp_path, run, maste
     assert outcome.code == 0, outcome
     assert outcome.json["master"] == "shop/broker-a"
     assert outcome.json["max_physical_offset"] == master.log.end
+    assert outcome.json.keys() == forms_of("promote")[""].keys()
     assert run("put", path, "topic-0", stdin="mine\n").code == 0
     again = once(run, path, master)
     assert again.code == ExitCode.UNAVAILABLE

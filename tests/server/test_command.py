@@ -10,6 +10,7 @@ import sys
 from contextlib import contextmanager, suppress
 
 import pytest
+from jsonkeys import forms_of, keys_of
 from wirepeer import WirePeer, message
 
 import reput
@@ -78,6 +79,8 @@ def test_a_new_store_is_made_served_and_left_whole(tmp_path):
     assert process.returncode == 0
     assert process.facts["broker_name"] == "broker-a"
     assert {"consumequeue", "consumer", *default_plugins()} <= set(process.facts["plugins"])
+    keys = forms_of("serve")[""]
+    assert keys_of([process.facts], keys) == keys.keys()
     with reput.open(path, mode="r") as store:
         assert [each.body for each in store.read("orders", 0, 0)] == [b"x"]
 

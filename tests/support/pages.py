@@ -13,7 +13,7 @@ DOCS = ROOT / "docs"
 
 _BLOCK = re.compile(r"^(?:<!-- ([^\n]+) -->\n)?```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
-_GENERATED = {"<!-- options -->": "configreference"}
+_GENERATED = {"<!-- options -->": "configreference", "<!-- commands -->": "commandreference"}
 _PLAIN_CODE = re.compile(r"`[^`\n]*`")
 
 

@@ -22,19 +22,30 @@ Examples:
 """
 
 _WORTH_PROCESSES = 1 << 30  # bytes; below that, starting processes takes longer than the work
+_JSON = {
+    "queues[].topic": "topic of a queue that had messages to drop",
+    "queues[].queue_id": "the queue",
+    "queues[].messages_before": "messages before",
+    "queues[].messages_after": "messages after",
+    "queues[].size_before": "bytes of records before",
+    "queues[].size_after": "bytes of records after",
+    "queues[].files_before": "pairs of files before",
+    "queues[].files_after": "pairs of files after",
+}
 
 
 @click.command(short_help="Compact topics now.", epilog=_EXAMPLES)
 @path_argument
 @click.argument("topic", required=False)
 @jobs_option("the number of processors, or 1 for small topics")
-@json_option("one document at the end")
+@json_option("one document at the end", _JSON)
 @with_debug
 def compact(path: str, topic: str | None, jobs: int | None, as_json: bool) -> None:
     """Keep only the latest message of each key in the compacted topics at PATH.
 
     Without TOPIC it compacts all of them. It first closes the files that are being written, so that
     it also compacts the newest messages. Another process must not have the store open for writing.
+    If the store does not use the plugin compaction, the command ends with code 3.
     """
     from reput_compaction.plugin import CompactionPlugin
     from reput_compaction.resulttable import print_compacted

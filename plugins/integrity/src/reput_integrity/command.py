@@ -9,6 +9,7 @@ import click
 from reput_tools.cli.kit import (
     CheckedPath,
     ExitCode,
+    below,
     json_option,
     path_argument,
     read_duration,
@@ -28,6 +29,43 @@ Examples:
   reput scrub STORE --rate 5MB --every 7d
   reput scrub STORE --rate 0 --restart --json
 """
+_JSON = {
+    **below(
+        "finding",
+        {
+            "kind": "`record`: the bytes changed since the checksum was made; `missing`: the log "
+            "does not have the bytes; `damage`: there is no valid record; `uncovered`: records "
+            "have no checksum; `sums`: the file of checksums is damaged",
+            "physical_offset": "the first record",
+            "size": "bytes of the log",
+            "path": "the damaged file",
+            "position": "byte of this file",
+            "expected": "the value expected",
+            "found": "the value found",
+            "origin": "`written`: the checksum was made when the record was written; `later`: from "
+            "what was read then; `unknown`",
+            "made": "when the checksum was made, if that was later; otherwise null",
+            "topic": "topic of the record; null if unreadable, as are the next three",
+            "queue_id": "its queue",
+            "queue_offset": "its place in the queue",
+            "key": "a key",
+        },
+    ),
+}
+_ROUND = below(
+    "round",
+    {
+        "path": "the store's directory",
+        "has_sums": "whether the store has checksums of whole records",
+        "position": "where the next round begins",
+        "began": "when this round began; null if it has ended",
+        "read_size": "bytes that were read",
+        "finding_count": "findings of this round",
+        "last_began": "when the last round began",
+        "last_ended": "when it ended",
+        "rounds": "rounds that have ended",
+    },
+)
 
 
 @click.command(
@@ -60,7 +98,10 @@ Examples:
     type=CheckedPath(dir_okay=False),
     help="File in which the command records its place. Default: reput/scrub in the store.",
 )
-@json_option("one object a line for each finding and each round")
+@json_option(
+    "one object a line for each finding and each round",
+    forms={"A finding": _JSON, "The end of a round": _ROUND},
+)
 @with_debug
 def scrub(
     path: str,
@@ -78,7 +119,9 @@ def scrub(
     pages that the command reads do not stay in memory, and disks that support priorities serve
     other processes first. An interrupted scrub continues where it ended.
 
-    The exit code is 1 if it finds damage.
+    The exit code is 1 if it finds damage, and 4 while another scrub of the store runs. A finding of
+    the kind `uncovered` or `sums` is not damage of messages: only their checksums are missing. The
+    command does not report known losses, which `reput losses` lists.
     """
     from reput.errors import StoreLockedError
     from reput_integrity.scrub import Scrubber

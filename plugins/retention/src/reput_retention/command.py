@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reput_tools.cli.kit import (
+    STORE_KEYS,
     json_option,
     open_to_read,
     open_to_write,
@@ -31,6 +32,22 @@ Examples:
   reput clean STORE --max-bytes 10GB --yes
 """
 _SHOWN = {"age": "older than is kept", "size": "more than is kept", "space": "the disk is full"}
+_JSON = {
+    **STORE_KEYS,
+    "is_dry_run": "whether nothing was removed because of `--dry-run`, or because nothing is to go",
+    "min_physical_offset": "where the log begins",
+    "files[].base_offset": "a file of the log: its first byte",
+    "files[].size": "its bytes",
+    "files[].last_timestamp": "when its last message was stored",
+    "files[].reason": "`age`, `size` or `space`",
+    "files[].action": "`goes`, `removed`, or `held` because it is still needed",
+    "size": "bytes of the files to remove, or removed",
+    "held_size": "bytes of the files that are held back",
+    "holds[].physical_offset": "the log is needed from here on",
+    "holds[].plugin": "the plugin that needs it; empty for the log itself",
+    "holds[].reason": "why, for people",
+    "untold[]": "plugins that remove their entries later",
+}
 
 
 @click.command(short_help="Remove the oldest log files.", epilog=_EXAMPLES)
@@ -58,7 +75,7 @@ _SHOWN = {"age": "older than is kept", "size": "more than is kept", "space": "th
     help="Keep or drop messages that a stopped plugin has not seen.",
 )
 @click.option("-y", "--yes", is_flag=True, help="Do not ask before files are removed.")
-@json_option("one document")
+@json_option("one document", _JSON)
 @with_debug
 def clean(
     path: str,
@@ -73,8 +90,10 @@ def clean(
 
     The defaults of the options come from the store's configuration (section retention). The command
     removes only whole files. It keeps the last file, and files that a plugin has not seen or still
-    needs. If another process writes the store, that process removes old files itself; --dry-run
-    still works.
+    needs; the output lists these files with the plugins. The command works on any store, also if
+    the store does not use the plugin. It asks first; if nobody can answer, as in a script, it needs
+    --yes. If another process writes the store, that process removes old files itself, and the
+    command ends with code 4; --dry-run still works.
     """
     from reput_retention import expire_log
     from reput_tools.cli.kit import print_json

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from reput_tools.cli.kit import json_option, path_argument, with_debug
+from reput_tools.cli.kit import STORE_KEYS, json_option, path_argument, with_debug
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,6 +24,31 @@ Examples:
   reput transactions STORE --commit 7F0000010001A1B2C3D400000000002A
   reput transactions STORE --roll-back 7F0000010001A1B2C3D400000000002A
 """
+_JSON = {
+    **STORE_KEYS,
+    "transactions[].id": "id of the message, which `--commit` and `--roll-back` take",
+    "transactions[].msg_id": "its offset message id",
+    "transactions[].member_of": "id of a transaction with several messages, or null",
+    "transactions[].topic": "the topic for which it is; null if unreadable",
+    "transactions[].queue_id": "the queue for which it is; null if unreadable",
+    "transactions[].keys[]": "its keys",
+    "transactions[].tags": "its tags, or null",
+    "transactions[].group": "its producer group",
+    "transactions[].born_timestamp": "when the producer made it",
+    "transactions[].store_timestamp": "when the store took it",
+    "transactions[].age_ms": "its age",
+    "transactions[].times_checked": "how often the application was asked",
+    "transactions[].half_queue_offset": "its place in the queue of half messages",
+    "transactions[].physical_offset": "its place in the log",
+    "transactions[].body_size": "bytes of its body",
+}
+_ENDED = {
+    "path": "the store's directory",
+    "ended[].id": "an id that was given",
+    "ended[].outcome": "`commit` or `rollback`",
+    "ended[].physical_offset": "the committed message, or the op marker of a rollback; null if an "
+    "earlier id has already ended the same transaction",
+}
 
 
 @click.command(
@@ -38,7 +63,7 @@ Examples:
 )
 @click.option("--roll-back", "rollbacks", metavar="ID", multiple=True, help="Drop the message ID.")
 @click.option("-y", "--yes", "is_sure", is_flag=True, help="Do not ask.")
-@json_option("one document")
+@json_option("one document", _JSON, {"With `--commit` or `--roll-back`": _ENDED})
 @with_debug
 def transactions(
     path: str,
@@ -51,10 +76,12 @@ def transactions(
     r"""List the messages of the store at PATH whose transaction has not ended, oldest first.
 
     --commit and --roll-back end the transaction of the message ID, and write op markers that a
-    crash has lost. If a transaction has several messages, they commit or roll back all of them. No
-    other process may have the store open for writing then. Without these two options the command
-    changes nothing, and another process may write the store. The command does not ask any
-    application.
+    crash has lost. You may give both several times. If a transaction has several messages, they
+    commit or roll back all of them. The command asks first, and no other process may have the store
+    open for writing. The exit code is 6 if the store refuses the message of a commit: roll it back.
+
+    Without these two options the command changes nothing, and another process may write the store.
+    The command does not ask any application, and does not add the plugin to the store.
     """
     if commits or rollbacks:
         _end(path, commits, rollbacks, is_sure, as_json)

@@ -32,6 +32,24 @@ Examples:
   reput serve STORE --listen 10.0.0.5:10911 --replicas 10.0.0.5:10912 --sync-replicas 1
   reput serve /mnt/broken-disk/store --read-only
 """
+_JSON = {
+    "store": "the store's directory",
+    "read_only": "whether the store is only read",
+    "broker": "address of the broker",
+    "broker_name": "its name",
+    "cluster": "name of its cluster",
+    "fast_port": "address of the port two below, or null",
+    "name_server": "address of the name server, or null",
+    "grpc": "address for clients of RocketMQ 5, or null",
+    "registered_at[]": "other name servers at which the broker registers",
+    "replicas": "address of the HA port, or null",
+    "sync_replicas": "replicas for which a send waits",
+    "plugins[]": "plugins of the store",
+    "tls": "`permissive`, `enforcing` or `disabled`",
+    "access_keys": "number of access keys",
+    "event_loop": "`asyncio` or `uvloop`",
+    "metrics": "address of the status page, or null",
+}
 
 
 @click.command(short_help="Serve a store to RocketMQ's clients and tools.", epilog=_EXAMPLES)
@@ -154,7 +172,7 @@ Examples:
     help="TOML file: [server] has these options, [server.limits] has limits, and the other "
     "sections configure the store.",
 )
-@json_option("one line when all ports are open")
+@json_option("one line when all ports are open", _JSON)
 @with_debug
 def serve(
     path: str,

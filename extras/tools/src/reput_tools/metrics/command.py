@@ -34,6 +34,15 @@ def _address(
     return host.removeprefix("[").removesuffix("]"), int(port)
 
 
+_JSON = {
+    "path": "the store's directory",
+    "metrics[].name": "name of a metric",
+    "metrics[].kind": "`gauge` or `counter`",
+    "metrics[].labels": "an object with its labels",
+    "metrics[].value": "its value",
+}
+
+
 @click.command(short_help="Print a store's metrics for Prometheus.", epilog=_EXAMPLES)
 @path_argument
 @click.option(
@@ -50,12 +59,13 @@ def _address(
     show_default=True,
     help="With --listen: read the store at most once in this time.",
 )
-@json_option("one document")
+@json_option("one document", _JSON)
 @with_debug
 def metrics(path: str, listen: tuple[str, int] | None, max_age: float, as_json: bool) -> None:
     """Print the metrics of the store at PATH in the text form that Prometheus reads.
 
-    Another process may write the store meanwhile. The command does not show what only that process
+    Another process may write the store meanwhile. If another program uses the port of --listen, the
+    command ends with code 5. The command does not show what only that process
     knows, such as how long it waits for the disk: see `reput_tools.metrics.collector` for programs.
     """
     from reput_tools.cli.kit import check_store, follows_links, warn

@@ -18,6 +18,19 @@ Examples:
   reput consume STORE billing orders --from latest
   reput consume STORE billing orders --tag 'paid || refunded' --count 100 --json
 """
+_JSON = {
+    "topic": "its topic",
+    "queue_id": "its queue",
+    "queue_offset": "its place in the queue",
+    "tags": "its tags, or null",
+    "keys[]": "its keys",
+    "properties": "an object with all properties",
+    "reconsume_times": "number of failed deliveries before this one",
+    "born_timestamp": "when the producer made it",
+    "store_timestamp": "when the store took it",
+    "msg_id": "the offset message id",
+    "body_base64": "the body, in base64",
+}
 
 
 @click.command("consume", short_help="Read messages as a consumer group.", epilog=_EXAMPLES)
@@ -42,7 +55,7 @@ Examples:
     type=click.IntRange(min=1),
     help="Stop after N messages.",
 )
-@json_option("a line for each message")
+@json_option("a line for each message", _JSON)
 @with_debug
 def consume(
     path: str,

@@ -22,6 +22,23 @@ Examples:
   reput dlq resend STORE billing --all --yes
 """
 _STEP = 256
+_LETTER = {
+    "msg_id": "the offset message id, which `resend` takes",
+    "queue_offset": "its place in the dead letter topic",
+    "topic": "the original topic of the message",
+    "origin_msg_id": "the original message",
+    "reconsume_times": "number of failed deliveries",
+    "tags": "its tags, or null",
+    "keys[]": "its keys",
+    "born_timestamp": "when the producer made it",
+    "store_timestamp": "when it became a dead letter",
+    "body_size": "bytes of its body",
+}
+_RESENT = {
+    "path": "the store's directory",
+    "group": "the group",
+    "resent[]": "ids of the dead letters",
+}
 
 
 @click.group("dlq", short_help="Show and resend dead letters.", epilog=_EXAMPLES)
@@ -32,7 +49,7 @@ def dlq() -> None:
 @dlq.command("ls", short_help="List a group's dead letters.")
 @path_argument
 @click.argument("group")
-@json_option("a line for each message")
+@json_option("a line for each message", _LETTER)
 @with_debug
 def ls(path: str, group: str, as_json: bool) -> None:
     r"""List the dead letters of GROUP in the store at PATH, oldest first."""
@@ -62,7 +79,7 @@ def ls(path: str, group: str, as_json: bool) -> None:
 @click.argument("ids", nargs=-1, metavar="[ID]...")
 @click.option("--all", "takes_all", is_flag=True, help="All dead letters of the group.")
 @click.option("-y", "--yes", "is_sure", is_flag=True, help="Do not ask.")
-@json_option("one document")
+@json_option("one document", _RESENT)
 @with_debug
 def resend(
     path: str, group: str, ids: tuple[str, ...], takes_all: bool, is_sure: bool, as_json: bool

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from reput_tools.cli.kit import json_option, path_argument, with_debug
+from reput_tools.cli.kit import STORE_KEYS, below, json_option, path_argument, with_debug
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,6 +23,40 @@ Examples:
   reput groups STORE billing --rate 5
   reput groups STORE --json | jq '.groups[] | select(.lag > 0)'
 """
+_JSON = {
+    **STORE_KEYS,
+    "writer_pid": "the process that has the store open for writing, or null",
+    "are_members_known": "whether that process reports its members; if not, `members` is null",
+    **below(
+        "groups[]",
+        {
+            "group": "the group",
+            "lag": "messages that it has not consumed",
+            "retry_lag": "messages in its retry topic that it has not consumed",
+            "dead_letter_count": "its dead letters",
+            "out_count": "popped messages that are not acknowledged",
+            "out_since_timestamp": "when the oldest of them was popped, or null",
+            "oldest_timestamp": "store time of the oldest message not consumed yet, or null",
+            "messages_per_second": "with `--rate`: messages consumed in a second",
+            "members[].member": "client id of a member",
+            "members[].since_timestamp": "since when it is a member",
+            "members[].broadcast": "whether it gets all messages",
+            "members[].pops": "whether it pops",
+            "members[].topics[]": "its topics",
+            "members[].queues[]": "its queues, with `topic` and `queue_id`; null if it pops, and "
+            "for clients of a server, which assign the queues among themselves",
+            "queues[].topic": "a queue: its topic",
+            "queues[].queue_id": "its number",
+            "queues[].offset": "the next message to consume",
+            "queues[].min_offset": "the first message",
+            "queues[].max_offset": "the place after the last message",
+            "queues[].lag": "messages that are not consumed",
+            "queues[].oldest_timestamp": "store time of the oldest of these, or null",
+            "queues[].out_count": "popped messages that are not acknowledged",
+            "queues[].out_since_timestamp": "when the oldest of them was popped, or null",
+        },
+    ),
+}
 
 
 @click.command(
@@ -37,14 +71,18 @@ Examples:
     type=click.FloatRange(min=0.1, max=3_600),
     help="Read twice, SECONDS apart, and show the number of messages consumed in a second.",
 )
-@json_option("one document")
+@json_option("one document", _JSON)
 @with_debug
 def groups(path: str, group: str | None, seconds: float | None, as_json: bool) -> None:
     r"""Show how far consumer groups have read in the store at PATH; with GROUP, by queue.
 
     Another process may write the store and consume from it. The command then shows the offsets that
     this process has saved; the process saves them about every five seconds. The command also shows
-    the members that the groups have in this process now.
+    the members that the groups have in this process now; `?` if that process does not report them.
+
+    LAG counts the messages that the group has not consumed, and OLDEST is the age of the first of
+    them. RETRIES counts the messages that wait in the retry topic, and DEAD the dead letters. OUT
+    counts popped messages that are not acknowledged, and SINCE is the age of the oldest of them.
     """
     from reput_consumer.command.grouptables import print_group, print_groups
     from reput_consumer.command.storeopening import reading_groups

@@ -19,6 +19,14 @@ Examples:
   reput reset-offset STORE billing orders --to -2h
   reput reset-offset STORE billing orders --to 2026-01-31T12:00:00Z --yes
 """
+_JSON = {
+    "path": "the store's directory",
+    "group": "the group",
+    "topic": "the topic",
+    "queues[].queue_id": "a queue",
+    "queues[].before": "its offset before; null if it had none",
+    "queues[].after": "its offset now",
+}
 
 
 @click.command(
@@ -37,7 +45,7 @@ Examples:
     help="earliest, latest, a queue offset, a time ago (-90s, -1h, -2d), a time, @ and ms.",
 )
 @click.option("-y", "--yes", "is_sure", is_flag=True, help="Do not ask.")
-@json_option("one document")
+@json_option("one document", _JSON)
 @with_debug
 def reset_offset(
     path: str, group: str, topic: str, where: str, is_sure: bool, as_json: bool
@@ -45,8 +53,8 @@ def reset_offset(
     r"""Set the offset from which GROUP continues to read TOPIC of the store at PATH.
 
     A time means the first message stored at or after it. If a queue does not have the given queue
-    offset, the command takes the nearest one. No other process may write the store meanwhile. A
-    program with running consumers calls reset_offsets of its plugin instead.
+    offset, the command takes the nearest one. The command asks first. No other process may write
+    the store meanwhile. A program with running consumers calls reset_offsets of its plugin instead.
     """
     from reput_consumer.command.storeopening import changing_groups, require_topic
     from reput_consumer.names import checked_group, checked_topic

@@ -17,6 +17,22 @@ Examples:
   reput topics delete STORE orders
 """
 _PERMS = {"rw": 6, "r": 4, "w": 2}
+_SETTINGS = {
+    "path": "the store's directory",
+    "topic": "the topic",
+    "read_queue_nums": "number of queues that clients read",
+    "write_queue_nums": "number of queues to which clients send",
+    "perm": "RocketMQ's number: 4 to read, 2 to write, 6 for both",
+    "order": "RocketMQ's setting of this name, as are the next two",
+    "topic_filter_type": "see `order`",
+    "topic_sys_flag": "see `order`",
+    "attributes": "an object with attributes of RocketMQ 5, such as `cleanup.policy`",
+}
+_DELETED = {
+    "path": "the store's directory",
+    "topic": "the topic",
+    "groups[]": "groups whose offsets were removed",
+}
 _PERM = click.option(
     "--perm",
     type=click.Choice(list(_PERMS)),
@@ -41,7 +57,7 @@ def topics() -> None:
 @click.argument("topic")
 @_QUEUES
 @_PERM
-@json_option("one document")
+@json_option("one document", _SETTINGS)
 @with_debug
 def create(path: str, topic: str, queues: int | None, perm: str | None, as_json: bool) -> None:
     r"""Add TOPIC to the store at PATH. Default: four queues, for reading and writing.
@@ -56,7 +72,7 @@ def create(path: str, topic: str, queues: int | None, perm: str | None, as_json:
 @click.argument("topic")
 @_QUEUES
 @_PERM
-@json_option("one document")
+@json_option("one document", _SETTINGS)
 @with_debug
 def alter(path: str, topic: str, queues: int | None, perm: str | None, as_json: bool) -> None:
     r"""Change the given settings of TOPIC in the store at PATH.
@@ -73,7 +89,7 @@ def alter(path: str, topic: str, queues: int | None, perm: str | None, as_json: 
 @path_argument
 @click.argument("topic")
 @click.option("-y", "--yes", "is_sure", is_flag=True, help="Do not ask.")
-@json_option("one document")
+@json_option("one document", _DELETED)
 @with_debug
 def delete(path: str, topic: str, is_sure: bool, as_json: bool) -> None:
     r"""Delete TOPIC in the store at PATH, and the offsets of groups in it.

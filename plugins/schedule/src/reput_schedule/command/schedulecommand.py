@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from reput_tools.cli.kit import (
+    STORE_KEYS,
     Column,
     format_count,
     format_duration,
@@ -36,19 +37,39 @@ Examples:
   reput schedule STORE
   reput schedule STORE --json
 """
+_JSON = {
+    "message_count": "messages that wait",
+    "next_timestamp": "when the next one is due, or null",
+    "delivered_by": "`reput` or `rocketmq`",
+    "levels[].level": "a delay level",
+    "levels[].delay_ms": "its delay",
+    "levels[].message_count": "messages that wait in it",
+    "levels[].next_timestamp": "when the next one is due",
+    "levels[].last_timestamp": "when the last one is due",
+    "levels[].next_queue_offset": "the next one in the queue of the level",
+    "timed.message_count": "messages with a delivery time of their own",
+    "timed.next_timestamp": "when the next one is due, or null",
+    "timed.last_timestamp": "when the last one is due, or null",
+    "now": "the time of the call",
+    "histogram[].start_timestamp": "where a stretch of time begins; null for overdue messages",
+    "histogram[].end_timestamp": "where it ends; null for the last stretch",
+    "histogram[].message_count": "messages that are due in it",
+    "problems[]": STORE_KEYS["problems[]"],
+}
 
 
 @click.command(
     short_help="Show which delayed messages wait, and when they are due.", epilog=_EXAMPLES
 )
 @path_argument
-@json_option("one document")
+@json_option("one document", _JSON)
 @with_debug
 def schedule(path: str, as_json: bool) -> None:
     """Show the messages in the store at PATH that wait for delivery, by level and time.
 
     The command changes nothing in the store, and another process may write it meanwhile. The output
-    may lack that process's deliveries of the last second.
+    may lack that process's deliveries of the last second. If a RocketMQ broker has written the
+    store, reput delivers the messages only with the option `deliver = "always"`.
     """
     from reput.files import system_clock
     from reput_schedule.command.histogram import histogram

@@ -41,6 +41,18 @@ def _names(
     return names
 
 
+_JSON = {
+    "target": "the directory OUT",
+    "message_count": "messages",
+    "size": "bytes of the logs",
+    "file_count": "files that were written",
+    "written_size": "their bytes",
+    "damage_count": "damaged places that were left out",
+    "increment": "number of the part that was added to OUT, or null",
+    "seconds": "how long it took",
+}
+
+
 @click.command(short_help="Write messages as Parquet, JSON lines or CSV.")
 @click.argument(
     "paths", nargs=-1, required=True, metavar="PATH...", type=CheckedPath(readable=False)
@@ -98,7 +110,7 @@ def _names(
 )
 @corrupt_option
 @jobs_option("the number of processors")
-@json_option("one document at the end")
+@json_option("one document at the end", _JSON)
 @with_debug
 def export(
     paths: tuple[str, ...],
@@ -121,9 +133,11 @@ def export(
 ) -> None:
     """Write the messages of the stores at PATH to the directory OUT.
 
-    OUT appears in one step when all files are written. With --incremental each run adds a directory
-    with the new messages to OUT, also in one step. A body that does not match its checksum counts
-    as damage. Another process may write the store meanwhile.
+    A PATH is a store, a directory of stores, or a directory of log files alone. OUT appears in one
+    step when all files are written. With --incremental each run adds a directory with the new
+    messages to OUT, also in one step. A body that does not match its checksum counts as damage,
+    unless --columns leaves bodies out. The command needs no plugin, but --where needs the plugin
+    filter. Another process may write the store meanwhile.
     """
     from reput_tools.cli.kit import ProgressBar, print_json
 

@@ -7,6 +7,17 @@ import click
 from reput_tools.cli.kit import CheckedPath, follow_links_option, json_option, with_debug
 
 __all__ = ["import_"]
+_JSON = {
+    "store": "the new store's directory",
+    "record_count": "messages",
+    "file_count": "files of the log",
+    "start_offset": "where the log begins",
+    "end_offset": "where it ends",
+    "was_there": "false: the store is new",
+    "finished[]": "empty: the store is new",
+    "taken_back[]": "empty: the store is new",
+    "seconds": "how long it took",
+}
 
 
 @click.command("import", short_help="Create a store from files that export wrote.")
@@ -21,7 +32,7 @@ __all__ = ["import_"]
     is_flag=True,
     help="Do not build queues and indexes; the next opening of the store does.",
 )
-@json_option("one document at the end")
+@json_option("one document at the end", _JSON)
 @with_debug
 def import_(
     source: str, store: str, file_size: int | None, no_dispatch: bool, as_json: bool
@@ -29,8 +40,9 @@ def import_(
     """Build the new store PATH from the messages in OUT, each queue in its order.
 
     OUT is a directory of Parquet, JSON lines or CSV files that `reput export` wrote, also with
-    --incremental. Other files with columns of messages work, too. The new store keeps hosts, times,
-    keys, tags and properties.
+    --incremental. Other files with columns of messages work, too, and the lines of `reput cat
+    --json`. The new store keeps hosts, times, keys, tags and properties. If the store exists, the
+    command ends with code 5.
     """
     import attrs
 

@@ -75,12 +75,18 @@ def sql(
 ) -> None:
     r"""Run QUERY on the table messages, which has a row for each message of the store at PATH.
 
-    The SQL is that of DuckDB. `DESCRIBE messages` lists the columns. A body is text, properties are
-    a map, and times are UTC. Each query reads the log once, up to its current end, and decodes only
-    the columns that it uses. -t, --since and --until limit what it reads.
+    PATH may also be a directory of stores; the columns `store` and `broker` name them. The SQL is
+    that of DuckDB. `DESCRIBE messages` lists the columns. A body is text, with U+FFFD for bytes
+    that are not UTF-8; properties are a map, and times are UTC. Each query reads the log once, up
+    to its current end, and decodes only the columns that it uses. -t, --since and --until limit
+    what it reads. A query only reads: it changes no settings and reaches no file. It does not
+    compare bodies with their checksums; `reput verify` does.
 
     Without QUERY, queries come from standard input, separated by semicolons; on a terminal the
     command asks for them. Another process may write the store meanwhile.
+
+    The exit code is 2 if DuckDB refuses a query, 5 if it fails on a value or for lack of memory, 3
+    if the log has no message of the topics, and 1 at damage.
     """
     from reput_arrow.export.sqlquery.logtable import Selected
 

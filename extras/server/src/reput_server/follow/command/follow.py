@@ -32,6 +32,27 @@ Examples:
   reput follow STORE --from broker-host:10911 --serve 127.0.0.1:10911
   reput follow STORE --directory /var/lib/rocketmq/store
 """
+_JSON = {
+    "state": "state of the follower",
+    "text": "the problem and the next step; empty without a problem",
+    "master": "name of the broker",
+    "address": "its address",
+    "lag_bytes": "bytes that the store lacks, or null",
+    "lag_messages": "messages that it lacks, or null",
+    "lag_seconds": "age of the oldest of them, or null",
+    "fed_offset": "end of the log here",
+    "flushed_offset": "where the log is on disk",
+    "dispatched_offset": "what all plugins have seen",
+    "received_bytes": "bytes received since the start",
+    "bytes_per_second": "bytes received in the last second",
+    "connections": "connections that were made",
+    "plugins.*.state": "state of each plugin, by name",
+    "plugins.*.lag_bytes": "bytes of the log that it has not seen",
+    "store": "the store's directory",
+    "metrics": "address of the metrics, or null",
+    "broker": "address at which the store is served, or null",
+    "name_server": "address of its name server, or null",
+}
 
 
 @click.command(short_help="Follow the log of a running broker.", epilog=_EXAMPLES)
@@ -106,7 +127,7 @@ Examples:
     help="Serve metrics for Prometheus over HTTP at this address.",
 )
 @click.option("--once", is_flag=True, help="End when the store has the whole log of the master.")
-@json_option("an object for each change of state, and one a second")
+@json_option("an object for each change of state, and one a second", _JSON)
 @with_debug
 def follow(
     path: str,

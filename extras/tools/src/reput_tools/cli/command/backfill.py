@@ -9,7 +9,8 @@ import click
 from reput_tools.cli.kit.completion import complete_installed_plugin
 from reput_tools.cli.kit.exitcodes import ExitCode
 from reput_tools.cli.kit.failures import warn
-from reput_tools.cli.kit.options import json_option, path_argument, with_debug
+from reput_tools.cli.kit.jsonkeys import json_option
+from reput_tools.cli.kit.options import path_argument, with_debug
 
 if TYPE_CHECKING:
     from reput_tools.cli.plugins.catchup import CaughtUp
@@ -21,6 +22,19 @@ Examples:
   reput backfill STORE audit
   reput backfill STORE consumequeue --from-start
 """
+_JSON = {
+    "path": "the store's directory",
+    "plugin": "the plugin",
+    "is_added": "whether the command added it to the store",
+    "is_followed": "whether another process has the store open, and the plugin catches up there",
+    "is_complete": "whether it has reached the end of the log",
+    "is_interrupted": "whether Ctrl-C ended the command, which prints the document also then",
+    "start_offset": "where the plugin was at the beginning",
+    "dispatched_to": "where it is now",
+    "end_offset": "end of the log when the command began",
+    "size": "bytes of the log that it has seen since then",
+    "seconds": "how long it took",
+}
 
 
 @click.command(short_help="Let a plugin catch up to the end of the log.", epilog=_EXAMPLES)
@@ -34,14 +48,16 @@ Examples:
     is_flag=True,
     help="If another process has the store open, only show the plugin's progress.",
 )
-@json_option("one document at the end")
+@json_option("one document at the end", _JSON)
 @with_debug
 def backfill(path: str, plugin: str, from_start: bool, no_wait: bool, as_json: bool) -> None:
     r"""Let PLUGIN of the store at PATH catch up to the end of the log, and show its progress.
 
     If the store does not use the plugin yet, the command adds it. Ctrl-C keeps the finished part,
-    and the same command continues from there. If another process has the store open, the plugin
-    catches up in that process, and this command shows its progress.
+    and the same command continues from there, as does the next process that opens the store for
+    writing. If another process has the store open, the plugin catches up in that process, and this
+    command shows its progress. With --from-start no other process may have the store open. The
+    command does not resume a suspended plugin.
     """
     from reput_tools.cli.plugins.catchup import catch_up
 

@@ -13,7 +13,8 @@ import click
 
 from reput_tools.cli.kit.exitcodes import ExitCode
 from reput_tools.cli.kit.failures import Failure, no_reader, warn
-from reput_tools.cli.kit.options import json_option, path_argument, with_debug
+from reput_tools.cli.kit.jsonkeys import json_option
+from reput_tools.cli.kit.options import path_argument, with_debug
 from reput_tools.cli.kit.output import format_size, problem_lines
 from reput_tools.cli.kit.progressbar import ProgressBar
 from reput_tools.cli.kit.storeopening import open_to_read
@@ -21,6 +22,11 @@ from reput_tools.cli.kit.timestamps import Start, parse_start
 from reput_tools.cli.messages import queuereader
 from reput_tools.cli.messages.bodies import bodies, raw_option
 from reput_tools.cli.messages.filteroptions import FilterOptions, conditions_of, with_filter
+from reput_tools.cli.messages.messagekeys import (
+    LOST_MESSAGE_KEYS,
+    MESSAGE_KEYS,
+    PROBLEM_KEYS,
+)
 from reput_tools.cli.messages.messageoutput import MessageOutput
 from reput_tools.cli.messages.messagerender import renderer
 from reput_tools.cli.messages.options import (
@@ -90,7 +96,14 @@ Examples:
 @click.option(
     "--scan", is_flag=True, help="Read the whole log instead of the queues; this needs no plugin."
 )
-@json_option("one object a line, with every field")
+@json_option(
+    "one object a line, with every field",
+    MESSAGE_KEYS,
+    {
+        "A message that the log has lost, in its place": LOST_MESSAGE_KEYS,
+        "A problem of the store, before all messages": PROBLEM_KEYS,
+    },
+)
 @with_debug
 def cat(
     path: str,
@@ -114,10 +127,18 @@ def cat(
     r"""Print the messages of TOPIC in the store at PATH, in the order in which they were stored.
 
     The command changes nothing in the store, and another process may write it meanwhile. A terminal
-    shows unprintable characters as escapes (\n, \x1b). For a message that the log has lost, the
-    command prints one line on stderr, or with --json an object with "hole": true, and its exit code
-    is 1. First it lists the parts of the store that it cannot use, on stderr, or with --json as
-    objects {"problem": "..."}.
+    shows unprintable characters as escapes (\n, \x1b). Without --follow, the command ends where
+    the queues ended when it started. With --follow, the topic and its queues need not exist yet. A
+    broker writes the properties of a message last: while a broker is running, the command prints
+    the newest message when the next one follows, or after a second.
+
+    For a message that the log has lost, the command prints one line on stderr, or with --json an
+    object with `"hole": true`, and continues; its exit code is then 1. --count and --last count the
+    messages that --tag and --where select, and no lost ones. First the command lists the parts of
+    the store that it cannot use, on stderr, or with --json as objects `{"problem": "..."}`.
+
+    --scan is slower, but also shows messages that are not dispatched yet, and continues after
+    damage and after missing log files, which the output names.
     """
     topic = one_topic(topic, topic_named)
     _check(no_newline, template, follow, scan, until, last, count)

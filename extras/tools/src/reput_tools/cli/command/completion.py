@@ -32,8 +32,8 @@ def completion(shell: str | None) -> None:
     """Print a script that lets SHELL complete what you type after `reput`.
 
     It completes commands and options, and the topics, queues and plugins of the store on the
-    command line. SHELL is by default the shell in $SHELL. The last example applies to the current
-    bash only.
+    command line. It does not open the store. SHELL is by default the shell in $SHELL; bash must be
+    4.4 or newer. The last example applies to the current bash only.
     """
     from click.shell_completion import get_completion_class
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from reput_tools.cli.kit.completion import complete_plugin
-from reput_tools.cli.kit.options import json_option, path_argument, with_debug
+from reput_tools.cli.kit.jsonkeys import json_option
+from reput_tools.cli.kit.options import path_argument, with_debug
 from reput_tools.cli.kit.storeopening import look_at
 
 if TYPE_CHECKING:
@@ -22,18 +23,31 @@ Examples:
   reput dead-letters STORE audit
   reput dead-letters STORE audit --json | jq '.dead_letters[].physical_offset'
 """
+_JSON = {
+    "path": "the store's directory",
+    "plugin": "the plugin",
+    "dead_letters[].physical_offset": "where the message is in the log",
+    "dead_letters[].size": "bytes of its record",
+    "dead_letters[].topic": "its topic",
+    "dead_letters[].queue_id": "its queue",
+    "dead_letters[].queue_offset": "its place in the queue",
+    "dead_letters[].error": "type and text of the plugin's exception",
+    "dead_letters[].timestamp": "when the plugin skipped it",
+}
 
 
 @click.command("dead-letters", short_help="List messages that a plugin skipped.", epilog=_EXAMPLES)
 @path_argument
 @click.argument("plugin", shell_complete=complete_plugin)
-@json_option("one document")
+@json_option("one document", _JSON)
 @with_debug
 def dead_letters(path: str, plugin: str, as_json: bool) -> None:
     r"""List the messages on which PLUGIN of the store at PATH failed, oldest first.
 
     Only a plugin with the policy "skip" has dead letters. The messages themselves are in the log:
-    `reput get PATH --offset N` shows one. The command opens neither the plugin nor the store.
+    `reput get PATH --offset N` shows one. A message that was skipped twice is listed twice. The
+    command opens neither the plugin nor the store, and also works for a plugin that the store no
+    longer uses.
     """
     import attrs
 

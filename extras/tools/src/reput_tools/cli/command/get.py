@@ -14,12 +14,14 @@ from reput_tools.cli.kit.completion import complete_topic
 from reput_tools.cli.kit.escape import BODY_FORMS, encoded_body, hex_dump, readable
 from reput_tools.cli.kit.exitcodes import ExitCode
 from reput_tools.cli.kit.failures import Failure, warn
+from reput_tools.cli.kit.jsonkeys import STORE_KEYS, json_option
 from reput_tools.cli.kit.knowntopics import known_topics, no_topic
-from reput_tools.cli.kit.options import json_option, not_empty, path_argument, with_debug
+from reput_tools.cli.kit.options import not_empty, path_argument, with_debug
 from reput_tools.cli.kit.output import format_size, print_facts, print_heading, print_json
 from reput_tools.cli.kit.storeopening import open_to_read
 from reput_tools.cli.kit.timestamps import format_timestamp
 from reput_tools.cli.messages.bodies import bodies
+from reput_tools.cli.messages.messagekeys import LOSS_KEYS, MESSAGE_KEYS
 from reput_tools.cli.messages.messagerender import host_text, message_document
 
 if TYPE_CHECKING:
@@ -32,6 +34,7 @@ __all__ = ["get"]
 
 _PREVIEW_SIZE = 2_000  # bytes of the body that are shown unasked
 _HEX_PREVIEW_SIZE = 256
+_PROBLEMS = {"problems[]": f"{STORE_KEYS['problems[]']}; missing if the store has no problem"}
 
 
 _EXAMPLES = """\b
@@ -70,7 +73,18 @@ Examples:
     help="Show the body as stored, even if a producer compressed it; without --body and --json, "
     "only its bytes.",
 )
-@json_option("every field")
+@json_option(
+    "every field",
+    MESSAGE_KEYS | _PROBLEMS,
+    {
+        "A message that the log has lost": {
+            "hole": "true; a message has no such member",
+            "physical_offset": "the place that was asked for",
+            **LOSS_KEYS,
+            **_PROBLEMS,
+        }
+    },
+)
 @with_debug
 def get(
     path: str,
@@ -86,8 +100,9 @@ def get(
     MSGID is the offset message id that the store assigned when the message was put: 32 hex digits,
     or 56 if the store's address is IPv6. If the log has lost the message, the command says so and
     ends with code 1. Any other text is a KEY: the producer's own id (UNIQ_KEY), or one of a
-    message's keys. The command shows the newest message with this key. With --topic it uses the
-    plugin `index`, otherwise it reads the log.
+    message's keys. The command shows the newest message with this key; if there are several, a line
+    on stderr shows the command that lists them. With --topic it uses the plugin `index`, otherwise
+    it reads the log.
     """
     if (msgid is None) == (offset is None):
         raise click.UsageError("give either MSGID, KEY or --offset")

@@ -12,8 +12,9 @@ import click
 from reput_tools.cli.kit.completion import complete_topic
 from reput_tools.cli.kit.exitcodes import ExitCode
 from reput_tools.cli.kit.failures import Failure, warn
+from reput_tools.cli.kit.jsonkeys import json_option
 from reput_tools.cli.kit.knowntopics import known_topics, no_topic
-from reput_tools.cli.kit.options import json_option, not_empty, path_argument, with_debug
+from reput_tools.cli.kit.options import not_empty, path_argument, with_debug
 from reput_tools.cli.kit.output import problem_lines
 from reput_tools.cli.kit.storeopening import open_to_read
 from reput_tools.cli.kit.suggestions import nearest
@@ -25,6 +26,7 @@ from reput_tools.cli.messages.grepoutput import (
     print_matches,
     print_totals,
 )
+from reput_tools.cli.messages.messagekeys import MESSAGE_KEYS, PROBLEM_KEYS
 from reput_tools.cli.messages.messagerender import message_document, renderer
 from reput_tools.cli.messages.options import (
     body_option,
@@ -128,7 +130,18 @@ Examples:
 @format_option
 @body_option
 @raw_option
-@json_option("one object a line, with every field")
+@json_option(
+    "one object a line, with every field",
+    MESSAGE_KEYS | {"is_match": "with `--context`: false for a neighbour of a match"},
+    {
+        "A problem of the store, before all messages": PROBLEM_KEYS,
+        "With `--total`, one document": {
+            "message_count": "matches",
+            "topics[].topic": "a topic that has some",
+            "topics[].message_count": "its matches",
+        },
+    },
+)
 @with_debug
 def grep(
     path: str,
@@ -156,8 +169,14 @@ def grep(
 
     PATTERN is a text; with -E it is a regular expression. You may omit it if you give other
     conditions. A message must meet all conditions. Messages are printed in the order in which they
-    were stored. With --key and --topic the command uses the plugin `index`, otherwise it reads the
-    log. It changes nothing in the store. The exit code is 3 if it finds no message.
+    were stored. With --key and --topic, and without -C, the command uses the plugin `index`, and
+    reads the part of the log that is not in the index yet; otherwise it reads the log. It changes
+    nothing in the store. The exit code is 3 if it finds no message.
+
+    With -C, `>` marks matches, and `--` separates messages that are not adjacent. With --since,
+    reading begins at the last log file whose first message was stored before that time, and it ends
+    after --until; the command still finds every message if a clock was set back by less than a
+    minute.
     """
     from reput_tools.cli.messages.messagesearch import Wanted, by_key, by_reading
 

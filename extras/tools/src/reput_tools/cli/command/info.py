@@ -10,7 +10,8 @@ import click
 from reput_tools.cli.kit.completion import complete_topic
 from reput_tools.cli.kit.exitcodes import ExitCode
 from reput_tools.cli.kit.failures import no_reader, warn
-from reput_tools.cli.kit.options import json_option, path_argument, with_debug
+from reput_tools.cli.kit.jsonkeys import STORE_KEYS, below, json_option
+from reput_tools.cli.kit.options import path_argument, with_debug
 from reput_tools.cli.kit.output import (
     format_count,
     format_size,
@@ -22,8 +23,10 @@ from reput_tools.cli.kit.progressbar import ProgressBar
 from reput_tools.cli.kit.storeopening import look_at, open_to_read
 from reput_tools.cli.kit.timestamps import format_timestamp
 from reput_tools.cli.messages.lossoutput import damage_document, print_damages
+from reput_tools.cli.messages.messagekeys import DAMAGE_KEYS, TOPIC_KEYS
 from reput_tools.cli.messages.queuereader import choose_queues
 from reput_tools.cli.messages.topicfacts import TopicFacts, print_topics, topic_document, topics_of
+from reput_tools.cli.plugins.pluginkeys import ENGINE_KEYS, STATE_KEYS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -48,6 +51,41 @@ Examples:
   reput info STORE
   reput info STORE --topic orders --queues
 """
+_JSON = {
+    **STORE_KEYS,
+    "role": "`primary`, or `replica` for a store that takes a master's bytes",
+    "master": "name of a replica's master, or null",
+    "written_by": "`reput`, `rocketmq`, or `rocketmq 5` if the files show it",
+    **ENGINE_KEYS,
+    "clean": "whether the last writer has closed the store",
+    "abort_file": "whether the file `abort` exists: the store is open, or was not closed",
+    "writer_pid": "the process that has the store open for writing, or null",
+    "log.min_physical_offset": "where the log begins",
+    "log.max_physical_offset": "where it ends",
+    "log.size": "bytes between these",
+    "log.file_size": "bytes of one file",
+    "log.file_count": "number of files",
+    "log.first_store_timestamp": "store time of the first message, or null",
+    "log.last_store_timestamp": "store time of the last message, or null",
+    "finding.physical_offset": "place of the first damage; `finding` is null without damage",
+    "finding.reason": "the kind of damage, a short name",
+    "finding.detail": "the values found and expected, for people",
+    **below("damages[]", DAMAGE_KEYS | {"file": "file of the log; `damages` needs `--scan`"}),
+    "checkpoint.log_timestamp": "store time up to which the log is on disk; `checkpoint` may be "
+    "null",
+    "checkpoint.queues_timestamp": "the same of the queues",
+    "checkpoint.index_timestamp": "the same of the key index",
+    "checkpoint.replica_offset": "RocketMQ's `masterFlushedOffset`",
+    "checkpoint.confirm_offset": "RocketMQ's `confirmPhyOffset`",
+    "disk_sizes": "an object with the bytes on disk, by part of the store",
+    "losses.count": "ranges of the log that are lost; `reput losses` lists them",
+    "losses.size": "their bytes",
+    "retention": "what the plugin of this name reports, such as `is_active`, `due_count` and "
+    "`due_size` (files to remove), `held_count`, `held_size` and `holds` (files held back); null "
+    "without it",
+    **below("plugins[]", STATE_KEYS),
+    **below("topics[]", TOPIC_KEYS | {"topic": "its name; `topics` is null if no plugin knows it"}),
+}
 
 
 @click.command(short_help="Show what a store holds, and its state.", epilog=_EXAMPLES)
@@ -63,7 +101,7 @@ Examples:
     is_flag=True,
     help="Read the whole log, verify every checksum, count what can be read and list all damage.",
 )
-@json_option("one document with every queue")
+@json_option("one document with every queue", _JSON)
 @with_debug
 def info(path: str, topic: str | None, show_queues: bool, scan: bool, as_json: bool) -> None:
     r"""Show what the store at PATH holds: log range, log files, topics, queues, plugins.

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from reput_tools.cli.kit.options import json_option, path_argument, with_debug
+from reput_tools.cli.kit.jsonkeys import STORE_KEYS, below, json_option
+from reput_tools.cli.kit.options import path_argument, with_debug
 from reput_tools.cli.kit.storeopening import open_to_read
 from reput_tools.cli.messages.lossoutput import kept_in, loss_document, lost_queue, lost_size
+from reput_tools.cli.messages.messagekeys import LOSS_KEYS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -24,11 +26,19 @@ Examples:
   reput losses STORE
   reput losses STORE --json | jq '.losses[] | select(.action == "cut")'
 """
+_JSON = {
+    **STORE_KEYS,
+    "size": "bytes of all losses",
+    "read.start_offset": "where this command began to read the log",
+    "read.end_offset": "where it ended",
+    "read.log_size": "bytes of the log",
+    **below("losses[]", LOSS_KEYS),
+}
 
 
 @click.command(short_help="List what the log has lost.", epilog=_EXAMPLES)
 @path_argument
-@json_option("one document")
+@json_option("one document", _JSON)
 @with_debug
 def losses(path: str, as_json: bool) -> None:
     r"""List the ranges of the log at PATH that cannot be read any more, oldest loss first.
@@ -40,7 +50,8 @@ def losses(path: str, as_json: bool) -> None:
 
     The list contains the damage that openings and reads have found. It does not contain damage that
     no command has read yet, such as bytes that changed in a closed store: `reput info PATH --scan`
-    reads the whole log and lists all damage.
+    reads the whole log and lists all damage. The list is a history: the exit code is 0 also if it
+    has losses.
     """
     from reput_tools.cli.kit.output import print_json
 

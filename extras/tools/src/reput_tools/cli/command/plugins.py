@@ -11,10 +11,10 @@ from reput.installhints import install_command
 from reput_tools.cli.kit.completion import complete_plugin
 from reput_tools.cli.kit.confirmation import confirm
 from reput_tools.cli.kit.failures import warn
+from reput_tools.cli.kit.jsonkeys import STORE_KEYS, below, json_option
 from reput_tools.cli.kit.options import (
     STORE_PATH,
     follow_links_option,
-    json_option,
     not_empty,
     with_debug,
 )
@@ -27,6 +27,13 @@ from reput_tools.cli.kit.output import (
     print_table,
 )
 from reput_tools.cli.kit.storeopening import open_to_read
+from reput_tools.cli.plugins.pluginkeys import (
+    ENGINE_KEYS,
+    INSTALLED_KEYS,
+    PLAN_KEYS,
+    REMOVED_KEYS,
+    STATE_KEYS,
+)
 
 if TYPE_CHECKING:
     from reput.plugin import InstalledPlugin
@@ -48,6 +55,14 @@ Examples:
 
 class PluginsCommand(click.Command):
     """The list of plugins, and the commands ``new``, ``check`` and ``query``."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of the commands, as a group does."""
+        return [*_BELOW]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command:
+        """Return one of the commands."""
+        return _command_below(cmd_name)
 
     def make_context(
         self,
@@ -93,7 +108,19 @@ def _command_below(name: str) -> click.Command:
     help="Stop using a plugin in this store; its files stay.",
 )
 @click.option("-y", "--yes", is_flag=True, help="With --remove: do not ask.")
-@json_option("one document")
+@json_option(
+    "one document",
+    forms={
+        "Without PATH": ENGINE_KEYS | below("installed[]", INSTALLED_KEYS),
+        "With PATH": {
+            **STORE_KEYS,
+            **ENGINE_KEYS,
+            **below("plugins[]", STATE_KEYS),
+            **below("plan[]", PLAN_KEYS),
+        },
+        "With `--remove`": REMOVED_KEYS,
+    },
+)
 @with_debug
 def plugins(path: str | None, plan: bool, removed: str | None, yes: bool, as_json: bool) -> None:
     r"""List the installed plugins: what they do, the hooks that they implement, their options.
@@ -102,9 +129,18 @@ def plugins(path: str | None, plan: bool, removed: str | None, yes: bool, as_jso
     speed and their errors. Another process may have the store open. A store does not use every
     installed plugin. It uses the plugins that it was created with, and plugins added later.
 
+    A plugin is `running`, `idle` (no process has the store open for writing), `retrying` after a
+    failure, `stalled` in a call that does not return, `waiting` for a plugin that it requires,
+    `suspended` because it failed or a user suspended it, or `halted`: it failed, and its policy
+    stops all dispatching. `reput resume` continues the last two. BEHIND BY is the part of the log
+    that it has not seen; with `~`, messages are estimated. BATCH is the time for a batch since the
+    store was opened.
+
     With --remove the store stops using a plugin, and the command removes the plugin's options and
     progress. The plugin need not be installed any more. Its files stay, and the output shows how to
-    delete them. If you add the plugin later, it derives everything from the log again.
+    delete them. If you add the plugin later, it derives everything from the log again. The command
+    asks first; if nobody can answer, as in a script, it needs --yes. Another process must not have
+    the store open for writing, and no other plugin may require this one.
 
     `reput plugins query PATH PLUGIN SQL` queries a plugin that keeps a table. For authors: `reput
     plugins new NAME` creates the folder of a new plugin, and `reput plugins check NAME` checks an

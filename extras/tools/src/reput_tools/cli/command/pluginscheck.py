@@ -10,7 +10,8 @@ from reput.installhints import install_command
 from reput_tools.cli.kit.completion import complete_installed_plugin
 from reput_tools.cli.kit.exitcodes import ExitCode
 from reput_tools.cli.kit.failures import Failure
-from reput_tools.cli.kit.options import json_option, with_debug
+from reput_tools.cli.kit.jsonkeys import json_option
+from reput_tools.cli.kit.options import with_debug
 
 if TYPE_CHECKING:
     from reput.plugin import InstalledPlugin
@@ -24,6 +25,20 @@ Examples:
   reput plugins check words --quick
   reput plugins check index --set slots_per_file=20 --set items_per_file=60
 """
+_JSON = {
+    "plugin": "the plugin",
+    "distribution": "the distribution that has it",
+    "version": "version of the distribution",
+    "passed": "number of rules that passed",
+    "failed": "number of rules that failed",
+    "skipped": "number of rules that were skipped",
+    "rules[].group": "the group of a rule",
+    "rules[].rule": "its name",
+    "rules[].says": "what it requires",
+    "rules[].outcome": "`passed`, `failed` or `skipped`",
+    "rules[].seconds": "how long it took",
+    "rules[].reason": "why it failed or was skipped; empty if it passed",
+}
 
 
 @click.command(
@@ -38,7 +53,7 @@ Examples:
     metavar="OPTION=VALUE",
     help="An option of the plugin for this check, such as small files; may be repeated.",
 )
-@json_option("one document")
+@json_option("one document", _JSON)
 @with_debug
 def check(name: str, quick: bool, given: tuple[str, ...], as_json: bool) -> None:
     r"""Check that the installed plugin NAME obeys the rules for all plugins.
@@ -46,8 +61,10 @@ def check(name: str, quick: bool, given: tuple[str, ...], as_json: bool) -> None
     The rules repeat messages, move the ends of batches, damage files, cut and trim the log, make
     disks fail, cut the power and kill processes. After each of these, the plugin must have the same
     state and the same files as an undisturbed plugin. The state is the result of the plugin's
-    method contract_state. Without this method the command compares only files. The exit code is 1
-    if the plugin broke a rule.
+    method contract_state. Without this method the command compares only files. A rule requires that
+    some message changes the state: a plugin that skips most messages needs a static method
+    contract_messages that returns messages on which it acts. The command needs `reput[testing]`.
+    The exit code is 1 if the plugin broke a rule.
     """
     from reput_tools.cli.kit.output import print_json
     from reput_tools.cli.kit.progressbar import ProgressBar

@@ -9,7 +9,8 @@ import click
 from reput_tools.cli.kit.escape import escape_text
 from reput_tools.cli.kit.exitcodes import ExitCode
 from reput_tools.cli.kit.failures import Failure
-from reput_tools.cli.kit.options import CheckedPath, json_option, with_debug
+from reput_tools.cli.kit.jsonkeys import json_option
+from reput_tools.cli.kit.options import CheckedPath, with_debug
 
 __all__ = ["new"]
 
@@ -18,6 +19,11 @@ Examples:
   reput plugins new words
   reput plugins new words --directory ~/plugins/words
 """
+_JSON = {
+    "plugin": "the plugin",
+    "directory": "the folder that the command created",
+    "files[]": "paths of its files, below it",
+}
 
 
 @click.command(short_help="Make the folder of a new plugin.", epilog=_EXAMPLES)
@@ -28,7 +34,7 @@ Examples:
     type=CheckedPath(),
     help="The folder to create, which must not exist. Default: ./reput-NAME.",
 )
-@json_option("one document")
+@json_option("one document", _JSON)
 @with_debug
 def new(name: str, directory: str | None, as_json: bool) -> None:
     r"""Create a folder for a new plugin NAME, with sources, an entry point and tests.

@@ -18,9 +18,9 @@ from click.core import ParameterSource
 from reput_tools.cli.kit.completion import complete_installed_plugin, complete_queue
 from reput_tools.cli.kit.exitcodes import ExitCode
 from reput_tools.cli.kit.failures import Failure, warn
+from reput_tools.cli.kit.jsonkeys import json_option
 from reput_tools.cli.kit.options import (
     CheckedPath,
-    json_option,
     not_empty,
     path_argument,
     with_debug,
@@ -68,6 +68,17 @@ Examples:
   reput put STORE orders --tag paid --property region=eu --file orders.txt
   reput cat STORE orders --json | reput put OTHER orders --json-lines --create
 """
+_JSON = {
+    "topic": "the topic",
+    "message_count": "messages that were stored",
+    "log_size": "bytes of their records",
+    "first_msg_id": "id of the first message; null if there was nothing to store",
+    "last_msg_id": "id of the last one",
+    "queues[].queue_id": "a queue that has some of them",
+    "queues[].first_queue_offset": "the first one in this queue",
+    "queues[].end_queue_offset": "the place after the last one",
+    "seconds": "how long it took",
+}
 
 
 @click.command(short_help="Store lines as messages.", epilog=_EXAMPLES)
@@ -119,14 +130,20 @@ Examples:
     callback=_property_pairs,
     help="A property of every message; may be repeated.",
 )
-@click.option("--sync", is_flag=True, help="Return only when the messages are on disk.")
-@click.option("--create", is_flag=True, help="Create the store if it does not exist.")
+@click.option(
+    "--sync", is_flag=True, help="Wait after each piece of the input until it is on disk."
+)
+@click.option(
+    "--create",
+    is_flag=True,
+    help="Create the store, in a new or empty directory, if it does not exist.",
+)
 @click.option(
     "--file-size",
     metavar="SIZE",
     callback=read_size,
-    help="With --create: the size of the log's files, such as 16MiB. Default: 1 GiB. Files take "
-    "disk space only as they are written.",
+    help="With --create: the size of the log's files, such as 16MiB. Default: 1 GiB. A broker "
+    "needs the same mappedFileSizeCommitLog. Files take disk space only as they are written.",
 )
 @click.option(
     "--like-rocketmq",
@@ -148,7 +165,7 @@ Examples:
     type=CheckedPath(exists=True, dir_okay=False, readable=False),
     help="TOML file with the store's options; they are recorded in the store.",
 )
-@json_option("the summary")
+@json_option("the summary", _JSON)
 @with_debug
 def put(
     path: str,
@@ -171,10 +188,20 @@ def put(
 ) -> None:
     r"""Store each BODY, or each line of standard input, as a message of TOPIC in the store at PATH.
 
-    With --json-lines each BODY or line is an object that may have body, body_encoding (utf-8,
-    base64, hex), tags, keys, properties, queue_id, flag, sys_flag, born_timestamp, born_host and
-    reconsume_times; the command ignores empty lines. It also takes the output of `reput cat
-    --json`. It ignores the fields that the store assigns, and a note at the end lists them.
+    An empty line is also a message. Lines are stored as they arrive, and all messages are on disk
+    when the command ends. A refused message ends the command, and the error names its line; the
+    messages before it stay stored. On an existing store, --plugin must name all plugins that the
+    store uses, and adds the others; --config changes the recorded options; --file-size and
+    --like-rocketmq are refused if the files have another size.
+
+    With --json-lines each BODY or line is an object that may have `body`, `body_encoding` (utf-8,
+    base64, hex), `tags`, `keys`, `properties`, `queue_id`, `flag`, `sys_flag`, `born_timestamp`,
+    `born_host` and `reconsume_times`; the command ignores empty lines. It also takes the output of
+    `reput cat --json`. It ignores the members that the store assigns, lines about lost messages and
+    problems, and the bits 8, 16 and 32 of `sys_flag`; notes at the end list what it ignored. Any
+    other member is an error. So is a value that would be lost: a member that occurs twice, tags or
+    keys that contradict the properties, a property without a value, or the `sys_flag` of a half
+    message or of a rolled-back message.
     """
     from reput_tools.cli.messages import putinput
 

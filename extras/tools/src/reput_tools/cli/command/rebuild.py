@@ -6,9 +6,9 @@ import click
 
 from reput_tools.cli.kit.completion import complete_plugin
 from reput_tools.cli.kit.exitcodes import ExitCode
+from reput_tools.cli.kit.jsonkeys import below, json_option
 from reput_tools.cli.kit.options import (
     jobs_option,
-    json_option,
     path_argument,
     read_set_options,
     with_debug,
@@ -22,6 +22,30 @@ Examples:
   reput rebuild STORE consumequeue index --jobs 4
   reput rebuild STORE --check
 """
+_JSON = {
+    "path": "the store's directory",
+    **below(
+        "plugins[]",
+        {
+            "plugin": "the plugin",
+            "message_count": "messages of the log",
+            "size": "bytes of the log",
+            "split_count": "parts that were read at the same time; 1 if one process read all",
+            "seconds": "how long it took",
+            "reason": "why one process read the whole log, or null",
+            "differences[]": "null without `--check`; otherwise an object with `path`, relative to "
+            "the store, `position` and `size` of the bytes that differ, `reason`, `kind` "
+            "(`missing`, `extra`, `bytes`, or a word of the plugin) and others",
+            "built_sizes": "an object with the bytes of each rebuilt file that differs, by path",
+            "not_compared[]": "parts that do not follow from the log, with the reason",
+            "compared_count": "files that were compared",
+            "compared_size": "their bytes",
+            "more_count": "differences that are not listed",
+            "lost[]": "messages in damaged parts of the log that the files of the store name",
+            "assumed[]": "options that the command assumed",
+        },
+    ),
+}
 
 
 @click.command(short_help="Rebuild the files of plugins, on all cores.", epilog=_EXAMPLES)
@@ -36,7 +60,7 @@ Examples:
     metavar="PLUGIN.OPTION=VALUE",
     help="An option of a plugin, for a store that has not recorded it; may be repeated.",
 )
-@json_option("one document at the end")
+@json_option("one document at the end", _JSON)
 @with_debug
 def rebuild(
     path: str,
@@ -50,12 +74,16 @@ def rebuild(
 
     Without PLUGIN it rebuilds all plugins whose files follow from the log alone. The existing files
     stay in use until the new ones are complete; no other process may have the store open for
-    writing. The new files are identical to the files that the plugins write while messages arrive.
+    writing. The new files are identical to the files that the plugins write while messages arrive,
+    and have the size of the old ones. If a crash interrupts their replacement, the plugins derive
+    their files from the log at the next opening.
 
-    With --check the command only compares the new files with the existing files. Exit code 1 means
-    that some differ, and 7 that it could not compare any file. It does not compare entries that do
-    not follow from the log, such as units of messages whose log files were removed. The output says
-    so.
+    With --check the command only compares the new files with the existing files, byte for byte.
+    Exit code 1 means that some differ, and 7 that it could not compare any file. It ignores zeros
+    at the end of a file. It matches index files by their headers, as RocketMQ names them by its
+    clock. It does not compare what does not follow from the log: entries of messages whose log
+    files were removed, delivery times in SCHEDULE_TOPIC_XXXX if the store does not use the plugin
+    schedule, and bit maps. The output says so.
 
     A store that only RocketMQ has written does not say which options its plugins have. Give the
     options that differ from the defaults, such as the broker's messageDelayLevel: --set

@@ -5,7 +5,9 @@ from __future__ import annotations
 import click
 
 from reput_tools.cli.kit.completion import complete_plugin
-from reput_tools.cli.kit.options import json_option, path_argument, timeout_option, with_debug
+from reput_tools.cli.kit.jsonkeys import json_option
+from reput_tools.cli.kit.options import path_argument, timeout_option, with_debug
+from reput_tools.cli.plugins.pluginkeys import CHANGE_KEYS
 
 __all__ = ["resume"]
 
@@ -20,14 +22,15 @@ Examples:
 @path_argument
 @click.argument("plugin", shell_complete=complete_plugin)
 @timeout_option
-@json_option("the plugin's new state")
+@json_option("the plugin's new state", CHANGE_KEYS)
 @with_debug
 def resume(path: str, plugin: str, timeout: float, as_json: bool) -> None:
     r"""Resume PLUGIN of the store at PATH, which was suspended, has failed or has halted.
 
     The plugin continues where it stopped, and catches up while the other plugins continue. If a
-    process has the store open, the command sends it a request; otherwise the plugin continues when
-    the store is opened for writing.
+    process has the store open, the command sends it a request, and ends with code 4 if the process
+    does not take it in time, and with 5 if the process cannot carry it out. Otherwise the plugin
+    continues when the store is opened for writing.
     """
     from reput.storefiles import RESUME
     from reput_tools.cli.kit.output import print_json

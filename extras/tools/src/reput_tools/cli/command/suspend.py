@@ -5,7 +5,9 @@ from __future__ import annotations
 import click
 
 from reput_tools.cli.kit.completion import complete_plugin
-from reput_tools.cli.kit.options import json_option, path_argument, timeout_option, with_debug
+from reput_tools.cli.kit.jsonkeys import json_option
+from reput_tools.cli.kit.options import path_argument, timeout_option, with_debug
+from reput_tools.cli.plugins.pluginkeys import CHANGE_KEYS
 
 __all__ = ["suspend"]
 
@@ -23,13 +25,14 @@ Examples:
 @path_argument
 @click.argument("plugin", shell_complete=complete_plugin)
 @timeout_option
-@json_option("the plugin's new state")
+@json_option("the plugin's new state", CHANGE_KEYS)
 @with_debug
 def suspend(path: str, plugin: str, timeout: float, as_json: bool) -> None:
     r"""Suspend PLUGIN of the store at PATH, so that it gets no messages until you resume it.
 
     The plugin keeps its place in the log and its files; the other plugins continue. If a
-    process has the store open, the command sends it a request. The plugin stays suspended when
+    process has the store open, the command sends it a request; if the process does not take the
+    request in time, the command withdraws it and ends with code 4. The plugin stays suspended when
     the store is closed and opened again.
     """
     from reput.storefiles import SUSPEND

@@ -17,13 +17,15 @@ if TYPE_CHECKING:
     from reput_tools.cli.kit.failures import Failure as Failure
     from reput_tools.cli.kit.failures import warn as warn
     from reput_tools.cli.kit.gracefulstop import GracefulStop as GracefulStop
+    from reput_tools.cli.kit.jsonkeys import STORE_KEYS as STORE_KEYS
+    from reput_tools.cli.kit.jsonkeys import below as below
+    from reput_tools.cli.kit.jsonkeys import json_option as json_option
     from reput_tools.cli.kit.knowntopics import known_topics as known_topics
     from reput_tools.cli.kit.knowntopics import no_topic as no_topic
     from reput_tools.cli.kit.logoutput import show_log_lines as show_log_lines
     from reput_tools.cli.kit.options import CheckedPath as CheckedPath
     from reput_tools.cli.kit.options import follow_links_option as follow_links_option
     from reput_tools.cli.kit.options import jobs_option as jobs_option
-    from reput_tools.cli.kit.options import json_option as json_option
     from reput_tools.cli.kit.options import path_argument as path_argument
     from reput_tools.cli.kit.options import read_set_options as read_set_options
     from reput_tools.cli.kit.options import read_time as read_time
@@ -65,6 +67,8 @@ _EXPORTS = {
     "ExitCode": "exitcodes",
     "Failure": "failures",
     "ProgressBar": "progressbar",
+    "STORE_KEYS": "jsonkeys",
+    "below": "jsonkeys",
     "check_store": "storeplugins",
     "check_used": "storeplugins",
     "confirm": "confirmation",
@@ -80,7 +84,7 @@ _EXPORTS = {
     "is_written": "storeopening",
     "jobs_option": "options",
     "json_line": "output",
-    "json_option": "options",
+    "json_option": "jsonkeys",
     "known_topics": "knowntopics",
     "no_topic": "knowntopics",
     "open_to_read": "storeopening",

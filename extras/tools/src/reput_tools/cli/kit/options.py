@@ -13,7 +13,6 @@ __all__ = [
     "CheckedPath",
     "follow_links_option",
     "jobs_option",
-    "json_option",
     "not_empty",
     "path_argument",
     "read_set_options",
@@ -67,11 +66,6 @@ def follow_links_option(command: _Command) -> _Command:
     """Add ``--follow-links``; `reput_tools.cli.kit.storeopening.look_at` and openings obey it."""
     told = "Follow symbolic links inside of the store. Use it only for links that you created."
     return _flag_of_context("--follow-links", "follow_links", told)(command)
-
-
-def json_option(what: str) -> Callable[[_Command], _Command]:
-    """Add ``--json``; ``what`` is what it prints."""
-    return click.option("--json", "as_json", is_flag=True, help=f"Print JSON for programs: {what}.")
 
 
 def not_empty(context: click.Context, parameter: click.Parameter, value: Any) -> Any:

@@ -84,7 +84,7 @@ where_option: Final = click.option(
     "--where",
     metavar="SQL",
     callback=not_empty,
-    help="Only messages whose properties meet this condition.",
+    help="Only messages whose properties meet this condition; needs the plugin filter.",
 )
 queue_option: Final = click.option(
     "-q",

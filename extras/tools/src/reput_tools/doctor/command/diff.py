@@ -8,6 +8,7 @@ from reput_tools.cli.kit import (
     CheckedPath,
     ExitCode,
     ProgressBar,
+    below,
     follow_links_option,
     follows_links,
     json_option,
@@ -24,6 +25,39 @@ Examples:
   reput diff STORE COPY --ignore store_timestamp --ignore store_host
   reput diff STORE COPY --json | jq '.missing[] | select(.side == "a")'
 """
+_SIDE = {
+    "path": "the store's directory",
+    "message_count": "its messages",
+    "log_start": "where its log begins",
+    "log_end": "where it ended when reading began",
+    "is_open": "whether a process had the store open",
+    "damaged[]": "physical offset and reason of each damage",
+    "damage_count": "number of damages",
+    "problems[]": "a text for each part of the store that cannot be used",
+}
+_JSON = {
+    "equal": "whether nothing differs",
+    **below("a", _SIDE),
+    **below("b", _SIDE),
+    "equal_count": "messages that are the same in both stores",
+    "only_in_a": "messages that only A has",
+    "only_in_b": "messages that only B has",
+    "changed_count": "messages that differ",
+    "fields": "an object with the number of changed messages, by the field that differs",
+    "moved_count": "messages that are the same, and have another physical offset",
+    "missing[]": "runs of messages that one store has: `side` (`a` or `b`), `topic`, `queue_id`, "
+    "`first` and `last` (queue offsets), `count`, `in_queue`, `physical_offset`; each list ends "
+    "after 1,000",
+    "changed[]": "messages that differ: `topic`, `queue_id`, `queue_offset`, `fields`, "
+    "`properties`, `physical_offset_a`, `physical_offset_b`",
+    "queues[]": "queues with other ranges: `topic`, `queue_id`, and the ranges `a` and `b`",
+    "values[]": "offsets and other values in `config/`: `file`, `name`, `a`, `b`",
+    "settings[]": "options: `file`, `name`, `a`, `b`",
+    "files[]": "derived files: `file`, `position`, `reason`",
+    "files_compared[]": "directories of derived files that were compared",
+    "not_compared[]": "parts that were not compared, and why",
+    "seconds": "how long it took",
+}
 
 
 @click.command(short_help="Show where two stores differ.", epilog=_EXAMPLES)
@@ -42,7 +76,7 @@ Examples:
     multiple=True,
     help="A field of messages that may differ: store_timestamp, store_host, properties, …",
 )
-@json_option("one document")
+@json_option("one document", _JSON)
 @with_debug
 def diff(path_a: str, path_b: str, physical: bool, ignored: tuple[str, ...], as_json: bool) -> None:
     r"""Show where the stores at A and B differ.

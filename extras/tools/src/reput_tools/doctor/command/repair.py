@@ -9,6 +9,7 @@ import click
 
 from reput_tools.cli.kit import (
     CheckedPath,
+    below,
     follows_links,
     jobs_option,
     json_option,
@@ -29,6 +30,71 @@ Examples:
   reput repair STORE --in-place --backup /backups/store
   reput repair STORE --undo --backup /backups/store
 """
+_LOST = {
+    "start_offset": "where a lost part of the log begins",
+    "end_offset": "where it ends",
+    "size": "bytes",
+    "reason": "the kind of damage, a short name",
+    "detail": "the values found and expected, for people",
+    "topic": "topic of the message; null if not known, as are the next two",
+    "queue_id": "its queue",
+    "queue_offset": "its place in the queue",
+    "keys[]": "its keys, as far as known",
+    "key_hashes[]": "hashes of its keys, if only the key index has them",
+    "store_timestamp": "when it was stored, from the key index; null if not known",
+    "time_before": "store time of the message before it",
+    "message_count": "messages that are lost; null if not known",
+    "action": "`filled` or `cut`",
+}
+_PLAN = {
+    "path": "the store's directory",
+    "is_needed": "whether the store needs a repair",
+    "was_closed": "whether its last writer has closed it",
+    "log.start_offset": "where the log begins",
+    "log.end_offset": "where it ends",
+    "log.file_size": "bytes of one file",
+    "log.message_count": "its messages",
+    "lost_message_count": "messages that are lost; null if not known",
+    **below("lost[]", _LOST),
+    "gone[]": "messages after the end of the log, to which a queue refers: `topic`, `queue_id`, "
+    "`queue_offset`, `queue_end_offset`",
+    "head": "the missing beginning of the log: `start_offset`, `end_offset`; null if it is there",
+    "mended[].physical_offset": "a record in which one field is repaired",
+    "mended[].size": "bytes of the record",
+    "mended[].field": "the field",
+    "mended[].position": "byte of the record",
+    "mended[].old": "its bytes before, in hex",
+    "mended[].new": "its bytes after, in hex",
+    "mended[].reason": "how the value is known",
+    "files[].file": "a file that is changed, left out or taken from elsewhere",
+    "files[].kind": "a stable name such as `log-file.renamed`",
+    "files[].text": "the problem, and what the repair does about it",
+    "not_covered": "the bytes that no checksum covers, as a sentence",
+    "plugins[]": "plugins whose files are rebuilt",
+    "plugins_missing": "an object with the plugins that cannot be used, and why",
+}
+_DONE = {
+    "is_repaired": "whether a store was built",
+    "target": "directory of the repaired store",
+    "backup": "directory of the backup; null for a copy",
+    "differences[]": "derived files that differ from those of the damaged store: `path`, "
+    "`position`, `reason`",
+    "doubts[]": "places where old files of plugins contradict the log: `plugin`, `path`, "
+    "`position`, `found`, `expected`",
+    "was_compared": "whether the old derived files were compared",
+    "rebuilt[].plugin": "a plugin whose files were rebuilt",
+    "rebuilt[].message_count": "messages",
+    "rebuilt[].seconds": "how long it took",
+    "left[]": "files that were not copied: `file`, `kind`, `text`",
+}
+_FORMS = {
+    "With `--dry-run`": _PLAN | {"needed_size": "bytes of disk that the repair needs"},
+    "With `--undo`": {
+        "path": "the store's directory",
+        "size": "bytes that were restored",
+        "change_count": "parts of the log that were restored",
+    },
+}
 
 
 @click.command(short_help="Build a valid store from a damaged one.", epilog=_EXAMPLES)
@@ -64,7 +130,7 @@ Examples:
     show_default=True,
     help="The number of lines to print of each list; --json prints all.",
 )
-@json_option("one document at the end")
+@json_option("one document at the end", _PLAN | _DONE, _FORMS)
 @with_debug
 def repair(
     path: str,

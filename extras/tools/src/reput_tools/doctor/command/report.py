@@ -32,6 +32,43 @@ Examples:
   reput report STORE --html report.html
   reput report STORE --since -1d --json | jq '.groups[] | select(.lag > 0)'
 """
+_JSON = {
+    "path": "the store's directory",
+    "written_by": "`reput`, `rocketmq`, or `rocketmq 5`",
+    "made_timestamp": "when the report was made",
+    "seconds": "how long it took",
+    "since_timestamp": "value of `--since`, or null",
+    "until_timestamp": "value of `--until`, or null",
+    "log": "an object with the extent of the log",
+    "message_count": "messages",
+    "size": "bytes of their records",
+    "body_size": "bytes of their bodies",
+    "first_timestamp": "store time of the first message, or null",
+    "last_timestamp": "store time of the last message, or null",
+    "topics[]": "messages and bytes of each topic, the largest first",
+    "queues[]": "the same of each queue, and its offsets",
+    "hours[]": "the same of each hour and topic",
+    "sizes": "an object with the smallest, largest and usual sizes of records",
+    "body_sizes[]": "number of bodies, by size",
+    "ages[]": "number of messages, by age",
+    "delays[]": "number of messages, by the time from born to stored",
+    "groups[]": "lag of each consumer group; null if the store has no offsets of consumers",
+    "delay_levels[]": "messages that wait in each delay level",
+    "timer": "an object with the messages that wait for a time, or null",
+    "transactions": "an object with the open transactions",
+    "retries[]": "messages in retry and dead letter topics, by group",
+    "plugins[]": "progress of each plugin",
+    "damages[]": "damage of the log, as in `info --scan`; up to 1,000",
+    "damage_count": "number of all damages",
+    "damaged_size": "their bytes",
+    "loss_count": "losses that the store has recorded",
+    "disk": "an object with the bytes on disk, by part of the store",
+    "problems[]": "a text for each part of the store that cannot be used",
+    "notes[]": "what the report cannot know, and why",
+    "concerns[].severity": "`notice`, `warning`, `damage` or `loss`; the worst come first",
+    "concerns[].text": "what needs attention",
+    "concerns[].advice": "the next step",
+}
 
 
 @click.command(
@@ -59,7 +96,7 @@ Examples:
     help="Count only messages stored at this time or earlier.",
 )
 @jobs_option("the number of processors")
-@json_option("one document")
+@json_option("one document", _JSON)
 @with_debug
 def report(
     path: str,

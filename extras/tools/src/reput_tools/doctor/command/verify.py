@@ -11,6 +11,7 @@ import click
 
 from reput_tools.cli.kit import (
     CheckedPath,
+    below,
     follows_links,
     jobs_option,
     json_option,
@@ -30,6 +31,46 @@ Examples:
   reput verify STORE --deep --html report.html
   reput verify STORE --json | jq '.findings[] | {kind, file, position}'
 """
+_JSON = {
+    "path": "the store's directory",
+    "healthy": "whether nothing worse than a notice was found",
+    "worst": "the worst severity: `notice`, `warning`, `damage` or `loss`; null without findings",
+    "verdict": "the result as a sentence",
+    "not_covered": "the bytes that no checksum covers, as a sentence",
+    "counts": "an object with the number of findings, by kind",
+    **below(
+        "findings[]",
+        {
+            "severity": "`notice`, `warning`, `damage` or `loss`; the worst findings come first",
+            "kind": "a stable name such as `log.body-crc`; up to 1,000 of each kind are listed",
+            "part": "`log`, `checkpoint`, `config`, `reput`, `store`, or a plugin",
+            "file": "relative to the store's directory",
+            "position": "byte of the file; null for the whole file",
+            "size": "bytes that are wrong, or null",
+            "physical_offset": "the position as an offset of the log, or null",
+            "found": "the value found",
+            "expected": "the value expected",
+            "message_count": "messages that are affected; null if not known",
+            "suspects[]": "files that contradict each other",
+            "advice": "the next step",
+            "messages[].topic": "the first affected messages; null for what is not known",
+            "messages[].queue_id": "the queue",
+            "messages[].queue_offset": "the place in the queue",
+            "messages[].key": "a key",
+            "messages[].physical_offset": "the place in the log",
+        },
+    ),
+    "checked.log_bytes": "bytes of the log that were read",
+    "checked.derived_bytes": "bytes of derived files",
+    "checked.messages": "messages",
+    "checked.files": "files",
+    "checked.plugins[]": "plugins whose files were compared with the log",
+    "checked.checksummed": "messages whose whole records have a checksum, which matched",
+    "checked.has_sums": "whether the plugin `integrity` has a checksum of every record",
+    "not_checked[].part": "a part that was not checked",
+    "not_checked[].reason": "why",
+    "seconds": "how long it took",
+}
 
 
 @click.command(short_help="Check every record, and every file derived from them.", epilog=_EXAMPLES)
@@ -68,7 +109,7 @@ Examples:
     metavar="PLUGIN.OPTION=VALUE",
     help="An option of a plugin, for a store that has not recorded it; may be repeated.",
 )
-@json_option("one document at the end")
+@json_option("one document at the end", _JSON)
 @with_debug
 def verify(
     path: str,

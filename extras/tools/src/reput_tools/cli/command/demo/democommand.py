@@ -13,7 +13,8 @@ import click
 from reput.installhints import install_command
 from reput_tools.cli.kit.exitcodes import ExitCode
 from reput_tools.cli.kit.failures import Failure
-from reput_tools.cli.kit.options import STORE_PATH, json_option, with_debug
+from reput_tools.cli.kit.jsonkeys import json_option
+from reput_tools.cli.kit.options import STORE_PATH, with_debug
 from reput_tools.cli.kit.output import (
     Column,
     format_count,
@@ -56,6 +57,18 @@ Examples:
   reput demo
   reput demo --directory demo-store --count 1000
 """
+_JSON = {
+    "directory": "the directory of the store, which stays",
+    "right": "whether all comparisons succeeded",
+    "steps[].step": "the work",
+    "steps[].seconds": "how long it took",
+    "steps[].message_count": "number of messages",
+    "steps[].size": "bytes",
+    "checks[].check": "the comparison",
+    "checks[].expected": "expected number",
+    "checks[].found": "found number",
+    "checks[].right": "whether they are equal",
+}
 
 
 @click.command(
@@ -78,7 +91,7 @@ Examples:
     show_default=True,
     help="Messages to append.",
 )
-@json_option("one document with steps, rates and checks")
+@json_option("one document with steps, rates and checks", _JSON)
 @with_debug
 def demo(directory: str | None, count: int, as_json: bool) -> None:
     r"""Try everything on a copy of a store that Apache RocketMQ wrote.
