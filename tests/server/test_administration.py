@@ -85,6 +85,18 @@ def test_a_topic_that_cannot_be_is_refused(served, header, said):
     assert said in answer.remark
 
 
+def test_a_topic_whose_queues_cannot_be_written_is_refused(served):
+    peer = served.peer()
+
+    answer = peer.ask(
+        RequestCode.UPDATE_AND_CREATE_TOPIC, create("batches", attributes="+queue.type=BatchCQ")
+    )
+
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+    assert answer.remark == "queue.type: value is not in set: SimpleCQ"
+    assert served.store.plugin("consumer").topics.get("batches") is None
+
+
 def test_topics_are_made_together_or_not_at_all(served):
     peer, code = served.peer(), RequestCode.UPDATE_AND_CREATE_TOPIC_LIST
     attributes = "+message.type=FIFO,+reserve.time=5"

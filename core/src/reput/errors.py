@@ -50,6 +50,7 @@ __all__ = [
     "StoreNotFoundError",
     "UnpackError",
     "UnsafePathError",
+    "UnsupportedFilesError",
     "expected_at",
 ]
 
@@ -107,11 +108,22 @@ class PluginFlushError(PluginError):
 EXPECTED: Final = 'the store does not exist: a store is a directory that holds "commitlog"'
 """Reason of a `StoreNotFoundError` for a directory that does not exist."""
 _NOT_A_STORE: Final = 'this directory is not a store: a store holds "commitlog"; check the path'
+_DLEDGER: Final = (
+    'this directory holds a log of DLedger ("{}") in place of "commitlog"; `reput sql` and '
+    "`reput export` read it, and nothing else does yet"
+)
 
 
 def expected_at(path: str) -> str:
     """Return the reason of a `StoreNotFoundError` for a path that is not a store."""
-    return _NOT_A_STORE if os.path.isdir(path) else EXPECTED
+    try:
+        names = os.listdir(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return EXPECTED
+    except OSError:
+        return _NOT_A_STORE
+    logs = sorted(name for name in names if name.startswith("dledger-"))
+    return _DLEDGER.format(logs[0]) if logs else _NOT_A_STORE
 
 
 @attrs.define(eq=False, slots=False)
@@ -145,6 +157,25 @@ class StoreLockedError(ReputError):
         return (
             f"{self.path}: the store is being written by {holder}; "
             'close that one, or open this one with mode="r"'
+        )
+
+
+@attrs.define(eq=False, slots=False)
+class UnsupportedFilesError(ReputError):
+    """A broker keeps files in the directory that a write would contradict; nothing was changed."""
+
+    path: str
+    found: str
+    """The files, relative to `path`, and their kinds."""
+    reason: str
+    """What a write would do."""
+    step: str
+    """What can be done instead."""
+
+    def __str__(self) -> str:
+        return (
+            f"{self.path}: not opened for writing, and nothing was changed: found {self.found}; "
+            f"{self.reason}. Instead: {self.step}"
         )
 
 

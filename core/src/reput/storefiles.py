@@ -18,26 +18,38 @@ from reput.dispatch.statefiles.storedpluginstates import StoredPluginState as St
 from reput.dispatch.statefiles.storedpluginstates import StoredPluginStates as StoredPluginStates
 from reput.log.recovery.checkpoint import AbortFile as AbortFile
 from reput.store.config import decide as decide
+from reput.store.directory.brokerfiles import BROKER_FILES as BROKER_FILES
+from reput.store.directory.brokerfiles import BrokerFiles as BrokerFiles
+from reput.store.directory.brokerfiles import FoundFiles as FoundFiles
+from reput.store.directory.brokerfiles import find_broker_files as find_broker_files
+from reput.store.directory.brokerfiles import is_known_name as is_known_name
+from reput.store.directory.brokerfiles import refuse_broker_files as refuse_broker_files
 from reput.store.directory.directorycheck import UNFINISHED as UNFINISHED
 from reput.store.directory.directorycheck import refuse_unfinished as refuse_unfinished
 from reput.store.directory.storelock import StoreLock as StoreLock
 from reput.store.operations.arguments import path_argument as path_argument
 
 __all__ = [
+    "BROKER_FILES",
     "READING",
     "RESUME",
     "SUSPEND",
     "UNFINISHED",
     "WAITING",
     "AbortFile",
+    "BrokerFiles",
     "DeadLetter",
     "DeadLetterFile",
+    "FoundFiles",
     "Manifest",
     "Phase",
     "StoreLock",
     "StoredPluginState",
     "StoredPluginStates",
     "decide",
+    "find_broker_files",
+    "is_known_name",
     "path_argument",
+    "refuse_broker_files",
     "refuse_unfinished",
 ]

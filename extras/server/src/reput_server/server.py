@@ -15,6 +15,7 @@ import attrs
 from reput.record import pack_host
 from reput_client.remoting import Address
 from reput_server.broker.broker import Broker
+from reput_server.brokersettings import refuse_hidden_settings
 from reput_server.config import ServerConfig
 from reput_server.errors import ServerError
 from reput_server.nameserver.configuration import NameConfiguration
@@ -243,6 +244,8 @@ def serving(
         OSError: an address cannot be listened on.
         ServerError: the store cannot be served.
     """
+    if store is not None and is_writable:
+        refuse_hidden_settings(store.root)
     server = Server(store, config or ServerConfig(), is_writable, ports)
     started: list[BaseException | None] = []
     is_ready, stops = threading.Event(), asyncio.Event()

@@ -170,6 +170,21 @@ class DirectoryTree:
         used = (facts.f_blocks - facts.f_bfree) * facts.f_frsize
         return used, facts.f_bavail * facts.f_frsize
 
+    def list_names(self, path: str) -> list[str]:
+        """Return the names in a directory, sorted; none if it does not exist."""
+        root = self._root
+        try:
+            if root.follow_links:
+                root.names(path)  # raises for a path outside of the root
+                return sorted(os.listdir(path))
+            descriptor = root.open_directory(path)
+        except FileNotFoundError:
+            return []
+        try:
+            return sorted(os.listdir(descriptor))
+        finally:
+            os.close(descriptor)
+
     def list(self, path: str) -> list[Entry]:
         """Return the entries of a directory, sorted by name; none if it does not exist."""
         root = self._root

@@ -8,6 +8,7 @@ half of one.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from typing import Final
 
 from reput.errors import EXPECTED, StoreNotFoundError
@@ -28,25 +29,19 @@ _OF_MOUNTS: Final = "lost+found"
 _SHOWN: Final = 3
 
 
-def refuse_other_files(root: str, disk: Disk) -> None:
-    """Raise if ``root`` holds no log, and holds files that are not a new store's.
+def refuse_other_files(root: str, names: Iterable[str]) -> None:
+    """Raise if ``root``, which holds no log, holds files that are not a new store's.
 
     Hidden names and ``lost+found`` do not count: version control, desktops and file systems put
     them into directories that people call empty.
 
     Args:
         root: the store's directory, absolute.
-        disk: bound to it.
+        names: the names in it.
 
     Raises:
         StoreNotFoundError: there are such files; nothing was changed.
     """
-    if disk.exists(os.path.join(root, "commitlog")) or not disk.exists(root):
-        return
-    try:
-        names = [entry.name for entry in disk.list(root)]
-    except NotADirectoryError:
-        raise StoreNotFoundError(root, f"{EXPECTED}; this is a file") from None
     others = [name for name in names if not _is_ignored(name)]
     if others:
         more = ", …" if len(others) > _SHOWN else ""

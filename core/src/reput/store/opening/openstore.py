@@ -2,7 +2,9 @@
 
 The order of a writer's opening, with the reasons:
 
-1. the lock is taken before anything is read: a store has one writer (`stages.hold`);
+1. the names in the directory are looked at, and files of brokers that reput does not write are
+   refused; then the lock is taken before anything else is read: a store has one writer
+   (`stages.lock_store`);
 2. plugins and options are built before anything is changed: a wrong option costs nothing
    (`stages.configure`, `stages.find_files`);
 3. ``abort`` is written before any other change: the next opening notices a crash from here on
@@ -111,6 +113,8 @@ def open_store(
         StoreNotFoundError: there is no store, and ``mode`` is ``"r"`` or the directory holds other
             files.
         NotReplicaError: ``master`` is given, and the store has messages of its own.
+        UnsupportedFilesError: a broker keeps files in the directory that reput does not write, and
+            ``mode`` is ``"w"``.
         StoreLockedError: another writer has the store open.
         ConfigError: an unknown section or option, or a wrong value.
         PluginError: a plugin that is missing, broken, or left out though the store uses it.

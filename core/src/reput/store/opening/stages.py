@@ -45,7 +45,15 @@ from reput.store.config import (
     decide,
     with_file_size,
 )
-from reput.store.directory.directorycheck import refuse_other_files, refuse_unfinished
+from reput.store.directory.brokerfiles import (
+    find_broker_files,
+    refuse_broker_files,
+)
+from reput.store.directory.directorycheck import (
+    UNFINISHED,
+    refuse_other_files,
+    refuse_unfinished,
+)
 from reput.store.directory.problems import StoreProblems
 from reput.store.directory.storelock import StoreLock
 
@@ -175,12 +183,24 @@ def lock_store(request: OpenRequest, undoing: Rollback, *, is_missing: bool) -> 
     Raises:
         StoreNotFoundError: there is no store, for a reader; or, for a writer, the directory holds
             other files.
+        UnsupportedFilesError: for a writer, the directory holds files of a broker beside which
+            reput must not write.
         StoreLockedError: another writer has it open.
     """
     root, disk = request.root, request.disk
-    refuse_unfinished(root, disk)
+    names: list[str] = []
     if request.writable:
-        refuse_other_files(root, disk)
+        try:
+            names = [] if is_missing else disk.list_names(root)
+        except NotADirectoryError:
+            raise StoreNotFoundError(root, f"{EXPECTED}; this is a file") from None
+        if UNFINISHED in names:
+            refuse_unfinished(root, disk)
+        refuse_broker_files(root, disk, names)
+        if "commitlog" not in names:
+            refuse_other_files(root, names)
+    else:
+        refuse_unfinished(root, disk)
     problems = StoreProblems(is_refused=request.writable)
     calls = HookCalls(
         root, threads=request.threads, now=disk.monotonic, keeps_threads=request.writable
@@ -198,6 +218,8 @@ def lock_store(request: OpenRequest, undoing: Rollback, *, is_missing: bool) -> 
         disk.hold(*held_directories(request))
     elif not disk.exists(request.path("commitlog")):
         raise StoreNotFoundError(root, expected_at(root))
+    else:
+        _report_broker_files(root, disk, problems)
     note = LogStateFile.of(root, disk, problems.pass_over)
     closed = problems.read_or_report(note.closed, None)
     clean = closed is not None or not note.abort.present
@@ -205,6 +227,15 @@ def lock_store(request: OpenRequest, undoing: Rollback, *, is_missing: bool) -> 
     records = StoredPluginStates(root, disk, problems.pass_over)
     head, checked = LogHead.of(root, disk), CheckedNote(root, disk)
     return LockedStore(lock, calls, records, problems, manifest, note, head, checked, closed, clean)
+
+
+def _report_broker_files(root: str, disk: Disk, problems: StoreProblems) -> None:
+    """Report files of brokers that hold what a reader does not show."""
+    try:
+        for found in find_broker_files(root, disk, disk.list_names(root)):
+            problems.report(found.problem)
+    except OSError as error:  # a directory without permission, or a link, that reading needs not
+        problems.report(str(error))
 
 
 def held_directories(request: OpenRequest) -> list[str]:

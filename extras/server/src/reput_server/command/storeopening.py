@@ -31,8 +31,10 @@ def opened(path: str, *, read_only: bool, config: Mapping[str, Any]) -> Iterator
 
     Raises:
         Failure: the store does not use the plugin that reads queues.
+        ServerError: a broker keeps topics, groups and offsets there that reput cannot read.
     """
     from reput.plugin import default_plugins
+    from reput_server.brokersettings import refuse_hidden_settings
     from reput_tools.cli.kit import (
         check_store,
         check_used,
@@ -42,6 +44,8 @@ def opened(path: str, *, read_only: bool, config: Mapping[str, Any]) -> Iterator
         used_plugins,
     )
 
+    if not read_only:
+        refuse_hidden_settings(path)
     if not read_only and not _is_store(path):
         with open_to_write(path, create=True, plugins=_installed(), config=config) as store:
             yield store

@@ -38,7 +38,7 @@ __all__ = ["TopicHandlers"]
 _ATTRIBUTES: Final[dict[str, frozenset[str] | None]] = {
     "cleanup.policy": frozenset({"COMPACTION", "DELETE"}),
     "message.type": frozenset({"DELAY", "FIFO", "MIXED", "NORMAL", "TRANSACTION", "UNSPECIFIED"}),
-    "queue.type": frozenset({"BatchCQ", "SimpleCQ"}),
+    "queue.type": frozenset({"SimpleCQ"}),
     "reserve.time": None,
 }
 """What topics may have beside numbers, and its values; None for any."""

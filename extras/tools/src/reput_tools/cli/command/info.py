@@ -20,7 +20,7 @@ from reput_tools.cli.kit.output import (
     print_json,
 )
 from reput_tools.cli.kit.progressbar import ProgressBar
-from reput_tools.cli.kit.storeopening import look_at, open_to_read
+from reput_tools.cli.kit.storeopening import follows_links, look_at, open_to_read
 from reput_tools.cli.kit.timestamps import format_timestamp
 from reput_tools.cli.messages.lossoutput import damage_document, print_damages
 from reput_tools.cli.messages.messagekeys import DAMAGE_KEYS, TOPIC_KEYS
@@ -175,15 +175,28 @@ def _queues(store: Store, *, scan: bool) -> tuple[Sequence[QueueInfo] | None, li
     try:
         queues = store.queues()
         if not queues and log.max_physical_offset > log.min_physical_offset:
-            warn(
-                "no queue holds anything yet, though the log does; opening the store for writing "
-                "fills them, --scan counts without"
-            )
+            warn(_empty_queues(store))
         return queues, None
     except NoReaderError as error:
         text = no_reader(error, store.root)
         warn(f"topics are not shown: {text}; --scan counts them by reading the whole log")
         return None, None
+
+
+def _empty_queues(store: Store) -> str:
+    """Say how the messages of a log without queues can be seen."""
+    from reput.files import Disk
+    from reput.storefiles import find_broker_files
+
+    text = "no queue holds anything yet, though the log does; "
+    disk = Disk().at(store.root, follow_links=follows_links())
+    try:
+        found = find_broker_files(store.root, disk, disk.list_names(store.root))
+    finally:
+        disk.release()
+    if any(each.row.harm for each in found):
+        return f"{text}--scan counts by reading the whole log (opening for writing is refused)"
+    return f"{text}opening the store for writing fills them, --scan counts without"
 
 
 # --------------------------------------------------------------------------- for programs

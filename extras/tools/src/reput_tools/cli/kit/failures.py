@@ -84,7 +84,7 @@ def failure_of(error: Exception) -> Failure:
             return Failure(str(error), ExitCode.NOT_FOUND)
         case errors.CorruptFileError():
             return Failure(f"damaged: {error}", ExitCode.DAMAGED)
-        case errors.PutError():
+        case errors.PutError() | errors.UnsupportedFilesError():
             return Failure(str(error), ExitCode.REFUSED)
         case errors.PluginNotFoundError():
             text = str(error)

@@ -12,7 +12,7 @@ import attrs
 
 from reput.errors import ReputError
 from reput.files import Disk, system_clock
-from reput.storefiles import UNFINISHED
+from reput.storefiles import UNFINISHED, refuse_broker_files
 from reput_tools.doctor.repair.backup import Backup, back_up, bring_in_place, move_aside
 from reput_tools.doctor.repair.diskspace import check_space
 from reput_tools.doctor.repair.logrepair import overwritten
@@ -316,8 +316,11 @@ def look_and_plan(
 
     Raises:
         StoreLockedError: a process has it open for writing, or, without ``writes``, came meanwhile.
+        UnsupportedFilesError: a broker keeps files there that a repair would contradict.
     """
-    with lock_store(path, writes=writes, follow_links=follow_links):
+    with lock_store(path, writes=writes, follow_links=follow_links) as closed:
+        # A copy would have them, too, with derived files that do not belong to them.
+        refuse_broker_files(closed.root, closed.disk, closed.disk.list_names(closed.root))
         yield make_plan(
             path, file_size=file_size, config=config, follow_links=follow_links, step=step
         )

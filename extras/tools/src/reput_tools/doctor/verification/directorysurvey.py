@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from reput.errors import UnsafePathError
-from reput.files import OWN_DIRECTORY, file_name, is_file_name
+from reput.files import file_name, is_file_name
 from reput.record.layout import HEADER, HEADER_SIZE, MAGIC_V1, MAGIC_V2, RECORD_MIN_SIZE
+from reput.storefiles import is_known_name
 from reput_tools.doctor.findings import Finding, Findings, Severity, end_at
 
 if TYPE_CHECKING:
@@ -25,29 +26,6 @@ __all__ = ["COMMIT_LOG", "LogFile", "Survey", "missing_files", "survey"]
 
 COMMIT_LOG: Final = "commitlog"
 _MISSING_MAX: Final = 100  # missing files of one gap that are named
-_KNOWN: Final = frozenset(
-    {
-        COMMIT_LOG,
-        OWN_DIRECTORY,
-        "abort",
-        "abort.bak",
-        "batchconsumequeue",
-        "checkpoint",
-        "compaction",
-        "config",
-        "consumequeue",
-        "consumequeue_ext",
-        "index",
-        "lock",
-        "rocksdbstore",
-        "timerlog",
-        "timerwheel",
-        "timercheckpoint",
-        "timermetrics",
-        "transaction",
-    }
-)
-"""Names that reput and RocketMQ use in a store's directory, beside those of plugins."""
 
 
 @attrs.frozen
@@ -97,9 +75,15 @@ def survey(
     found = Survey(root, disk)
     for entry in sorted(disk.list(root), key=lambda each: each.name):
         name = entry.name
-        if name not in _KNOWN and name not in plugins:
+        if not is_known_name(name) and name not in plugins:
             findings.add(
-                _strange(name, "a file or directory that neither reput nor RocketMQ makes there")
+                attrs.evolve(
+                    _strange(name, "a file or directory that reput does not know"),
+                    severity=Severity.NOTICE,
+                    expected="files of reput, or of a release of RocketMQ that it knows",
+                    advice="nothing if a newer broker or you put it there: reput leaves it as it "
+                    "is; else move it away",
+                )
             )
         try:
             _check_plain(entry, disk)

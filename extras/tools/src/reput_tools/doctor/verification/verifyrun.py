@@ -9,6 +9,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+import attrs
+
 import reput
 from reput.errors import ReputError, StoreLockedError, StoreNotFoundError, expected_at
 from reput.files import Disk, system_clock
@@ -19,6 +21,7 @@ from reput_tools.doctor.checksumcoverage import SUMS
 from reput_tools.doctor.contradictions import vouches
 from reput_tools.doctor.findings import Checked, Finding, Findings, NotChecked, Report, Severity
 from reput_tools.doctor.verification.brokerconfigcheck import check_settings
+from reput_tools.doctor.verification.brokerfilecheck import NotCompared, check_broker_files
 from reput_tools.doctor.verification.checkpoint import check_checkpoint, check_state
 from reput_tools.doctor.verification.derivedfiles import (
     DerivedChecked,
@@ -136,7 +139,9 @@ class _Check:
             "reput",
             lambda: check_head(surveyed, traces, recorded, self.findings, self.not_checked),
         )
+        hidden = self._broker_files()
         usable = usable_plugins(traces, self.not_checked)
+        usable = attrs.evolve(usable, derived=hidden.without(usable.derived, self.not_checked))
         mirror = opened.enter_context(
             mirror_of(
                 surveyed,
@@ -178,10 +183,15 @@ class _Check:
                 is_vouched=found.checksummed == found.orders.message_count,
             )
             self._count_derived(derived, surveyed)
+            sections = {
+                name: options
+                for name, options in usable.sections_of().items()
+                if not hidden.reason(name)
+            }
             self._count(
                 "plugins",
                 lambda: check_sizes(
-                    surveyed, usable.sections_of(), self.findings, was_closed=traces.was_closed
+                    surveyed, sections, self.findings, was_closed=traces.was_closed
                 ),
             )
         else:
@@ -199,15 +209,24 @@ class _Check:
         )
         last = found.orders.last_time
         last_time = 0 if last is None else last[1]
-        self._count(
-            "checkpoint",
-            lambda: check_checkpoint(self.root, self.disk, store, last_time, self.findings),
-        )
+        if hidden.everything:
+            self.not_checked.append(NotChecked("checkpoint", hidden.everything))
+        else:
+            self._count(
+                "checkpoint",
+                lambda: check_checkpoint(self.root, self.disk, store, last_time, self.findings),
+            )
         self._count("reput", lambda: check_own(traces, store, self.findings))
-        self._count(
-            "config",
-            lambda: check_settings(self.root, self.disk, _ends_of(found), self.findings),
-        )
+        ends = _unknown_end if hidden.reason("config") else _ends_of(found)
+        self._count("config", lambda: check_settings(self.root, self.disk, ends, self.findings))
+
+    def _broker_files(self) -> NotCompared:
+        """Report files of brokers that reput does not write."""
+        try:
+            return check_broker_files(self.root, self.disk, self.findings)
+        except OSError as error:  # a link, for instance, which the survey reports
+            self.not_checked.append(NotChecked("store", str(error)))
+            return NotCompared({})
 
     def _count(self, part: str, check: Callable[[], int]) -> None:
         """Check files, and count them; what cannot be read stops no other part."""
@@ -303,6 +322,10 @@ def _recorded(root: str, disk: Disk) -> tuple[Loss, ...]:
     except OSError:
         return ()
     return ledger.entries
+
+
+def _unknown_end(_topic: str, _queue_id: int) -> int | None:
+    return None
 
 
 def _ends_of(found: LogChecked) -> Callable[[str, int], int | None]:

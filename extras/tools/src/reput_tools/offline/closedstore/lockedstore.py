@@ -32,7 +32,7 @@ from reput.log import (
     fingerprint_of,
 )
 from reput.record.layout import BLANK_MAGIC, SIZE_AND_MAGIC
-from reput.storefiles import Phase, path_argument, refuse_unfinished
+from reput.storefiles import Phase, path_argument, refuse_broker_files, refuse_unfinished
 from reput_tools.offline.closedstore.inspection import Traces
 
 if TYPE_CHECKING:
@@ -64,6 +64,8 @@ def lock_store(
 
     Raises:
         StoreNotFoundError: there is no store.
+        UnsupportedFilesError: with ``writes``, the directory holds files of a broker beside which
+            reput must not write.
         StoreLockedError: a writer has the store open, or, without ``writes``, came meanwhile.
         UnsafePathError: a link below the store's directory.
     """
@@ -75,6 +77,8 @@ def lock_store(
         refuse_unfinished(root, disk)
         if not disk.exists(os.path.join(root, "commitlog")):
             raise StoreNotFoundError(root, expected_at(root))
+        if writes:
+            refuse_broker_files(root, disk, disk.list_names(root))
         lock = closed._lock()
         # A writer leaves its lock file. If it does not exist, an inspection must not make it.
         is_locked = writes or disk.exists(lock.path)

@@ -1,0 +1,270 @@
+"""What brokers keep in a directory that reput does not write, and the names that it knows.
+
+This is the one table of it; ``docs/compatibility.md`` shows it. Its texts have words of RocketMQ,
+the code has none: a row is a name to look for, and what its presence means. The table is in the
+core, not in plugins, as a directory must be refused also where a plugin is not installed.
+
+An opening looks at the names in the directory, and in few directories below it, before it writes a
+byte. A name that no row has is left as it is: brokers ignore files that they do not know, too.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from reput.errors import UnsupportedFilesError
+from reput.files.filenames import OWN_DIRECTORY
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from reput.files.system.disk import Disk
+
+__all__ = [
+    "BROKER_FILES",
+    "KNOWN_NAMES",
+    "BrokerFiles",
+    "FoundFiles",
+    "find_broker_files",
+    "is_known_name",
+    "refuse_broker_files",
+]
+
+_READ: Final = "read it here, or export its messages to a new store"
+
+
+@attrs.frozen(kw_only=True)
+class BrokerFiles:
+    """A row of the table: files that a broker with certain options keeps."""
+
+    kind: str
+    """A word for programs."""
+    folder: str
+    """Regular expression of a name in the store's directory."""
+    entry: str = ""
+    """Regular expression of a name in there, one of which is enough; empty if ``folder`` counts by
+    itself."""
+    within: str = ""
+    """Name of a file that a directory ``entry`` must hold to count."""
+    is_file: bool = False
+    """Whether only a regular file counts: a queue's directory may have the same name."""
+    is_filled: bool = False
+    """Whether only a regular file that is not empty counts."""
+    what: str
+    """Names the files, for people."""
+    harm: str
+    """What a write would do; empty for files beside which reput may write."""
+    unseen: str
+    """What a reader does not show."""
+    step: str
+    """What can be done in place of writing."""
+
+
+BROKER_FILES: Final = (
+    BrokerFiles(
+        kind="batch-queues",
+        folder="batchconsumequeue",
+        entry=".*",
+        what="batch queues (queue.type=BatchCQ)",
+        harm="the broker would not start again after a write",
+        unseen="reading by topic shows none of their messages, scanning the log shows batches as "
+        "one message each",
+        step=f"{_READ} by scanning the log",
+    ),
+    BrokerFiles(
+        kind="batch-topics",
+        folder="config",
+        entry=r"topics\.json",
+        is_file=True,
+        what="a topic with batch queues (queue.type=BatchCQ)",
+        harm="the broker would not start again after a write to it",
+        unseen="reading by topic shows no message of such a topic",
+        step="delete the topic, or its attribute queue.type, with the broker or RocketMQ's admin "
+        "tool; or only read",
+    ),
+    BrokerFiles(
+        kind="dledger",
+        folder="dledger-.*",
+        entry="data|index|currterm|checkpoint",
+        what="a log of DLedger",
+        harm="a write would cut the queues of its messages and give their queue offsets again",
+        unseen="the messages of that log are not shown here; `reput sql` and `reput export` read "
+        "a directory that has no other log",
+        step="write with the broker; reput reads the messages of commitlog, if there is one",
+    ),
+    BrokerFiles(
+        kind="rocksdb-queues",
+        folder="consumequeue|consumequeue_rocksdb",
+        entry="CURRENT",
+        is_file=True,
+        what="queues in RocksDB (storeType=defaultRocksDB)",
+        harm="the broker's readers would stop for ever at the first message of a write",
+        unseen="reading by topic shows none of their messages, scanning the log shows all",
+        step=f"{_READ} by scanning the log",
+    ),
+    BrokerFiles(
+        kind="rocksdb-data",
+        folder="rocksdbstore",
+        entry=r"\d+\.(?:sst|log)",
+        is_filled=True,
+        what="timers, transactions or keys in RocksDB (timerRocksDBEnable, transRocksDBEnable, "
+        "indexRocksDBEnable)",
+        harm="the broker would deliver timers twice, and not find keys of what was written",
+        unseen="timers, open transactions and keys that only RocksDB has are not shown",
+        step="write with the broker; reading messages works",
+    ),
+    BrokerFiles(
+        kind="wheel-snapshots",
+        folder=r"timerwheel\.\d+",
+        what="snapshots of the timer wheel (timerWheelSnapshotFlush)",
+        harm="timers would be delivered by an older wheel, some twice",
+        unseen="timers are shown as an older wheel has them",
+        step="start and stop the broker once without timerWheelSnapshotFlush, and move the "
+        "snapshots away; reading messages works",
+    ),
+    BrokerFiles(
+        kind="rocksdb-settings",
+        folder="config",
+        entry=r"[^.]+",
+        within="CURRENT",
+        is_file=True,
+        what="settings in RocksDB (configManagerVersion=v2, or v1 tables)",
+        harm="",
+        unseen="topics, groups and their offsets that only RocksDB has are not shown",
+        step="ask the broker, or RocketMQ's admin tool, for groups and offsets",
+    ),
+)
+"""All that reput knows of and does not write, in the order of its check."""
+
+KNOWN_NAMES: Final = frozenset(
+    {
+        OWN_DIRECTORY,
+        "abort",
+        "abort.bak",
+        "batchconsumequeue",
+        "brokerIdentity",
+        "brokerIdentity.bak",
+        "checkpoint",
+        "commitlog",
+        "compaction",
+        "config",
+        "consumequeue",
+        "consumequeue_ext",
+        "consumequeue_rocksdb",
+        "epochFileCheckpoint",
+        "epochFileCheckpoint.bak",
+        "index",
+        "kvStore",
+        "lock",
+        "rocksdbstore",
+        "timercheckpoint",
+        "timerlog",
+        "timermetrics",
+        "timerwheel",
+        "transaction",
+    }
+)
+"""Names that reput and RocketMQ use in a store's directory, beside those of plugins."""
+
+_TOPICS_SIZE_MAX: Final = 64 << 20
+_BATCH_TOPIC: Final = re.compile(rb"""queue\.type["']?\s*:\s*["']?BatchCQ""")
+"""An attribute of a topic, also in a file that is damaged elsewhere."""
+_FOLDERS: Final = [(re.compile(each.folder).fullmatch, each) for each in BROKER_FILES]
+_ENTRIES: Final = {each.kind: re.compile(each.entry).fullmatch for each in BROKER_FILES}
+
+
+@attrs.frozen
+class FoundFiles:
+    """Files of a broker that a directory holds."""
+
+    row: BrokerFiles
+    path: str
+    """One of the files, relative to the store's directory."""
+
+    @property
+    def problem(self) -> str:
+        """What a reader must know."""
+        return f"{self.path}: {self.row.what}: {self.row.unseen}"
+
+
+def is_known_name(name: str) -> bool:
+    """Whether reput or a broker uses a name in a store's directory; of plugins, only RocketMQ's."""
+    return name in KNOWN_NAMES or any(matches(name) for matches, _ in _FOLDERS)
+
+
+def find_broker_files(root: str, disk: Disk, names: Iterable[str]) -> list[FoundFiles]:
+    """Return which rows of the table a directory has, each once; reads only.
+
+    Args:
+        root: the store's directory, absolute.
+        disk: bound to it.
+        names: the names in it.
+
+    Raises:
+        UnsafePathError: one of the directories is a link.
+        OSError: a directory cannot be read.
+    """
+    found: list[FoundFiles] = []
+    for name in names:
+        for matches, row in _FOLDERS:
+            if matches(name) is not None:
+                path = _first(root, disk, name, row) if row.entry else name
+                if path is not None:
+                    found.append(FoundFiles(row, path))
+    return found
+
+
+def refuse_broker_files(root: str, disk: Disk, names: Iterable[str]) -> None:
+    """Raise if a directory holds files beside which reput must not write.
+
+    Raises:
+        UnsupportedFilesError: it names all of them; nothing was changed.
+    """
+    refused = None
+    for each in find_broker_files(root, disk, names):
+        if each.row.harm:
+            refused = [*(refused or ()), each]
+    if refused is not None:
+        what = "; ".join(f"{each.path}: {each.row.what}" for each in refused)
+        row = refused[0].row
+        raise UnsupportedFilesError(root, what, row.harm, row.step)
+
+
+def _first(root: str, disk: Disk, folder: str, row: BrokerFiles) -> str | None:
+    """Return the relative path of the first file of ``row`` in ``folder``; None without one."""
+    directory = os.path.join(root, folder)
+    if row.entry.isalnum():
+        # One name: a directory of many entries, which an ordinary store has, is not listed.
+        if not disk.exists(os.path.join(directory, row.entry)):
+            return None
+        names = [row.entry]
+    else:
+        try:
+            names = disk.list_names(directory)
+        except NotADirectoryError:
+            return None
+    for name in names:
+        if _ENTRIES[row.kind](name) is not None:
+            path = os.path.join(folder, name, row.within).removesuffix(os.sep)
+            if _counts(os.path.join(root, path), disk, row):
+                return path
+    return None
+
+
+def _counts(path: str, disk: Disk, row: BrokerFiles) -> bool:
+    """Whether a file with a name of ``row`` is such a file."""
+    if not disk.exists(path):
+        return False
+    if not (row.is_file or row.is_filled):
+        return True
+    about = disk.status(path)
+    if not stat.S_ISREG(about.st_mode) or (row.is_filled and not about.st_size):
+        return False
+    return row.kind != "batch-topics" or (
+        _BATCH_TOPIC.search(disk.read_file(path, _TOPICS_SIZE_MAX)) is not None
+    )

@@ -1,0 +1,83 @@
+"""Files of brokers that reput does not write: which parts of a store cannot be compared then.
+
+What reput would derive differs from what such a broker keeps, so that a difference is not damage,
+and advice to rebuild would harm the directory.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from reput.storefiles import find_broker_files
+from reput_tools.doctor.findings import Finding, Findings, NotChecked, Severity
+
+if TYPE_CHECKING:
+    from reput.files import Disk
+
+__all__ = ["NotCompared", "check_broker_files"]
+
+CHECKPOINT: Final = "checkpoint"
+CONFIG: Final = "config"
+
+_HIDDEN: Final[dict[str, frozenset[str] | None]] = {
+    "batch-queues": frozenset({"consumequeue", CONFIG}),
+    "batch-topics": frozenset(),
+    "dledger": None,
+    "rocksdb-queues": frozenset({"consumequeue"}),
+    "rocksdb-data": frozenset({"index"}),
+    "rocksdb-settings": frozenset(),
+    "wheel-snapshots": frozenset(),
+}
+"""For each kind of files, the parts that cannot be compared with the log; None for all."""
+
+
+@attrs.frozen
+class NotCompared:
+    """Parts of a store that are not compared, each with the reason."""
+
+    reasons: dict[str, str]
+    everything: str = ""
+    """The reason if no part is compared."""
+
+    def reason(self, part: str) -> str:
+        """Return why a part is not compared; empty if it is."""
+        return self.everything or self.reasons.get(part, "")
+
+    def without(self, parts: tuple[str, ...], not_checked: list[NotChecked]) -> tuple[str, ...]:
+        """Return the parts that are compared; the others are added to ``not_checked``."""
+        not_checked += [NotChecked(name, self.reason(name)) for name in parts if self.reason(name)]
+        return tuple(name for name in parts if not self.reason(name))
+
+
+def check_broker_files(root: str, disk: Disk, findings: Findings) -> NotCompared:
+    """Report files beside which reput does not write, or that it cannot read.
+
+    Args:
+        root: the store's directory.
+        disk: bound to it.
+        findings: is added to.
+    """
+    reasons: dict[str, str] = {}
+    everything = ""
+    for each in find_broker_files(root, disk, disk.list_names(root)):
+        refused = f"; not opened for writing: {each.row.harm}" if each.row.harm else ""
+        findings.add(
+            Finding(
+                severity=Severity.NOTICE,
+                kind=f"store.{each.row.kind}",
+                part="store",
+                file=each.path,
+                found=each.row.what,
+                expected=f"nothing that reput cannot read; {each.row.unseen}{refused}",
+                advice=f"nothing is wrong with it; {each.row.step}",
+            )
+        )
+        hidden = _HIDDEN[each.row.kind]
+        reason = f"the directory has {each.row.what}"
+        if hidden is None:
+            everything = reason
+        else:
+            reasons |= dict.fromkeys(hidden, reason)
+    return NotCompared(reasons, everything)

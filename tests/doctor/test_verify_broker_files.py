@@ -1,0 +1,106 @@
+"""The doctor on directories in which a broker keeps what reput does not write."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from brokerdirectories import HARMLESS, MARKED, RECORDED, filled, snapshot, unpacked
+from commands import Outcome, commands
+from verifiedstores import checked
+
+from reput.errors import UnsupportedFilesError
+from reput_tools.doctor.findings import Severity
+from reput_tools.doctor.repair.repairrun import repair, repair_in_place
+
+HIDDEN = {
+    "batch-queues": {"consumequeue"},
+    "rocksdb-queues": {"consumequeue"},
+    "dledger": {"consumequeue", "index", "checkpoint"},
+}
+
+
+def reput(*arguments: object) -> Outcome:
+    """Run a command."""
+    with commands() as run:
+        return run(*arguments)
+
+
+@pytest.mark.parametrize("kind", RECORDED)
+def test_parts_that_cannot_be_compared_have_no_findings(kind, tmp_path):
+    root = unpacked(RECORDED[kind], tmp_path)
+    before = snapshot(root)
+
+    report = checked(root)
+
+    parts = {each.part for each in report.findings if each.severity > Severity.NOTICE}
+    assert not parts & {*HIDDEN[kind], "log", "store", "config"}
+    assert HIDDEN[kind] <= {each.part for each in report.not_checked}
+    (found,) = [each for each in report.findings if each.kind == f"store.{kind}"]
+    assert found.severity is Severity.NOTICE
+    assert "not opened for writing" in found.expected
+    assert not any("rebuild" in each.advice for each in report.findings if each.part != "index")
+    assert snapshot(root) == before
+
+
+@pytest.mark.parametrize("kind", RECORDED)
+def test_no_repair_and_no_rebuild_changes_such_a_directory(kind, tmp_path):
+    root = unpacked(RECORDED[kind], tmp_path)
+    before = snapshot(root)
+
+    with pytest.raises(UnsupportedFilesError):
+        repair(root, tmp_path / "repaired")
+    with pytest.raises(UnsupportedFilesError):
+        repair_in_place(root, tmp_path / "backup")
+    for arguments in (
+        ("rebuild", str(root), "consumequeue"),
+        ("put", str(root), "orders", "body"),
+        ("backfill", str(root), "index"),
+    ):
+        outcome = reput(*arguments)
+        assert outcome.code == 6, outcome.err
+        assert "nothing was changed" in outcome.err
+
+    assert snapshot(root) == before
+    assert not (tmp_path / "repaired").exists()
+
+
+@pytest.mark.parametrize("kind", ["batch-queues", "rocksdb-queues"])
+def test_info_does_not_advise_to_open_for_writing(kind, tmp_path):
+    root = unpacked(RECORDED[kind], tmp_path)
+
+    outcome = reput("info", str(root), "--json")
+
+    assert outcome.code == 0
+    assert "opening for writing is refused" in outcome.err
+    assert "fills them" not in outcome.err
+    assert len(json.loads(outcome.out)["problems"]) >= 1
+
+
+@pytest.mark.parametrize("case", MARKED)
+def test_each_kind_of_files_is_a_notice(case, tmp_path):
+    kind, mark = MARKED[case]
+    root = filled(tmp_path / "store")
+    mark(root)
+
+    report = checked(root)
+
+    found = {each.kind for each in report.findings}
+    assert f"store.{kind}" in found
+    assert "store.strange" not in found
+
+
+def test_an_unknown_file_is_a_notice_and_no_error(tmp_path):
+    root = filled(tmp_path / "store")
+    HARMLESS["identity of a controller"](root)
+    (root / "ofRelease7").mkdir()
+
+    report = checked(root)
+
+    (found,) = report.findings
+    assert (found.kind, found.file, found.severity) == (
+        "store.strange",
+        "ofRelease7",
+        Severity.NOTICE,
+    )
+    assert report.exit_code == 0
