@@ -15,7 +15,6 @@ from typing import Any, Final
 from reput_filter.consumerfilters.bloomfilter import BloomFilter
 from reput_filter.consumerfilters.consumerfilter import ConsumerFilter
 from reput_filter.errors import ExpressionError
-from reput_filter.expression import Expression
 from reput_filter.filterkinds import SQL92
 from reput_tools.brokerfiles import table_of
 
@@ -108,6 +107,8 @@ def _consumer(entry: Any, now: int, alive: bool) -> ConsumerFilter | None:
     if not alive and dead < born:
         dead = max(born, now - _GRACE_MS)
     bits = entry["bloomFilterData"]
+    from reput_filter.expression import Expression  # a store without registrations needs no parser
+
     try:
         compiled = Expression(str(entry["expression"]))
     except ExpressionError as error:
