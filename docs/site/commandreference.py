@@ -7,6 +7,7 @@ distributions that are installed.
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import sys
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from typing import NamedTuple
 import click
 from markdowntext import anchor_of, code, inline, table
 
+from reput_tools.cli.kit import Failure
 from reput_tools.cli.kit.jsonkeys import JsonOption
 from reput_tools.cli.root import reput as program
 
@@ -46,7 +48,10 @@ def entries() -> Iterator[Entry]:
     for name in program.list_commands(context):
         found = program.get_command(context, name)
         assert found is not None
-        yield from _with_those_below(Entry(name, found.load(), homes.get(name, _OWN)))
+        command: click.Command = found
+        with contextlib.suppress(Failure):  # a broken distribution has only its line
+            command = found.load()
+        yield from _with_those_below(Entry(name, command, homes.get(name, _OWN)))
 
 
 def _with_those_below(entry: Entry) -> Iterator[Entry]:
