@@ -178,7 +178,7 @@ def test_unit_and_message_id_of_the_page_are_the_records():
         value.to_bytes(width, "big", signed=True)
         for value, width in ((view.physical_offset, 8), (view.size, 4), (view.tags_code, 8))
     )
-    assert f"`TagA` gives {view.tags_code}." in text_of(ANATOMY)
+    assert f"`TagA` gives {view.tags_code}." in " ".join(text_of(ANATOMY).split())
     assert msg_id == view.msg_id == offset_message_id(view.record[64:72], view.physical_offset)
 
 
