@@ -86,7 +86,7 @@ def test_a_delay_level_after_the_end_of_its_queue_is_told(golden_store):
         ('{"offsetTable":[1]}', "config.shape"),
         ('{"offsetTable":{"t0@shop":3}}', "config.shape"),
         ('{"offsetTable":{"t0@shop":{"x":3}}}', "config.shape"),
-        ('{"offsetTable":{"t0@shop":{0:"3"}}}', "config.shape"),
+        ('{"offsetTable":{"t0@shop":{0:"x"}}}', "config.shape"),
     ],
 )
 def test_a_damaged_config_is_told_beside_what_is_healthy(text, kind, root):

@@ -145,6 +145,8 @@ class Members(RuleBasedStateMachine):
 
     @rule(queue=st.integers(0, 5), count=st.integers(1, 3))
     def put(self, queue, count):
+        # One after the other: a topic grows with its highest queue, and has those below it, too.
+        queue = min(queue, len(self.queues()))
         for _ in range(count):
             body = f"{queue}:{len(self.put_bodies)}"
             self.at.put(body, queue=queue)
@@ -208,12 +210,15 @@ class Members(RuleBasedStateMachine):
 
     # ---------------------------------------------------------------- the model
 
+    def queues(self):
+        return {int(body.partition(":")[0]) for body in self.put_bodies}
+
     def share_out(self):
         """Who owns what now; of queues that have changed hands, where their owners begin."""
-        queues = {("orders", int(body.partition(":")[0])) for body in self.put_bodies}
+        queues = self.queues()
         owners = {}
         for topic in ("orders", "%RETRY%g"):
-            found = [MessageQueue("orders", "broker-a", number) for _, number in queues]
+            found = [MessageQueue("orders", "broker-a", number) for number in queues]
             if topic != "orders":
                 found = [MessageQueue(topic, "broker-a", 0)]
             for member in self.members:

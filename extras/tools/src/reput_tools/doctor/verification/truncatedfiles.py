@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["check_sizes", "cut_json", "once_for_each_cut"]
 
+_UNENDED = ("Unterminated string", "a text without its end")  # of both parsers
 _WORDS: Final = ("true", "false", "null")
 
 
@@ -38,7 +39,7 @@ def cut_json(disk: Disk, path: str) -> str | None:
         decode(data)
     except json.JSONDecodeError as error:
         rest = error.doc[error.pos :].strip()
-        is_cut = not rest or error.msg.startswith("Unterminated string")
+        is_cut = not rest or error.msg.startswith(_UNENDED)
         is_cut = is_cut or any(word.startswith(rest) for word in _WORDS)
         return end_at(len(data)) if is_cut else None
     except (ReputError, OSError, ValueError):
