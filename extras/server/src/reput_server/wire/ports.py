@@ -203,7 +203,7 @@ async def listening(
 async def stop_listening(
     loop: asyncio.AbstractEventLoop, servers: Sequence[asyncio.Server]
 ) -> None:
-    """Accept no more connections; those that were accepted have their protocols, then.
+    """Accept no more connections, and close servers when accepted connections have protocols.
 
     A server of asyncio that is closed in the turn in which it accepts a connection leaves the
     connection open, without a protocol: its `_attach` refuses, and the error is dropped. So reading

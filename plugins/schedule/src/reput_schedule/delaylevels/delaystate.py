@@ -61,7 +61,7 @@ class DelayState:
             context.clock,
             context.note_problem,
             offsets_in,
-            # What was delivered follows from the log, though it takes long to find out.
+            # The log shows which messages were delivered, though the search takes long.
             starts_again=True,
         )
 
