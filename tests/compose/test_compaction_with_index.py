@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from openstores import bodies_in
 
 import reput
 from reput_testing import ManualClock, QuickDisk
@@ -39,11 +40,7 @@ def put(store, numbers):
 
 
 def bodies(store, topic="prices"):
-    at, found = 0, []
-    while result := store.read(topic, 0, at):
-        found += [view.body for view in result]
-        at = result.next_queue_offset
-    return found
+    return bodies_in(store, topic)
 
 
 def found_by_key(store, topic, key):

@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 
 import attrs
 import pytest
+from pages import blocks_of, pages
 
 import reput
 from reput.errors import ConfigError
@@ -134,3 +135,16 @@ def test_the_page_names_each_section():
     named = re.findall(r"^\| `(\w+)` \| .* \| \[", page, re.MULTILINE)
 
     assert named == [*SECTIONS]
+
+
+def test_toml_on_a_page_is_a_configuration():
+    checked = 0
+    for page in pages():
+        for block in blocks_of(page):
+            if block.kind != "toml":
+                continue
+            for section, options in tomllib.loads(block.text).items():
+                if section in SECTIONS:
+                    build_config(SECTIONS[section], section, options)
+                    checked += 1
+    assert checked > 5

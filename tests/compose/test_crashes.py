@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+from openstores import messages_in
 
 import reput
 from reput.record.layout import TRANSACTION_COMMIT, TRANSACTION_ROLLBACK
@@ -110,13 +111,7 @@ def _compare_queue(store, topic, queue_id, views):
 
 
 def _read_all(store, topic, queue_id, chosen):
-    at, found = 0, []
-    while True:
-        result = store.read(topic, queue_id, at, filter=chosen)
-        if result.next_queue_offset <= at:
-            return found
-        found += result.messages
-        at = result.next_queue_offset
+    return messages_in(store, topic, queue_id, filter=chosen)
 
 
 def _places(views):

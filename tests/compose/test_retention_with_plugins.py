@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+from openstores import messages_in
 from trimminglives import Life, check_left, crash_and_check
 
 import reput
@@ -218,11 +219,8 @@ def check(life, note, root):
             by_queue.setdefault(places[offset], []).append(offset)
         for queue, offsets in by_queue.items():
             info = next(i for i in store.queues() if (i.topic, i.queue_id) == queue)
-            read, at = [], info.min_queue_offset
-            while at < info.max_queue_offset:  # a read ends where a file of units does
-                answer = store.read(*queue, at, 100)
-                read += [message.physical_offset for message in answer]
-                at = answer.next_queue_offset
+            views = messages_in(store, *queue, info.min_queue_offset, 100)
+            read = [message.physical_offset for message in views]
             assert read[:-1] == offsets  # and one "again"
         numbers = {offset: number for number, (offset, _) in enumerate(life.sent)}
         for offset in found:

@@ -17,7 +17,6 @@ import reput
 from reput.errors import PluginError, StoreLockedError, StoreNotFoundError
 from reput_testing import snapshot
 from reput_tools.offline import run_rebuild
-from reput_tools.offline.rebuilder import localrebuild
 
 pytest.importorskip("pyspark")
 
@@ -95,33 +94,6 @@ def test_queues_and_index_are_the_same_to_the_byte(spark, path):
     assert nothing_is_left_behind(path)
     with reput.open(path) as store:
         assert [(state.lag_size, state.batch_count) for state in store.plugins()] == [(0, 0)] * 2
-
-
-@pytest.mark.parametrize("case", ["basic", "transaction", "batch"])
-def test_of_stores_that_java_wrote(spark, case, golden_store):
-    in_order, on_spark = golden_store(case), golden_store(case)
-    localrebuild.rebuild(in_order, PLUGINS, jobs=1)
-
-    rebuild(spark, on_spark, PLUGINS, split_size=SPLIT)
-
-    assert derived(on_spark) == derived(in_order)
-    assert snapshot(on_spark / "index")
-
-
-def test_what_differs_is_told_and_nothing_is_changed(spark, path):
-    victim = path / "consumequeue" / "T1" / "0" / f"{0:020d}"
-    with open(victim, "r+b") as file:
-        file.seek(47)
-        file.write(b"\x55")
-    before = derived(path)
-
-    queues, index = rebuild(spark, path, split_size=SPLIT, check=True)
-
-    (found,) = queues.differences
-    assert (found.path, found.position) == (str(victim.relative_to(path)), 47)
-    assert index.differences == ()
-    assert derived(path) == before
-    assert nothing_is_left_behind(path)
 
 
 @pytest.fixture
@@ -204,23 +176,6 @@ def test_a_third_partys_table_is_built_from_splits(spark, send, tmp_path):
 
 def _without_index():
     return {name: section for name, section in CONFIG.items() if name != "index"}
-
-
-def test_queues_that_cannot_be_built_in_parts_are_built_in_order(spark, path):
-    # Not above: Spark's workers import this module for its classes, and do not find the other.
-    from openstores import next_queue_offset
-
-    with reput.open(path) as store:
-        following = store.log.queue_offsets["T0", 0]
-        next_queue_offset(store, "T0", 0, following + 5)  # as after a loss
-        fill(store, 10)
-    before = derived(path)
-
-    queues, index = rebuild(spark, path, split_size=SPLIT)
-
-    assert "repeat or leave gaps" in queues.reason
-    assert (queues.split_count, index.reason) == (1, None)
-    assert derived(path) == before
 
 
 # --------------------------------------------------------------------------- what fails
@@ -360,16 +315,6 @@ def test_damage_that_nobody_has_noted_is_told(spark, path):
         rebuild(spark, path, split_size=SPLIT)
 
     assert derived(path) == before
-
-
-def test_what_is_left_of_a_rebuild_that_was_killed_is_swept(spark, path):
-    left = path / "reput" / "rebuild" / "someone" / "index"
-    left.mkdir(parents=True)
-    (left / "half").write_bytes(b"x")
-
-    rebuild(spark, path, ["index"], split_size=SPLIT)
-
-    assert nothing_is_left_behind(path)
 
 
 def test_a_store_that_is_being_written_is_left_alone(spark, path):

@@ -47,3 +47,22 @@ def until(condition):
             return
         turn.wait(0.005)
     raise AssertionError("it never happened")
+
+
+def reads(store, topic="T", queue_id=0, at=0, *limits, **options):
+    """Read a queue from a place on, until a read leads no further."""
+    while (result := store.read(topic, queue_id, at, *limits, **options)).next_queue_offset > at:
+        yield result
+        at = result.next_queue_offset
+
+
+def messages_in(store, topic="T", queue_id=0, at=0, *limits, **options):
+    """Every message of a queue from a place on."""
+    return [
+        each for result in reads(store, topic, queue_id, at, *limits, **options) for each in result
+    ]
+
+
+def bodies_in(store, topic="T", queue_id=0, at=0, *limits):
+    """Body of every message of a queue from a place on."""
+    return [each.body for each in messages_in(store, topic, queue_id, at, *limits)]

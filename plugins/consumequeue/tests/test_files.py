@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import threading
 
@@ -14,7 +13,7 @@ from reput_consumequeue.queue.consumequeue import ConsumeQueue
 from reput_consumequeue.queue.recovery import recover
 from reput_consumequeue.queuefiles import QueueFiles
 from reput_consumequeue.recordfiles import FileSet
-from reput_testing import FaultyDisk, QuickDisk
+from reput_testing import QuickDisk
 
 
 def _queue(root, units_per_file, disk=None):
@@ -66,20 +65,6 @@ def test_a_system_that_cannot_tell_holes_is_read_through(tmp_path, monkeypatch):
 
     with open(queue.files.path(0), "rb") as file:
         assert file.read().rstrip(b"\0") == _unit(0).rstrip(b"\0")
-
-
-def test_a_flush_that_failed_is_never_repeated_into_success(tmp_path):
-    """The system may have dropped the pages: a second try finds nothing to write and reports so."""
-    disk = FaultyDisk(1, error=errno.EIO, operations={"flush"})
-    queue = _queue(tmp_path, 4, disk)
-    queue.files.write(0, memoryview(_unit(0)))
-
-    with pytest.raises(OSError, match=r"call 1") as first:
-        queue.files.shared.unflushed.flush()
-    with pytest.raises(OSError, match="before") as second:
-        queue.files.shared.unflushed.flush()
-
-    assert first.value.errno == second.value.errno == errno.EIO
 
 
 def test_the_names_of_a_new_queue_are_brought_to_disk_up_to_the_stores_directory(tmp_path):

@@ -6,6 +6,7 @@ import shutil
 import struct
 
 import pytest
+from openstores import bodies_in
 
 import reput
 from reput.errors import MessageIllegalError
@@ -40,14 +41,6 @@ def _put(store, *messages):
     assert store.wait_dispatched(10)
 
 
-def _bodies(store, topic="T", queue_id=0, max_count=32):
-    found, at = [], 0
-    while result := store.read(topic, queue_id, at, max_count):
-        found += [message.body for message in result]
-        at = result.next_queue_offset
-    return found
-
-
 def _extents(store):
     return {
         (info.topic, info.queue_id): (info.min_queue_offset, info.max_queue_offset)
@@ -65,12 +58,12 @@ def test_new_messages_new_files_new_queues_and_new_topics_are_seen(writer, reade
         sent.append(b"%d" % number)
         assert reader.read("T", 0, number, 1).messages[0].body == sent[-1]
         if number % 7 == 0:
-            assert _bodies(reader) == sent
+            assert bodies_in(reader) == sent
     _put(writer, ("T", b"another queue", 5), ("New-Topic", b"another topic", 2))
 
-    assert _bodies(reader, "T", 5) == [b"another queue"]
+    assert bodies_in(reader, "T", 5) == [b"another queue"]
     assert _extents(reader) == {("T", 0): (0, 30), ("T", 5): (0, 1), ("New-Topic", 2): (0, 1)}
-    assert _bodies(reader, "New-Topic", 2) == [b"another topic"]
+    assert bodies_in(reader, "New-Topic", 2) == [b"another topic"]
     assert _extents(reader) == _extents(writer)
 
 
@@ -95,18 +88,18 @@ def test_what_the_writer_says_at_the_end_the_reader_says_too(writer, reader):
 
 def test_units_of_records_that_the_log_does_not_show_are_not_shown(writer, reader):
     _put(writer, *[("T", b"%d" % number) for number in range(5)])
-    assert len(_bodies(reader)) == 5
+    assert len(bodies_in(reader)) == 5
     path = f"{writer.root}/consumequeue/T/0/{4 * UNIT_SIZE:020d}"
     ghost = struct.pack(">qiq", writer.log.max_physical_offset, 100, 0)
     with open(path, "r+b") as file:
         file.seek(UNIT_SIZE)
         file.write(ghost)
 
-    assert len(_bodies(reader)) == 5
+    assert len(bodies_in(reader)) == 5
     assert reader.queues()[0].max_queue_offset == 5
     with _reader(writer) as fresh:
         assert fresh.queues()[0].max_queue_offset == 5
-        assert len(_bodies(fresh)) == 5
+        assert len(bodies_in(fresh)) == 5
 
     with open(path, "r+b") as file:
         file.seek(UNIT_SIZE)
@@ -152,13 +145,8 @@ def test_a_reader_that_looked_away_while_the_head_was_trimmed_goes_on_behind_it(
     assert answer.status is ReadStatus.OFFSET_TOO_SMALL
     first = answer.next_queue_offset  # a file's beginning, as long as its log keeps the old head
     assert first <= expected["T", 0][0]
-    found, at = [], expected["T", 0][0]
-    while at < 120:
-        answer = reader.read("T", 0, at)
-        assert answer.next_queue_offset > at
-        found += [message.body for message in answer]
-        at = answer.next_queue_offset
-    assert found == [b"%d" % number for number in range(expected["T", 0][0], 120)]
+    low = expected["T", 0][0]
+    assert bodies_in(reader, at=low) == [b"%d" % number for number in range(low, 120)]
 
 
 def test_a_reader_writes_nothing(tmp_path):
@@ -171,7 +159,7 @@ def test_a_reader_writes_nothing(tmp_path):
 
     with reput.open(root, "r", plugins=["consumequeue"]) as reader:  # the usual disk
         for info in reader.queues():
-            assert len(_bodies(reader, info.topic, info.queue_id)) == info.message_count
+            assert len(bodies_in(reader, info.topic, info.queue_id)) == info.message_count
             reader.offset_by_time(info.topic, info.queue_id, 0, "upper")
         assert reader.read("Nobody", 0, 0).status is ReadStatus.NO_MESSAGE_IN_QUEUE
         assert reader.read("T", 77, 0).status is ReadStatus.NO_MESSAGE_IN_QUEUE

@@ -30,9 +30,9 @@ def _written(root, count=30, queues=1, size=60):
         ]
 
 
-def _read_all(store, queue_id=0, max_count=32):
+def _read_all(store, queue_id=0, max_count=32, at=0):
     """Places of messages and of holes, from one end of the queue to the other."""
-    messages, holes, at = {}, {}, 0
+    messages, holes = {}, {}
     while True:
         answer = store.read("T", queue_id, at, max_count)
         if answer.status is ReadStatus.OFFSET_OVERFLOW_ONE:
@@ -213,12 +213,7 @@ def test_a_trimmed_message_is_no_hole(tmp_path):
     with _open(tmp_path, "r") as store:
         low = store.read("T", 0, 0)
         assert low.status is ReadStatus.OFFSET_TOO_SMALL
-        messages, holes = {}, {}
-        at = low.next_queue_offset
-        while answer := store.read("T", 0, at):
-            messages.update(zip(answer.queue_offsets, answer.messages, strict=True))
-            holes.update({hole.queue_offset: hole for hole in answer.holes})
-            at = answer.next_queue_offset
+        messages, holes = _read_all(store, at=low.next_queue_offset)
     assert holes == {}
     assert set(messages) == set(range(low.next_queue_offset, 80))
 

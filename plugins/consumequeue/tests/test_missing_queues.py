@@ -6,6 +6,7 @@ import json
 import shutil
 
 import pytest
+from openstores import reads
 
 import reput
 from reput_consumequeue.layout import UNIT_SIZE
@@ -46,16 +47,7 @@ def made(root):
 
 
 def offsets(store, topic):
-    found, at = [], 0
-    while True:
-        result = store.read(topic, 0, at)
-        found += [
-            (place, bytes(each.body))
-            for place, each in zip(result.queue_offsets, result, strict=True)
-        ]
-        if result.next_queue_offset <= at or not len(result):
-            return [place for place, _ in found]
-        at = result.next_queue_offset
+    return [place for result in reads(store, topic) for place in result.queue_offsets]
 
 
 def delete_the_directory(directory):

@@ -9,6 +9,7 @@ import tempfile
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from openstores import bodies_in
 
 import reput
 from reput.status import ReadStatus
@@ -163,11 +164,7 @@ class StoreMachine(RuleBasedStateMachine):
         extents = {(q.topic, q.queue_id): q.max_queue_offset for q in store.queues()}
         assert extents == {queue: len(known) for queue, known in self.queues.items()}
         for (topic, queue_id), known in self.queues.items():
-            found, at = [], 0
-            while answer := store.read(topic, queue_id, at):
-                found += [message.body for message in answer]
-                at = answer.next_queue_offset
-            assert found == [body for body, _ in known]
+            assert bodies_in(store, topic, queue_id) == [body for body, _ in known]
 
     @precondition(lambda self: self.store is not None)
     @invariant()

@@ -14,7 +14,7 @@ import reput
 from reput.errors import PluginError
 from reput.status import ReadStatus
 from reput_consumequeue.layout import UNIT_SIZE
-from reput_testing import ManualClock, QuickDisk
+from reput_testing import ManualClock, QuickDisk, snapshot
 from reput_tools.cli.plugins.catchup import catch_up
 from reput_tools.offline import rebuild
 
@@ -26,15 +26,14 @@ CONFIG = {
     "commitlog": {"file_size": SIZE, "max_light_queues": 20_000},
     "consumequeue": {"units_per_file": UNITS},
 }
-PLAIN = {**CONFIG, "consumequeue": {"units_per_file": UNITS}}
 MANY = 200 if os.environ.get("REPUT_SOAK") else 8
 
 
-def open_small(root, config=CONFIG):
+def open_small(root):
     return reput.open(
         root,
         plugins=["consumequeue"],
-        config=config,
+        config=CONFIG,
         threads=False,
         clock=ManualClock(),
         disk=QuickDisk(),
@@ -54,9 +53,9 @@ def roll(store, count=2):
     store.trim_log(store.log.file_offsets[-1])
 
 
-def made(root, count=10, config=CONFIG):
+def made(root, count=10):
     """A store of which ``Old/0`` had so many messages, and none is left."""
-    with open_small(root, config) as store:
+    with open_small(root) as store:
         for number in range(count):
             assert put(store, "Old") == number
         roll(store)
@@ -144,12 +143,11 @@ AGAIN = [
 @pytest.mark.parametrize("again", AGAIN)
 @pytest.mark.parametrize("count", [UNITS * 2, UNITS * 2 + 2])
 def test_a_queue_that_lost_all_its_messages_goes_on_behind_them(tmp_path, again, count):
-    config = PLAIN if again is rebuild_in_parts else CONFIG
-    made(tmp_path, count, config)
+    made(tmp_path, count)
 
     again(tmp_path)
 
-    with open_small(tmp_path, config) as store:
+    with open_small(tmp_path) as store:
         waiting = store.read("Old", 0, count)
         assert (waiting.status, waiting.next_queue_offset) == (
             ReadStatus.OFFSET_OVERFLOW_ONE,
@@ -158,20 +156,19 @@ def test_a_queue_that_lost_all_its_messages_goes_on_behind_them(tmp_path, again,
         assert put(store, "Old", b"the next") == count
         answer = store.read("Old", 0, count)
         assert [message.body for message in answer] == [b"the next"]
-    with open_small(tmp_path, config) as store:
+    with open_small(tmp_path) as store:
         assert put(store, "Old") == count + 1
 
 
 @pytest.mark.parametrize("again", [rebuild_in_one_piece, rebuild_in_parts, backfill])
 def test_it_goes_on_there_where_nobody_wrote_its_place_down(tmp_path, again):
     """RocketMQ removes the head of a log, too; then only the queue's own files know."""
-    config = PLAIN if again is rebuild_in_parts else CONFIG
-    made(tmp_path, config=config)
+    made(tmp_path)
     (tmp_path / "reput" / "queue-offsets.json").unlink()
 
     again(tmp_path)
 
-    with open_small(tmp_path, config) as store:
+    with open_small(tmp_path) as store:
         assert put(store, "Old") == 10
         assert len(store.read("Old", 0, 10)) == 1
 
@@ -189,21 +186,14 @@ def test_old_files_that_are_damaged_do_not_keep_a_rebuild_from_being_made(tmp_pa
 
 
 def test_both_ways_to_rebuild_make_the_same_files(tmp_path):
-    made(tmp_path / "one", config=PLAIN)
+    made(tmp_path / "one")
     shutil.copytree(tmp_path / "one", tmp_path / "two")
 
     rebuild_in_one_piece(tmp_path / "one")
     rebuild_in_parts(tmp_path / "two")
 
-    files = [
-        {
-            str(path.relative_to(root)): path.read_bytes()
-            for path in (root / "consumequeue").rglob("*")
-            if path.is_file()
-        }
-        for root in (tmp_path / "one", tmp_path / "two")
-    ]
-    assert files[0] == files[1]
+    one, two = (snapshot(tmp_path / name / "consumequeue") for name in ("one", "two"))
+    assert one == two
 
 
 def test_a_light_queue_goes_on_behind_its_messages(tmp_path):

@@ -10,6 +10,7 @@ from typing import ClassVar
 import crashlives
 import pytest
 from crashlives import message, one
+from openstores import messages_in
 
 import reput
 from reput_testing import CrashContract, ExpectedState, PowerCuts, QuickDisk, place, snapshot
@@ -68,18 +69,13 @@ def check(witness, point, root):
 def assert_queues_are_the_logs(root, options):
     with reput.open(root, "r", **options) as store:
         wanted = [view for view in messages_of(store) if view.transaction in (0, 8)]
-        found = [message for info in store.queues() for message in read_all(store, info)]
+        found = [
+            facts_of(message)
+            for info in store.queues()
+            for message in messages_in(store, info.topic, info.queue_id)
+        ]
         assert sorted(found) == sorted(map(facts_of, wanted))
     assert snapshot(root / "consumequeue") == built_anew(root, options)
-
-
-def read_all(store, info):
-    at = info.min_queue_offset
-    while at < info.max_queue_offset:
-        result = store.read(info.topic, info.queue_id, at)
-        yield from map(facts_of, result.messages)
-        assert result.next_queue_offset > at
-        at = result.next_queue_offset
 
 
 def facts_of(view):

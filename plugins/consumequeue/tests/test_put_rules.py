@@ -143,46 +143,6 @@ def test_runs_leave_the_files_and_extents_that_units_one_by_one_leave(units_per_
         queue.files.shared.pool.close()
 
 
-def test_the_first_message_may_be_one_in_the_middle_of_a_file(tmp_path):
-    queue = _queue(tmp_path, 300_000)
-
-    _append(queue, [(4096, 174, 7, 300_001)])
-
-    (path,) = (tmp_path / "T" / "0").iterdir()
-    assert path.name == "00000000000006000000"
-    assert path.stat().st_size == 6_000_000
-    data = path.read_bytes()
-    assert data[:40] == BLANK + struct.pack(">qiq", 4096, 174, 7)
-    assert not data[40:].strip(b"\0")
-    assert (queue.min_offset, queue.max_offset) == (300_001, 300_002)
-
-
-def test_records_that_are_there_already_write_nothing(tmp_path):
-    queue = _queue(tmp_path, 4)
-    rows = [(100 * n, 100, n, n) for n in range(6)]
-    _append(queue, rows)
-    before = _files(tmp_path)
-
-    _append(queue, rows)
-    _append(queue, rows[2:4])
-
-    assert _files(tmp_path) == before
-    assert queue.max_offset == 6
-
-
-def test_a_replay_that_goes_on_adds_what_is_new_only(tmp_path):
-    queue = _queue(tmp_path, 4)
-    rows = [(100 * n, 100, n, n) for n in range(9)]
-    _append(queue, rows[:5])
-
-    _append(queue, rows[2:])
-
-    assert queue.max_offset == 9
-    assert _files(tmp_path / "T")[80] == b"".join(
-        struct.pack(">qiq", *row[:3]) for row in rows[4:8]
-    )
-
-
 def test_a_gap_is_closed_with_a_warning_that_names_the_queue(tmp_path, caplog):
     queue = _queue(tmp_path, 4)
     _append(queue, [(0, 100, 0, 0)])

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from openstores import bodies_in
 
 import reput
-from reput.errors import MessageIllegalError
 from reput.status import ReadStatus
 from reput_consumequeue.layout import UNIT_SIZE
 from reput_consumequeue.plugin import ConsumeQueueConfig, ConsumeQueuePlugin
 from reput_consumequeue.reader import queueread
-from reput_testing import Driver, QuickDisk, SmallLog, snapshot
+from reput_testing import Driver, QuickDisk, SmallLog
 
 PER_FILE = 4
 SMALL = {"commitlog": {"file_size": 4096}, "consumequeue": {"units_per_file": PER_FILE}}
@@ -152,24 +152,6 @@ def test_a_queue_that_nobody_knows_has_no_message_as_rocketmq_says(store, where,
     assert where not in {(info.topic, info.queue_id) for info in store.queues()}
 
 
-def test_a_read_gives_a_messages_place_with_each_message(store):
-    answer = store.read("T", 0, 5)
-
-    assert _bodies(answer) == [b"5", b"6", b"7"]
-    assert answer.queue_offsets == (5, 6, 7)
-    assert [message.queue_offset for message in answer] == [5, 6, 7]
-
-
-def test_following_the_next_offsets_reads_every_message_once(store):
-    at, found = 0, []
-    while answer := store.read("T", 0, at, 3):
-        found += _bodies(answer)
-        assert answer.next_queue_offset == at + len(answer)
-        at = answer.next_queue_offset
-
-    assert found == [b"%d" % n for n in range(10)]
-
-
 def test_no_file_at_the_offset_leads_to_the_next_file(store):
     store.flush()
     store.plugin_objects["consumequeue"].files.pool.close()
@@ -180,17 +162,6 @@ def test_no_file_at_the_offset_leads_to_the_next_file(store):
 
 
 # ------------------------------------------------------------------ limits
-
-
-@pytest.mark.parametrize("offset", range(10))
-@pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 100])
-def test_no_more_than_max_count_and_never_over_the_end_of_a_file(store, offset, count):
-    expected = min(count, PER_FILE - offset % PER_FILE, 10 - offset)
-
-    answer = store.read("T", 0, offset, count)
-
-    assert _bodies(answer) == [b"%d" % n for n in range(offset, offset + expected)]
-    assert answer.next_queue_offset == offset + expected
 
 
 @pytest.mark.parametrize("count", [0, -1])
@@ -261,14 +232,7 @@ def test_messages_that_go_while_nobody_says_so_are_being_removed(tmp_path):
 
         answer = store.read("T", 0, 0)
         assert _facts(answer) == ("MESSAGE_WAS_REMOVING", 2 * PER_FILE, 0, 100)
-        at, found = 0, []
-        while at < 100:
-            answer = store.read("T", 0, at)
-            assert answer.next_queue_offset > at
-            found += _bodies(answer)
-            at = answer.next_queue_offset
-
-    assert found == [b"%d" % n for n in range(low, 100)]
+        assert bodies_in(store) == [b"%d" % n for n in range(low, 100)]
 
 
 def test_a_removed_first_file_of_the_log_is_noticed_when_the_store_is_opened(tmp_path):
@@ -338,22 +302,6 @@ def test_a_unit_that_points_at_something_else_never_gives_a_wrong_message(
             at = answer.next_queue_offset
 
 
-def test_a_unit_of_an_absurd_size_reads_no_more_than_a_record_can_have(store, monkeypatch):
-    plugin = store.plugin_objects["consumequeue"]
-    sizes = []
-    read = store.log.read
-    monkeypatch.setattr(
-        store.log, "read", lambda offset, size: sizes.append(size) or read(offset, size)
-    )
-    with open(f"{store.root}/consumequeue/T/0/{0:020d}", "r+b") as file:
-        file.write(struct.pack(">qi", 0, 0x7FFFFFFE))
-
-    answer = plugin.reput_read("T", 0, 0, 32, 1000)
-
-    assert _bodies(answer) == [b"1", b"2", b"3"]
-    assert max(sizes, default=0) <= 32 * 1024 * 1024 + 65_536
-
-
 def test_a_unit_of_another_queues_message_does_not_give_that_message(store):
     other = store.plugin_objects["consumequeue"].queues["T", 3].files.read(0, 1).tobytes()
     with open(f"{store.root}/consumequeue/T/0/{0:020d}", "r+b") as file:
@@ -366,79 +314,6 @@ def test_a_unit_of_another_queues_message_does_not_give_that_message(store):
 
 
 # ------------------------------------------------------------------ names
-
-BAD_TOPICS = [
-    "",
-    ".",
-    "..",
-    "a/b",
-    "/etc",
-    "../T",
-    "../../x",
-    "../../../../../../../../etc",
-    "T/0",
-    "T/../T",
-    "T\0",
-    "\0",
-    "T\n",
-    "T ",
-    " ",
-    "a.b",
-    "T:stream",
-    "C:\\Windows",
-    "..\\x",
-    "a\\b",
-    "NUL.txt",
-    "topic\x7f",
-    "主题",
-    "T\u202e",
-    "ｔ",
-    "é",
-    "T" * 128,
-    "~",
-    "$HOME",
-    "*",
-    "%RETRY%" + "g" * 249,
-    "\ud800",
-]
-
-
-@pytest.mark.parametrize("mode", ["w", "r"])
-def test_names_that_can_be_no_topic_are_refused_and_nothing_is_touched(tmp_path, mode):
-    with _open(tmp_path / "outer" / "store") as store:
-        store.put(reput.Message("T", b""))
-    (tmp_path / "outer" / "x").mkdir()
-    disk = _NotingDisk()
-
-    with reput.open(tmp_path / "outer" / "store", mode, disk=disk) as store:
-        before = snapshot(tmp_path)
-        disk.paths.clear()
-        for topic in BAD_TOPICS:
-            with pytest.raises(MessageIllegalError):
-                store.read(topic, 0, 0)
-            with pytest.raises(MessageIllegalError):
-                store.offset_by_time(topic, 0, 0)
-        assert disk.paths == []
-        assert snapshot(tmp_path) == before
-
-
-class _NotingDisk(QuickDisk):
-    """Notes every path that is asked for."""
-
-    def __init__(self):
-        self.paths = []
-
-    def open(self, path, *, write=False, create=False, fresh=False):
-        self.paths.append(path)
-        return super().open(path, write=write, create=create, fresh=fresh)
-
-    def exists(self, path):
-        self.paths.append(path)
-        return super().exists(path)
-
-    def list(self, path):
-        self.paths.append(path)
-        return super().list(path)
 
 
 @pytest.mark.parametrize("name", ["..", "0/../..", "T.lock", "-1", "00", "1e3", "４", "9" * 30])

@@ -13,7 +13,7 @@ from rebuildstores import LOG, SPLIT
 
 import reput
 from reput.dispatch.statefiles.manifest import Manifest
-from reput.errors import CorruptFileError, PluginError, StoreLockedError, StoreNotFoundError
+from reput.errors import CorruptFileError
 from reput_consumequeue import ConsumeQueuePlugin
 from reput_tools.offline import rebuild
 
@@ -49,23 +49,6 @@ def made(tmp_path_factory):
 @pytest.fixture
 def path(made, tmp_path):
     return shutil.copytree(made, tmp_path / "store")
-
-
-@pytest.mark.parametrize("jobs", [1, 2])
-def test_the_result_is_the_same_to_the_byte(path, jobs):
-    before = tree(path)
-    shutil.rmtree(path / "consumequeue")
-
-    (built,) = rebuild(path, jobs=jobs, split_size=SPLIT)
-
-    assert tree(path) == before
-    assert (built.plugin, built.message_count, built.reason) == ("consumequeue", 20_000, None)
-    assert (built.split_count > 1) == (jobs > 1)
-    with reput.open(path) as store:
-        (state,) = store.plugins()
-        assert (state.lag_size, state.batch_count) == (0, 0)  # nothing had to be derived again
-        fill(store, 10)
-        assert store.read("T0", 0, 0).messages[0].body == b""
 
 
 @pytest.mark.parametrize("case", ["demo", "basic", "v6", "batch", "transaction", "slow"])
@@ -191,31 +174,3 @@ def test_file_sizes_stay_what_they_are(path):
     for jobs in (1, 2):
         rebuild(path, ["consumequeue"], jobs=jobs, split_size=SPLIT)
         assert tree(path) == before
-
-
-# --------------------------------------------------------------------------- what is refused
-
-
-def test_a_store_that_is_being_written_is_left_alone(path):
-    with reput.open(path), pytest.raises(StoreLockedError):
-        rebuild(path)
-
-
-def test_there_must_be_a_store(tmp_path):
-    with pytest.raises(StoreNotFoundError):
-        rebuild(tmp_path / "nothing")
-
-
-def test_a_plugin_that_the_store_does_not_use_is_refused(path):
-    with pytest.raises(PluginError, match="it uses consumequeue"):
-        rebuild(path, ["nobody"])
-
-
-def test_progress_is_told_and_ends_at_the_end(path):
-    told = []
-
-    rebuild(path, jobs=2, split_size=SPLIT, progress=lambda done, total: told.append((done, total)))
-
-    done, total = told[-1]
-    assert done == total
-    assert [each[0] for each in told] == sorted(each[0] for each in told)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 
 import pytest
+from openstores import bodies_in
 
 import reput
 from reput_testing import QuickDisk, snapshot
@@ -47,15 +48,10 @@ def test_whatever_is_left_opens_with_the_queues_of_its_log(tmp_path, is_there, r
 def assert_opens_with(root, wanted, state):
     with reput.open(root, config=CONFIG, threads=False, disk=QuickDisk()) as store:
         store.wait_dispatched()
-        found = [number for info in store.queues() for number in numbers(store, info)]
+        found = [
+            int(body)
+            for info in store.queues()
+            for body in bodies_in(store, info.topic, info.queue_id)
+        ]
     assert sorted(found) == list(range(40)), state
     assert snapshot(root / "consumequeue") == wanted, state
-
-
-def numbers(store, info):
-    at = info.min_queue_offset
-    while at < info.max_queue_offset:
-        result = store.read(info.topic, info.queue_id, at)
-        yield from (int(message.body) for message in result.messages)
-        assert result.next_queue_offset > at
-        at = result.next_queue_offset

@@ -16,7 +16,7 @@ from reput_consumequeue.queue.consumequeue import ConsumeQueue
 from reput_consumequeue.queue.recovery import correct_min_offset, recover
 from reput_consumequeue.reader.timesearch import offset_by_time
 from reput_consumequeue.recordfiles import FileSet
-from reput_testing import ManualClock, QuickDisk
+from reput_testing import QuickDisk
 
 SMALL = {"commitlog": {"file_size": 4096}, "consumequeue": {"units_per_file": 4}}
 
@@ -65,24 +65,6 @@ def test_the_vectors_of_the_description(tmp_path, units_per_file, timestamp, low
     assert offset_by_time(queue, log, timestamp, "lower") == lower
     # Where no file begins early enough the answer is 0, brought up to the queue's minimum.
     assert offset_by_time(queue, log, timestamp, "upper") == (1 if upper is None else upper)
-
-
-def test_the_vectors_hold_in_a_store_whose_clock_is_moved_by_hand(tmp_path):
-    clock = ManualClock(100)
-    with reput.open(
-        tmp_path, plugins=["consumequeue"], config=SMALL, clock=clock, disk=QuickDisk()
-    ) as store:
-        for now in (100, 100, 100, 300, 300):
-            clock.now = now
-            store.put(reput.Message("T", b""))
-        store.wait_dispatched(10)
-
-        found = [
-            (store.offset_by_time("T", 0, t), store.offset_by_time("T", 0, t, "upper"))
-            for t in (50, 100, 200, 300, 400)
-        ]
-
-    assert found == [(0, 0), (0, 2), (3, 2), (3, 4), (5, 4)]
 
 
 @settings(max_examples=200, deadline=None)

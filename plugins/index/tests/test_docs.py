@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import reput
-
 ROOT = Path(__file__).resolve().parents[3]
 
 
@@ -34,14 +32,3 @@ def test_rulers_stand_in_the_module_that_they_name():
 
     assert len(rulers) == 2
     assert all(text in text_of(source) for source, text in rulers)
-
-
-def test_the_example_of_the_readme_runs(tmp_path, monkeypatch, capsys):
-    (snippet,) = re.findall(r"```python\n(.*?)```", text_of("plugins/index/README.md"), flags=re.S)
-    monkeypatch.chdir(tmp_path)
-
-    exec(snippet, {})
-
-    assert capsys.readouterr().out == "b'...'\n"
-    with reput.open(tmp_path / "store", "r") as store:
-        assert len(store.query("orders", "order-42")) == 1

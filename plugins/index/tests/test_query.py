@@ -279,16 +279,6 @@ class TestInAStore:
             with pytest.raises(ValueError, match="limit must be 1 or more, not 0"):
                 store.query("T", "k", limit=0)
 
-    def test_the_answer_of_rocketmq_goes_by_the_hash_alone(self, tmp_path):
-        with self.open(tmp_path / "store") as store:
-            store.put(reput.Message("T", b"", keys="AaAa"))
-            store.put(reput.Message("T", b"", keys="BBBB"))
-            store.wait_dispatched()
-            exact = store.query("T", "AaAa")
-            theirs = store.plugin(IndexPlugin).query_as_rocketmq("T", "AaAa")
-
-            assert (len(exact), len(theirs)) == (1, 2)
-
     def test_without_the_plugin_the_error_says_what_to_install(self, tmp_path):
         with self.open(tmp_path / "store", plugins=()) as store:
             with pytest.raises(NoReaderError, match=r"(\./plugins/|plugins=\[.*')index"):

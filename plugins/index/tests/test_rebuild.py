@@ -55,24 +55,6 @@ def path(made, tmp_path):
     return shutil.copytree(made, tmp_path / "store")
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
-def test_the_result_is_the_same_to_the_byte(path, jobs):
-    before = snapshot(path / "index")
-    shutil.rmtree(path / "index")
-
-    (built,) = rebuild(path, jobs=jobs, split_size=SPLIT)
-
-    assert snapshot(path / "index") == before
-    assert (built.plugin, built.message_count, built.reason) == ("index", 16_000, None)
-    assert (built.split_count > 1) == (jobs > 1)
-    with reput.open(path) as store:
-        (state,) = store.plugins()
-        assert (state.lag_size, state.batch_count) == (0, 0)  # nothing had to be derived again
-        fill(store, 10, first=16_000)
-        store.wait_dispatched(60)
-        assert len(store.query("T2", "U16007")) == 1
-
-
 @pytest.mark.parametrize("case", ["demo", "basic", "slow", "v6", "batch", "transaction", "delay"])
 def test_of_stores_that_java_wrote_too(case, golden_store):
     """Nothing but its files says how large their parts are; Java names them by its clock."""

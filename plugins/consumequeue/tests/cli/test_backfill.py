@@ -5,7 +5,6 @@ import pytest
 import reput
 from reput.files import Disk
 from reput.log import Progress, ProgressFile
-from reput_tools.cli.kit.exitcodes import ExitCode
 
 
 def files_of(path):
@@ -14,18 +13,6 @@ def files_of(path):
         for each in (path / "consumequeue").rglob("*")
         if each.is_file()
     }
-
-
-def test_queues_that_are_derived_again_are_the_same(run, queue_store) -> None:
-    path = queue_store(*(reput.Message("orders", b"x", queue_id=each % 3) for each in range(500)))
-    before = files_of(path)
-
-    outcome = run("backfill", path, "consumequeue", "--from-start", "--json")
-
-    assert outcome.code == ExitCode.OK
-    assert outcome.json["start_offset"] == 0
-    assert outcome.json["size"] == outcome.json["end_offset"]
-    assert files_of(path) == before
 
 
 def test_queues_that_were_damaged_are_derived_again(run, queue_store) -> None:

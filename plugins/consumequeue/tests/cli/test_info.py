@@ -5,6 +5,7 @@ import os
 import pytest
 
 import reput
+from reput_testing import snapshot
 from reput_tools.cli.kit.exitcodes import ExitCode
 
 CASES = ["basic", "slow", "v6", "batch", "transaction", "trimmed", "ext", "delay"]
@@ -57,13 +58,6 @@ def test_people_see_topics_and_plugins(run, queue_store) -> None:
     rows = {line.split()[0]: line.split() for line in outcome.out.splitlines() if line}
     assert rows["orders"][1:5] == ["4", "10", "0", "3"]
     assert rows["consumequeue"][2] == "idle"
-
-
-def snapshot(path):
-    return {
-        each.relative_to(path): (each.stat().st_mtime_ns, each.is_file() and each.read_bytes())
-        for each in path.rglob("*")
-    }
 
 
 def test_reading_commands_change_nothing_in_a_store_that_java_left_open(
