@@ -188,36 +188,6 @@ def test_latest_begins_at_the_end_and_earliest_at_0_section_5(at):
         assert (bodies(late), bodies(early)) == (["3"], ["1", "2", "3"])
 
 
-def test_a_stored_offset_counts_more_than_any_start_section_5(at):
-    at.put("1", "2")
-    with at.consumer(explicit=True) as consumer:
-        next(iter(consumer)).ack()
-
-    for start in ("latest", "earliest", 7, dt.datetime.now(dt.UTC)):
-        with at.consumer(start=start, explicit=True) as consumer:
-            assert bodies(consumer) == ["2"]
-
-
-def test_a_start_at_the_end_is_kept_section_6(at):
-    at.put("1")
-    with at.consumer(start="latest") as consumer:
-        assert bodies(consumer) == []
-    at.put("2")
-
-    with at.consumer(start="latest") as consumer:
-        assert bodies(consumer) == ["2"]
-
-
-def test_a_time_begins_at_the_first_message_from_then_section_5(at):
-    at.put("1")
-    at.clock.now += 1_000
-    at.put("2", "3")
-    when = dt.datetime.fromtimestamp(at.clock.now / 1000, dt.UTC)
-
-    with at.consumer(start=when) as consumer:
-        assert bodies(consumer) == ["2", "3"]
-
-
 def test_a_queue_offset_begins_there_and_one_that_the_queue_has_not_is_corrected_section_8(at):
     at.put("1", "2")
 
@@ -233,15 +203,6 @@ def test_a_queue_offset_begins_there_and_one_that_the_queue_has_not_is_corrected
 def test_what_is_no_start_is_refused(at, start):
     with pytest.raises((ValueError, TypeError), match="start"):
         at.consumer(start=start)
-
-
-def test_a_queue_that_comes_while_the_group_reads_is_read_from_its_beginning_section_5(at):
-    with at.consumer(start="latest") as consumer:
-        at.put("1", queue=0)
-        at.put("2", queue=3)
-        at.store.work()
-        assert sorted(bodies(consumer)) == ["1", "2"]
-        assert [queue.queue_id for queue in consumer.queues if queue.topic == "orders"] == [0, 3]
 
 
 # ------------------------------------------------------------------ where it ends

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import os
 import shutil
-import signal
-import subprocess
-import sys
 
 import pytest
 from groupstores import PLUGINS, bodies
@@ -20,18 +16,6 @@ from reput_testing.casebudget import is_soak, part
 pytestmark = pytest.mark.shows("group-offsets")
 
 CONFIG = {"commitlog": {"file_size": 1 << 16}}
-LIFE = """
-import sys
-import reput
-
-with reput.open(sys.argv[1], plugins=["consumequeue", "consumer"]) as store:
-    with store.consumer("g", "orders", start="earliest", explicit=True) as consumer:
-        for message in consumer:
-            message.ack()
-            if message.queue_offset % 3 == 2:
-                consumer.commit(durable=True)
-                print(message.queue_offset + 1, flush=True)
-"""
 
 
 def live(path, disk, saved):
@@ -81,32 +65,3 @@ def check(path, note):
         assert (orders.offset if orders else 0) >= note
         for each in found.values():
             assert each.offset <= each.max_offset
-
-
-def test_a_killed_consumer_gets_again_what_was_not_committed_and_nothing_else(tmp_path):
-    with reput.open(tmp_path, plugins=["consumequeue", "consumer"]) as store:
-        store.put_many([reput.Message("orders", b"%d" % number) for number in range(3_000)])
-    told = 0
-
-    for stop_after in (1, 4, 9):
-        with subprocess.Popen(
-            [sys.executable, "-c", LIFE, str(tmp_path)], stdout=subprocess.PIPE, text=True
-        ) as process:
-            for _ in range(stop_after):
-                told = int(process.stdout.readline())
-            os.kill(process.pid, signal.SIGKILL)
-            rest = process.stdout.read().splitlines()
-        # The last line may be cut off by the kill.
-        told = max([told, *(int(line) for line in rest[:-1])])
-
-        with reput.open(tmp_path, mode="r") as store:
-            _, queue = store.plugin(ConsumerPlugin).progress("g").queues
-            assert queue.topic == "orders"
-            assert told <= queue.offset <= 3_000
-            assert queue.offset % 3 == 0  # of commits that were durable, and of no others
-            told = queue.offset
-
-    with reput.open(tmp_path) as store:
-        with store.consumer("g", "orders", until="end") as consumer:
-            rest = [int(message.body) for message in consumer]
-    assert rest == list(range(told, 3_000))

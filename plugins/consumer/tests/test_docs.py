@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import inspect
-import io
 import re
 from pathlib import Path
 
@@ -20,19 +18,6 @@ from reput_consumer.metadata.subscriptiongroups import GroupSettings
 ROOT = Path(__file__).resolve().parents[3]
 PAGE = (ROOT / "docs" / "consumer-groups.md").read_text("utf-8")
 FROM_JAVA = (ROOT / "docs" / "from-the-java-client.md").read_text("utf-8")
-
-
-def test_the_snippets_run_from_top_to_bottom_and_print_what_they_say(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    code = "\n".join(re.findall(r"```python\n(.*?)```", PAGE, flags=re.S))
-    printed = io.StringIO()
-
-    with contextlib.redirect_stdout(printed):
-        exec(compile(code, "consumer-groups.md", "exec"), {})
-
-    expected = re.findall(r"^ *print\(.*\)  # (.*)$", code, flags=re.M)
-    assert len(expected) == 9
-    assert printed.getvalue().splitlines() == expected
 
 
 def test_arguments_that_the_page_for_java_names_are_settings():

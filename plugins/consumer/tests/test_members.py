@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-import time
 from collections import defaultdict
 from pathlib import Path
 
@@ -31,40 +30,6 @@ def owned(consumer, topic="orders"):
     return [queue.queue_id for queue in consumer.queues if queue.topic == topic]
 
 
-def test_queues_are_shared_out_again_when_members_come_and_go_section_4(at):
-    for queue in range(4):
-        at.put("x", queue=queue)
-
-    with at.consumer(name="a") as a:
-        assert owned(a) == [0, 1, 2, 3]
-        with at.consumer(name="b") as b:
-            assert (owned(a), owned(b)) == ([0, 1], [2, 3])
-        assert owned(a) == [0, 1, 2, 3]
-
-
-def test_members_may_have_another_strategy_section_4_1(at):
-    for queue in range(4):
-        at.put("x", queue=queue)
-
-    with (
-        at.consumer(name="a", strategy=Circle()) as a,
-        at.consumer(name="b", strategy=Circle()) as b,
-    ):
-        assert (owned(a), owned(b)) == ([0, 2], [1, 3])
-
-
-def test_the_next_owner_goes_on_where_the_last_one_was_section_4(at):
-    for queue in range(2):
-        at.put("1", "2", queue=queue)
-
-    with at.consumer(name="a", explicit=True) as a:
-        for message in a:
-            if message.body == b"1":
-                message.ack()
-        with at.consumer(name="b") as b:
-            assert bodies(b) == ["2"]
-
-
 def test_what_a_former_owner_finishes_means_nothing_section_9(at):
     for queue in range(2):
         at.put("1", queue=queue)
@@ -76,15 +41,6 @@ def test_what_a_former_owner_finishes_means_nothing_section_9(at):
             for message in taken:
                 message.ack()
             assert [at.offset(queue=0), at.offset(queue=1)] == [1, 0]
-
-
-def test_members_beyond_the_queues_wait_and_take_over_section_4_1(at):
-    at.put("1")
-
-    with at.consumer(name="a") as a, at.consumer(name="b") as b:
-        assert (owned(a), owned(b)) == ([0], [])
-        a.close()
-        assert owned(b) == [0]
 
 
 def test_who_takes_a_queue_over_knows_what_was_finished_whoever_is_told_first_section_4_1(at):
@@ -330,22 +286,6 @@ def test_one_look_at_the_stores_queues_serves_all_topics_of_a_member(at, monkeyp
         with at.consumer("others", ["other", "topic-7"]) as others:
             found = [(queue.topic, queue.queue_id) for queue in others.queues]
             assert found == [("%RETRY%others", 0), ("other", 0), ("topic-7", 0), ("topic-7", 3)]
-
-
-def test_a_thousand_queues_are_given_to_a_new_member_quickly(at):
-    for queue in range(1_000):
-        at.store.put(reput.Message("orders", b"x", queue))
-    at.store.wait_dispatched()
-
-    with at.consumer(name="a") as a:
-        start = time.process_time()  # of the processor, as machines are shared
-        with at.consumer(name="b") as b:
-            seconds = time.process_time() - start
-            assert (len(owned(a)), len(owned(b))) == (500, 500)
-
-    # Both members, and where each of 500 queues begins: 0.1 s, or 0.5 s on a busy machine. A look
-    # at all queues for each queue would take many times as long.
-    assert seconds < 2
 
 
 def test_a_port_that_cannot_tell_now_is_asked_again_and_ends_nothing(at, monkeypatch, caplog):

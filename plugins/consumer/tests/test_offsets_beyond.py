@@ -60,16 +60,6 @@ def test_a_kill_right_after_the_first_puts_leaves_it_lowered(at, tmp_path):
     later.store.close()
 
 
-@pytest.mark.parametrize("offset", [5, 7, 9])
-def test_it_is_lowered_to_the_end_of_then_though_more_was_put_since(at, offset):
-    at.put(*FIRST)
-    left_behind(at, offset)
-    at.put(*LATER)
-
-    with at.consumer() as consumer:
-        assert bodies(consumer) == LATER
-
-
 def test_a_queue_that_the_log_has_lost_as_a_whole_is_read_from_its_beginning(at):
     left_behind(at, 2)
     at.put(*LATER)

@@ -96,21 +96,6 @@ def test_a_batch_that_fails_is_put_back_as_a_whole_section_10(at):
     assert seen == [["0", "1", "2"], ["0", "1", "2"], ["3", "4"]]
 
 
-def test_a_queue_changes_hands_only_between_two_messages_section_4(at):
-    at.put("1", "2", queue=0)
-    at.put("3", queue=1)
-
-    with at.consumer(ordered=True, explicit=True, name="b") as old:
-        held = list(old)
-        with at.consumer(ordered=True, explicit=True, name="a") as new:  # gets queue 0
-            assert bodies(new) == []
-            next(each for each in held if each.body == b"1").ack()
-            assert bodies(old) == []
-            at.work_for(1_000)
-            at.work_for(1_000)
-            assert bodies(new) == ["2"]
-
-
 def test_the_lock_of_a_message_that_takes_long_is_kept_section_10(at):
     at.put("1", "2")
 

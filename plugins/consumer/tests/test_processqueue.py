@@ -113,15 +113,6 @@ def test_the_limits_of_section_8_are_passed_only_by_more_than_they_say():
     assert not filled(4, step=1_000).is_over(Limits(), in_order=True)
 
 
-def test_the_offset_to_commit_never_passes_the_oldest_unfinished_message_section_7():
-    queue = filled(5)
-
-    assert queue.remove([1, 2, 3]) == 0
-    assert queue.remove([0]) == 4
-    assert queue.remove([4]) == 5
-    assert queue.remove([4]) is None
-
-
 def test_a_window_that_moves_on_forever_stays_small_and_keeps_its_sizes():
     queue = ProcessQueue()
     for start in range(0, 40_000, 100):

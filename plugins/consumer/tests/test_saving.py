@@ -100,16 +100,6 @@ def test_what_could_not_be_saved_durably_is_saved_later(at, monkeypatch):
 # ------------------------------------------------------------------ how long the others wait
 
 
-def test_what_is_finished_is_in_the_file_one_interval_later(at):
-    at.put("1", "2")
-    with at.consumer() as consumer:
-        assert bodies(consumer) == ["1", "2"]
-
-        at.work_for(INTERVAL_MS)
-
-        assert saved(at) == {"0": 2}
-
-
 def test_a_consumer_that_is_closed_meanwhile_changes_nothing_about_that(at):
     at.put("1", "2")
     with at.consumer() as consumer:
