@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import attrs
+from openstores import bodies_in
 
 import reput
 from reput_schedule import SchedulePlugin
@@ -84,11 +85,7 @@ class Delayed:
 
     def delivered(self):
         self.store.wait_dispatched()
-        found, at = [], 0
-        while result := self.store.read("Topic", 0, at, max_count=1_000):
-            found += [message.body.decode() for message in result.messages]
-            at = result.next_queue_offset
-        return found
+        return [body.decode() for body in bodies_in(self.store, "Topic", 0, 0, 1_000)]
 
     def expected(self):
         due = [body for body, time in self.due.items() if time <= self.clock()]

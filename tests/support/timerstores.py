@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import attrs
+from openstores import messages_in
 
 import reput
 from reput.record import Message
@@ -139,11 +140,7 @@ class TimerStore:
     def messages(self, topic: str = "Topic") -> list[Any]:
         """What can be read of a topic's queue 0."""
         self.store.wait_dispatched()
-        found, at = [], 0
-        while result := self.store.read(topic, 0, at, max_count=10_000, max_bytes=1 << 26):
-            found += result.messages
-            at = result.next_queue_offset
-        return found
+        return messages_in(self.store, topic, 0, 0, 10_000, 1 << 26)
 
     def bodies(self, topic: str = "Topic") -> list[str]:
         """Bodies of what was delivered, in their order."""

@@ -68,9 +68,3 @@ def test_a_store_of_rocketmq_says_who_delivers(golden_store):
 
 def test_a_store_in_which_nothing_waits_says_so(golden_store):
     assert run(golden_store("basic")) == "waiting  0 messages\n"
-
-
-def test_no_store_is_an_error_with_its_own_code(tmp_path):
-    result = CliRunner().invoke(command, ["schedule", str(tmp_path / "none")])
-
-    assert result.exit_code != 0

@@ -9,7 +9,7 @@ import pytest
 
 import reput
 from reput.record import Message
-from reput_testing import ManualClock
+from reput_testing import ManualClock, snapshot
 
 SCHEDULE = "SCHEDULE_TOPIC_XXXX"
 LEVELS = {"delay_levels": "1s 2s 4s"}
@@ -73,23 +73,15 @@ def copies_by_level(views):
     return found
 
 
-def files_of(root):
-    return {
-        str(path.relative_to(root)): path.read_bytes()
-        for path in sorted((root / "consumequeue").rglob("*"))
-        if path.is_file()
-    }
-
-
 def test_queues_built_again_are_javas_files_byte_for_byte(golden_store):
     root = golden_store("delay")
-    javas = files_of(root)
+    javas = snapshot(root / "consumequeue")
     shutil.rmtree(root / "consumequeue")
 
     with open_store(root) as store:
         assert store.wait_dispatched(60)
 
-    assert files_of(root) == javas
+    assert snapshot(root / "consumequeue") == javas
 
 
 def test_what_is_put_is_parked_and_delivered_as_java_did(golden_store, golden_rows, tmp_path):
@@ -120,15 +112,9 @@ def test_what_is_put_is_parked_and_delivered_as_java_did(golden_store, golden_ro
     same = [view.record for view in parked if view.physical_offset < first_copy]
     assert same == expected[: len(same)]
     assert len(same) > 200
-    assert list(map(without_place_of_topic, parked)) == [
-        without_place(record) for record in expected
-    ]
+    assert [without_place(view.record) for view in parked] == list(map(without_place, expected))
     assert copies_by_level(ours) == copies_by_level(javas)
     assert sum(map(len, copies_by_level(ours).values())) == 138
-
-
-def without_place_of_topic(view):
-    return without_place(view.record)
 
 
 def test_a_level_that_is_too_high_becomes_the_highest(golden_rows, tmp_path):

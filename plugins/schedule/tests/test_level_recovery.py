@@ -81,27 +81,6 @@ def test_offsets_of_a_broker_beyond_the_log_lose_no_message_that_is_parked_later
         assert sent(store) == [0, 1, 2, 3, 4, 5]
 
 
-@pytest.mark.shows("delayed")
-def test_what_was_delivered_behind_the_last_save_does_not_come_again(tmp_path, clock):
-    store = opened(tmp_path / "1", clock)
-    store.put_many(orders(0, 10))
-    clock.advance(1_000)
-    run(store, clock)
-    store.flush()
-    store.put_many(orders(10, 30))
-    clock.advance(1_000)
-    run(store, clock)
-    store.put_many(orders(30, 33))
-    store.wait_dispatched()
-    root = killed(store, tmp_path / "2")
-
-    with opened(root, clock) as store:
-        clock.advance(1_000)
-        run(store, clock)
-
-        assert sent(store) == list(range(33))
-
-
 def without(root, view):
     """Overwrite a record as a power cut does that keeps a later page of the log and not its own."""
     path = root / "commitlog" / f"{0:020}"
@@ -285,25 +264,8 @@ def test_queues_that_are_made_anew_are_waited_for(tmp_path, clock, monkeypatch):
     store.close()
 
 
-def test_offsets_beyond_the_queues_are_brought_back_to_them(tmp_path, clock):
-    with opened(tmp_path / "1", clock) as store:
-        store.put_many(orders(0, 5))
-        clock.advance(1_000)
-        run(store, clock)
-    path = tmp_path / "1" / "config" / "delayOffset.json"
-    path.write_bytes(b'{"offsetTable":{1:50}}')
-
-    with opened(tmp_path / "1", clock, deliver="always") as store:
-        run(store, clock)
-        store.put_many(orders(5, 8))
-        clock.advance(1_000)
-        run(store, clock)
-
-        assert sent(store) == list(range(8))
-
-
 @pytest.mark.shows("offsets-beyond")
-def test_they_are_lowered_for_good_before_the_first_message_is_parked(tmp_path, clock):
+def test_offsets_beyond_are_lowered_for_good_before_the_first_message_is_parked(tmp_path, clock):
     with opened(tmp_path / "1", clock) as store:
         store.put_many(orders(0, 5))
         clock.advance(1_000)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import attrs
 import pytest
+from openstores import bodies_in
 
 import reput
 from reput.dispatch.runtime.readgroup import ReadGroup
@@ -241,11 +242,7 @@ def test_many_messages_come_in_their_order_in_several_slices(opened, clock):
         calls += 1
 
     assert 2 <= calls <= 4
-    found, at = [], 0
-    while result := store.read("orders", 0, at, 5_000):
-        found += [int(view.body) for view in result]
-        at = result.next_queue_offset
-    assert found == list(range(10_000))
+    assert list(map(int, bodies_in(store, "orders", 0, 0, 5_000))) == list(range(10_000))
 
 
 @pytest.mark.parametrize(
@@ -304,63 +301,6 @@ def test_a_read_only_store_delivers_nothing_and_shows_what_waits(opened, clock):
 
 
 # --------------------------------------------------------------------------- clocks
-
-
-def test_a_clock_that_is_set_back_hastens_nothing(opened, clock):
-    store = opened()
-    store.put(delayed(order(), level=3))
-    store.work()
-
-    clock.advance(-HOUR)
-    store.work()
-    assert bodies(store) == []
-    clock.advance(9_999)
-    store.work()
-    assert bodies(store) == []
-    clock.advance(1)
-    store.work()
-
-    assert bodies(store) == [b"order"]
-
-
-def test_a_clock_that_is_set_back_does_not_keep_later_messages_waiting(opened, clock):
-    store = opened()
-    store.put(delayed(order(b"before"), level=3))
-    store.work()
-    clock.advance(-HOUR)
-    store.put(delayed(order(b"behind"), level=3))
-    store.work()
-
-    clock.advance(10_000)
-    store.work()
-
-    assert bodies(store) == [b"before", b"behind"]
-
-
-def test_a_clock_that_is_right_again_soon_changes_nothing(opened, clock):
-    store = opened()
-    store.put(delayed(order(), level=18))
-    for step in (-HOUR, HOUR, HOUR, HOUR - 1):
-        store.work()
-        clock.advance(step)
-        assert bodies(store) == []
-
-    clock.advance(1)
-    store.work()
-
-    assert bodies(store) == [b"order"]
-
-
-def test_a_jump_forward_delivers_what_is_due_then(opened, clock):
-    store = opened()
-    store.put(delayed(order(b"1"), level=18))
-    store.put(delayed(order(b"2"), level=17))
-    store.work()
-
-    clock.advance(90 * 60_000)
-    store.work()
-
-    assert bodies(store) == [b"2"]
 
 
 def test_flushing_wakes_who_sleeps_through_a_jump_back(opened, clock):

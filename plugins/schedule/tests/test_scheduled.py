@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 
 import pytest
@@ -12,58 +13,96 @@ from reput_testing import ManualClock, copy_store
 
 pytestmark = pytest.mark.shows("scheduled")
 
+PLUGINS = ["consumequeue", "schedule"]
 
-@pytest.fixture(params=["never flushed", "flushed", "flushed and delivered"])
-def delayed(tmp_path, request):
-    """A store with messages that nobody has dispatched or saved yet."""
+
+def timed(delayed, number):
+    delayed.put_in(f"timed {number}", (20 + number) * SECOND)
+
+
+def at_level(delayed, number):
+    delayed.clock.advance(SECOND)
+    delayed.put_at_level(f"level {number}")
+
+
+@pytest.fixture(params=itertools.product([timed, at_level], ["never flushed", "flushed", "sent"]))
+def life(tmp_path, request):
+    """A store with messages that nobody has dispatched or saved yet; and how they were put."""
+    put, state = request.param
     delayed = Delayed(tmp_path / "store", ManualClock()).open()
-    if request.param != "never flushed":
-        delayed.put_in("old", 60 * SECOND)
-        delayed.put_in("soon", 2 * SECOND)
+    if state != "never flushed":
+        put(delayed, 40)
+        if put is timed:
+            delayed.put_in("soon", 2 * SECOND)
         delayed.settle()
         delayed.store.flush()
-    if request.param == "flushed and delivered":
-        delayed.pass_time(3 * SECOND)
+    if state == "sent":
+        delayed.pass_time(3 * SECOND if put is timed else LEVEL_MS + SECOND)
+        if put is at_level:
+            delayed.store.flush()
     for number in range(4):
-        delayed.put_in(f"timed {number}", (20 + number) * SECOND)
-    yield delayed
+        put(delayed, number)
+    yield delayed, put
     delayed.close()
 
 
-def waiting(delayed):
-    return sorted(due for due in delayed.due.values() if due > delayed.clock())
+def assert_told(store, life):
+    """A store tells the time of each timed message, or of each level the first and the last."""
+    delayed, put = life
+    times = sorted(due for due in delayed.due.values() if due > delayed.clock())
+    if put is timed:
+        assert told(store) == times
+    else:
+        (level,) = store.plugin("schedule").scheduled().levels
+        found = level.message_count, level.next_timestamp, level.last_timestamp
+        assert found == (len(times), times[0], times[-1])
 
 
 def told(store):
-    """Times of a store with timed messages alone, each as often as messages have it."""
+    """Times of a store's timed messages, each as often as messages have it."""
     found = store.plugin("schedule").scheduled()
     return [
         time for time, count in zip(found.times, found.counts, strict=True) for _ in range(count)
     ]
 
 
-def test_what_was_just_put_waits(delayed):
-    assert told(delayed.store) == waiting(delayed)
+def test_what_was_just_put_waits(life):
+    assert_told(life[0].store, life)
 
 
 @pytest.mark.parametrize("was_dispatched", [False, True])
 @pytest.mark.parametrize("mode", ["r", "w"])
-def test_what_a_kill_has_left_waits(delayed, tmp_path, mode, was_dispatched):
+def test_what_a_kill_has_left_waits(life, tmp_path, mode, was_dispatched):
+    delayed, _ = life
     if was_dispatched:
         delayed.store.wait_dispatched()
     copy_store(delayed.root, tmp_path / "left")
 
-    with reput.open(
-        tmp_path / "left",
-        mode,
-        plugins=["consumequeue", "schedule"],
-        clock=delayed.clock,
-        threads=False,
-    ) as store:
-        assert told(store) == waiting(delayed)
+    options = {"plugins": PLUGINS, "clock": delayed.clock, "threads": False}
+    with reput.open(tmp_path / "left", mode, **options) as store:
+        assert_told(store, life)
         if mode == "w":
             store.wait_dispatched()
-            assert told(store) == waiting(delayed)
+            assert_told(store, life)
+
+
+def test_a_reader_follows_a_writer(life):
+    delayed, put = life
+
+    with reput.open(delayed.root, "r", plugins=PLUGINS, clock=delayed.clock) as reader:
+        assert_told(reader, life)
+        for number in (50, 51):
+            put(delayed, number)
+            assert_told(reader, life)
+            delayed.store.wait_dispatched()
+            assert_told(reader, life)
+            delayed.store.flush()
+            assert_told(reader, life)
+        if put is timed:
+            delayed.pass_time(22 * SECOND)
+            assert_told(reader, life)
+            put(delayed, 52)
+            assert_told(reader, life)
 
 
 def lives_of_what_is_carried_on(root, seed):
@@ -101,81 +140,3 @@ def test_what_is_carried_on_is_counted_once_after_kills(tmp_path, seed):
         with reput.open(delayed.root, "r", plugins=plugins, clock=delayed.clock) as reader:
             assert len(told(reader)) == count
         assert len(told(delayed.store)) == count
-
-
-def told_of_level(store):
-    """Messages of the one level that is used; when the first and the last are due."""
-    (found,) = store.plugin("schedule").scheduled().levels
-    return found.message_count, found.next_timestamp, found.last_timestamp
-
-
-@pytest.fixture(params=["never flushed", "flushed", "delivered"])
-def at_level(tmp_path, request):
-    """A store with messages of a delay level that nobody has dispatched or saved yet."""
-    delayed = Delayed(tmp_path / "store", ManualClock()).open()
-    if request.param != "never flushed":
-        delayed.put_at_level("old")
-        delayed.settle()
-        delayed.store.flush()
-    if request.param == "delivered":
-        delayed.pass_time(LEVEL_MS + SECOND)
-        delayed.store.flush()
-    for number in range(4):
-        delayed.clock.advance(SECOND)
-        delayed.put_at_level(f"level {number}")
-    yield delayed
-    delayed.close()
-
-
-def test_what_was_just_put_at_a_level_waits(at_level):
-    times = waiting(at_level)
-
-    assert told_of_level(at_level.store) == (len(times), times[0], times[-1])
-
-
-@pytest.mark.parametrize("was_dispatched", [False, True])
-@pytest.mark.parametrize("mode", ["r", "w"])
-def test_what_a_kill_has_left_at_a_level_waits(at_level, tmp_path, mode, was_dispatched):
-    if was_dispatched:
-        at_level.store.wait_dispatched()
-    copy_store(at_level.root, tmp_path / "left")
-    times = waiting(at_level)
-
-    with reput.open(
-        tmp_path / "left",
-        mode,
-        plugins=["consumequeue", "schedule"],
-        clock=at_level.clock,
-        threads=False,
-    ) as store:
-        assert told_of_level(store) == (len(times), times[0], times[-1])
-        if mode == "w":
-            store.wait_dispatched()
-            assert told_of_level(store) == (len(times), times[0], times[-1])
-
-
-def test_a_reader_follows_a_writer_of_levels(at_level):
-    plugins = ["consumequeue", "schedule"]
-    with reput.open(at_level.root, "r", plugins=plugins, clock=at_level.clock) as reader:
-        for number in range(2):
-            at_level.put_at_level(f"more {number}")
-            times = waiting(at_level)
-            count, first, last = told_of_level(reader)
-            assert (count, first, last) == (len(times), times[0], times[-1])
-            at_level.store.wait_dispatched()
-            assert told_of_level(reader) == (count, first, last)
-            at_level.store.flush()
-            assert told_of_level(reader) == (count, first, last)
-
-
-def test_a_reader_follows_a_writer(delayed):
-    plugins = ["consumequeue", "schedule"]
-    with reput.open(delayed.root, "r", plugins=plugins, clock=delayed.clock) as reader:
-        assert told(reader) == waiting(delayed)
-        delayed.put_in("more", 5 * SECOND)
-        assert told(reader) == waiting(delayed)
-        delayed.pass_time(6 * SECOND)
-        assert told(reader) == waiting(delayed)
-        delayed.store.flush()
-        delayed.put_in("last", 7 * SECOND)
-        assert told(reader) == waiting(delayed)

@@ -183,21 +183,6 @@ def test_a_put_that_fails_after_a_message_was_refused_repeats_nothing(store, mon
     assert store.bodies() == ["a", "b", "c"]
 
 
-def test_a_clock_set_back_neither_repeats_nor_hastens(store):
-    begin = store.clock()
-    store.put_in("before", 2000)
-    store.run_until(begin + 3_600_000)
-    store.clock.now = begin
-    store.put_in("after", 2000)
-    store.run()
-    assert store.bodies() == ["before"]
-
-    store.run_until(begin + 3_700_000)
-
-    assert store.bodies() == ["before", "after"]
-    assert store.messages()[1].store_timestamp == begin + 2000
-
-
 def test_a_clock_set_back_again_and_again_is_remembered_over_a_restart(store):
     begin = store.clock()
     for number in range(5):
@@ -243,19 +228,6 @@ def test_two_times_that_share_a_slot_do_not_push_each_other_out(tmp_path):
         assert store.bodies() == ["first"]
         store.run_until(begin + wheel + 60_000)
         assert store.bodies() == ["first", "second"]
-
-
-def test_what_was_due_while_the_store_was_closed_comes_when_it_is_open(store):
-    begin = store.clock()
-    for days in (1, 5, 20):
-        store.put_in(str(days), days * DAY)
-    store.close()
-    store.clock.now = begin + 100 * DAY
-    store.open()
-
-    store.run()
-
-    assert sorted(store.bodies(), key=int) == ["1", "5", "20"]
 
 
 def test_many_messages_of_one_slot_come_in_their_order(store):
