@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 from plainmemory import plain_memory
 
-import reput
 from reput.log.writer.flushleader import FlushLeader
 from reput.record import Encoder, Message
 from reput.record.messageview import MessageView
@@ -111,13 +110,6 @@ def test_a_cycle_through_the_properties_of_a_message_is_collected():
     gc.collect()
 
     assert gone() is None
-
-
-def test_a_receipt_hashes_as_the_tuple_that_it_is(tmp_path):
-    with reput.open(tmp_path, plugins=()) as store:
-        receipts = [store.put(reput.Message("T", b"x")) for _ in range(3)]
-
-    assert [hash(receipt) for receipt in receipts] == [hash(tuple(each)) for each in receipts]
 
 
 NO_MEMORY = """

@@ -304,8 +304,11 @@ def test_keys_of_topics_beside_the_table_are_those_of_python(codes):
     assert outcome(keys_of_texts, *keys) == outcome(keys_of_texts.__wrapped__, *keys)
 
 
-@pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.__name__)
-@pytest.mark.parametrize("argument", [None, "text", 5, b"bytes", [1, 2], np.zeros((2, 2))])
+READING = (read_pieces, sound_columns, sound_messages, whole_columns, whole_messages)
+
+
+@pytest.mark.parametrize("kernel", KERNELS + READING, ids=lambda kernel: kernel.__name__)
+@pytest.mark.parametrize("argument", [None, "text", 5, b"bytes", [1, 2], 1 << 70, np.zeros((2, 2))])
 def test_arguments_that_are_no_columns_fail_as_in_python(kernel, argument):
     count = kernel.__wrapped__.__code__.co_argcount
 

@@ -28,7 +28,7 @@ from reput_testing.logs import fuzzing, strategies
 
 MANY = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 ENCODERS = (Encoder(), Encoder(store_host=bytes(range(20))))
-KERNELS = (read_pieces, sound_columns, sound_messages, whole_columns, whole_messages)
+
 COLUMNS = ("physical_offset", "queue_offset", "queue_id", "sys_flag", "store_timestamp", "size")
 
 # --------------------------------------------------------------------------- pieces of a file
@@ -87,25 +87,6 @@ def test_a_file_that_ends_inside_of_a_piece(descriptor):
     assert read_pieces(*asked) == ([bytes(range(232, 252))], 1)
     assert read_pieces(*asked) == read_pieces.__wrapped__(*asked)
     assert read_pieces(*mapped) == read_pieces.__wrapped__(*mapped) == read_pieces(*asked)
-
-
-@pytest.mark.parametrize("kernel", KERNELS)
-@pytest.mark.parametrize("argument", [None, "text", 5, b"bytes", [1, 2], 1 << 70])
-def test_arguments_of_other_kinds_fail_as_in_python(kernel, argument):
-    arguments = [argument] * kernel.__wrapped__.__code__.co_argcount
-
-    found = failure(kernel, *arguments)
-
-    assert found == failure(kernel.__wrapped__, *arguments) is not None
-
-
-def failure(function, *arguments):
-    """How a call fails; None if it does not."""
-    try:
-        function(*arguments)
-    except Exception as error:
-        return type(error), str(error)
-    return None
 
 
 def test_an_error_of_the_disk_is_that_of_python(tmp_path):
