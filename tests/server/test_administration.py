@@ -12,6 +12,7 @@ from reput_client.remoting import (
     ConsumerData,
     ConsumeStatsOf,
     CreateTopic,
+    DeleteGroup,
     GroupNamed,
     GroupOf,
     Heartbeat,
@@ -166,10 +167,20 @@ def test_nothing_is_changed_on_a_store_for_reading(serve):
     serve().store.close()
     peer = serve(mode="r").peer()
 
-    topic = peer.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, create())
-    group = peer.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=b'{"groupName":"g"}')
+    code = RequestCode
+    answers = [
+        peer.ask(code.UPDATE_AND_CREATE_TOPIC, create()),
+        peer.ask(code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=b'{"groupName":"g"}'),
+        peer.ask(code.DELETE_TOPIC_IN_BROKER, TopicOf(topic="orders")),
+        peer.ask(code.DELETE_SUBSCRIPTIONGROUP, DeleteGroup(group_name="g")),
+        peer.ask(code.CLEAN_UNUSED_TOPIC),
+        peer.ask(code.DELETE_EXPIRED_COMMITLOG),
+    ]
+    options = peer.ask(code.UPDATE_BROKER_CONFIG, body=b"autoCreateTopicEnable=true")
 
-    assert {topic.code, group.code} == {ResponseCode.NO_PERMISSION}
+    assert {each.code for each in answers} == {ResponseCode.NO_PERMISSION}
+    assert options.code == ResponseCode.INVALID_PARAMETER
+    assert "opened for reading" in options.remark
 
 
 def test_queues_of_a_topic_tell_what_they_hold(served):

@@ -92,16 +92,6 @@ def test_a_key_that_nobody_has_is_told_so(served):
     assert answer.remark == "can not find message, maybe time range not correct"
 
 
-def test_queries_need_the_plugin_that_keeps_keys(serve):
-    served = serve(plugins=frozenset({"consumequeue", "consumer"}))
-
-    answer = served.peer().ask(RequestCode.QUERY_MESSAGE, query("k"))
-
-    assert answer.code == ResponseCode.SYSTEM_ERROR
-    assert "queries by key need the plugin index" in answer.remark
-    assert "reput backfill PATH index" in answer.remark
-
-
 def test_a_message_is_viewed_by_its_offset(served):
     peer = served.peer()
     sent = peer.ask(SEND, message("orders"), body=b"body")
@@ -199,15 +189,30 @@ def test_an_end_of_another_message_is_refused(served, options, said):
     assert seen(served) == []
 
 
-def test_transactions_need_their_plugin(serve):
+@pytest.mark.parametrize(
+    ("code", "header", "said"),
+    [
+        (RequestCode.QUERY_MESSAGE, query("k"), "queries by key need the plugin index"),
+        (
+            RequestCode.END_TRANSACTION,
+            EndTransaction(
+                producer_group="g",
+                tran_state_table_offset=0,
+                commit_log_offset=0,
+                commit_or_rollback=8,
+            ),
+            "transactions need the plugin transaction",
+        ),
+    ],
+)
+def test_what_needs_a_plugin_says_so_with_the_command_that_adds_it(serve, code, header, said):
     served = serve(plugins=frozenset({"consumequeue", "consumer"}))
-    asked = EndTransaction(
-        producer_group="g", tran_state_table_offset=0, commit_log_offset=0, commit_or_rollback=8
-    )
 
-    answer = served.peer().ask(RequestCode.END_TRANSACTION, asked)
+    answer = served.peer().ask(code, header)
 
-    assert "transactions need the plugin transaction" in answer.remark
+    assert answer.code == ResponseCode.SYSTEM_ERROR
+    assert said in answer.remark
+    assert f"reput backfill PATH {said.split()[-1]}" in answer.remark
 
 
 def test_who_does_not_end_a_transaction_is_asked_about_it(serve):

@@ -10,13 +10,14 @@ import sys
 from contextlib import contextmanager, suppress
 
 import pytest
+import wirescript
 from jsonkeys import forms_of, keys_of
 from wirepeer import WirePeer, message
 
 import reput
 from reput.plugin import default_plugins
 from reput.record import pack_host, parse_message_id
-from reput_client.remoting import Command, Pull, PullFlag, QueueOf, RequestCode, View, sign
+from reput_client.remoting import Command, QueueOf, RequestCode, View, sign
 
 ANYWHERE = ("--listen", "127.0.0.1:0", "--namesrv", "127.0.0.1:0")
 
@@ -230,6 +231,7 @@ def test_a_server_that_cannot_start_leaves_the_plugins_of_a_store_as_they_were(t
         done = run(tmp_path, "--listen", address, "--namesrv", "none")
 
     assert done.returncode == 5
+    assert "choose other addresses with --listen" in done.stderr
     with reput.open(tmp_path) as store:
         assert set(store.plugin_objects) == {"consumequeue"}
 
@@ -241,8 +243,9 @@ def test_a_store_that_another_process_writes_is_followed(tmp_path):
         with serving(tmp_path, *ANYWHERE, "--read-only") as process:
             with WirePeer(address_of(process.facts["broker"])) as peer:
                 sent = peer.ask(RequestCode.SEND_MESSAGE_V2, message("orders"), body=b"x")
-                first = peer.ask(RequestCode.PULL_MESSAGE, pull_of("orders", 0))
-                waiting = peer.send(Command.request(RequestCode.PULL_MESSAGE, pull_of("orders", 1)))
+                first = peer.ask(RequestCode.PULL_MESSAGE, wirescript.pull(0))
+                held = wirescript.pull(1, hold_ms=25_000)  # longer than the peer waits
+                waiting = peer.send(Command.request(RequestCode.PULL_MESSAGE, held))
                 store.put(reput.Message("orders", b"meanwhile"))
                 later = peer.receive()
 
@@ -251,21 +254,6 @@ def test_a_store_that_another_process_writes_is_followed(tmp_path):
     assert b"before" in first.body
     assert (later.opaque, later.code) == (waiting.opaque, 0)
     assert b"meanwhile" in later.body
-
-
-def pull_of(topic, queue_offset):
-    return Pull(
-        consumer_group="g",
-        topic=topic,
-        queue_id=0,
-        queue_offset=queue_offset,
-        max_msg_nums=32,
-        sys_flag=PullFlag.SUBSCRIPTION | PullFlag.SUSPEND,
-        commit_offset=0,
-        suspend_timeout_millis=25_000,  # longer than the peer waits: its time does not end it
-        subscription="*",
-        sub_version=0,
-    )
 
 
 def test_a_reader_says_that_it_passes_options_of_the_store_over(small, tmp_path):
@@ -290,8 +278,8 @@ def test_a_damaged_copy_is_served_for_reading_and_left_as_it_is(tmp_path):
 
     with serving(tmp_path, *ANYWHERE, "--read-only") as process:
         with WirePeer(address_of(process.facts["broker"])) as peer:
-            first = peer.ask(RequestCode.PULL_MESSAGE, pull_of("orders", 0))
-            last = peer.ask(RequestCode.PULL_MESSAGE, pull_of("orders", 2))
+            first = peer.ask(RequestCode.PULL_MESSAGE, wirescript.pull(0))
+            last = peer.ask(RequestCode.PULL_MESSAGE, wirescript.pull(2))
             offset = View(offset=places[2].physical_offset)
             by_id = peer.ask(RequestCode.VIEW_MESSAGE_BY_ID, offset)
 
@@ -407,17 +395,6 @@ def test_a_directory_of_something_else_is_left_alone(tmp_path):
 
     assert done.exit_code == 3
     assert [path.name for path in tmp_path.iterdir()] == ["letter.txt"]
-
-
-def test_a_port_that_is_taken_is_named_with_what_to_do(small):
-    import socket
-
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        address = "{}:{}".format(*taken.getsockname())
-        done = run(small, "--listen", address, "--namesrv", "none")
-
-    assert done.returncode == 5
-    assert "choose other addresses with --listen" in done.stderr
 
 
 def test_an_output_that_takes_nothing_is_no_matter_of_addresses(small):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+import wirescript
 from hypothesis import given
 from hypothesis import strategies as st
 from wirepeer import message
@@ -12,7 +13,6 @@ from wirepeer import message
 import reput
 from reput_client.remoting import (
     CreateTopic,
-    Pull,
     RequestCode,
     ResponseCode,
     TopicRoute,
@@ -159,32 +159,11 @@ def test_a_broker_without_permission_is_left_by_producers(served):
     after = permissions()
     in_order = peer.ask(RequestCode.SEND_MESSAGE_V2, message("ordered"), body=b"x")
     changed(peer, b"brokerPermission=2")
-    pull = Pull(
-        consumer_group="g",
-        topic="orders",
-        queue_id=0,
-        queue_offset=0,
-        max_msg_nums=1,
-        sys_flag=4,
-        commit_offset=0,
-        suspend_timeout_millis=0,
-        subscription="*",
-        sub_version=0,
-    )
+    pull = wirescript.pull(max_msg_nums=1, suspend_timeout_millis=0)
 
     assert (before, after) == ([6], [4])
     assert in_order.code == ResponseCode.NO_PERMISSION
     assert peer.ask(RequestCode.PULL_MESSAGE, pull).code == ResponseCode.NO_PERMISSION
-
-
-def test_a_store_for_reading_makes_no_topics(serve):
-    serve().store.close()
-    peer = serve(mode="r").peer()
-
-    answer = changed(peer, b"autoCreateTopicEnable=true")
-
-    assert answer.code == ResponseCode.INVALID_PARAMETER
-    assert "opened for reading" in answer.remark
 
 
 def test_offsets_and_delays_are_handed_out(served):

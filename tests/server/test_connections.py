@@ -7,6 +7,7 @@ import struct
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+import wirescript
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from wirepeer import WirePeer, message
@@ -14,8 +15,6 @@ from wirepeer import WirePeer, message
 from reput import Message
 from reput_client.remoting import (
     Command,
-    Pull,
-    PullFlag,
     QueueOf,
     RequestCode,
     ResponseCode,
@@ -63,18 +62,6 @@ def test_a_malformed_frame_closes_its_connection_and_no_other(served, data):
     assert good.ask(RequestCode.GET_MAX_OFFSET, QUEUE).code == ResponseCode.SUCCESS
 
 
-def test_a_connection_that_ends_inside_of_a_frame_leaves_nothing_behind(served):
-    frame = encode_frame(Command.request(RequestCode.GET_MAX_OFFSET, QUEUE))
-    for size in range(0, len(frame), 7):
-        with WirePeer(served.server.address) as peer:
-            peer.socket.sendall(frame[:size])
-            peer.socket.shutdown(socket.SHUT_WR)
-            assert peer.is_closed()
-
-    assert served.peer().ask(RequestCode.GET_MAX_OFFSET, QUEUE).code == ResponseCode.SUCCESS
-    assert served.server.service.held_bytes == 0
-
-
 def test_requests_that_come_in_pieces_and_in_heaps_are_all_answered(served):
     peer = served.peer()
     frames = b"".join(
@@ -111,19 +98,7 @@ def test_a_peer_that_never_reads_is_not_read_any_more_and_then_cut(serve, limits
     served.store.put_many([Message("orders", bytes(200_000)) for _ in range(4)])
     served.store.wait_dispatched()
     deaf = served.peer()
-    pull = Pull(
-        consumer_group="g",
-        topic="orders",
-        queue_id=0,
-        queue_offset=0,
-        max_msg_nums=32,
-        sys_flag=PullFlag.SUBSCRIPTION,
-        commit_offset=0,
-        suspend_timeout_millis=0,
-        subscription="*",
-        sub_version=0,
-        max_msg_bytes=4 << 20,
-    )
+    pull = wirescript.pull(max_msg_bytes=4 << 20)
     frames = encode_frame(Command.request(RequestCode.PULL_MESSAGE, pull)) * 200
 
     with pytest.raises(ConnectionError):
@@ -138,17 +113,6 @@ def send_for_ever(peer, frames):
         peer.socket.sendall(frames)
 
 
-def test_a_connection_on_which_nothing_moves_is_closed(served):
-    idle, service = served.peer(), served.server.service
-    idle.ask(RequestCode.GET_MIN_OFFSET, QUEUE)
-
-    served.on_loop(lambda: service.close_idle(service.loop.time() + 119))
-    assert idle.ask(RequestCode.GET_MIN_OFFSET, QUEUE).code == ResponseCode.SUCCESS
-    served.on_loop(lambda: service.close_idle(service.loop.time() + 121))
-
-    assert idle.is_closed()
-
-
 def test_one_connection_too_many_is_closed(serve):
     served = serve(limits=Limits(connections=2))
     first, second = served.peer(), served.peer()
@@ -157,24 +121,6 @@ def test_one_connection_too_many_is_closed(serve):
 
     assert served.peer().is_closed()
     assert first.ask(RequestCode.GET_MIN_OFFSET, QUEUE).code == ResponseCode.SUCCESS
-
-
-def test_unfinished_frames_of_all_connections_are_bounded(serve):
-    served = serve(limits=Limits(bytes_of_all=1 << 20))
-    half = struct.pack(">iI", 8 << 20, 2) + bytes(700_000)
-    first, second = served.peer(), served.peer()
-    first.socket.sendall(half)
-    second.socket.sendall(half)
-
-    both = [peer for peer in (first, second) if closes(peer)]
-
-    assert len(both) == 1
-    assert served.peer().ask(RequestCode.GET_MIN_OFFSET, QUEUE).code == ResponseCode.SUCCESS
-
-
-def closes(peer):
-    peer.socket.settimeout(0.5)
-    return peer.is_closed()
 
 
 def test_many_connections_at_once_are_all_served(served):

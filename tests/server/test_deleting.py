@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import wirescript
 from wirepeer import message
 
 from reput_client.remoting import (
@@ -10,9 +11,7 @@ from reput_client.remoting import (
     DeleteGroup,
     GroupOffset,
     OffsetAnswer,
-    Pull,
     PullAnswer,
-    PullFlag,
     QueueName,
     QueueOf,
     RequestCode,
@@ -32,18 +31,7 @@ def put(served, *bodies, topic="orders"):
 
 
 def pull(peer, offset, topic="orders", group="billing"):
-    header = Pull(
-        consumer_group=group,
-        topic=topic,
-        queue_id=0,
-        queue_offset=offset,
-        max_msg_nums=32,
-        sys_flag=PullFlag.SUBSCRIPTION,
-        commit_offset=0,
-        suspend_timeout_millis=0,
-        subscription="*",
-        sub_version=0,
-    )
+    header = wirescript.pull(offset, topic=topic, consumer_group=group)
     answer = peer.ask(RequestCode.PULL_MESSAGE, header)
     found = answer.header(PullAnswer) if answer.fields else None
     return answer.code, found and found.next_begin_offset
@@ -193,17 +181,3 @@ def test_what_is_unused_is_cleaned(served):
 
     assert codes == [ResponseCode.SUCCESS] * 3
     assert served.store.plugin("consumer").deleted.names() == ["orders"]
-
-
-def test_nothing_is_deleted_from_a_store_for_reading(serve):
-    serve().store.close()
-    peer = serve(mode="r").peer()
-
-    answers = [
-        peer.ask(RequestCode.DELETE_TOPIC_IN_BROKER, TopicOf(topic="orders")),
-        peer.ask(RequestCode.DELETE_SUBSCRIPTIONGROUP, DeleteGroup(group_name="g")),
-        peer.ask(RequestCode.CLEAN_UNUSED_TOPIC),
-        peer.ask(RequestCode.DELETE_EXPIRED_COMMITLOG),
-    ]
-
-    assert {each.code for each in answers} == {ResponseCode.NO_PERMISSION}

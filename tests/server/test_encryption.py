@@ -8,13 +8,12 @@ import threading
 from pathlib import Path
 
 import pytest
+import wirescript
 from certificates import Certificates, make_certificates
 from wirepeer import WirePeer, message
 
 from reput_client.remoting import (
     Command,
-    Pull,
-    PullFlag,
     QueueOf,
     RequestCode,
     TopicRouteOf,
@@ -82,26 +81,10 @@ def test_large_messages_come_whole_in_both_versions(serve, files, version):
         for _ in range(3):
             assert peer.ask(RequestCode.SEND_MESSAGE_V2, message("orders"), body=body).code == 0
         served.store.wait_dispatched()
-        found = peer.ask(RequestCode.PULL_MESSAGE, pull_of("orders"))
+        found = peer.ask(RequestCode.PULL_MESSAGE, wirescript.pull(max_msg_bytes=8 << 20))
 
     assert found.code == 0
     assert found.body.count(body) == 3
-
-
-def pull_of(topic):
-    return Pull(
-        consumer_group="g",
-        topic=topic,
-        queue_id=0,
-        queue_offset=0,
-        max_msg_nums=32,
-        sys_flag=PullFlag.SUBSCRIPTION,
-        commit_offset=0,
-        suspend_timeout_millis=0,
-        subscription="*",
-        sub_version=0,
-        max_msg_bytes=8 << 20,
-    )
 
 
 def test_an_old_version_is_not_spoken(serve, files):
@@ -183,7 +166,8 @@ def test_one_that_never_reads_is_cut(serve, files):
 
 
 def pull_for_ever(deaf):
-    frames = encode_frame(Command.request(RequestCode.PULL_MESSAGE, pull_of("orders"))) * 200
+    pull = wirescript.pull(max_msg_bytes=8 << 20)
+    frames = encode_frame(Command.request(RequestCode.PULL_MESSAGE, pull)) * 200
     for _ in range(10_000):
         deaf.socket.sendall(frames)
 

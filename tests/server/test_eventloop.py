@@ -5,9 +5,10 @@ from __future__ import annotations
 import sys
 
 import pytest
+import wirescript
 from wirepeer import WirePeer, message
 
-from reput_client.remoting import Command, Pull, PullFlag, RequestCode
+from reput_client.remoting import Command, RequestCode
 
 LOOPS = ("asyncio", "uvloop")
 
@@ -29,22 +30,6 @@ def files(tmp_path_factory):
     return make_certificates(tmp_path_factory.mktemp("certificates"))
 
 
-def pull_of(queue_offset):
-    return Pull(
-        consumer_group="g",
-        topic="orders",
-        queue_id=0,
-        queue_offset=queue_offset,
-        max_msg_nums=32,
-        sys_flag=PullFlag.SUBSCRIPTION | PullFlag.SUSPEND,
-        commit_offset=0,
-        suspend_timeout_millis=15_000,
-        subscription="*",
-        sub_version=0,
-        max_msg_bytes=8 << 20,
-    )
-
-
 def test_what_is_sent_is_taken_plain_and_encrypted_and_the_end_is_in_order(
     event_loop_name, serve, files
 ):
@@ -55,7 +40,8 @@ def test_what_is_sent_is_taken_plain_and_encrypted_and_the_end_is_in_order(
         secret.socket = files.context().wrap_socket(secret.socket, server_hostname="127.0.0.1")
         plain.ask(RequestCode.SEND_MESSAGE_V2, message("orders"), body=b"makes the topic")
         served.store.wait_dispatched()
-        waiting = secret.send(Command.request(RequestCode.PULL_MESSAGE, pull_of(1)))
+        pull = wirescript.pull(1, hold_ms=15_000, max_msg_bytes=8 << 20)
+        waiting = secret.send(Command.request(RequestCode.PULL_MESSAGE, pull))
         sent = plain.ask(RequestCode.SEND_MESSAGE_V2, message("orders"), body=body)
         taken = secret.receive()
         for _ in range(200):

@@ -28,17 +28,13 @@ def sent(peer: WirePeer, body: bytes) -> Command:
     return peer.ask(RequestCode.SEND_MESSAGE_V2, message("orders"), body=body)
 
 
-def test_a_message_is_sent_to_the_port_two_below():
-    with LocalBroker() as broker, WirePeer(below(broker)) as peer:
-        answer = sent(peer, b"one book")
-
-        assert answer.code == ResponseCode.SUCCESS, answer.remark
-        assert [each.body for each in broker.messages("orders")] == [b"one book"]
-
-
-def test_a_new_beginning_listens_on_both_ports_again():
+def test_a_message_is_sent_to_the_port_two_below_and_to_that_of_a_new_beginning():
     with LocalBroker() as broker:
         before = below(broker)
+        with WirePeer(before) as peer:
+            answer = sent(peer, b"one book")
+        assert answer.code == ResponseCode.SUCCESS, answer.remark
+        assert [each.body for each in broker.messages("orders")] == [b"one book"]
         broker.clear()
 
         assert below(broker) == before
@@ -75,14 +71,8 @@ def test_of_free_ports_a_pair_is_chosen():
         assert main.getsockname()[1] - fast.getsockname()[1] == FAST_BELOW
         assert ports.fast_error == ""
         assert ports.address == main.getsockname()
-
-
-def test_ports_are_given_back_together():
-    with Ports.take(ServerConfig(listen=(OWN_HOST, 0), name_server=None)) as ports:
-        addresses = [each.getsockname() for each in (*ports.broker, *ports.fast)]
-
-    assert len(addresses) == 2
-    for address in addresses:
+        addresses = main.getsockname(), fast.getsockname()
+    for address in addresses:  # both are given back
         socket.create_server(address).close()
 
 

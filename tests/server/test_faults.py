@@ -150,6 +150,8 @@ def test_peers_that_fall_silent_are_closed_wherever_they_were(served, caplog):
     silent[2].ask(RequestCode.HEART_BEAT, body=wirescript.heartbeat())
     served.wait_until(lambda: service.held_bytes)
 
+    served.on_loop(lambda: service.close_idle(service.loop.time() + 119))
+    assert is_answered(loud)
     served.on_loop(lambda: service.close_idle(service.loop.time() + 121))
 
     assert all(peer.is_closed() for peer in silent)

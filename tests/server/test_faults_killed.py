@@ -13,7 +13,7 @@ from collections import Counter, defaultdict
 
 import brokerwitness
 import pytest
-from serverlives import ServerLives, kill_count
+from serverlives import SenderLives, kill_count, stored_bodies
 
 import reput
 from reput_consumer import ConsumerPlugin
@@ -26,15 +26,11 @@ SMALL = {"commitlog": {"file_size": 1 << 20}, "consumequeue": {"units_per_file":
 PLUGINS = {"consumequeue", "consumer", "index", "schedule"}
 
 
-class Lives(ServerLives):
+class Lives(SenderLives):
     """What producers and consumers beside the server have reported."""
 
     def __init__(self, store, flush):
         super().__init__(store, flush, brokerwitness.__file__)
-        self.acked = {}
-        """Queue and offset by body."""
-        self.tried = Counter()
-        """How often a send of a body has ended without an answer."""
         self.got = defaultdict(Counter)
         """How often a body was received, by queue and offset."""
         self.readers = Counter()
@@ -43,22 +39,12 @@ class Lives(ServerLives):
 
     def note(self, word, name, *rest):
         """See `ServerLives.note`."""
-        if word == "acked":
-            body = f"{name}-{rest[0]}"
-            assert body not in self.acked
-            self.acked[body] = int(rest[1]), int(rest[2])
-        elif word == "tried":
-            self.tried[f"{name}-{rest[0]}"] += 1
-        elif word == "refused":
+        super().note(word, name, *rest)
+        if word == "refused":
             self.refused[int(rest[1])] += 1
-        else:
+        elif word not in ("acked", "tried"):
             self.got[int(rest[1]), int(rest[2])][rest[0]] += 1
             self.readers[name] += 1
-
-    def hear_more(self, count):
-        """Listen until so many messages more are acknowledged."""
-        wanted = len(self.acked) + count
-        self.hear(lambda: len(self.acked) >= wanted)
 
 
 def run(store, flush, kills, chance):
@@ -123,19 +109,7 @@ def test_a_server_that_is_killed_owes_nobody_what_it_has_acknowledged(tmp_path, 
 
 
 def stored_in(path):
-    """Bodies by queue and offset; offsets have no gaps. And how far the group is."""
-    stored = {}
+    """Bodies by queue and offset, and how far the group is."""
     with reput.open(path, mode="r") as store:
-        for queue in store.queues():
-            if queue.topic == brokerwitness.TOPIC:
-                assert queue.min_queue_offset == 0
-                offset = 0
-                while offset < queue.max_queue_offset:
-                    read = store.read(queue.topic, queue.queue_id, offset, 1_000)
-                    expected = list(range(offset, offset + len(read.messages)))
-                    assert [each.queue_offset for each in read.messages] == expected
-                    assert expected
-                    for each in read.messages:
-                        stored[queue.queue_id, each.queue_offset] = each.body.decode()
-                    offset = read.next_queue_offset
-        return stored, store.plugin(ConsumerPlugin).progress(brokerwitness.GROUP)
+        progress = store.plugin(ConsumerPlugin).progress(brokerwitness.GROUP)
+        return stored_bodies(store, brokerwitness.TOPIC), progress

@@ -12,6 +12,7 @@ import brokerwitness
 import groupwitness
 import pytest
 from brokerwitness import TOPIC
+from openstores import bodies_in
 from serverlives import ServerLives, kill_count
 
 import reput
@@ -80,12 +81,7 @@ def bodies_of(store, topic):
     found = Counter()
     for queue in store.queues():
         if queue.topic == topic:
-            at = queue.min_queue_offset
-            while at < queue.max_queue_offset:
-                read = store.read(topic, queue.queue_id, at, 1_000)
-                found.update(each.body.decode() for each in read.messages)
-                assert read.next_queue_offset > at
-                at = read.next_queue_offset
+            found.update(map(bytes.decode, bodies_in(store, topic, queue.queue_id, 0, 1_000)))
     return found
 
 

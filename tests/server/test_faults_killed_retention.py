@@ -11,7 +11,7 @@ from collections import Counter
 import brokerwitness
 import pytest
 from brokerwitness import QUEUES, TOPIC
-from serverlives import ServerLives, kill_count
+from serverlives import SenderLives, kill_count, stored_bodies
 
 import reput
 
@@ -31,35 +31,17 @@ runpy.run_module("reput", run_name="__main__", alter_sys=True)
 """
 
 
-class Lives(ServerLives):
-    """What producers have been told."""
+class Lives(SenderLives):
+    """Of a server that looks for old files all the time."""
 
     program = ("-c", OFTEN)
-
-    def __init__(self, store):
-        super().__init__(store, "sync", brokerwitness.__file__)
-        self.acked = {}
-        """Queue and offset by body."""
-        self.tried = Counter()
-
-    def note(self, word, name, *rest):
-        """See `ServerLives.note`."""
-        if word == "acked":
-            self.acked[f"{name}-{rest[0]}"] = int(rest[1]), int(rest[2])
-        elif word == "tried":
-            self.tried[f"{name}-{rest[0]}"] += 1
-
-    def hear_more(self, count):
-        """Listen until so many messages more are acknowledged."""
-        wanted = len(self.acked) + count
-        self.hear(lambda: len(self.acked) >= wanted)
 
 
 @pytest.mark.proof
 def test_retention_beside_kills_removes_whole_old_files_and_nothing_newer(tmp_path):
     root, chance = tmp_path / "store", random.Random(7)
     reput.open(root, plugins={"consumequeue", "consumer"}, config=CONFIG).close()
-    with Lives(root) as lives:
+    with Lives(root, "sync", brokerwitness.__file__) as lives:
         with lives.life():
             for name in "abc":
                 lives.begin("producer", name, lives.broker)
@@ -75,11 +57,7 @@ def test_retention_beside_kills_removes_whole_old_files_and_nothing_newer(tmp_pa
     with reput.open(root, mode="r") as store:
         queues = [each for each in store.queues() if each.topic == TOPIC]
         first = {each.queue_id: each.min_queue_offset for each in queues}
-        stored = {
-            (each.queue_id, message.queue_offset): message.body.decode()
-            for each in queues
-            for message in every_message(store, each)
-        }
+        stored = stored_bodies(store, TOPIC)
         begins = store.log.min_physical_offset
         losses = store.losses()
     assert begins > 0, "nothing was removed"
@@ -95,14 +73,3 @@ def test_retention_beside_kills_removes_whole_old_files_and_nothing_newer(tmp_pa
     # Twice is only what was sent twice, as nobody had answered.
     for body, count in Counter(stored.values()).items():
         assert count <= 1 + lives.tried[body]
-
-
-def every_message(store, queue):
-    at = queue.min_queue_offset
-    while at < queue.max_queue_offset:
-        result = store.read(queue.topic, queue.queue_id, at, 1_000)
-        expected = list(range(at, at + len(result)))
-        assert [each.queue_offset for each in result] == expected
-        assert expected
-        yield from result
-        at = result.next_queue_offset

@@ -98,29 +98,25 @@ def test_a_consumer_is_handed_the_stored_message(served):
     assert asked[0].fields["brokerName"] == "broker-a"
 
 
-def test_a_refusal_of_the_consumer_is_passed_on(served):
+GONE = "invoke consumer <billing> <me> Exception: the peer has gone"
+
+
+@pytest.mark.parametrize(
+    ("answer", "remark"),
+    [
+        (lambda asked: asked.answer(ResponseCode.SYSTEM_ERROR, remark="not here"), "not here"),
+        (lambda asked: None, GONE),
+    ],
+    ids=["refuses", "goes"],
+)
+def test_a_consumer_that_refuses_or_goes_meanwhile_is_told(served, answer, remark):
     client = served.peer()
     join(client)
 
-    with answering(
-        client,
-        {RequestCode.GET_CONSUMER_RUNNING_INFO},
-        lambda command: command.answer(ResponseCode.SYSTEM_ERROR, remark="not here"),
-    ):
+    with answering(client, {RequestCode.GET_CONSUMER_RUNNING_INFO}, answer):
         found = served.peer().ask(RequestCode.GET_CONSUMER_RUNNING_INFO, RUNNING)
 
-    assert (found.code, found.remark) == (ResponseCode.SYSTEM_ERROR, "not here")
-
-
-def test_a_consumer_that_goes_meanwhile_is_told(served):
-    client = served.peer()
-    join(client)
-
-    with answering(client, {RequestCode.GET_CONSUMER_RUNNING_INFO}, lambda command: None):
-        found = served.peer().ask(RequestCode.GET_CONSUMER_RUNNING_INFO, RUNNING)
-
-    assert found.code == ResponseCode.SYSTEM_ERROR
-    assert found.remark == "invoke consumer <billing> <me> Exception: the peer has gone"
+    assert (found.code, found.remark) == (ResponseCode.SYSTEM_ERROR, remark)
 
 
 def test_a_consumer_that_does_not_answer_is_told(served, monkeypatch):

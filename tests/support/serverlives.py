@@ -14,6 +14,9 @@ import signal
 import socket
 import subprocess
 import sys
+from collections import Counter
+
+from openstores import messages_in
 
 from reput_testing.casebudget import is_soak
 
@@ -129,3 +132,40 @@ class ServerLives:
     def note(self, word, name, *rest):
         """Take one note of the witness ``name``."""
         raise NotImplementedError
+
+
+class SenderLives(ServerLives):
+    """What producers beside the server have been told."""
+
+    def __init__(self, store, flush, script):
+        super().__init__(store, flush, script)
+        self.acked = {}
+        """Queue and offset by body."""
+        self.tried = Counter()
+        """How often a send of a body has ended without an answer."""
+
+    def note(self, word, name, *rest):
+        """See `ServerLives.note`."""
+        if word == "acked":
+            body = f"{name}-{rest[0]}"
+            assert body not in self.acked
+            self.acked[body] = int(rest[1]), int(rest[2])
+        elif word == "tried":
+            self.tried[f"{name}-{rest[0]}"] += 1
+
+    def hear_more(self, count):
+        """Listen until so many messages more are acknowledged."""
+        wanted = len(self.acked) + count
+        self.hear(lambda: len(self.acked) >= wanted)
+
+
+def stored_bodies(store, topic):
+    """Bodies by queue and offset; the offsets of a queue have no gaps."""
+    found = {}
+    for queue in store.queues():
+        if queue.topic == topic:
+            views = messages_in(store, topic, queue.queue_id, queue.min_queue_offset, 1_000)
+            offsets = [view.queue_offset for view in views]
+            assert offsets == list(range(queue.min_queue_offset, queue.max_queue_offset))
+            found |= {(queue.queue_id, view.queue_offset): view.body.decode() for view in views}
+    return found
