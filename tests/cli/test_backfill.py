@@ -180,13 +180,6 @@ def test_what_it_requires_must_be_there(run, plugin_store) -> None:
     assert used_plugins(str(path)) == ("notes",)
 
 
-def test_no_store_is_made(run, own_plugins, tmp_path) -> None:
-    outcome = run("backfill", tmp_path / "store", "notes")
-
-    assert outcome.code == ExitCode.NOT_FOUND
-    assert not (tmp_path / "store").exists()
-
-
 def test_ctrl_c_keeps_what_was_done_and_the_next_one_goes_on(plugin_store, backfill) -> None:
     path = plugin_store("first", count=12_000)
     end = end_of(path)

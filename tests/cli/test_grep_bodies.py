@@ -98,13 +98,6 @@ def test_a_wrong_expression_says_where_and_what_else_to_do(run, path) -> None:
     assert "without -E it is searched as text" in outcome.err
 
 
-def test_a_topic_that_is_mistyped_is_suggested(run, path) -> None:
-    outcome = run("grep", path, "chair", "-t", "refnuds")
-
-    assert outcome.code == ExitCode.NOT_FOUND
-    assert "no topic 'refnuds'; did you mean 'refunds'?" in outcome.err
-
-
 # ------------------------------------------------------------------ a needle against each message
 
 WORDS = st.text("abK\u212a\u017fs\u00e4.", min_size=0, max_size=6)

@@ -103,15 +103,6 @@ def test_one_topic_is_shown_when_asked_for(run, plain_store) -> None:
     assert [topic["topic"] for topic in document["topics"]] == ["audit"]
 
 
-def test_a_topic_that_is_not_there_names_the_one_that_was_meant(run, plain_store) -> None:
-    path = plain_store(reput.Message("orders", b"x"))
-
-    outcome = run("info", path, "--scan", "--topic", "order")
-
-    assert outcome.code == ExitCode.NOT_FOUND
-    assert "did you mean 'orders'?" in outcome.err
-
-
 def test_without_a_plugin_that_lists_queues_all_else_is_shown(run, plain_store) -> None:
     path = plain_store(reput.Message("orders", b"x"))
 
@@ -151,14 +142,6 @@ def test_damage_inside_the_log_is_found_by_a_scan_and_ends_with_its_code(run, pl
     # The end alone was looked at, and nothing else is said.
     assert quick.code == ExitCode.OK
     assert "none at the log's end; --scan looks at all of it" in quick.out
-
-
-def test_no_store_is_an_error_that_says_what_was_expected(run, tmp_path) -> None:
-    outcome = run("info", tmp_path)
-
-    assert outcome.code == ExitCode.NOT_FOUND
-    assert "commitlog" in outcome.err
-    assert outcome.out == ""
 
 
 def test_a_store_that_is_being_written_says_by_whom(run, plain_store) -> None:

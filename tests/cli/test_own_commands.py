@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
-import sys
 
 import click
 import pytest
@@ -147,32 +144,3 @@ def test_names_of_commands_and_of_their_commands_are_completed(offer, group):
 
     assert names == [("weigh", "Weigh all things.")]
     assert below == ["apples"]
-
-
-IN_A_FRESH_INTERPRETER = """
-import json, sys
-from reput_tools.cli import main
-try:
-    main()
-finally:
-    print(json.dumps(sorted(sys.modules)), file=sys.stderr)
-"""
-
-
-def test_help_imports_nothing_of_what_it_lists(offer, tmp_path):
-    offer("weigh", "weigh")
-    module = f"offered_{tmp_path.name}"
-
-    done = subprocess.run(
-        [sys.executable, "-c", IN_A_FRESH_INTERPRETER, "--help"],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
-
-    imported = json.loads(done.stderr)
-    assert done.returncode == 0
-    assert "\n  weigh  " in done.stdout
-    assert "reput_tools.cli.root" in imported
-    assert {module, "numpy", "rich", "pluggy", "reput_tools.cli.command.info"}.isdisjoint(imported)

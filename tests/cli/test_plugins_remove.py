@@ -113,15 +113,6 @@ def test_without_an_answer_nothing_is_removed_and_yes_is_named(plugin_store, mor
     assert "--yes" in outcome.err
 
 
-def test_while_another_process_writes_nothing_is_removed(run, plugin_store, writer) -> None:
-    path = plugin_store("notes")
-    writer(path)
-
-    outcome = run("plugins", path, "--remove", "notes", "--yes")
-
-    assert (outcome.code, used(path)) == (ExitCode.LOCKED, ["notes"])
-
-
 def test_a_plugin_of_a_command_that_fails_is_not_one_of_the_store_later(plugin_store) -> None:
     path = str(plugin_store("notes"))
 

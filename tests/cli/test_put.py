@@ -84,14 +84,6 @@ def test_lines_become_messages_with_what_the_options_say(run, plain_store) -> No
     assert outcome.out.startswith("Stored 3 messages, ")
 
 
-def test_a_missing_store_is_an_error_that_names_create(run, tmp_path) -> None:
-    outcome = run("put", tmp_path / "store", "orders", stdin="one\n")
-
-    assert outcome.code == ExitCode.NOT_FOUND
-    assert "--create" in outcome.err
-    assert not (tmp_path / "store").exists()
-
-
 def test_create_makes_a_store(run, tmp_path, config) -> None:
     path = tmp_path / "store"
 
@@ -204,16 +196,6 @@ def test_a_topic_that_cannot_be_one_is_refused(run, plain_store) -> None:
     assert outcome.code == ExitCode.REFUSED
     assert "topic" in outcome.err
     assert "nothing was stored" in outcome.err
-
-
-def test_a_store_that_is_being_written_is_not_written_twice(run, plain_store) -> None:
-    path = plain_store()
-
-    with reput.open(path, plugins=[]):
-        outcome = run("put", path, "orders", stdin="one\n")
-
-    assert outcome.code == ExitCode.LOCKED
-    assert "being written by process" in outcome.err
 
 
 @pytest.mark.parametrize("pair", ["region", "=eu"])

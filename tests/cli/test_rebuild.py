@@ -41,30 +41,6 @@ def test_json_has_every_fact(run, plugin_store) -> None:
     assert (built["split_count"], built["reason"]) == (1, None)
 
 
-def test_a_plugin_that_is_not_used_is_named(run, plugin_store) -> None:
-    path = plugin_store("notes")
-
-    outcome = run("rebuild", path, "slow")
-
-    assert outcome.code == ExitCode.NOT_FOUND
-    assert "no plugin 'slow' in this store; it uses notes; " in outcome.err
-    assert f"`reput backfill {path} slow` adds it" in outcome.err
-
-
-def test_there_must_be_a_store(run, tmp_path) -> None:
-    outcome = run("rebuild", tmp_path / "nothing")
-
-    assert outcome.code == ExitCode.NOT_FOUND
-
-
-def test_a_store_that_is_open_elsewhere_is_left_alone(run, plugin_store) -> None:
-    path = plugin_store("notes")
-    with reput.open(path):
-        outcome = run("rebuild", path)
-
-    assert outcome.code == ExitCode.LOCKED
-
-
 def test_a_comparison_says_what_differs_by_its_exit_code(run, plugin_store) -> None:
     path = plugin_store("notes")
     run("rebuild", path, "notes")

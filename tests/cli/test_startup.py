@@ -30,17 +30,6 @@ def in_a_fresh_interpreter(code: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_help_lists_the_commands_and_imports_nothing_heavy() -> None:
-    code = RUN.format(before="", arguments=["--help"], heavy=HEAVY)
-
-    done = in_a_fresh_interpreter(code)
-
-    assert done.returncode == 0
-    for command in COMMANDS:
-        assert f"\n  {command} " in done.stdout
-    assert json.loads(done.stderr) == []
-
-
 def test_help_of_each_command_imports_nothing_heavy() -> None:
     calls = "\n".join(
         f"""
@@ -62,17 +51,6 @@ print(json.dumps([name for name in {HEAVY!r} if name in sys.modules]), file=sys.
 
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stderr) == []
-
-
-def test_importing_the_library_imports_no_command_line() -> None:
-    code = """
-import sys, reput
-print([name for name in ("click", "rich", "numpy", "pluggy", "attr") if name in sys.modules])
-"""
-
-    done = in_a_fresh_interpreter(code)
-
-    assert done.stdout == "[]\n"
 
 
 @pytest.mark.parametrize("name", ["click", "rich"])

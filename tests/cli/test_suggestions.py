@@ -67,10 +67,12 @@ def test_a_wrong_option_of_the_store_is_suggested(run, tmp_path) -> None:
     assert "did you mean 'file_size'?" in outcome.err
 
 
-def test_topics_are_suggested_where_the_log_is_read(run, plain_store) -> None:
+@pytest.mark.parametrize("words", ["info --scan", "grep x"])
+def test_topics_are_suggested_where_the_log_is_read(run, plain_store, words) -> None:
     path = plain_store(reput.Message("orders", b"x"))
+    command, *others = words.split()
 
-    outcome = run("info", path, "--scan", "--topic", "ordesr")
+    outcome = run(command, path, *others, "--topic", "ordesr")
 
     assert outcome.code == ExitCode.NOT_FOUND
     assert "no topic 'ordesr'; did you mean 'orders'?" in outcome.err
@@ -94,7 +96,7 @@ def test_a_plugin_that_the_store_does_not_use_has_a_step_that_works(
     outcome = run(*command.split(), path, plugin, *query)
 
     assert outcome.code == ExitCode.NOT_FOUND
-    assert "no plugin " in outcome.err
+    assert f"no plugin {plugin!r} in this store; it uses notes; " in outcome.err
     assert step.format(path=path) in outcome.err
 
 

@@ -177,13 +177,6 @@ def test_an_unknown_plugin_is_answered_with_those_of_the_store(run, plugin_store
         assert "it uses first, notes" in outcome.err
 
 
-def test_no_store_is_no_place_to_suspend_in(run, tmp_path) -> None:
-    outcome = run("suspend", tmp_path, "notes")
-
-    assert outcome.code == ExitCode.NOT_FOUND
-    assert not (tmp_path / "reput").exists()
-
-
 def test_a_store_that_reput_never_wrote_is_left_alone(run, golden_store) -> None:
     path = golden_store("basic")
 

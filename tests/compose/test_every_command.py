@@ -214,6 +214,24 @@ def test_notes_that_may_not_be_read_are_named_and_never_taken_for_none(
         _check_line(outcome, "Permission denied")
 
 
+# --------------------------------------------------------------------------- another writer
+
+ALONE = {"put", "rebuild", "compact", "consume", "reset-offset", "promote", "repair"}
+"""Commands that need the store for themselves."""
+
+
+@pytest.mark.parametrize("call", [*_calls(), ("plugins", "--remove", "index", "--yes")], ids=_id)
+def test_a_store_that_is_being_written_is_left_to_its_writer(full_store, run, call):
+    with reput.open(full_store, plugins=Manifest.load(str(full_store), Disk()).plugins):
+        outcome = run(call, full_store)
+
+    if call[0] in ALONE or "--remove" in call:
+        assert outcome.code == 4, outcome
+        _check_line(outcome, "being written by process")
+    else:
+        assert outcome.code in (0, 3), outcome
+
+
 # --------------------------------------------------------------------------- without the plugin
 
 WITHOUT = {

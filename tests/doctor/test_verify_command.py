@@ -137,12 +137,6 @@ def test_a_page_that_cannot_be_written_is_an_error(root, tmp_path):
     assert "name another file" in done.output
 
 
-def test_no_store_is_an_error(tmp_path):
-    done = run(tmp_path)
-
-    assert done.exit_code == ExitCode.NOT_FOUND
-
-
 def test_commands_of_advice_can_be_copied_whatever_the_directory_is_called(tmp_path):
     root = own_store(tmp_path / "my store; rm")
     flip(root / "consumequeue" / "t0" / "0" / f"{0:020d}", 7)

@@ -179,10 +179,6 @@ def test_what_holds_files_back_is_shown_and_dropped_only_when_told(run, plugin_s
     assert len(names(path)) == 1
 
 
-def test_a_directory_without_a_store_is_not_found(run, tmp_path):
-    assert run("clean", tmp_path, "--max-bytes", 1).code == 3
-
-
 @pytest.mark.parametrize(("option", "text"), [("--reserved", "72"), ("--max-bytes", "GB")])
 def test_what_is_no_quantity_is_refused(run, tmp_path, option, text):
     assert run("clean", tmp_path, option, text).code == 2

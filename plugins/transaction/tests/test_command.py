@@ -132,7 +132,3 @@ def test_a_store_of_rocketmqs_is_looked_into_without_a_trace(golden_store):
     assert json.loads(run(root, "--json").output)["transactions"] == []
 
     assert traces(root) == before
-
-
-def test_no_store_is_told_as_such(tmp_path):
-    assert run(tmp_path / "nothing").exit_code == 3

@@ -86,23 +86,6 @@ def test_a_topic_that_is_not_compacted_is_not_found(run, store):
     assert "'prises' is not compacted; compacted topics: orders, prices" in err
 
 
-def test_a_store_without_the_plugin_is_told(run, tmp_path):
-    reput.open(tmp_path / "plain", plugins=[], config={"commitlog": CONFIG["commitlog"]}).close()
-
-    code, _, err = run("compact", tmp_path / "plain")
-
-    assert code == 3
-    assert "no plugin 'compaction' in this store" in err
-
-
-def test_no_store_and_a_store_that_is_open_are_told(run, store, tmp_path):
-    assert run("compact", tmp_path / "nothing")[0] == 3
-    with reput.open(store):
-        code, _, err = run("compact", store)
-    assert code == 4
-    assert "being written" in err
-
-
 def test_several_processes_do_the_same(run, store):
     code, out, err = run("compact", store, "--jobs", 2, "--json")
 
