@@ -3,8 +3,6 @@ from __future__ import annotations
 import itertools
 import os
 import pickle
-import subprocess
-import sys
 import threading
 
 import numpy as np
@@ -614,25 +612,6 @@ def test_idle_threads_burn_no_processor_time(tmp_path):
         store_internals(store).loop.shared.awake.wait = wait
         store.put(reput.Message("T", b"x"))
         assert waiting.wait(10)
-
-
-def test_importing_reput_loads_neither_numpy_nor_pluggy_nor_click():
-    heavy = ["attrs", "click", "numpy", "pluggy", "rich"]
-    program = f"import reput, sys; print([name for name in {heavy} if name in sys.modules])"
-
-    found = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-
-    assert found.stdout.strip() == "[]"
-
-
-def test_everything_that_reput_offers_is_there():
-    for name in reput.__all__:
-        assert getattr(reput, name) is not None
-    assert set(reput.__all__) <= set(dir(reput))
-    with pytest.raises(AttributeError):
-        reput.nothing  # noqa: B018
 
 
 class LogMachine(RuleBasedStateMachine):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import grpc
@@ -121,15 +119,3 @@ def test_a_broker_without_grpc_has_no_endpoints():
     with LocalBroker() as broker:
         with pytest.raises(ReputError, match="grpc=True"):
             _ = broker.endpoints
-
-
-def test_nothing_of_grpc_is_imported_without_the_option():
-    code = (
-        "import sys\n"
-        "from reput_server.testing.localbroker import LocalBroker\n"
-        "with LocalBroker(): pass\n"
-        "names = {each.split('.')[0] for each in sys.modules}\n"
-        "print(sorted(names & {'grpc', 'google', 'reput_server.grpc'}))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
 
-import reput_client.remoting
 from reput_client.remoting import (
     VERSION,
     Command,
@@ -73,19 +69,3 @@ def test_codes_have_the_numbers_of_the_specification():
     assert RequestCode.GET_ROUTEINFO_BY_TOPIC == 105
     assert RequestCode.SEND_BATCH_MESSAGE == 320
     assert len(RequestCode) == len({int(code) for code in RequestCode})
-
-
-def test_every_public_name_exists():
-    assert [
-        name for name in reput_client.remoting.__all__ if not hasattr(reput_client.remoting, name)
-    ] == []
-
-
-def test_nothing_of_it_opens_a_connection():
-    code = "from reput_client.remoting import *; import sys; print(*sys.modules)"
-
-    loaded = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    ).stdout.split()
-
-    assert {"socket", "asyncio", "selectors"} & set(loaded) == set()
