@@ -8,6 +8,7 @@ import pytest
 from compactedstores import both, files_of, many, open_store, put
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from openstores import reads
 
 from reput_compaction.job import plan
 from reput_testing import ManualClock
@@ -70,12 +71,10 @@ def living(store):
     found = {}
     for topic in ("t", "u"):
         for queue in range(3):
-            at = 0
-            while result := store.read(topic, queue, at, 5):
+            for result in reads(store, topic, queue, 0, 5):
                 assert result.holes == ()
                 for view in result:
                     found[view.properties["KEYS"], queue, topic] = view.body
-                at = result.next_queue_offset
     return {key: body for key, body in found.items() if body}
 
 

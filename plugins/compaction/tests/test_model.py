@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from openstores import reads
 
 import reput
 from reput_testing import ManualClock, QuickDisk
@@ -118,14 +119,13 @@ class CompactedTopic(RuleBasedStateMachine):
     @invariant()
     def the_latest_value_of_every_key_is_read(self):
         for queue in (0, 1):
-            views, at = [], 0
-            while result := self.store.read("t", queue, at, 4):
-                views += result.messages
-                at = result.next_queue_offset
-            assert result.holes == ()
+            results = list(reads(self.store, "t", queue, 0, 4))
+            views = [view for result in results for view in result]
+            assert all(result.holes == () for result in results)
             offsets = [view.queue_offset for view in views]
             assert offsets == sorted(set(offsets))
-            assert at == self.next_offset[queue]
+            end = results[-1].next_queue_offset if results else 0
+            assert end == self.next_offset[queue]
             found = {}
             for view in views:
                 found[view.properties["KEYS"]] = view.body

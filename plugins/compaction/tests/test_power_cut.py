@@ -6,6 +6,7 @@ from typing import Any
 
 import attrs
 import pytest
+from openstores import reads
 
 import reput
 from reput_compaction import CompactionPlugin
@@ -140,13 +141,9 @@ def latest_of(views):
 
 
 def read_all(store):
-    at, found = 0, []
-    while result := store.read("t", 0, at, 3):
-        assert result.holes == ()
-        found += result.messages
-        at = result.next_queue_offset
-    assert result.holes == ()
-    return found
+    results = list(reads(store, "t", 0, 0, 3))
+    assert all(result.holes == () for result in results)
+    return [view for result in results for view in result]
 
 
 @pytest.mark.shows("compaction")

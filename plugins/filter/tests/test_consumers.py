@@ -27,17 +27,9 @@ from reput_tools import brokerfiles
 NOW = 1_700_000_000_000
 
 
-class Clock:
-    def __init__(self):
-        self.now = NOW
-
-    def __call__(self):
-        return self.now
-
-
 @pytest.fixture
 def clock():
-    return Clock()
+    return ManualClock(NOW)
 
 
 @pytest.fixture

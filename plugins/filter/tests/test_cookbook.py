@@ -22,17 +22,6 @@ def table(title):
     return [[cell.strip() for cell in row] for row in cells[1:] if not set(row[0]) <= set("- ")]
 
 
-def test_the_code_of_the_page_runs_from_top_to_bottom(tmp_path, monkeypatch, capsys):
-    pytest.importorskip("reput_consumequeue")
-    monkeypatch.chdir(tmp_path)
-    code = "\n".join(re.findall(r"```python\n(.*?)```", PAGE, flags=re.S))
-
-    exec(compile(code, "filter-cookbook.md", "exec"), {})
-
-    (shown,) = re.findall(r"```text\n(.*?)```", PAGE, flags=re.S)
-    assert capsys.readouterr().out == shown
-
-
 @pytest.mark.parametrize("row", table("What surprises"), ids=lambda row: row[0])
 def test_what_surprises_is_so(row):
     condition, properties, selected = row[0].strip("`"), row[1].strip("`"), row[2]

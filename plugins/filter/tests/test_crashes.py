@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import pytest
 from fixed_filters import FixedFilters, extend_units, with_bit_maps
+from openstores import messages_in
 
 import reput
 import reput_filter
@@ -122,24 +123,15 @@ def check(witness, point, root):
 def assert_filtered_reads_are_right(store):
     registered = 0
     for info in store.queues():
-        messages = list(everything(store, info, None))
+        messages = messages_in(store, info.topic, info.queue_id)
         for condition in CONDITIONS:
             chosen = store.filter(condition, topic=info.topic)
             registered += isinstance(chosen, RegisteredFilter)
             plain = reput_filter.compile(condition)
-            assert list(everything(store, info, chosen)) == [
+            assert messages_in(store, info.topic, info.queue_id, filter=chosen) == [
                 message for message in messages if plain.matches(message)
             ]
     return registered
-
-
-def everything(store, info, chosen):
-    at = info.min_queue_offset
-    while at < info.max_queue_offset:
-        result = store.read(info.topic, info.queue_id, at, filter=chosen)
-        yield from result.messages
-        assert result.next_queue_offset > at
-        at = result.next_queue_offset
 
 
 @FORGETFUL

@@ -6,12 +6,14 @@ import attrs
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from openstores import messages_in
 
 import reput
 import reput_filter
 from reput.errors import NoReaderError
 from reput.record import java_string_hash
 from reput.status import ReadStatus
+from reput_testing import ManualClock, snapshot
 
 pytest.importorskip("reput_consumequeue")
 
@@ -27,17 +29,9 @@ WITH_BIT_MAPS = {
 NOON = 1_700_000_000_000
 
 
-class Clock:
-    def __init__(self):
-        self.now = NOON
-
-    def __call__(self):
-        return self.now
-
-
 def opened(root, config=CONFIG, clock=None, mode="w", plugins=("consumequeue", "filter")):
     return reput.open(
-        root, mode, plugins=plugins, config=config, clock=clock or Clock(), threads=False
+        root, mode, plugins=plugins, config=config, clock=clock or ManualClock(NOON), threads=False
     )
 
 
@@ -375,7 +369,7 @@ def test_a_plugin_that_answers_nonsense_is_named(tmp_path):
 
 
 def test_a_registered_filter_leaves_out_messages_without_reading_them(tmp_path):
-    clock = Clock()
+    clock = ManualClock(NOON)
     with opened(tmp_path, WITH_BIT_MAPS, clock) as store:
         plugin = store.plugin_objects["filter"]
         assert plugin.register("auditors", "orders", "amount > 950")
@@ -383,11 +377,7 @@ def test_a_registered_filter_leaves_out_messages_without_reading_them(tmp_path):
         fill(store, 1000)
         wanted = Counting(store.filter("amount > 950", topic="orders"))
 
-        found, at = [], 0
-        while at < 1000:
-            result = store.read("orders", 0, at, 100, filter=wanted)
-            found += numbers(result)
-            at = result.next_queue_offset
+        found = numbers(messages_in(store, "orders", 0, 0, 100, filter=wanted))
 
     assert isinstance(wanted.inner, reput_filter.RegisteredFilter)
     assert found == list(range(951, 1000))
@@ -396,7 +386,7 @@ def test_a_registered_filter_leaves_out_messages_without_reading_them(tmp_path):
 
 
 def test_messages_from_before_the_registration_are_read_and_looked_at(tmp_path):
-    clock = Clock()
+    clock = ManualClock(NOON)
     with opened(tmp_path, WITH_BIT_MAPS, clock) as store:
         plugin = store.plugin_objects["filter"]
         plugin.register("others", "orders", "amount < 3")
@@ -413,7 +403,7 @@ def test_messages_from_before_the_registration_are_read_and_looked_at(tmp_path):
 
 
 def test_bit_maps_are_read_back_by_a_reader_beside_the_writer(tmp_path):
-    clock = Clock()
+    clock = ManualClock(NOON)
     with opened(tmp_path, WITH_BIT_MAPS, clock) as store:
         store.plugin_objects["filter"].register("auditors", "orders", "amount > 990")
         clock.now += 1
@@ -430,22 +420,18 @@ def test_bit_maps_are_read_back_by_a_reader_beside_the_writer(tmp_path):
 def test_a_store_that_is_built_again_has_the_same_bit_maps(tmp_path):
     import shutil
 
-    clock = Clock()
-
-    def files():
-        directory = tmp_path / "consumequeue_ext"
-        return {path: path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+    clock = ManualClock(NOON)
 
     with opened(tmp_path, WITH_BIT_MAPS, clock) as store:
         store.plugin_objects["filter"].register("auditors", "orders", "amount > 90")
         clock.now += 1
         fill(store, 100)
-    before = files()
+    before = snapshot(tmp_path / "consumequeue_ext")
     shutil.rmtree(tmp_path / "consumequeue")
     shutil.rmtree(tmp_path / "consumequeue_ext")
 
     with opened(tmp_path, WITH_BIT_MAPS, clock) as store:
         assert store.wait_dispatched(30)
 
-    assert files() == before
+    assert snapshot(tmp_path / "consumequeue_ext") == before
     assert any(b"\x00\x0e" in data for data in before.values())

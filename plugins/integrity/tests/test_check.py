@@ -12,23 +12,16 @@ import reput
 from reput.files import file_name
 from reput_integrity import IntegrityPlugin, check
 from reput_integrity.layout import UNIT_DTYPE
+from reput_testing import ManualClock
 from reput_tools.offline import rebuild
 
 SMALL = {"commitlog": {"file_size": 4096}}
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1_700_000_000_000
-
-    def __call__(self) -> int:
-        return self.now
-
-
 def filled(root: Path, count: int = 60, clock: Any = None, **options: Any) -> Path:
     """A store of several log files whose records have sums."""
     options = {"config": SMALL, "plugins": ["integrity"], "threads": False} | options
-    with reput.open(root, clock=clock or Clock(), **options) as store:
+    with reput.open(root, clock=clock or ManualClock(), **options) as store:
         for number in range(count):
             message = reput.Message("orders", b"%04d" % number * 10, tags="new", keys=f"k{number}")
             store.put(message)
@@ -166,7 +159,7 @@ def test_a_record_is_said_to_be_summed_as_it_was_written(tmp_path):
 
 
 def test_what_was_summed_later_vouches_only_for_what_was_read_then(tmp_path):
-    clock = Clock()
+    clock = ManualClock()
     root = filled(tmp_path / "s", clock=clock, plugins=[])
     rotten = records_of(root)[7][0]
     flip(log_file(root, rotten // 4096 * 4096), rotten % 4096 + 50)
@@ -186,7 +179,7 @@ def test_what_was_summed_later_vouches_only_for_what_was_read_then(tmp_path):
 @pytest.mark.shows("sums")
 def test_mending_keeps_sums_that_are_sound(tmp_path):
     """A bit that flipped in the log meanwhile must not be vouched for."""
-    clock = Clock()
+    clock = ManualClock()
     root = filled(tmp_path / "s", clock=clock)
     rotten = records_of(root)[2]
     flip(log_file(root), rotten[0] + 45)
@@ -206,7 +199,7 @@ def test_mending_keeps_sums_that_are_sound(tmp_path):
 
 
 def test_records_summed_long_after_they_were_stored_are_summed_later(tmp_path):
-    clock = Clock()
+    clock = ManualClock()
     options = {"config": SMALL, "plugins": ["integrity"], "threads": False, "clock": clock}
     with reput.open(tmp_path / "s", **options) as store:
         first = store.put(reput.Message("orders", b"quick"))
@@ -233,7 +226,7 @@ def test_without_origins_nothing_is_said_of_them(tmp_path, damage):
         flip(path, 13)
 
     (found,) = check(root)
-    with reput.open(root, threads=False, clock=Clock()) as store:
+    with reput.open(root, threads=False, clock=ManualClock()) as store:
         store.wait_dispatched()
     (again,) = check(root)
 
@@ -258,7 +251,7 @@ def test_a_rebuild_gives_the_same_sums_and_keeps_what_they_vouch_for(tmp_path):
 
 
 def test_a_rebuild_says_which_sums_are_new(tmp_path):
-    clock = Clock()
+    clock = ManualClock()
     root = filled(tmp_path / "s", clock=clock)
     sums_file(root, 4096).unlink()
     flip(sums_file(root), UNIT_DTYPE.itemsize * 5 + 9)
@@ -277,7 +270,7 @@ def test_a_rebuild_says_which_sums_are_new(tmp_path):
 
 @pytest.mark.shows("sums")
 def test_a_rebuild_hides_no_damage(tmp_path):
-    clock = Clock()
+    clock = ManualClock()
     root = filled(tmp_path / "s", clock=clock)
     record = records_of(root)[7]
     at = bytes(log_file(root).read_bytes()).index(b"k7", record[0])
@@ -323,7 +316,7 @@ def test_disputes_go_with_the_records_that_they_are_about(tmp_path):
     rebuild(root, ["integrity"], jobs=1)
     log_file(root).unlink()
 
-    with reput.open(root, threads=False, clock=Clock()) as store:
+    with reput.open(root, threads=False, clock=ManualClock()) as store:
         store.wait_dispatched()
         disputes = store.plugin(IntegrityPlugin).checker().files
         disputes.load()
@@ -338,7 +331,7 @@ def test_a_trimmed_log_takes_its_sums_along(tmp_path):
         assert folder.exists()
     log_file(root).unlink()
 
-    with reput.open(root, threads=False, clock=Clock()) as store:
+    with reput.open(root, threads=False, clock=ManualClock()) as store:
         store.wait_dispatched()
 
     assert not sums_file(root).exists()
@@ -348,7 +341,7 @@ def test_a_trimmed_log_takes_its_sums_along(tmp_path):
 def test_a_store_open_for_writing_checks_itself(tmp_path):
     root = filled(tmp_path / "s")
     start = records_of(root)[7][0]
-    with reput.open(root, threads=False, clock=Clock()) as store:
+    with reput.open(root, threads=False, clock=ManualClock()) as store:
         plugin = store.plugin(IntegrityPlugin)
         sound = list(plugin.check())
         flip(log_file(root, start // 4096 * 4096), start % 4096 + 50)

@@ -16,20 +16,13 @@ from reput.errors import CorruptFileError, StoreLockedError
 from reput.files import Disk, file_name
 from reput_integrity import BackgroundScrub, Scrubber, ScrubState
 from reput_integrity.scrub.tokenbucket import TokenBucket
+from reput_testing import ManualClock
 
 pytestmark = pytest.mark.sizes(commitlog={"window_size": 8192})
 
 LOG = {"file_size": 65_536}
 SMALL = {"commitlog": LOG}
 COUNT = 600
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1_700_000_000_000
-
-    def __call__(self) -> int:
-        return self.now
 
 
 class Time:
@@ -51,7 +44,9 @@ def root(tmp_path):
 
 
 def filled(root: Path, plugins: Any = ("integrity",)) -> Path:
-    with reput.open(root, config=SMALL, plugins=plugins, clock=Clock(), threads=False) as store:
+    with reput.open(
+        root, config=SMALL, plugins=plugins, clock=ManualClock(), threads=False
+    ) as store:
         for number in range(COUNT):
             store.put(reput.Message("orders", b"%04d" % number * 40, keys=f"key{number}"))
         store.wait_dispatched()
@@ -128,7 +123,7 @@ def test_records_without_a_sum_are_told(root):
 
 
 def test_it_reads_beside_a_writer(root):
-    with reput.open(root, clock=Clock(), threads=False) as store:
+    with reput.open(root, clock=ManualClock(), threads=False) as store:
         with Scrubber(root) as scrubber:
             scrubber.step()
             store.put_many([reput.Message("orders", b"new" * 100) for _ in range(300)])
@@ -255,7 +250,7 @@ def test_a_program_scrubs_in_the_background(root):
 
 
 def test_a_round_in_the_background_begins_when_it_is_due(root):
-    clock, rounds = Clock(), threading.Semaphore(0)
+    clock, rounds = ManualClock(), threading.Semaphore(0)
 
     class Counting(Scrubber):
         def save(self):

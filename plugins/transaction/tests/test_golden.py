@@ -7,16 +7,9 @@ import shutil
 import pytest
 
 import reput
+from reput_testing import snapshot
 
 PLUGINS = ["consumequeue", "transaction"]
-
-
-def files_of(root):
-    return {
-        path.relative_to(root): path.read_bytes()
-        for path in sorted((root / "consumequeue").rglob("*"))
-        if path.is_file()
-    }
 
 
 @pytest.mark.parametrize("mode", ["r", "w"])
@@ -32,7 +25,7 @@ def test_every_queue_is_read_as_java_reads_it(mode, golden_store, golden_rows):
 
 def test_built_again_beside_the_plugin_the_queues_are_javas_byte_for_byte(golden_store):
     root = golden_store("transaction")
-    javas = files_of(root)
+    javas = snapshot(root / "consumequeue")
     shutil.rmtree(root / "consumequeue")
 
     config = {"consumequeue": {"units_per_file": 100}}
@@ -42,7 +35,7 @@ def test_built_again_beside_the_plugin_the_queues_are_javas_byte_for_byte(golden
         store.work()
         assert store.log.max_physical_offset == end, "opening it has put something"
 
-    assert files_of(root) == javas
+    assert snapshot(root / "consumequeue") == javas
 
 
 def test_records_put_again_are_javas_but_for_time_and_place(golden_store, golden_rows, tmp_path):

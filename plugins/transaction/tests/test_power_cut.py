@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import attrs
 import pytest
+from openstores import messages_in
 
 import reput
 from reput_testing import ManualClock, PowerCuts, QuickDisk
@@ -104,18 +104,8 @@ def run(life: Life, root: str) -> None:
     life.transact("e", 1, "commit")
 
 
-def messages(store: reput.Store, topic: str, at: int = 0) -> Iterator[reput.MessageView]:
-    """All messages of a queue; a place that was lost ends no reading."""
-    while True:
-        result = store.read(topic, 0, at)
-        yield from result
-        if result.next_queue_offset <= at or at >= result.max_queue_offset:
-            return
-        at = result.next_queue_offset
-
-
 def visible(store: reput.Store) -> Counter[bytes]:
-    return Counter(message.body for topic in TOPICS for message in messages(store, topic))
+    return Counter(message.body for topic in TOPICS for message in messages_in(store, topic))
 
 
 def settle(store: reput.Store, clock: ManualClock, passes: int = 8) -> None:
@@ -183,11 +173,11 @@ def check_rocketmqs_view(store: reput.Store, root: Path) -> None:
     )
     marked = {
         int(part)
-        for message in messages(store, OP, first_op)
+        for message in messages_in(store, OP, 0, first_op)
         for part in message.body.split(b",")
         if part
     }
-    for half in messages(store, HALF, first_half):
+    for half in messages_in(store, HALF, 0, first_half):
         is_torn = half.properties_text.endswith(b"\0")
         assert half.queue_offset in marked or is_torn, f"{half} would be checked"
 

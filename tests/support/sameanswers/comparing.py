@@ -146,10 +146,7 @@ def _leaves(where: str, value: object) -> Iterator[tuple[str, object]]:
     if isinstance(value, Mapping):
         yield f"{where}/", "object"
         for key, each in value.items():
-            shown = (
-                f"{key.topic}@{key.queue_id}@{key.broker}" if isinstance(key, QueueName) else key
-            )
-            yield from _leaves(f"{where}/{shown}", each)
+            yield from _leaves(f"{where}/{_shown(key)}", each)
     elif isinstance(value, list) and all(isinstance(each, str) for each in value):
         # Names; their order is nobody's business.
         yield from ((f"{where}/{each}", "listed") for each in value)
