@@ -10,12 +10,13 @@ from pathlib import Path
 
 import attrs
 import pytest
-from durablesends import SEND, Disk
+from durablesends import SEND, Disk, count_shared, ordinary
 from wirepeer import WirePeer, message
 
 import reput
 from reput_client.remoting import ResponseCode
 from reput_server import Server, ServerConfig, serving
+from reput_server.wire.serverconnection import _SHARED_AFTER
 
 SMALL = {
     "commitlog": {"file_size": 1 << 20},
@@ -108,3 +109,16 @@ def durable(serve: Callable[..., Served]) -> Served:
 def disk(durable: Served) -> Disk:
     """Waits for the disk, which a test may hold up or let fail."""
     return Disk(durable)
+
+
+@pytest.fixture
+def sharing(durable: Served, disk: Disk) -> list[WirePeer]:
+    """Connections that are read together; their last answers came when messages were on disk."""
+    peers = [durable.peer() for _ in range(3)]
+    for at in range(2 * _SHARED_AFTER):
+        for peer in peers:
+            peer.socket.sendall(ordinary(at))
+            assert peer.receive().opaque == at
+    assert count_shared(durable) == 3
+    disk.begun.clear()
+    return peers

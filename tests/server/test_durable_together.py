@@ -2,39 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import select
 
 import attrs
-import pytest
-from durablesends import COMPILED, counts, ordinary
+from durablesends import COMPILED, assert_none_waits, count_shared, counts, ordinary
 
-from reput.errors import ServiceNotAvailableError
 from reput_client.remoting import RequestCode, ResponseCode
 from reput_server.wire import sharedreads as sharing_module
-from reput_server.wire.serverconnection import _SHARED_AFTER
-
-
-@pytest.fixture
-def sharing(durable, disk):
-    """Connections that are read together; their last answers came when messages were on disk."""
-    peers = [durable.peer() for _ in range(3)]
-    for at in range(2 * _SHARED_AFTER):
-        for peer in peers:
-            peer.socket.sendall(ordinary(at))
-            assert peer.receive().opaque == at
-    assert count_shared(durable) == 3
-    disk.begun.clear()
-    return peers
-
-
-def count_shared(served):
-    """How many connections are read together."""
-    found = []
-    served.on_loop(
-        lambda: found.append(sum(each._is_shared for each in served.server.service.peers))
-    )
-    return found[0]
 
 
 @COMPILED
@@ -60,8 +34,7 @@ def test_connections_that_are_read_together_are_answered_when_messages_are_on_di
     assert 1 <= len(disk.offsets) - before <= 3
     last = max(int(each.fields["msgId"][-16:], 16) for each in answers)
     assert disk.offsets[-1] > last
-    durable.wait_until(lambda: not durable.server.broker.durable.count)
-    assert counts(durable) == [0, 0, 0]
+    assert_none_waits(durable)
     assert count_shared(durable) == 3
 
 
@@ -85,28 +58,7 @@ def test_connections_whose_answers_cannot_be_written_together_are_cut_and_counte
     assert all(peer.is_closed() for peer in sharing)
     assert other.receive().opaque == 1
     assert sum(written) == 3
-    durable.wait_until(lambda: not durable.server.broker.durable.count)
-    assert counts(durable) == [0, 0, 0]
-
-
-@COMPILED
-def test_connections_that_are_read_together_are_told_of_a_disk_that_is_late_or_fails(
-    durable, disk, sharing
-):
-    disk.is_late = True
-    sharing[0].socket.sendall(ordinary(1))
-    late = sharing[0].receive()
-    disk.error = ServiceNotAvailableError("log", "closed", None, "the log is not writable")
-    for peer in sharing:
-        peer.socket.sendall(ordinary(2))
-    failed = [peer.receive() for peer in sharing]
-
-    assert (late.opaque, late.code) == (1, ResponseCode.FLUSH_DISK_TIMEOUT)
-    assert {(each.opaque, each.code) for each in failed} == {
-        (2, ResponseCode.SERVICE_NOT_AVAILABLE)
-    }
-    durable.wait_until(lambda: not durable.server.broker.durable.count)
-    assert counts(durable) == [0, 0, 0]
+    assert_none_waits(durable)
 
 
 @COMPILED
@@ -137,8 +89,7 @@ def test_a_connection_with_too_many_sends_that_wait_is_read_no_more_until_they_a
     for each in others:
         each.socket.sendall(ordinary(1))
         assert each.receive().opaque == 1
-    durable.wait_until(lambda: not durable.server.broker.durable.count)
-    assert counts(durable) == [0, 0, 0]
+    assert_none_waits(durable)
 
 
 @COMPILED
@@ -169,8 +120,7 @@ def test_a_connection_that_cannot_be_paused_is_cut_and_others_are_answered(
 
     assert sharing[0].is_closed()
     assert [peer.receive().opaque for peer in sharing[1:] for _ in range(2)] == [1, 2, 1, 2]
-    durable.wait_until(lambda: not durable.server.broker.durable.count)
-    assert counts(durable) == [0, 0, 0]
+    assert_none_waits(durable)
 
 
 @COMPILED
@@ -192,40 +142,3 @@ def test_a_connection_that_is_lost_while_it_is_paused_counts_nothing_later(durab
 
     assert counts(durable) == [0, 0, 0]
     assert service.held_bytes == 0
-
-
-@COMPILED
-def test_a_connection_that_closes_while_its_sends_wait_disturbs_none_that_is_read_with_it(
-    durable, disk, sharing
-):
-    disk.let_go.clear()
-    for peer in sharing:
-        peer.socket.sendall(ordinary(1))
-    durable.wait_until(lambda: durable.server.broker.durable.count == 3)
-    before = len(durable.server.service.peers)
-    sharing[0].socket.close()
-    durable.wait_until(lambda: len(durable.server.service.peers) == before - 1)
-
-    disk.let_go.set()
-
-    assert [peer.receive().opaque for peer in sharing[1:]] == [1, 1]
-    durable.wait_until(lambda: not durable.server.broker.durable.count)
-    assert counts(durable) == [0, 0, 0]
-
-
-@COMPILED
-def test_a_server_that_stops_answers_connections_first_that_are_read_together(
-    durable, disk, sharing
-):
-    service = durable.server.service
-    disk.let_go.clear()
-    for peer in sharing:
-        peer.socket.sendall(ordinary(1))
-    durable.wait_until(lambda: durable.server.broker.durable.count == 3)
-
-    stopped = asyncio.run_coroutine_threadsafe(service.stop(), service.loop)
-    durable.wait_until(lambda: service.is_stopping)
-    disk.let_go.set()
-
-    assert {peer.receive().code for peer in sharing} == {ResponseCode.SUCCESS}
-    stopped.result(20)

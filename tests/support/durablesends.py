@@ -10,7 +10,7 @@ from sendlanes import USUAL
 from reput.engine import ENGINE
 from reput_client.remoting import Command, RequestCode, encode_frame
 
-__all__ = ["COMPILED", "SEND", "Disk", "counts", "ordinary"]
+__all__ = ["COMPILED", "SEND", "Disk", "assert_none_waits", "count_shared", "counts", "ordinary"]
 
 SEND = RequestCode.SEND_MESSAGE_V2
 COMPILED = pytest.mark.skipif(ENGINE.name == "python", reason="puts in steps wait for the disk")
@@ -29,6 +29,21 @@ def counts(served):
         )
     )
     return found
+
+
+def assert_none_waits(served):
+    """All sends end, and nothing of them counts on."""
+    served.wait_until(lambda: not served.server.broker.durable.count)
+    assert counts(served) == [0, 0, 0]
+
+
+def count_shared(served):
+    """How many connections are read together."""
+    found = []
+    served.on_loop(
+        lambda: found.append(sum(each._is_shared for each in served.server.service.peers))
+    )
+    return found[0]
 
 
 class Disk:
