@@ -7,6 +7,7 @@ import shutil
 import pytest
 from groupstores import bodies
 
+import reput
 from reput.errors import ReadOnlyStoreError
 from reput.files import Disk
 from reput_consumer import MessageQueue, RequestMode, TopicSettings, retry_topic
@@ -210,6 +211,135 @@ def test_a_group_is_moved_to_given_places(at):
     assert (first.body, found.body) == (b"1", b"3")
 
 
+# ------------------------------------------------------------------ messages that come later
+
+
+def test_messages_that_were_in_no_queue_yet_are_deleted_too(at):
+    at.store.put_many([reput.Message("orders", b"old", queue_id=n % 2) for n in range(200)])
+
+    at.plugin.delete_topic("orders")
+
+    at.work_for(10)
+    assert consume(at) == []
+    assert at.plugin.port.queues("orders") == []
+    at.store.close()
+    at.open()
+    assert (consume(at, "other"), at.plugin.port.queues("orders")) == ([], [])
+    at.put("new 1")
+    at.put("new 2", queue=1)
+    assert sorted(consume(at)) == sorted(consume(at, "third")) == ["new 1", "new 2"]
+
+
+def test_new_messages_behind_those_in_no_queue_yet_are_seen(at):
+    at.store.put_many([reput.Message("orders", b"old")] * 3)
+    at.plugin.delete_topic("orders")
+    at.store.put_many([reput.Message("orders", b"new")] * 2)
+    at.store.wait_dispatched()
+
+    assert consume(at) == ["new", "new"]
+    assert at.plugin.progress("g").lag == 0
+
+
+def fail(at, group="g", topics="orders", count=1):
+    """Have a group fail with messages; they wait for 10 s."""
+    with at.consumer(group, topics, explicit=True) as consumer:
+        for _ in range(count):
+            next(iter(consumer)).retry()
+
+
+def test_failed_messages_of_a_deleted_topic_do_not_come_again(at):
+    at.put("old 1", "old 2")
+    at.put("other", topic="bills")
+    fail(at, topics=["orders", "bills"], count=3)
+
+    at.plugin.delete_topic("orders")
+    at.put("new")
+    at.work_for(60_000)
+
+    with at.consumer("g", ["orders", "bills"]) as consumer:
+        assert sorted(bodies(consumer)) == ["new", "other"]
+
+
+def test_a_member_that_fails_later_brings_no_message_back(at):
+    at.put("old")
+    with at.consumer(explicit=True) as consumer:
+        message = next(iter(consumer))
+        at.plugin.delete_topic("orders")
+        message.retry()
+        at.put("new")
+        at.work_for(60_000)
+
+        assert bodies(consumer) == ["new"]
+
+
+def test_new_messages_of_a_topic_that_came_back_are_retried(at):
+    at.put("old")
+    fail(at)
+    at.plugin.delete_topic("orders")
+    at.put("new")
+    fail(at)
+
+    at.work_for(60_000)
+
+    assert consume(at) == ["new"]
+
+
+def popped(at, group, topic, **options):
+    with at.store.pop_consumer(group, topic, start="earliest", **options) as consumer:
+        return sorted(message.body.decode() for message in consumer.receive(32, 0))
+
+
+def test_messages_that_a_group_has_popped_do_not_come_again(at):
+    at.put("old 1", "old 2")
+    assert popped(at, "g", "orders", invisible=1) == ["old 1", "old 2"]
+    at.work_for(5_000)
+    assert at.plugin.topics.get("%RETRY%g_orders") is not None
+
+    at.plugin.delete_topic("orders")
+
+    assert at.plugin.topics.get("%RETRY%g_orders") is None
+    at.put("new")
+    assert popped(at, "g", "orders", invisible=30) == ["new"]
+
+
+def test_a_retry_topic_that_two_groups_share_by_its_name_keeps_the_messages_of_the_other(at):
+    at.put("old", topic="orders")
+    at.put("kept", topic="x_orders")
+    popped(at, "g_x", "orders", invisible=1)
+    popped(at, "g", "x_orders", invisible=1)
+    at.work_for(5_000)
+
+    at.plugin.delete_topic("orders")
+
+    assert at.plugin.topics.get("%RETRY%g_x_orders") is not None
+    assert popped(at, "g", "x_orders", invisible=30) == ["kept"]
+
+
+@pytest.mark.parametrize(("with_offsets", "expected"), [(True, ["new"]), (False, ["new", "old"])])
+def test_what_has_failed_for_a_deleted_group_goes_with_its_offsets(at, with_offsets, expected):
+    at.put("old")
+    fail(at)
+
+    at.plugin.delete_group("g", with_offsets=with_offsets)
+    at.work_for(60_000)
+    with at.consumer("g", start="latest") as consumer:
+        at.put("new")
+        assert sorted(bodies(consumer)) == expected
+
+
+def test_a_dead_letter_of_a_deleted_topic_can_be_given_again(at):
+    at.put("old")
+    with at.consumer(explicit=True) as consumer:
+        next(iter(consumer)).retry(level=-1)
+    at.plugin.delete_topic("orders")
+    (dead,) = at.read("%DLQ%g")
+
+    at.plugin.resend("g", [dead])
+    at.store.wait_dispatched()
+
+    assert consume(at) == ["old"]
+
+
 # ------------------------------------------------------------------ the file
 
 
@@ -240,6 +370,17 @@ def test_notes_that_say_nothing_hide_nothing(tmp_path, text):
     (tmp_path / "deletedTopics.json").write_text(text)
 
     assert notes(tmp_path).floor("orders", 0) == 0
+
+
+def test_a_note_has_the_end_of_the_log(tmp_path):
+    notes(tmp_path).note("orders", {1: 10, 12: 0}, 4_096)
+
+    expected = FORM[:-2] + ',\n\t"positionTable":{\n\t\t"orders":4096\n\t}\n}'
+    assert (tmp_path / "deletedTopics.json").read_text() == expected
+    found = notes(tmp_path)
+    assert found.positions == {"orders": 4_096}
+    found.forget({"orders"})
+    assert notes(tmp_path).positions == {}
 
 
 def test_a_note_and_a_removal_survive_a_power_cut_at_every_operation(tmp_path):

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from reput_consumer.names import RETRY_PREFIX, retry_topic
+
 if TYPE_CHECKING:
     from reput_consumer.backend.embeddedbackend import EmbeddedBackend
 
@@ -29,22 +31,59 @@ def delete_topic(port: EmbeddedBackend, topic: str) -> bool:
         OSError: a file cannot be written.
     """
     port.check_writable()
+    retries = [each for each in _pop_retry_topics(port, topic) if each != topic]
+    was_there = [_delete(port, each) for each in [topic, *retries]]
+    port.save()
+    for each in [topic, *retries]:
+        port.known.forget(each)
+    port.registry.tell_readers({topic, *retries})
+    return was_there[0]
+
+
+def _delete(port: EmbeddedBackend, topic: str) -> bool:
+    """Hide what a topic has now, and remove its settings and the offsets of it."""
+    # Before the queues: what comes later is after it in the log.
+    position = port.context.log.max_physical_offset
     found = [each for each in port.context.store.queues() if each.topic == topic]
     shown = [
         each
         for each in found
         if not port.deleted.hides(topic, each.queue_id, each.max_queue_offset)
     ]
-    if shown:
+    is_known = port.topics.get(topic) is not None or bool(port.offsets.groups_of(topic))
+    # Messages may be in no queue yet, and copies of others in retry topics.
+    if shown or is_known or port.dispatched_to < position:
         # If a note outlived messages, others would get their offsets and never be seen.
         port.flush_log()
-        port.deleted.note(topic, {each.queue_id: each.max_queue_offset for each in found})
+        floors = {each.queue_id: each.max_queue_offset for each in found}
+        port.deleted.note(topic, floors, position)
     was_known = port.topics.remove(topic)
     had_offsets = port.offsets.forget_topic(topic)
-    port.save()
-    port.known.forget(topic)
-    port.registry.tell_readers({topic})
     return bool(shown) or was_known or had_offsets
+
+
+def _pop_retry_topics(port: EmbeddedBackend, topic: str) -> list[str]:
+    """Return the topics to which messages of a topic come back for groups that pop.
+
+    A name that may also be of another group or topic is left out: there, only the copies of the
+    deleted topic's messages are dropped, see `reput_consumer.backend.deletedfilter`.
+    """
+    groups = {*port.groups.names(), *port.offsets.groups(), *port.registry.groups()}
+    there = {each.topic for each in port.context.store.queues()} | {*port.topics.names()}
+    found = []
+    for group in groups:
+        name = f"{RETRY_PREFIX}{group}_{topic}"
+        if name in there and not _is_ambiguous(name, group, groups, there):
+            found.append(name)
+    return sorted(found)
+
+
+def _is_ambiguous(name: str, group: str, groups: set[str], topics: set[str]) -> bool:
+    others = groups - {group}
+    return name.removeprefix(RETRY_PREFIX) in groups or any(
+        name.startswith(start := f"{RETRY_PREFIX}{each}_") and name.removeprefix(start) in topics
+        for each in others
+    )
 
 
 def delete_group(port: EmbeddedBackend, group: str, *, with_offsets: bool) -> bool:
@@ -55,13 +94,18 @@ def delete_group(port: EmbeddedBackend, group: str, *, with_offsets: bool) -> bo
     Args:
         port: the store's.
         group: its name.
-        with_offsets: whether the group is to start from the beginning if it comes again.
+        with_offsets: whether the group is to start from the beginning if it comes again, without
+            the messages that have failed for it.
 
     Raises:
         ReputError: the store is read-only, or the log cannot be flushed.
         OSError: a file cannot be written.
     """
     port.check_writable()
+    if with_offsets:
+        # What has failed for it would come to a new group of the name.
+        _delete(port, retry_topic(group))
+        port.known.forget(retry_topic(group))
     was_known = port.groups.remove(group)
     had_offsets = with_offsets and port.offsets.forget_group(group)
     port.save()

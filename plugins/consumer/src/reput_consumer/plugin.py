@@ -373,8 +373,8 @@ class ConsumerPlugin(ConsumerFactory, reput.Plugin):
         """Delete a topic: its settings, what groups have read of it, and what they see of it.
 
         Its messages stay in the log, and in queues as `reput.Store.read` shows them, until the log
-        loses them; groups and brokers see only later messages. Messages that are in no queue yet
-        count as later ones, so call `reput.Store.wait_dispatched` first.
+        loses them; groups and brokers see only messages that are put later. Copies of its messages
+        that have failed do not come again either.
 
         Returns:
             Whether there was such a topic. All is durable when this returns.
@@ -389,7 +389,7 @@ class ConsumerPlugin(ConsumerFactory, reput.Plugin):
         return was_there
 
     def delete_group(self, group: str, *, with_offsets: bool = True) -> bool:
-        """Delete a group's settings, and its offsets unless told otherwise.
+        """Delete a group's settings, and its offsets and failed messages unless told otherwise.
 
         Returns:
             Whether there was such a group. All is durable when this returns.

@@ -14,6 +14,7 @@ from reput import ReadResult, ReadStatus
 from reput.errors import ReadOnlyStoreError, ServiceNotAvailableError
 from reput.record import queue_keys, queue_of_key
 from reput_consumer.backend.consumerbackend import Fetched, FetchRequest, FetchStatus
+from reput_consumer.backend.deletedfilter import DeletedFilter
 from reput_consumer.backend.memberregistry import MemberRegistry, Membership
 from reput_consumer.backend.pendingfetches import PendingFetches, QueueKey
 from reput_consumer.backend.queuegrowth import QueueGrowth
@@ -23,7 +24,7 @@ from reput_consumer.backend.topicqueues import TopicQueues
 from reput_consumer.errors import GroupDisabledError
 from reput_consumer.messagequeue import MessageQueue
 from reput_consumer.metadata.subscriptiongroups import GroupSettings
-from reput_consumer.names import dead_letter_topic
+from reput_consumer.names import RETRY_PREFIX, dead_letter_topic
 from reput_consumer.selectors import TAG, Selector, TagFilter
 
 if TYPE_CHECKING:
@@ -73,6 +74,8 @@ class EmbeddedBackend:
     locks: QueueLocks = attrs.field(init=False)
     sender: SendBack = attrs.field(init=False)
     growth: QueueGrowth = attrs.field(init=False)
+    arrived_to: int = attrs.field(init=False, default=0)
+    """Physical offset below which all messages of this opening have come to their queues."""
     known: TopicQueues = attrs.field(init=False)
     _filters: dict[tuple[str, Selector], MessageFilter | None] = attrs.field(
         init=False, factory=dict
@@ -84,6 +87,12 @@ class EmbeddedBackend:
         self.locks = QueueLocks(self.context.clock)
         self.sender = SendBack(self.context, self.groups, self.topics)
         self.growth = QueueGrowth(self.topics)
+        self.deleted.settle = self._first_from
+
+    @property
+    def dispatched_to(self) -> int:
+        """Physical offset below which messages are in their queues, as far as is known here."""
+        return self.context.store.dispatched_to
 
     def clock(self) -> int:
         """See `ConsumerBackend.clock`."""
@@ -145,6 +154,8 @@ class EmbeddedBackend:
         Raises:
             ReputError: the queue cannot be read.
         """
+        if topic.startswith(RETRY_PREFIX) and self.deleted.positions:
+            filter = DeletedFilter(self.deleted.positions, filter)  # noqa: A001
         floor = self.deleted.floor(topic, queue_id)
         at = max(queue_offset, floor) if floor else queue_offset  # a negative one is too small
         result = self.context.store.read(topic, queue_id, at, max_count, max_bytes, filter)
@@ -155,6 +166,20 @@ class EmbeddedBackend:
         if queue_offset < low:
             return ReadResult(ReadStatus.OFFSET_TOO_SMALL, low, low, high)
         return attrs.evolve(result, min_queue_offset=low)
+
+    def _first_from(self, topic: str, queue_id: int, floor: int, position: int) -> tuple[int, bool]:
+        """See `DeletedTopics.settle`."""
+        at, is_complete = floor, self.arrived_to >= position
+        while True:
+            result = self.context.store.read(topic, queue_id, at, _FEW)
+            if result.status is not ReadStatus.FOUND:
+                # Of messages that the log has lost nothing is seen anyhow.
+                low = min(result.min_queue_offset, result.max_queue_offset)
+                return max(at, low), is_complete
+            for message, offset in zip(result.messages, result.queue_offsets, strict=True):
+                if message.physical_offset >= position:
+                    return int(offset), True
+                at = int(offset) + 1
 
     def offset_by_time(self, queue: MessageQueue, timestamp: int) -> int:
         """See `ConsumerBackend.offset_by_time`."""
@@ -368,6 +393,7 @@ class EmbeddedBackend:
 
     def arrive(self, batch: DispatchBatch) -> None:
         """Wake members for whose queues ``batch`` has messages; on the thread of the dispatch."""
+        self.arrived_to = max(self.arrived_to, batch.end_offset)
         self.known.count_arrival()
         # The topics of a replica are its master's.
         if not self.context.replica and self.growth.notice(batch):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from reput.record import Message
+from reput_consumer.backend.deletedfilter import ORIGIN_GROUP, ORIGIN_MESSAGE_ID, RETRY_TOPIC
 from reput_consumer.metadata.topicsettings import TopicSettings
 from reput_consumer.names import dead_letter_topic, pop_retry_topic, retry_topic
 
@@ -32,10 +33,6 @@ __all__ = [
     "SendBack",
 ]
 
-RETRY_TOPIC: Final = "RETRY_TOPIC"
-ORIGIN_MESSAGE_ID: Final = "ORIGIN_MESSAGE_ID"
-ORIGIN_GROUP: Final = "ORIGIN_GROUP"
-"""The group of a message in the retry topic of a group that pops."""
 DELAY: Final = "DELAY"
 _WAIT: Final = "WAIT"
 _HALF: Final = "TRAN_MSG"
@@ -135,7 +132,9 @@ class SendBack:
             self.topics.ensure_for_copies(
                 TopicSettings(topic=topic, read_queue_nums=1, write_queue_nums=1)
             )
-            copy = _copy(message, topic, 0, 0, group if topic != retry_topic(group) else None)
+            popped = group if topic != retry_topic(group) else None
+            # It is new, also for a topic that was deleted since the original was put.
+            copy = _copy(message, topic, 0, 0, popped, is_new=True)
             copies.append(attrs.evolve(copy, reconsume_times=0))
         self.context.store.put_many(copies)
 
@@ -150,12 +149,21 @@ class SendBack:
 
 
 def _copy(
-    message: MessageView, topic: str, queue_id: int, level: int, group: str | None = None
+    message: MessageView,
+    topic: str,
+    queue_id: int,
+    level: int,
+    group: str | None = None,
+    *,
+    is_new: bool = False,
 ) -> Message:
     copy = message.to_message()
     properties = dict(message.properties)
     properties.setdefault(RETRY_TOPIC, message.topic)
-    properties.setdefault(ORIGIN_MESSAGE_ID, message.msg_id)
+    if is_new:
+        properties.pop(ORIGIN_MESSAGE_ID, None)
+    else:
+        properties.setdefault(ORIGIN_MESSAGE_ID, message.msg_id)
     properties[DELAY] = str(level)
     properties[_WAIT] = "false"
     if group is not None:

@@ -9,6 +9,9 @@
         "offsetTable":{
             "orders":{0:12,1:10
             }
+        },
+        "positionTable":{
+            "orders":1048576
         }
     }
 
@@ -16,13 +19,18 @@ The log keeps the messages of a deleted topic until their files are removed, and
 the log. So what deletes a topic is a note: groups and brokers see no message of a queue below the
 queue offset that the note has of it. Later messages go on at that offset.
 
+The note also has the end of the log at the deletion. Messages before it may come to their queue
+later, which then begins after them; and copies of them may come later, to retry topics: copies say
+where their original is, and of which group they are. For a deleted group there is a note of its
+retry topic.
+
 RocketMQ (``ConsumeQueueStore#deleteTopics``) removes the queues' files instead, and begins at 0
 again, so that an offset means two messages; and files that are recovered from the log hold both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import attrs
@@ -31,6 +39,7 @@ from reput_tools.brokerfiles import (
     BareKey,
     BrokerDocument,
     changing,
+    offset_of,
     offsets_of,
     section_of,
     table_of,
@@ -40,6 +49,7 @@ __all__ = ["FILE_NAME", "DeletedTopics"]
 
 FILE_NAME: Final = "deletedTopics.json"
 _TABLE: Final = "offsetTable"
+_POSITIONS: Final = "positionTable"
 _QUEUES: Final = range(1 << 31)
 
 
@@ -48,14 +58,26 @@ class DeletedTopics:
     """The notes of all deleted topics. Thread-safe: a change replaces the table."""
 
     document: BrokerDocument
+    settle: Callable[[str, int, int, int], tuple[int, bool]] = lambda topic, queue_id, floor, to: (
+        floor,
+        False,
+    )
+    """Returns the queue offset of the first message of a queue, from a floor on, that is at a
+    physical offset or after it; and whether that is final, as no message before it can come."""
     _floors: dict[str, dict[int, int]] = attrs.field(init=False, factory=dict)
+    _positions: dict[str, int] = attrs.field(init=False, factory=dict)
+    """By topic: the end of the log when the topic was deleted."""
+    _settled: set[tuple[str, int]] = attrs.field(init=False, factory=set)
+    """Queues whose floors are final."""
 
     def __attrs_post_init__(self) -> None:
-        self.document.check = _floors_of
+        self.document.check = _check
 
     def load(self) -> None:
         """Read the file."""
-        self._floors = _floors_of(self.document.read())
+        document = self.document.read()
+        self._floors, self._positions = _floors_of(document), _positions_of(document)
+        self._settled = set()
 
     def require(self) -> None:
         """See `SettingsTable.require`; messages of deleted topics would be seen."""
@@ -70,22 +92,39 @@ class DeletedTopics:
         """Return the topics that were ever deleted, sorted."""
         return sorted(self._floors)
 
+    @property
+    def positions(self) -> Mapping[str, int]:
+        """The end of the log at the deletion, by topic; another object once that has changed."""
+        return self._positions
+
     def floor(self, topic: str, queue_id: int) -> int:
         """Return the first queue offset that may be seen; 0 unless the topic was deleted."""
         queues = self._floors.get(topic)
-        return 0 if queues is None else queues.get(queue_id, 0)
+        if queues is None:
+            return 0
+        floor, position = queues.get(queue_id, 0), self._positions.get(topic)
+        if position is None or (topic, queue_id) in self._settled:
+            return floor
+        # Messages that were in no queue yet at the deletion are in front of the others.
+        found, is_final = self.settle(topic, queue_id, floor, position)
+        if found > floor:
+            queues[queue_id] = found  # in memory: it follows from the position again
+        if is_final:
+            self._settled.add((topic, queue_id))
+        return found
 
     def hides(self, topic: str, queue_id: int, max_queue_offset: int) -> bool:
         """Whether a queue that ends there has come to nothing since its topic was deleted."""
-        queues = self._floors.get(topic)
-        return queues is not None and max_queue_offset <= queues.get(queue_id, 0)
+        return topic in self._floors and max_queue_offset <= self.floor(topic, queue_id)
 
-    def note(self, topic: str, floors: Mapping[int, int]) -> None:
+    def note(self, topic: str, floors: Mapping[int, int], position: int | None = None) -> None:
         """Note that a topic was deleted; durable when this returns.
 
         Args:
             topic: its name.
             floors: by queue id, the queue offset of the next message.
+            position: the end of the log, if messages before it are to be hidden that come to their
+                queue later, and their copies.
 
         Raises:
             OSError: the file cannot be written.
@@ -97,11 +136,18 @@ class DeletedTopics:
             table = section_of(document, _TABLE)
             is_changed = table.get(topic) != entry
             table[topic] = entry
+            if position is not None:
+                positions = section_of(document, _POSITIONS)
+                is_changed |= positions.get(topic) != position
+                positions[topic] = position
             return is_changed
 
         with changing():
             self.document.change(edit)
             self._floors = {**self._floors, topic: merged}
+            if position is not None:
+                self._positions = {**self._positions, topic: position}
+                self._settled = {each for each in self._settled if each[0] != topic}
 
     def forget(self, topics: set[str]) -> None:
         """Drop the notes of topics of which the store has no queue any more.
@@ -115,11 +161,25 @@ class DeletedTopics:
             gone = topics & table.keys()
             for each in gone:
                 del table[each]
+                section_of(document, _POSITIONS).pop(each, None)
             return bool(gone)
 
         with changing():
             self.document.change(edit)
             self._floors = {key: each for key, each in self._floors.items() if key not in topics}
+            self._positions = {
+                key: each for key, each in self._positions.items() if key not in topics
+            }
+
+
+def _check(document: Mapping[str, Any]) -> None:
+    _floors_of(document)
+    _positions_of(document)
+
+
+def _positions_of(document: Mapping[str, Any]) -> dict[str, int]:
+    found = table_of(document, _POSITIONS)
+    return {topic: offset_of(value, topic) for topic, value in found.items()}
 
 
 def _floors_of(document: Mapping[str, Any]) -> dict[str, dict[int, int]]:
