@@ -65,6 +65,20 @@ def test_a_page_that_no_list_names_is_shown_all_the_same(contents):
     assert parts == [("To use", ["one"]), ("More", ["new"])]
 
 
+def names_below(folder):
+    return {path.name for path in folder.rglob("*")}
+
+
+@pytest.mark.parametrize("folder", sorted(ROOT.glob("plugins/*")), ids=lambda path: path.name)
+def test_modules_that_the_readme_of_a_plugin_names_are_there(folder):
+    text = (folder / "README.md").read_text(encoding="utf-8")
+    prose = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
+
+    named = re.findall(r"`(?:[\w/]*/)?(\w+(?:\.py|/))`", prose)
+
+    assert {name.strip("/") for name in named} <= names_below(folder / "src")
+
+
 # --------------------------------------------------------------------------- installing
 
 
