@@ -54,7 +54,7 @@ def offsets_of(found: object, what: str, numbers: range) -> dict[int, int]:
     Args:
         found: the table.
         what: what the table belongs to, for messages.
-        numbers: the numbers that are valid; offsets of others are left out, and so are negative ones.
+        numbers: the valid numbers; offsets of others are left out, and negative ones.
 
     Raises:
         ValueError: it is not a table, or has a value that brokers do not read as an integer.
