@@ -31,7 +31,7 @@ from reput_client.remoting import (
     Subscription,
     encode_acks,
 )
-from reput_consumer import GroupSettings, TopicSettings
+from reput_consumer import GroupSettings, PopService, TopicSettings
 from reput_server import LocalBroker, ServerConfig
 
 POP = RequestCode.POP_MESSAGE
@@ -156,6 +156,28 @@ def test_messages_are_invisible_until_they_are_acknowledged(served):
         assert one.ask(RequestCode.ACK_MESSAGE, each).code == ResponseCode.SUCCESS
     assert committed(served) == 3
     assert one.ask(RequestCode.ACK_MESSAGE, last).code == ResponseCode.NO_MESSAGE
+
+
+def test_messages_come_again_at_once_if_their_answer_cannot_be_made(served, monkeypatch):
+    put(served, "a", "b")
+    peer = served.peer()
+    returned = threading.Event()
+    give_back = PopService.give_back
+
+    def fail(*_, **__):
+        raise MemoryError
+
+    def note(*arguments):
+        give_back(*arguments)
+        returned.set()
+
+    monkeypatch.setattr(PopService, "give_back", note)
+    with monkeypatch.context() as patched:
+        patched.setattr("reput_server.broker.pop.pophandlers.answer_of", fail)
+        assert peer.ask(POP, pop()).code == ResponseCode.SYSTEM_ERROR
+
+    assert returned.wait(10)
+    assert bodies(peer.ask(POP, pop())) == [b"0", b"1"]
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,54 @@ from typing import Any
 import attrs
 
 import reput
+from reput.errors import ReputError
 from reput_consumer import ConsumerPlugin
 from reput_testing import ManualClock
 
 CONFIG = {"commitlog": {"file_size": 1 << 20}}
 PLUGINS = ("consumequeue", "schedule", "consumer")
+
+
+class FailedError(ReputError):
+    """A disk has failed."""
+
+
+Failures = list[bool | type[BaseException]]
+"""Of each operation to come: whether, or with which error, it fails. Later ones succeed."""
+
+
+@attrs.define(eq=False)
+class FailingStore:
+    """The store as the plugin sees it, of which some reads and puts fail."""
+
+    store: Any
+    reads: Failures
+    puts: Failures
+    queue: tuple[str, int] | None
+    """A queue that cannot be read."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.store, name)
+
+    def read(self, topic: str, queue_id: int, *arguments: Any) -> Any:
+        _fail_if_due(self.reads)
+        if (topic, queue_id) == self.queue:
+            raise FailedError
+        return self.store.read(topic, queue_id, *arguments)
+
+    def put_many(self, messages: Any) -> Any:
+        _fail_if_due(self.puts)
+        return self.store.put_many(messages)
+
+
+def _or_none(failures: Failures | None) -> Failures:
+    return [] if failures is None else failures
+
+
+def _fail_if_due(failures: Failures) -> None:
+    failure = failures and failures.pop(0)
+    if failure:
+        raise FailedError if failure is True else failure
 
 
 @attrs.define(eq=False)
@@ -38,6 +81,20 @@ class Steps:
     @property
     def plugin(self) -> ConsumerPlugin:
         return self.store.plugin(ConsumerPlugin)
+
+    def break_store(
+        self,
+        reads: Failures | None = None,
+        puts: Failures | None = None,
+        *,
+        queue: tuple[str, int] | None = None,
+    ) -> None:
+        """Have these reads and puts of the plugin fail from now on, and no others."""
+        port = self.plugin.port
+        store = port.context.store
+        store = store.store if isinstance(store, FailingStore) else store
+        failing = FailingStore(store, _or_none(reads), _or_none(puts), queue)
+        port.context = port.sender.context = attrs.evolve(port.context, store=failing)
 
     def put(self, *bodies: str, topic: str = "orders", queue: int = 0, **fields: Any) -> None:
         for body in bodies:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import threading
 
 import pytest
-from groupstores import bodies
+from groupstores import FailedError, bodies
 
 import reput
 from reput.errors import PutError
 from reput_consumer import ConsumerPlugin, GroupKindError, Handle, PopRequest
 from reput_consumer.errors import ConsumerClosedError
+from reput_consumer.group.membersettings import Start
 from reput_consumer.metadata.subscriptiongroups import GroupSettings
 from reput_consumer.pop.popread import OUT_MAX
 
@@ -275,12 +276,200 @@ def test_a_message_that_cannot_be_put_back_is_tried_again_and_never_lost(at, mon
         assert at.offset() == 1
 
 
+# ------------------------------------------------------------------ reads that fail
+
+
+@pytest.mark.parametrize(("queue", "others"), [(0, ["3", "4"]), (1, ["1", "2"])])
+def test_a_queue_that_cannot_be_read_keeps_nobody_from_the_others(at, queue, others):
+    at.put("1", "2")
+    at.put("3", "4", queue=1)
+
+    with pop_consumer(at) as consumer:
+        at.break_store(queue=("orders", queue))
+        found = consumer.receive(32, 0)
+        assert bodies(found) == others
+        with pytest.raises(FailedError):
+            consumer.receive(32, 0)  # nothing else is there
+        at.break_store()
+        found += consumer.receive(32, 0)
+        assert sorted(bodies(found)) == ["1", "2", "3", "4"]
+
+
+def test_what_was_taken_comes_again_at_once_if_a_signal_ends_the_request(at):
+    at.put("1", "2")
+    at.put("3", queue=1)
+
+    with pop_consumer(at) as consumer:
+        for succeeding in range(4):
+            at.break_store([False] * succeeding + [KeyboardInterrupt])
+            with pytest.raises(KeyboardInterrupt):
+                consumer.receive(32, 0)
+            assert at.plugin.popper.out() == []
+        found = consumer.receive(32, 0)
+        assert sorted(bodies(found)) == ["1", "2", "3"]
+        assert {each.attempt_count for each in found} == {1}
+
+
+def test_what_was_taken_of_one_topic_is_not_lost_if_another_cannot_be_read(at):
+    at.put("1")
+    at.put("2", topic="bills")
+
+    with pop_consumer(at, topics=["orders", "bills"]) as consumer:
+        for succeeding in range(6):
+            at.break_store([False] * succeeding + [KeyboardInterrupt])
+            with pytest.raises(KeyboardInterrupt):
+                consumer.receive(32, 0)
+            assert at.plugin.popper.out() == []
+        at.break_store(queue=("bills", 0))
+        for _ in range(2):  # either topic is the first
+            (message,) = consumer.receive(32, 0)
+            assert message.body == b"1"
+            at.plugin.popper.give_back("g", "orders", [message._popped.handle])
+
+
+def test_a_message_that_cannot_be_given_up_is_still_out_and_expires(at):
+    at.put("1")
+
+    with pop_consumer(at) as consumer:
+        (message,) = consumer.receive(1, 0)
+        for failures in ({"reads": [True]}, {"puts": [True]}):
+            at.break_store(**failures)
+            with pytest.raises(FailedError):
+                message.give_up()
+        assert message.renew(30)
+        assert at.plugin.progress("g").out_count == 1
+        at.work_for(30_000)
+        (again,) = consumer.receive(1, 0)
+        assert again.attempt_count == 2
+        assert again.ack()
+    assert at.read("%DLQ%g") == []
+
+
+def test_a_message_whose_deadline_passes_while_it_cannot_be_given_up_comes_again(at):
+    at.put("1")
+
+    class SlowError(FailedError):
+        def __init__(self) -> None:
+            at.work_for(60_000)  # looks for messages whose deadline has passed
+
+    with pop_consumer(at) as consumer:
+        (message,) = consumer.receive(1, 0)
+        at.break_store(puts=[SlowError])
+        with pytest.raises(SlowError):
+            message.give_up()
+        at.work_for(1)
+        at.store.wait_dispatched()
+        assert bodies(consumer.receive(1, 0)) == ["1"]
+
+
+def test_dead_letters_are_put_although_another_queue_cannot_be_read(at):
+    at.put("1", "2", reconsume_times=17)
+    at.put("3", "4", queue=1, reconsume_times=17)
+
+    with pop_consumer(at) as consumer:
+        at.break_store(queue=("orders", 1))
+        with pytest.raises(FailedError):
+            consumer.receive(32, 0)
+        at.break_store()
+        assert consumer.receive(32, 0) == []
+    assert sorted(bodies(at.read("%DLQ%g"))) == ["1", "2", "3", "4"]
+    assert at.plugin.progress("g").lag == 0
+
+
+@pytest.mark.parametrize("error", [True, ValueError, RuntimeError])
+def test_a_dead_letter_that_cannot_be_put_is_tried_again(at, error):
+    at.put("1", "2", reconsume_times=17)
+
+    with pop_consumer(at) as consumer:
+        at.break_store(puts=[error, error])
+        assert consumer.receive(32, 0) == []
+        assert at.read("%DLQ%g") == []
+        at.work_for(5_000)
+        at.store.wait_dispatched()
+        consumer.receive(32, 0)
+    assert sorted(bodies(at.read("%DLQ%g"))) == ["1", "2"]
+
+
+def test_the_batch_of_an_attempt_keeps_its_handles_if_it_cannot_be_read_again(at):
+    at.put("1", "2")
+    set_group(at, consume_message_orderly=True)
+    popper = at.plugin.popper
+    found = popper.pop(ordered_request("a"))
+    popper.renew("g", "orders", found[0].handle, 30_000, keep=False)
+
+    at.break_store([False, True])
+    with pytest.raises(FailedError):
+        popper.pop(ordered_request("a"))
+
+    assert popper.ack("g", "orders", found[1].handle)
+
+
+def test_a_group_hands_nothing_out_until_its_start_is_on_disk(at, monkeypatch):
+    at.put("old")
+    popper = at.plugin.popper
+    request = PopRequest(group="g", topic="orders")  # from the end on
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(at.plugin.port), "save", raiser(OSError(28, "no space")))
+        for _ in range(2):
+            with pytest.raises(OSError, match="no space"):
+                popper.pop(request)
+            at.put("new")
+
+    assert len(popper.pop(request)) == 2
+    assert at.plugin.port.offsets.is_saved
+
+
+def test_an_acknowledgement_counts_although_its_offset_cannot_be_committed_yet(at, monkeypatch):
+    at.put("1", "2")
+
+    with pop_consumer(at) as consumer:
+        first, second = consumer.receive(32, 0)
+        with monkeypatch.context() as patched:
+            patched.setattr(type(at.plugin.port), "commit", raiser(FailedError()))
+            assert first.ack()
+        assert at.offset() == 0
+        assert second.ack()
+        assert at.offset() == 2
+
+
+def test_a_message_that_could_not_be_acknowledged_can_be_acknowledged(at, monkeypatch):
+    at.put("1")
+
+    with pop_consumer(at) as consumer:
+        (message,) = consumer.receive(1, 0)
+        with monkeypatch.context() as patched:
+            patched.setattr(type(at.plugin.popper), "ack", raiser(FailedError()))
+            with pytest.raises(FailedError):
+                message.ack()
+        assert message.ack()
+
+
+def test_a_message_whose_consumer_cannot_be_asked_for_comes_again(at):
+    at.put("1")
+    keep = raiser(RuntimeError("the server ends"))
+    start = Start("earliest")
+    at.plugin.popper.pop(
+        PopRequest(group="g", topic="orders", invisible_ms=1_000, start=start, keep=keep)
+    )
+
+    at.work_for(1_000)
+    at.store.wait_dispatched()
+
+    assert bodies(at.read("%RETRY%g_orders")) == ["1"]
+
+
+def raiser(error):
+    def fail(*_, **__):
+        raise error
+
+    return fail
+
+
 # ------------------------------------------------------------------ in order
 
 
 def ordered_request(attempt="", **options):
-    from reput_consumer.group.membersettings import Start
-
     options = {"invisible_ms": 30_000, "start": Start("earliest"), **options}
     return PopRequest(group="g", topic="orders", attempt=attempt, **options)
 

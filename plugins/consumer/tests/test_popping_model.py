@@ -8,10 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-from groupstores import Steps
+import pytest
+from groupstores import FailedError, Failures, Steps
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from reput_consumer import PopRequest
 from reput_consumer.group.membersettings import Start
@@ -40,6 +48,7 @@ class Popping(RuleBasedStateMachine):
     """
 
     is_ordered = False
+    retry_max_times = 1_000_000
 
     @initialize()
     def open(self) -> None:
@@ -48,7 +57,9 @@ class Popping(RuleBasedStateMachine):
         self.at.open()
         self.at.plugin.subscription_groups.put(
             GroupSettings(
-                group="g", consume_message_orderly=self.is_ordered, retry_max_times=1_000_000
+                group="g",
+                consume_message_orderly=self.is_ordered,
+                retry_max_times=self.retry_max_times,
             )
         )
         self.next = 0
@@ -92,7 +103,7 @@ class Popping(RuleBasedStateMachine):
     @rule(count=st.integers(1, 5))
     def pop(self, count: int) -> None:
         out = self.out()
-        found = self.at.plugin.popper.pop(self.request(count))
+        found = self.popped(count)
         assert len(found) <= count
         until = self.at.clock.now + _INVISIBLE_MS
         by_queue: dict[int, list[int]] = {}
@@ -166,7 +177,7 @@ class Popping(RuleBasedStateMachine):
     def floors_count_nothing_that_is_open(self) -> None:
         if not hasattr(self, "at"):
             return
-        floors, kept = self.floors(), set()
+        floors, kept = self.floors(), self.dead()
         for topic, queue in [*(("orders", each) for each in range(_QUEUES)), (RETRY, 0)]:
             floor = floors.get((topic, queue), 0)
             kept |= {
@@ -177,6 +188,12 @@ class Popping(RuleBasedStateMachine):
         assert self.open_ <= kept, "lost"
 
     # ------------------------------------------------------------------ helpers
+
+    def popped(self, count: int) -> list[Any]:
+        return self.at.plugin.popper.pop(self.request(count))
+
+    def dead(self) -> set[str]:
+        return {view.body.decode() for view in self.at.read("%DLQ%g")}
 
     def floors(self) -> dict[tuple[str, int], int]:
         return self.at.plugin.offsets().get("g", {})
@@ -190,6 +207,7 @@ class Popping(RuleBasedStateMachine):
             for each in found:
                 assert self.at.plugin.popper.ack("g", "orders", each.handle)
                 self.open_.discard(each.view.body.decode())
+            self.open_ -= self.dead()
             if not found and not self.open_:
                 break
         assert not self.open_, "lost"
@@ -206,6 +224,64 @@ class Ordered(Popping):
     is_ordered = True
 
 
+class FailingDisk(Popping):
+    """The same where reads and puts of the store fail at random, and messages are given up.
+
+    A request that fails has taken nothing: what it had taken is not lost until a deadline that
+    nobody notes, and a handle is valid until its deadline, whatever has failed meanwhile.
+    """
+
+    retry_max_times = 3
+
+    @initialize()
+    def open(self) -> None:
+        super().open()
+        self.failures: Failures = []
+        self.at.break_store(self.failures, self.failures)
+
+    def drain(self) -> None:
+        self.failures.clear()
+        super().drain()
+
+    @rule(failures=st.lists(st.booleans(), min_size=1, max_size=8))
+    def fail(self, failures: list[bool]) -> None:
+        self.failures[:] = failures
+
+    @rule()
+    def reopen(self) -> None:
+        self.failures.clear()
+        super().reopen()
+        self.at.break_store(self.failures, self.failures)
+
+    def popped(self, count: int) -> list[Any]:
+        try:
+            return super().popped(count)
+        except FailedError:
+            return []
+
+    @precondition(lambda self: self.held)
+    @rule(data=st.data())
+    def give_up(self, data: st.DataObject) -> None:
+        held = data.draw(st.sampled_from(self.held))
+        is_in_time = held.until > self.at.clock.now
+        try:
+            done = self.at.plugin.popper.give_up("g", "orders", held.handle)
+        except FailedError:
+            return  # the consumer still has it
+        assert done or not is_in_time
+        self.held.remove(held)
+        if done:
+            assert held.body in self.dead()
+            self.open_.discard(held.body)
+            self.acknowledged.add(held.body)
+
+
+class FailingOrdered(FailingDisk):
+    """The same in order."""
+
+    is_ordered = True
+
+
 _effort = settings(
     max_examples=400 if is_soak() else 10,
     stateful_step_count=30,
@@ -215,3 +291,10 @@ TestPopping = Popping.TestCase
 TestPopping.settings = _effort
 TestOrdered = Ordered.TestCase
 TestOrdered.settings = _effort
+
+
+@pytest.mark.parametrize("part", range(10 if is_soak() else 1))
+@pytest.mark.parametrize("machine", [FailingDisk, FailingOrdered])
+def test_nothing_is_lost_by_a_failing_disk(machine, part):
+    effort = settings(_effort, max_examples=200 if is_soak() else 10)
+    run_state_machine_as_test(machine, settings=effort)

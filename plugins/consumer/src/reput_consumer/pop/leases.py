@@ -118,6 +118,16 @@ class Leases:
         lease.nonce, lease.until = nonce, until
         self._note_deadline(lease)
 
+    def keep_out(self, lease: Lease, nonce: int, until: int | None) -> int:
+        """Leave a message out that could not be moved; return its deadline, which it had or gets.
+
+        The deadline that it had may have passed unnoticed while the message was being moved.
+        """
+        lease.is_moving = False
+        assert until is not None
+        self.renew(lease, nonce, until)
+        return until
+
     # ------------------------------------------------------------------ what becomes of it
 
     def finish(self, lease: Lease) -> None:

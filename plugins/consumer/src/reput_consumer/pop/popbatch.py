@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from reput.errors import ReputError
 from reput_consumer.backend.sendback import ORIGIN_GROUP
 from reput_consumer.names import is_retry_topic
 from reput_consumer.pop.popread import message_at, new_messages
@@ -25,7 +26,10 @@ __all__ = ["PopBatch"]
 
 @attrs.define(eq=False)
 class PopBatch:
-    """What one request is handed; used under the lock of its group."""
+    """What one request is handed; used under the lock of its group.
+
+    A queue that cannot be read keeps nobody from the others.
+    """
 
     port: EmbeddedBackend
     request: PopRequest
@@ -36,6 +40,8 @@ class PopBatch:
     found: list[Popped] = attrs.field(init=False, factory=list)
     dead: list[tuple[QueueKey, Leases, Lease, MessageView]] = attrs.field(init=False, factory=list)
     """Messages that were handed out too often, for the dead letters."""
+    error: ReputError | OSError | None = attrs.field(init=False, default=None)
+    """Why the first of the queues that could not be read could not."""
     size: int = attrs.field(init=False, default=0)
     """Bytes of the records that were found."""
     now: int = attrs.field(init=False)
@@ -60,7 +66,11 @@ class PopBatch:
                 self._take_from(key, leases)
 
     def take_ordered(self, queues: list[tuple[QueueKey, Leases]]) -> None:
-        """Take from one queue of which nothing is out; the same attempt gets the same batch."""
+        """Take from one queue of which nothing is out; the same attempt gets the same batch.
+
+        Raises:
+            ReputError: the batch cannot be read again.
+        """
         attempt = self.request.attempt
         for key, leases in queues if attempt else ():
             out = leases.out()
@@ -81,14 +91,24 @@ class PopBatch:
 
     def _repeat(self, key: QueueKey, leases: Leases, out: list[Lease]) -> None:
         are_one = len({lease.nonce for lease in out}) == 1  # none was renewed by itself
-        for lease in out:
-            view = None if lease.is_moving else message_at(self.port, key, lease.queue_offset)
+        views = [
+            None if lease.is_moving else message_at(self.port, key, lease.queue_offset)
+            for lease in out
+        ]
+        for lease, view in zip(out, views, strict=True):
             if view is not None:
                 leases.renew(lease, lease.nonce if are_one else self._nonce(), self.until)
                 self._add(key, lease, view)
 
     def _take_from(self, key: QueueKey, leases: Leases) -> None:
-        request = self.request
+        """Take from a queue as far as it can be read."""
+        try:
+            self._take_again(key, leases)
+            self._take_new(key, leases)
+        except (ReputError, OSError) as error:
+            self.error = self.error or error
+
+    def _take_again(self, key: QueueKey, leases: Leases) -> None:
         for lease in leases.again:
             if self.wanted <= 0:
                 return
@@ -97,6 +117,9 @@ class PopBatch:
                 leases.finish(lease)  # the log has lost it
             else:
                 self._hand_out(key, leases, lease.queue_offset, view)
+
+    def _take_new(self, key: QueueKey, leases: Leases) -> None:
+        request = self.request
         is_retry = is_retry_topic(key[0])
         chosen = None if is_retry else self.port.filter_of(request.topic, request.selector)
         for queue_offset, view in new_messages(self.port, key, leases, lambda: self.wanted, chosen):

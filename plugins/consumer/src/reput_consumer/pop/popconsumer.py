@@ -8,13 +8,15 @@ with store.pop_consumer("billing", "orders", invisible=30) as consumer:
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import attrs
 
+from reput.errors import ReputError
 from reput.record import unpack_body
 from reput_consumer.errors import ConsumerClosedError
 from reput_consumer.group.membersettings import Start
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
     from reput.record import MessageView
     from reput_consumer.pop.popservice import PopService
     from reput_consumer.pop.receipthandles import Handle, Popped
+
+logger = logging.getLogger(__name__)
 
 __all__ = ["PopConsumer", "PoppedMessage", "invisible_ms_of"]
 
@@ -102,8 +106,7 @@ class PoppedMessage:
             False if it was too late, or the message was acknowledged before: the deadline has
             passed and others may have been handed the message.
         """
-        handle, self._handle = self._handle, None
-        return handle is not None and self._popper.ack(self.group, self.topic, handle)
+        return self._end(self._popper.ack)
 
     def renew(self, invisible: float) -> bool:
         """Keep the message for so many seconds from now; False if it was too late."""
@@ -127,10 +130,16 @@ class PoppedMessage:
         """Put the message to the dead letters of the group; False if it was too late.
 
         Raises:
-            ReputError: it cannot be stored.
+            ReputError: it cannot be read or stored; the message can still be acknowledged.
+            OSError: likewise.
         """
-        handle, self._handle = self._handle, None
-        return handle is not None and self._popper.give_up(self.group, self.topic, handle)
+        return self._end(self._popper.give_up)
+
+    def _end(self, end: Callable[[str, str, Handle], bool]) -> bool:
+        handle = self._handle
+        is_in_time = handle is not None and end(self.group, self.topic, handle)
+        self._handle = None  # it stays valid if that has raised
+        return is_in_time
 
 
 @attrs.define(eq=False)
@@ -204,14 +213,29 @@ class PopConsumer:
                 self._arrived.wait_for(lambda: self._arrivals != seen, left)  # noqa: B023
 
     def _pop(self, max_count: int) -> list[PoppedMessage]:
+        """Take from the topics in turn; one that cannot be read keeps nobody from the others."""
         found: list[PoppedMessage] = []
+        error: Exception | None = None
         topics = list(self.selectors)
         self._turn += 1
         at = self._turn % len(topics)
-        for topic in topics[at:] + topics[:at]:
-            if len(found) < max_count:
-                popped = self.popper.pop(self._request(topic, max_count - len(found)))
-                found += [PoppedMessage(self.popper, self.group, each) for each in popped]
+        try:
+            for topic in topics[at:] + topics[:at]:
+                if len(found) < max_count:
+                    try:
+                        popped = self.popper.pop(self._request(topic, max_count - len(found)))
+                    except (ReputError, OSError) as of_topic:
+                        error = of_topic
+                    else:
+                        found += [PoppedMessage(self.popper, self.group, each) for each in popped]
+        except BaseException:
+            for each in found:  # nobody gets them
+                self.popper.give_back(self.group, each.topic, [each._popped.handle])
+            raise
+        if error is not None:
+            if not found:
+                raise error
+            logger.warning("topic not read group=%s: %s", self.group, error)
         return found
 
     def _request(self, topic: str, max_count: int) -> PopRequest:

@@ -36,6 +36,8 @@ class PopGroup:
     """By topic of a queue: the topic that is asked for, which a retry topic belongs to."""
     turn: int = 0
     """Counts requests, so that each begins at another queue."""
+    _starts_unsaved: set[MessageQueue] = attrs.field(init=False, factory=set)
+    """Queues where the group begins at a place that could not be saved."""
 
     def leases_of(
         self, port: EmbeddedBackend, topic: str, asked: str, start: Start
@@ -73,7 +75,13 @@ class PopGroup:
             queue: start_offset(port, queue, offset, start, has_grown=has_grown)
             for queue, offset in stored.items()
         }
-        new = {queue: begun[queue] for queue, offset in stored.items() if offset is None}
+        new = {
+            queue: begun[queue]
+            for queue, offset in stored.items()
+            if offset is None or queue in self._starts_unsaved
+        }
         if new:
+            self._starts_unsaved.update(new)  # they are known from now on, but maybe not on disk
             port.commit(self.name, new, durable=True)
+            self._starts_unsaved.difference_update(new)
         return begun

@@ -5,10 +5,13 @@ no acknowledgements as messages. The floor of each queue is the group's committe
 is above it is in memory; see `Leases`. After a restart all from the floor on comes again.
 
 A message that expires, or is refused, is put into the group's retry topic with one failure more,
-and only then counts as acknowledged. So failures are counted in the message and survive a restart.
-In an ordered group it stays where it is and holds up its queue.
+and only then counts as acknowledged; see `ReviveService`. So failures are counted in the message
+and survive a restart. In an ordered group it stays where it is and holds up its queue.
 
-Source: RocketMQ ``PopMessageProcessor``, ``PopReviveService``, ``ConsumerOrderInfoManager``.
+Any read may fail. So what a request needs is read first, and the leases change after it. The
+deadline of whatever is out is noted, also if the request fails.
+
+Source: RocketMQ ``PopMessageProcessor``, ``ConsumerOrderInfoManager``.
 """
 
 from __future__ import annotations
@@ -30,9 +33,10 @@ from reput_consumer.pop.popbatch import PopBatch
 from reput_consumer.pop.popgroup import PopGroup
 from reput_consumer.pop.popread import message_at, room_of
 from reput_consumer.pop.receipthandles import SERIALS, Handle, Popped, UnackedMessage
+from reput_consumer.pop.reviveservice import MovingMessage, ReviveService
 
 if TYPE_CHECKING:
-    from reput.record import DispatchBatch, MessageView
+    from reput.record import DispatchBatch
     from reput_consumer.backend.embeddedbackend import EmbeddedBackend
     from reput_consumer.backend.pendingfetches import QueueKey
     from reput_consumer.metadata.requestmodes import RequestModes
@@ -42,23 +46,9 @@ logger = logging.getLogger(__name__)
 
 __all__ = ["PopService"]
 
-_AGAIN_MS: Final = 5_000
-"""How long to wait after a message could not be put into the retry topic."""
 _KEPT_MS: Final = 3 * 3_600_000
 """How long a message is kept for a consumer that is there and does not renew it by itself."""
 _KEPT_STEP_MS: Final = 60_000
-
-
-@attrs.frozen(eq=False)
-class _Moving:
-    """A message that goes to the retry topic or to the dead letters."""
-
-    group: PopGroup
-    key: QueueKey
-    leases: Leases
-    lease: Lease
-    view: MessageView | None = None
-    """Of a dead letter; a message that goes to the retry topic is read again."""
 
 
 @attrs.define(eq=False)
@@ -74,6 +64,7 @@ class PopService:
     """Called when other messages are out than before; must not wait."""
     waiting: PopLongPolling = attrs.field(init=False, factory=PopLongPolling)
     is_closed: bool = attrs.field(init=False, default=False)
+    _revive: ReviveService = attrs.field(init=False)
     _epoch: int = attrs.field(init=False)
     _groups: dict[str, PopGroup] = attrs.field(init=False, factory=dict)
     _last_nonce: int = attrs.field(init=False, default=0)
@@ -85,6 +76,7 @@ class PopService:
     def __attrs_post_init__(self) -> None:
         self._epoch = self.port.clock()
         self._last_nonce = self._epoch * SERIALS  # later than the epoch, if the clock is set back
+        self._revive = ReviveService(self.port, self._nonce, self._note_due, self._finish)
 
     # ------------------------------------------------------------------ handing out
 
@@ -94,7 +86,7 @@ class PopService:
         Raises:
             GroupKindError: the group has members that pull.
             GroupDisabledError: it may not read.
-            ReputError: the store is read-only or cannot be read.
+            ReputError: the store is read-only, or a queue cannot be read and others have nothing.
             ValueError: group and topic are too long for a retry topic, or a condition is not valid.
             OSError: an offset cannot be written.
         """
@@ -115,17 +107,35 @@ class PopService:
             )
             group.turn += 1
             queues = self._queues(group, request, retry)
-            if group.is_ordered:
-                picked.take_ordered(queues)
-            else:
-                picked.take(queues)
-            self._commit(group, queues)
-        for dead in picked.dead:
-            self._give_up(_Moving(group, *dead))
+            try:
+                if group.is_ordered:
+                    picked.take_ordered(queues)
+                else:
+                    picked.take(queues)
+                self._commit(group, queues)
+            except BaseException:
+                self._take_back(group, picked)
+                raise
+            if picked.found or picked.dead:
+                self._note_due(picked.until)
+        self._revive.give_up(MovingMessage(group, *dead) for dead in picked.dead)
         if picked.found:
-            self._note_due(picked.until)
             self.changed()
+        if picked.error is not None:
+            if not picked.found:
+                raise picked.error
+            logger.warning("queue not read group=%s: %s", request.group, picked.error)
         return picked.found
+
+    def _take_back(self, group: PopGroup, picked: PopBatch) -> None:
+        """Have everything come again that nobody is going to get; under the group's lock."""
+        for _, leases, lease, _ in picked.dead:
+            leases.put_back(lease, has_failed=False)
+        for each in picked.found:
+            found = self._find(group, each.topic, each.handle)
+            if found is not None:
+                found[1].put_back(found[2], has_failed=False)
+        self._note_due(picked.until)  # of a message that was handed out, and not noted yet
 
     def has_messages(self, request: PopRequest) -> bool:
         """Whether a request would find messages now, if it selected all: nothing is handed out.
@@ -295,7 +305,8 @@ class PopService:
         """Put a message to the dead letters; False if the handle is void.
 
         Raises:
-            ReputError: it cannot be stored; the message is still out.
+            ReputError: it cannot be read or stored; the message is still out.
+            OSError: likewise.
         """
         if group not in self._groups:
             return False
@@ -304,14 +315,9 @@ class PopService:
             if found is None:
                 return False
             key, leases, lease = found
+            view = message_at(self.port, key, lease.queue_offset)
             lease.is_moving = True
-        moving = _Moving(held, key, leases, lease, message_at(self.port, key, lease.queue_offset))
-        try:
-            self._put_dead(moving)
-        except (ReputError, OSError):
-            with held.lock:
-                lease.is_moving = False
-            raise
+        self._revive.give_up_now(MovingMessage(held, key, leases, lease, view))
         return True
 
     def _find(
@@ -328,7 +334,11 @@ class PopService:
     def _finish(self, group: PopGroup, key: QueueKey, leases: Leases, lease: Lease) -> None:
         was_full = room_of(leases) == 0
         leases.finish(lease)
-        self._commit(group, [(key, leases)])
+        try:
+            self._commit(group, [(key, leases)])
+        except (ReputError, OSError) as error:  # it is acknowledged; the next commit says so
+            text = "offset not committed yet group=%s queue=%s/%d: %s"
+            logger.warning(text, group.name, *key, error)
         if was_full or (group.is_ordered and not leases.is_any_out):
             self.waiting.wake([key[0]], group.name)
 
@@ -355,8 +365,12 @@ class PopService:
                 return self._due
             self._due = None
             groups = list(self._groups.values())
-        for group in groups:
-            self._expire(group, now)
+        try:
+            for group in groups:
+                self._expire(group, now)
+        except BaseException:
+            self._note_due(now)  # of groups that were not looked at
+            raise
         with self._lock:
             return self._due
 
@@ -365,63 +379,23 @@ class PopService:
         with group.lock:
             for key, leases in group.queues.items():
                 for lease in leases.expired(now):
-                    if lease.keep is not None and now - lease.since < _KEPT_MS and lease.keep():
+                    if _is_kept(lease, now):
                         leases.renew(lease, lease.nonce, now + _KEPT_STEP_MS)
                     elif group.is_ordered:
                         leases.put_back(lease, has_failed=True)
                         woken.append(key[0])
                     else:
                         lease.is_moving = True
-                        moving.append(_Moving(group, key, leases, lease))
+                        moving.append(MovingMessage(group, key, leases, lease))
                 if (due := leases.due) is not None:
                     self._note_due(due)
         if woken:
             self.waiting.wake(woken, group.name)
-        for each in moving:
-            self._send_back(each)
+        self._revive.send_back(moving)
         if woken or moving:
             self.changed()
 
-    def _send_back(self, moving: _Moving) -> None:
-        """Put a message into the retry topic; it is tried again later if that fails."""
-        group, key = moving.group, moving.key
-        try:
-            view = message_at(self.port, key, moving.lease.queue_offset)
-            topic = group.topic_of.get(key[0])  # None if it was deleted meanwhile
-            if view is not None and topic is not None and not group.is_forgotten:
-                self.port.sender.pop_back(group.name, view, topic, moving.lease.failures)
-        except (ReputError, OSError) as error:
-            self._try_later(moving, error)
-        else:
-            with group.lock:
-                self._finish(group, key, moving.leases, moving.lease)
-
-    def _give_up(self, moving: _Moving) -> None:
-        try:
-            self._put_dead(moving)
-        except (ReputError, OSError) as error:
-            self._try_later(moving, error)
-
-    def _put_dead(self, moving: _Moving) -> None:
-        if moving.view is not None:
-            self.port.sender.store(moving.group.name, moving.view, -1, None)
-        with moving.group.lock:
-            self._finish(moving.group, moving.key, moving.leases, moving.lease)
-
-    def _try_later(self, moving: _Moving, error: Exception) -> None:
-        logger.warning(
-            "message not put back; it is tried again in %d s group=%s queue=%s/%d offset=%d: %s",
-            *(_AGAIN_MS // 1_000, moving.group.name, *moving.key, moving.lease.queue_offset, error),
-        )
-        until = self.port.clock() + _AGAIN_MS
-        with moving.group.lock:
-            moving.lease.is_moving = False
-            moving.leases.renew(moving.lease, self._nonce(), until)
-        self._note_due(until)
-
-    def _note_due(self, at: int | None) -> None:
-        if at is None:
-            return
+    def _note_due(self, at: int) -> None:
         with self._lock:
             is_earlier = self._due is None or at < self._due
             if is_earlier:
@@ -510,3 +484,14 @@ class _Held:
     def __exit__(self, *_: object) -> None:
         assert self.group is not None
         self.group.lock.release()
+
+
+def _is_kept(lease: Lease, now: int) -> bool:
+    """Return whether the consumer still has a message and does not renew it by itself."""
+    if lease.keep is None or now - lease.since >= _KEPT_MS:
+        return False
+    try:
+        return lease.keep()
+    except Exception:  # of the server; the message comes again
+        logger.exception("message not kept")
+        return False

@@ -153,9 +153,13 @@ class PopHandlers:
         if not request.peer.is_open:
             self.polls.give_back(pop, found)
             return None
-        self._count(pop, found, time.monotonic() - begun)
-        header = answer_of(found, pop.invisible_ms, is_ordered=bool(pop.is_ordered))
-        body = b"".join([each.view.record for each in found])
+        try:
+            self._count(pop, found, time.monotonic() - begun)
+            header = answer_of(found, pop.invisible_ms, is_ordered=bool(pop.is_ordered))
+            body = b"".join([each.view.record for each in found])
+        except BaseException:  # no memory is left
+            self.polls.give_back(pop, found)
+            raise
         return command.answer(ResponseCode.SUCCESS, header, remark="FOUND", body=body)
 
     def _count(self, pop: PopRequest, found: list[Popped], seconds: float) -> None:
