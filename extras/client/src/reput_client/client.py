@@ -44,7 +44,7 @@ class Client(ConsumerFactory):
     """A client of one cluster; a context manager. Thread-safe.
 
     Nothing is connected until it is needed. Producers share connections, each consumer has its own,
-    as brokers tell members of a group apart by them.
+    as brokers distinguish members of a group by them.
     """
 
     def __init__(
@@ -94,9 +94,9 @@ class Client(ConsumerFactory):
         """Return a producer whose messages can become visible with a transaction.
 
         Args:
-            group: the producer's group; brokers ask any producer of it.
-            check: called, on a thread of the client's, with a message of whose transaction a
-                broker has not heard in time; returns True if it was carried out, False if not,
+            group: the producer's group; brokers send check-backs to any producer of it.
+            check: called, on a thread of the client, with a message whose transaction has not
+                ended in time; returns True if it was carried out, False if not,
                 None if it is still under way.
 
         Raises:
@@ -143,7 +143,7 @@ class Client(ConsumerFactory):
             raise ClientClosedError
 
     def close(self) -> None:
-        """Close all producers and consumers, and tell brokers; a second call does nothing."""
+        """Close all producers and consumers, and unregister; a second call does nothing."""
         with self._lock:
             if self._is_closed:
                 return

@@ -92,7 +92,7 @@ class ClientRuntime:
         return session
 
     async def end_session(self, session: BrokerSession) -> None:
-        """Tell brokers that a session is gone. On the loop's thread."""
+        """Unregister a session at its brokers. On the loop's thread."""
         self._sessions.discard(session)
         await session.leave()
 
@@ -119,7 +119,7 @@ class ClientRuntime:
     # ------------------------------------------------------------------ the end
 
     def close(self) -> None:
-        """Tell brokers that the client is gone, and end everything."""
+        """Unregister at all brokers, and end everything."""
         try:
             self._background.call(self._close())
         except ClientError as error:

@@ -34,7 +34,7 @@ class ClientOptions:
     """Options of a client. The names in parentheses are those of the Java client."""
 
     access_key: str | None = _text()
-    """Signs every request, with ``secret_key``, where brokers ask for that."""
+    """Signs every request, with ``secret_key``, for brokers with access control."""
     secret_key: str | None = attrs.field(
         default=None, validator=optional(instance_of(str)), repr=False
     )

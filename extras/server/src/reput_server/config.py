@@ -99,9 +99,9 @@ class TlsConfig:
     key: str = attrs.field(validator=instance_of(str))
     """File of the certificate's private key, which no password protects."""
     client_ca: str | None = attrs.field(default=None, validator=optional(instance_of(str)))
-    """File of certificates; who encrypts must show one that these vouch for. None asks for none."""
+    """File of CA certificates, which must have signed those of clients; None for no check."""
     mode: TlsMode = attrs.field(default="permissive", validator=in_(_MODES))
-    """``"permissive"``: the first byte of a connection tells whether it is encrypted.
+    """``"permissive"``: the first byte of a connection shows whether it is encrypted.
     ``"enforcing"``: connections that are not are closed. ``"disabled"``: those that are are."""
 
     @property
@@ -118,14 +118,14 @@ class ServerConfig:
     """Where the broker listens, port 0 for a free one; None for no broker."""
     fast_port: bool = True
     """Whether it also listens two ports below ``listen``: Java clients up to 4.5.0 send there
-    unless told otherwise (``sendMessageWithVIPChannel``), and so do Java slaves. A port that is
+    by default (``sendMessageWithVIPChannel``), and so do Java slaves. A port that is
     taken is reported, and costs only these."""
     name_server: Address | None = attrs.field(default=("127.0.0.1", 9876), validator=_check_address)
     """Where the name server listens, port 0 for a free one; None for none."""
     register: tuple[Address, ...] = attrs.field(default=(), validator=_check_address)
     """Other name servers, at which the broker registers."""
     advertise: str | None = attrs.field(default=None, validator=optional(instance_of(str)))
-    """The host that clients are told; the one that the broker listens on if left out."""
+    """The host that clients get; the one that the broker listens on if left out."""
     cluster: str = attrs.field(default="DefaultCluster", validator=instance_of(str))
     creates_topics: bool = True
     """Whether a send to a topic that there is not makes it (`autoCreateTopicEnable`)."""

@@ -10,7 +10,7 @@ __all__ = ["CertificateError", "Refusal", "ServerError"]
 
 
 class ServerError(ReputError):
-    """The server cannot do what it was asked to."""
+    """The server cannot carry out a request."""
 
 
 @attrs.define(eq=False, slots=False)

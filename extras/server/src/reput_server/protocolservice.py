@@ -1,7 +1,7 @@
 """`ProtocolService`: what serves a broker's store by another protocol, from another distribution.
 
 A distribution offers one by the entry point group ``reput.services``: a class that is called with
-the broker and the address to listen on. It is imported only when it is asked for.
+the broker and the address to listen on. It is imported only when it is used.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class CallFigures:
 
 @attrs.frozen
 class CallFault:
-    """A fault of one call, which a test asked for."""
+    """A fault of one call, which a test injects."""
 
     code: int | None = None
     """The code that it is answered with; None if its connection seems to break instead."""
@@ -48,7 +48,7 @@ class CallFault:
 
 
 class CallFaultSource(Protocol):
-    """Knows the faults that a test asked for."""
+    """Knows the faults that a test injects."""
 
     def is_due(self, call: str) -> bool:
         """Whether the next call of a name has a fault."""
@@ -68,11 +68,11 @@ class ProtocolService(Protocol):
         ...
 
     faults: CallFaultSource | None
-    """Asked before each call; None if no test asks for faults."""
+    """Consulted before each call; None without a test that injects faults."""
 
     @property
     def call_count(self) -> int:
-        """How many calls it was asked for."""
+        """How many calls have come."""
         ...
 
     def figures(self) -> CallFigures:
@@ -80,7 +80,7 @@ class ProtocolService(Protocol):
         ...
 
     def cut_streams(self) -> None:
-        """Break the streams by which clients hear of the server; called on the event loop."""
+        """Break the streams by which clients get commands; called on the event loop."""
         ...
 
     async def start(self) -> None:

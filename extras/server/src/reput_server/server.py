@@ -114,7 +114,7 @@ class Server:
             if config.register:
                 self.registrar = self._registered(self.broker, self.service, loop)
         if ports.names:
-            # Asked for no keys: brokers and clients of RocketMQ send none to name servers.
+            # Without access keys: brokers and clients of RocketMQ send none to name servers.
             names = NameHandlers(RouteTable(self.broker), _now)
             options = NameConfiguration(bound_to(ports.names), config.limits)
             self.names = PortService(loop, config.limits, encryption)
@@ -265,7 +265,7 @@ def serving(
 
     def main() -> None:
         with (
-            contextlib.suppress(Exception),  # told to the caller
+            contextlib.suppress(Exception),  # raised in the caller
             asyncio.Runner(loop_factory=loop_factory()) as runner,
         ):
             runner.run(run())

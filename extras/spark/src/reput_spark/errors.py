@@ -1,7 +1,7 @@
 """Errors of reput-spark, those of reput-arrow: each text begins with a code.
 
 Spark keeps only the text of an exception that is raised in one of its Python workers. By the code
-a caller who catches Spark's own error tells ours.
+a caller who catches Spark's own error recognises ours.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ __all__ = ["ConsumerFactory"]
 
 
 class ConsumerFactory(ABC):
-    """Base of what consumers are asked for: the plugin of a store, a client of brokers."""
+    """Base of factories of consumers: the plugin of a store, a client of brokers."""
 
     __slots__ = ()
 

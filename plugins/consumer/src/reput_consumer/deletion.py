@@ -87,7 +87,7 @@ def _is_ambiguous(name: str, group: str, groups: set[str], topics: set[str]) -> 
 
 
 def delete_group(port: EmbeddedBackend, group: str, *, with_offsets: bool) -> bool:
-    """Delete a group's settings, and its offsets if asked to; return whether there was anything.
+    """Delete a group's settings, and its offsets if wanted; return whether there was anything.
 
     Members that are there go on; a broker adds the group again with their next heartbeat.
 
@@ -115,7 +115,7 @@ def delete_group(port: EmbeddedBackend, group: str, *, with_offsets: bool) -> bo
 def forget_gone_topics(port: EmbeddedBackend) -> list[str]:
     """Drop notes of deleted topics of which the store has no queue any more; return their names.
 
-    A queue that goes on after offsets that were given keeps its note, which tells that the first
+    A queue that goes on after offsets that were given keeps its note, which says that the first
     message to come is the first of a new topic.
 
     Raises:

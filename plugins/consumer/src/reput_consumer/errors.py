@@ -77,7 +77,7 @@ class ConsumerClosedError(ReputError):
 
 @attrs.define(eq=False)
 class NotAssignedError(ReputError, LookupError):
-    """A consumer is asked for a queue that it does not read."""
+    """A call names a queue that the consumer does not read."""
 
     group: str
     queue: MessageQueue

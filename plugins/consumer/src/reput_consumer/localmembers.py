@@ -46,13 +46,13 @@ class LocalMembers:
     wake: Callable[[], None]
     """Called, from any thread, when `work` is to be called again to learn when it is due."""
     client_id: Callable[[bool], str]
-    """Makes the client id of a member without a name; told whether it broadcasts."""
+    """Makes the client id of a member without a name; its argument: whether it broadcasts."""
     local_offsets: Callable[[MemberSettings], LocalOffsets]
     """Where a broadcasting member keeps its offsets."""
     check_group: Callable[[str], object] = lambda group: None
     """Raises a `ReputError` if a group may not read; for consumers that join no group."""
     defaults: Mapping[str, Any] = attrs.field(factory=dict)
-    """Options of members that are told nothing else, where `MemberSettings` has others."""
+    """Defaults of options of members, in place of those of `MemberSettings`."""
     queues_changed: Callable[[], None] = lambda: None
     """Called when a member has taken queues or given some up; must not wait."""
     _engines: set[MemberEngine] = attrs.field(init=False, factory=set)

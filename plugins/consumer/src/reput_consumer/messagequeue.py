@@ -14,7 +14,7 @@ class MessageQueue(NamedTuple):
 
     topic: str
     broker: str
-    """Name of the broker, ``room@name`` where machines stand in several rooms."""
+    """Name of the broker, ``room@name`` for several machine rooms."""
     queue_id: int
 
     @property

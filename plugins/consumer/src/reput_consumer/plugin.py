@@ -332,10 +332,10 @@ class ConsumerPlugin(ConsumerFactory, reput.Plugin):
         ]
 
     def roster(self) -> MemberList:
-        """Return who is in which group now.
+        """Return the members of all groups.
 
-        A read-only store tells of the process that has the store open to write, as that process has
-        said it some milliseconds ago.
+        In a read-only store these are the members in the process that has the store open to write,
+        as it wrote them some milliseconds ago.
         """
         from reput_consumer.memberlist.memberlistfile import MemberListFile
         from reput_consumer.memberlist.snapshot import MemberList
@@ -389,7 +389,7 @@ class ConsumerPlugin(ConsumerFactory, reput.Plugin):
         return was_there
 
     def delete_group(self, group: str, *, with_offsets: bool = True) -> bool:
-        """Delete a group's settings, and its offsets and failed messages unless told otherwise.
+        """Delete a group's settings, and by default its offsets and failed messages.
 
         Returns:
             Whether there was such a group. All is durable when this returns.
@@ -486,7 +486,7 @@ class ConsumerPlugin(ConsumerFactory, reput.Plugin):
 
     @property
     def port(self) -> EmbeddedBackend:
-        """The store as consumers ask it, for servers of consumers elsewhere."""
+        """The store as the backend of consumers, for servers of remote consumers."""
         return self._of_store
 
     # ------------------------------------------------------------------ timed work

@@ -1,6 +1,6 @@
-"""`StoreServices`: what serves the consumers of one store.
+"""`StoreServices`: the services of the consumers of one store.
 
-A store that is only read has none of it until something asks: these modules import `asyncio`, and
+A store that is only read has none of it until its first use: these modules import `asyncio`, and
 take longer to import than the rest of the plugin.
 """
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["MEMBER_DEFAULTS", "StoreServices"]
 
 MEMBER_DEFAULTS: Final = {"fetch_count": 256, "fetch_bytes": 1 << 20}
-"""A fetch of the 32 messages that clients ask brokers for takes a third longer by message, as each
+"""A fetch of 32 messages, RocketMQ's default, takes a third longer for each message, as each
 read has to find its way through the store; the bytes let messages of a few KiB come as many."""
 
 

@@ -1,4 +1,4 @@
-"""`ConnectionPool`: the connections of one client, made when they are asked for."""
+"""`ConnectionPool`: the connections of one client, opened at their first use."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ConnectionPool:
 
         Args:
             options: time limits and encryption.
-            handler: answers what peers ask.
+            handler: answers requests of peers.
             signer: signs requests; None to send them as they are.
             connected: called with each new connection.
         """

@@ -1,6 +1,6 @@
 """`EventLoopThread`: the event loop of a client, on a thread of its own.
 
-Programs call functions that return when they are done; the loop carries out what these ask for,
+Programs call functions that return when they are done; the loop carries out their requests,
 so that one program has thousands of requests under way on one thread.
 """
 

@@ -1,4 +1,4 @@
-"""`NameServers`: asks one name server, and another one when that fails.
+"""`NameServers`: sends requests to one name server, and to another one when that fails.
 
 Source: RocketMQ ``NettyRemotingClient#getAndCreateNameserverChannel``.
 """
@@ -50,7 +50,7 @@ class NameServers:
     def __init__(
         self, addresses: Iterable[str], connections: ConnectionPool, seconds: float
     ) -> None:
-        """Ask ``addresses``, each for ``seconds`` at most, beginning with any."""
+        """Use ``addresses``, each for ``seconds`` at most, beginning with any."""
         self.addresses = list(addresses)
         # Clients spread over the name servers.
         random.shuffle(self.addresses)

@@ -1,1 +1,1 @@
-"""Consumers at brokers: `port` is what `reput_consumer` asks, put into requests."""
+"""Consumers at brokers: a backend of `reput_consumer` that sends requests."""

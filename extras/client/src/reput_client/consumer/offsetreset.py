@@ -1,4 +1,4 @@
-"""What an operator has a broker tell consumers: to go on at other offsets.
+"""Resets of offsets by an operator, which a broker forwards to consumers.
 
 Brokers since 5.0 do that by what they answer to fetches instead.
 

@@ -58,7 +58,7 @@ class PendingPulls:
 
         Args:
             routes: where queues are.
-            connections_of: returns the connections of a member, told by group and client id.
+            connections_of: returns the connections of a member by group and client id.
             again_seconds: time until a failed fetch is tried again.
         """
         self._again_seconds = again_seconds

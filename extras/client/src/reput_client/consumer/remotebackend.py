@@ -270,9 +270,9 @@ class RemoteBackend:
             raise
 
     async def _check_conditions(self, member: str, membership: Membership) -> None:
-        """Have a broker look at conditions in SQL, which no heartbeat tells the faults of.
+        """Have a broker check conditions in SQL, as no heartbeat reports their faults.
 
-        Those of topics that no broker has yet are looked at when one has.
+        Conditions on topics that no broker has yet are checked when one has.
         """
         unchecked = self._unchecked.get((membership.group, member), set())
         for topic, selector in membership.selectors.items():
@@ -340,7 +340,7 @@ class RemoteBackend:
                 task.add_done_callback(self._visiting.discard)
 
     async def _visit_then_tell(self, key: tuple[str, str], session: BrokerSession) -> None:
-        """Tell a member of changed routes once their brokers count it among its group."""
+        """Notify a member of changed routes once their brokers count it among its group."""
         await session.beat(only_new=True)
         member = session.member
         if member is None:
@@ -349,7 +349,7 @@ class RemoteBackend:
         try:
             await self._check_conditions(session.client_id, member)
         except (ClientError, ValueError) as error:
-            # Too late for who has opened the consumer: there was no broker to ask.
+            # Too late for the call that opened the consumer: no broker could check them then.
             logger.error("nothing is read group=%s: %s", member.group, error)
 
     def members(self, group: str) -> list[str]:

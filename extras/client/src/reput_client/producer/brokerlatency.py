@@ -49,5 +49,5 @@ class BrokerLatencies:
         return self._until.get(broker, 0) <= self.clock()
 
     def is_reachable(self, broker: str) -> bool:
-        """Whether a broker answered when it was asked last."""
+        """Whether a broker answered its last request."""
         return broker not in self._failed

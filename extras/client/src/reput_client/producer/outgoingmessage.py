@@ -62,7 +62,7 @@ class Delay:
     """A time, or ms since the epoch (brokers since 5.0)."""
 
     def properties(self) -> dict[str, str]:
-        """Return the properties that ask for it.
+        """Return the properties of the delay.
 
         Raises:
             ValueError: several of the three, a level below 1, or a time without a zone.
@@ -102,7 +102,7 @@ def properties_of(message: Message) -> dict[str, str]:
 
 
 def without_delay(message: Message) -> Message:
-    """Return a message that is delivered at once, whatever its properties ask for."""
+    """Return a message that is delivered at once, whatever delay it has."""
     properties = properties_of(message)
     if properties.keys().isdisjoint(_TIMES):
         return message

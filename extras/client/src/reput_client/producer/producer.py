@@ -247,14 +247,14 @@ class Producer:
         """Reply to a message that a producer has sent with `request`.
 
         Args:
-            asked: the message, as a consumer was handed it.
+            asked: the message, as a consumer got it.
             body: the answer.
             timeout: as for `send`.
 
         Raises:
-            ValueError: the message asks for no reply.
-            SendError: as for `send`, and so are all others. A `BrokerError` may also say that who
-                has asked is gone.
+            ValueError: the message is not a request.
+            SendError: as for `send`, and so are all others. A `BrokerError` may also say that the
+                requester is gone.
         """
         outgoing = self._outgoing(reply_message(asked.properties, body), Delay())
         return self._runtime.call(self._send(outgoing, None, timeout))
@@ -303,7 +303,7 @@ class Producer:
         try:
             self._runtime.call(self._runtime.session.remove_producer(self.group))
         except ClientClosedError:
-            return  # the client told brokers already
+            return  # the client has unregistered already
 
     def __enter__(self) -> Self:
         return self

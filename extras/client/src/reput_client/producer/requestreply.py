@@ -1,4 +1,4 @@
-"""`RequestReplies`: answers to messages, which brokers push to who has asked.
+"""`RequestReplies`: replies to messages, which brokers push to the requester.
 
 Source: RocketMQ ``DefaultMQProducerImpl#request``, ``ClientRemotingProcessor#receiveReplyMessage``
 and ``MessageUtil#createReplyMessage``.
@@ -53,7 +53,7 @@ class RequestReplies:
         session.answerers[RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT] = self._take
 
     def expect(self, seconds: float) -> tuple[dict[str, str], asyncio.Future[Reply]]:
-        """Return the properties of a message that asks for a reply, and the reply's future."""
+        """Return the properties of a message that requests a reply, and the reply's future."""
         correlation = str(uuid.uuid4())
         future: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
         self._waiting[correlation] = future
@@ -88,11 +88,11 @@ def reply_message(asked: Mapping[str, str], body: bytes) -> Message:
     """Return the message that answers another one.
 
     Args:
-        asked: properties of the message that asks.
+        asked: properties of the request.
         body: the answer.
 
     Raises:
-        ValueError: that message asks for no reply.
+        ValueError: that message is not a request.
     """
     missing = [name for name in (_CORRELATION, _CLIENT, _CLUSTER) if not asked.get(name)]
     if missing:

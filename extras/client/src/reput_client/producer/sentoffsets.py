@@ -1,7 +1,7 @@
-"""`SentOffsets`: how far a client itself has filled queues, as brokers have told it.
+"""`SentOffsets`: how far a client itself has filled queues, by the answers of brokers.
 
 A broker enters a message in its queue a moment after it has stored and acknowledged it (RocketMQ's
-``ReputMessageService``). A client that sends a message and then asks for the end of the queue may
+``ReputMessageService``). A client that sends a message and then requests the end of the queue may
 get an offset before that message.
 """
 

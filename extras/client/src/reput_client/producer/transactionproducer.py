@@ -59,17 +59,17 @@ class Outcome(enum.IntEnum):
 
 
 class Checks:
-    """Answers brokers that ask what became of transactions, for the producers of a session."""
+    """Answers check-backs of brokers, for the producers of a session."""
 
     def __init__(self, runtime: ClientRuntime) -> None:
-        """Answer what the session of all producers is asked."""
+        """Answer the check-backs of the session of all producers."""
         self._runtime = runtime
         self._checks: dict[str, Check] = {}
         self._threads = concurrent.futures.ThreadPoolExecutor(1, "reput-client-check")
         runtime.session.answerers[RequestCode.CHECK_TRANSACTION_STATE] = self._take
 
     def add(self, group: str, check: Check) -> None:
-        """Have ``check`` asked about the transactions of a group.
+        """Have ``check`` answer for the transactions of a group.
 
         Raises:
             GroupTakenError: another producer of this client answers for the group.
@@ -78,7 +78,7 @@ class Checks:
             raise GroupTakenError(group)
 
     def remove(self, group: str) -> None:
-        """Answer no more for a group; its other producers elsewhere are asked then."""
+        """Answer no more for a group; check-backs then go to its other producers."""
         self._checks.pop(group, None)
 
     async def _take(self, address: str, command: Command) -> None:
@@ -99,11 +99,11 @@ class Checks:
         header: CheckTransaction,
         message: MessageView,
     ) -> None:
-        """Ask the program, on a thread that may wait, and tell the broker."""
+        """Call the program's function, on a thread that may wait, and answer the broker."""
         remark = None
         try:
             found = check(message)
-        except Exception as error:  # a program's function may raise anything: it is asked again
+        except Exception as error:  # a program's function may raise anything: a check-back follows
             logger.exception("check of a transaction failed group=%s message=%r", group, message)
             found, remark = None, f"check failed: {error}"
         outcome = Outcome.UNKNOWN if found is None else _outcome(is_committed=found)
@@ -159,13 +159,13 @@ class TransactionProducer(Producer):
         """Send a message that nobody sees before its transaction is committed.
 
         Args:
-            message: the message; a delay that it asks for is left out.
+            message: the message; its delay is left out.
             timeout: as for `send`.
 
         Returns:
             The transaction: a context manager that commits at its end, and rolls back if its block
             raises. Should the program die in between, or the broker not be reached, the broker
-            asks the function ``check`` of the producer some time later.
+            sends a check-back some time later, which the function ``check`` answers.
 
         Raises:
             SendError: the message was not stored, or not safely, and nothing is to be done.
@@ -178,7 +178,7 @@ class TransactionProducer(Producer):
 
     async def _prepare(self, outgoing: OutgoingMessage, timeout: float | None) -> Transaction:
         await self._queues(outgoing.topic)
-        # The broker may ask back, and so must know this producer.
+        # The broker may send a check-back, and so must know this producer.
         await self._runtime.session.visit(outgoing.topic)
         result = await self._send(outgoing, None, timeout)
         address = await self._runtime.routes.master(result.queue)
@@ -190,7 +190,7 @@ class TransactionProducer(Producer):
         return transaction
 
     def close(self) -> None:
-        """See `Producer.close`; brokers then ask other producers of the group."""
+        """See `Producer.close`; brokers then send check-backs to other producers of the group."""
         self._checks.remove(self.group)
         super().close()
 
@@ -228,7 +228,7 @@ class Transaction:
     def commit(self) -> None:
         """Make the message visible.
 
-        Should the broker not be reached, it asks back later: that is logged, and no error.
+        If the broker cannot be reached, it sends a check-back later: this is logged, and no error.
 
         Raises:
             TransactionOverError: it was ended before.
@@ -247,7 +247,7 @@ class Transaction:
         self._runtime.call(self.end(outcome))
 
     async def end(self, outcome: Outcome) -> None:
-        """Tell the broker; on the client's loop."""
+        """Send the end to the broker; on the client's loop."""
         self._over = outcome
         _, physical_offset = parse_message_id(self.result.offset_msg_id)
         header = EndTransaction(

@@ -11,7 +11,7 @@ __all__ = ["RequestCode", "ResponseCode"]
 
 
 class RequestCode(IntEnum):
-    """What a request asks for; with the names of RocketMQ."""
+    """Kinds of requests, with the names of RocketMQ."""
 
     SEND_MESSAGE = 10
     PULL_MESSAGE = 11

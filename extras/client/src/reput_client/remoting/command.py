@@ -29,7 +29,7 @@ class Command:
     """What goes with the code (``extFields``): texts by name."""
     body: bytes = b""
     opaque: int = 0
-    """Number of the request, chosen by who asks; the answer repeats it."""
+    """Number of the request, chosen by the requester; the answer repeats it."""
     flag: int = 0
     remark: str | None = None
     """In answers a text for people: what was wrong."""

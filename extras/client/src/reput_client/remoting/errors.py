@@ -17,7 +17,7 @@ __all__ = [
 
 
 class RemotingError(ReputError):
-    """A peer has sent what the protocol does not allow, or a caller asks to send it."""
+    """A peer has sent what the protocol does not allow, or a caller tries to send it."""
 
 
 @attrs.define(eq=False, slots=False)

@@ -1,1 +1,1 @@
-"""Where topics are: routes as name servers tell them, and the table of routes in use."""
+"""Routes of topics as name servers send them, and the table of routes in use."""

@@ -46,7 +46,7 @@ class Route:
 
     @classmethod
     def of(cls, told: TopicRoute) -> Self:
-        """Return the route that a name server has told.
+        """Return the route that a name server has sent.
 
         Raises:
             ValueError: what it says of the order is wrong.

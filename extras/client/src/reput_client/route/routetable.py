@@ -32,7 +32,7 @@ __all__ = ["RouteTable"]
 
 
 class RouteTable:
-    """Routes by topic, as they were when they were asked for last. Used on the loop's thread."""
+    """Routes by topic, as name servers sent them last. Used on the loop's thread."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class RouteTable:
     # ------------------------------------------------------------------ topics
 
     async def find(self, topic: str) -> Route | None:
-        """Return the route of a topic; None if it does not exist. It is asked for only once.
+        """Return the route of a topic; None if it does not exist. It is requested only once.
 
         Raises:
             ClientError: no name server answers.
@@ -58,7 +58,7 @@ class RouteTable:
         return self._routes.get(topic) or await self.ask(topic)
 
     async def ask(self, topic: str) -> Route | None:
-        """Ask for the route of a topic, and return it; None if it does not exist.
+        """Request the route of a topic, and return it; None if it does not exist.
 
         Raises:
             ClientError: no name server answers.
@@ -82,7 +82,7 @@ class RouteTable:
         return found
 
     async def _from_name_server(self, topic: str) -> Route | None:
-        # Names of members in quotation marks, which name servers since 4.9.4 give who asks so.
+        # Names of members in quotation marks, which name servers since 4.9.4 send on request.
         fields = {"topic": topic, "acceptStandardJsonOnly": "true"}
         command = Command(RequestCode.GET_ROUTEINFO_BY_TOPIC, fields)
         address, answer = await self._name_servers.request(command)
@@ -143,7 +143,7 @@ class RouteTable:
         self._wanted.add(topic)
 
     async def refresh(self) -> None:
-        """Ask for all routes again; a route without an answer stays as it is."""
+        """Request all routes again; a route without an answer stays as it is."""
         for topic in sorted(self._wanted | self._routes.keys()):
             try:
                 if await self.ask(topic) is None and topic in self._routes:
@@ -153,7 +153,7 @@ class RouteTable:
                 return  # the others would wait in vain, too
 
     async def look_for_missing(self) -> None:
-        """Ask for the routes of topics that consumers wait for and that have none yet."""
+        """Request the routes of topics that consumers wait for and that have none yet."""
         for topic in sorted(self._wanted - self._routes.keys()):
             try:
                 await self.ask(topic)

@@ -41,10 +41,10 @@ logger = logging.getLogger(__name__)
 __all__ = ["Answerer", "BrokerSession", "Membership", "subscription"]
 
 _END_SECONDS: Final = 1.0
-"""For how long a broker may take to hear that a client is gone."""
+"""For how long a broker may take to unregister a client."""
 
 Answerer = Callable[[str, Command], Awaitable[Command | None]]
-"""Answers a request of a broker, which is told by its address."""
+"""Answers a request of a broker, which comes with its address."""
 
 
 @attrs.frozen(eq=False)
@@ -55,7 +55,7 @@ class Membership:
     selectors: Mapping[str, Selector]
     """By topic."""
     version: int
-    """When it asked for them, ms."""
+    """When it subscribed, ms."""
     broadcast: bool
     changed: Callable[[], None]
 
@@ -77,7 +77,7 @@ class Membership:
 
 
 def subscription(topic: str, selector: Selector, version: int) -> Subscription:
-    """Return the subscription for a selector, which was asked for at ``version``, ms."""
+    """Return the subscription for a selector, which was made at ``version``, ms."""
     tags = tuple(sorted(selector.tags))
     return Subscription(
         topic=topic,
@@ -108,7 +108,7 @@ class BrokerSession:
         self._options = options
         self._routes = routes
         self._told: dict[str, tuple[Connection, frozenset[str]]] = {}
-        """By address, how a broker was told last: the connection, and the groups of producers."""
+        """By address, a broker's last heartbeat: the connection, and the groups of producers."""
         self._beating: set[asyncio.Task[None]] = set()
 
     # ------------------------------------------------------------------ groups
@@ -118,7 +118,7 @@ class BrokerSession:
         self._producers[group] = self._producers.get(group, 0) + 1
 
     async def remove_producer(self, group: str) -> None:
-        """Tell brokers that a producer group is gone, if this was the last of its producers."""
+        """Unregister a producer group, if this was the last of its producers."""
         self._producers[group] -= 1
         if not self._producers[group]:
             del self._producers[group]
@@ -130,11 +130,11 @@ class BrokerSession:
         await self.beat(only_new=True)
 
     async def beat(self, *, only_new: bool = False) -> None:
-        """Tell all brokers that the client is alive; unreachable ones, the next time.
+        """Send a heartbeat to all brokers; to unreachable ones, the next time.
 
         Args:
-            only_new: tell only brokers that were not told of all groups, or on a connection that
-                is lost.
+            only_new: only to brokers whose last heartbeat did not have all groups, or came on a
+                connection that is lost.
         """
         if self.member is None and not self._producers:
             return
@@ -177,7 +177,7 @@ class BrokerSession:
             )
 
     def _connected(self, connection: Connection) -> None:
-        """Tell a broker again that has forgotten this client with its former connection."""
+        """Send a heartbeat again, as the broker forgot this client with its former connection."""
         if connection.address in self._told:
             task = asyncio.get_running_loop().create_task(self._beat(connection.address))
             self._beating.add(task)
@@ -218,7 +218,7 @@ class BrokerSession:
                 logger.debug("not unregistered broker=%s: %s", address, found)
 
     async def leave(self) -> None:
-        """Tell brokers that this client is gone, and close its connections."""
+        """Unregister at all brokers, and close the connections."""
         member, self.member = self.member, None
         if member is not None:
             await self._unregister(consumer_group=member.group)

@@ -169,7 +169,7 @@ class Broker:
             log_grew=log_grew,
         )
         held = PullLongPolling(context, begin)
-        # Each asks the other, but not before there is a client.
+        # Each uses the other, but not before a client exists.
         groups = GroupRegistry(context, lambda group: transactions.watch(group))
         transactions = TransactionHandlers(context, groups)
         polls = PopLongPolling(context)
@@ -216,7 +216,7 @@ class Broker:
             access_keys,
             SynchronousSends(context, self.sends, topics).by_code(),
             (sends.take, PullFastPath(pulls).take),
-            # The lane takes no sends whose answers wait for replicas.
+            # The fast path takes no sends whose answers wait for replicas.
             sends.take_sockets if self.sends.replication is None else None,
             PULL_CODES,
         )

@@ -35,14 +35,14 @@ _NAME_SHOWN = 80
 
 @attrs.define(eq=False)
 class BrokerContext:
-    """One broker. Handlers run on the event loop and leave it for whatever asks the store."""
+    """One broker. Handlers run on the event loop, and use the pools for the store."""
 
     store: Store
     plugin: ConsumerPlugin
     options: LiveOptions
     loop: asyncio.AbstractEventLoop
     pool: WatchedPool
-    """Threads that ask the store."""
+    """Threads that use the store."""
     serial: WatchedPool
     """One thread, for what must happen in the order in which it came."""
     clock: Callable[[], int]
@@ -50,7 +50,7 @@ class BrokerContext:
     topics: TopicTable
     statistics: BrokerStatistics
     address: Address
-    """What clients are told."""
+    """The address that clients get."""
     packed_host: bytes
     """The same in message ids."""
     replicas: ReplicaService | None = None
@@ -68,7 +68,7 @@ class BrokerContext:
 
     @property
     def port(self) -> ConsumerBackend:
-        """The store as consumers ask it."""
+        """The store as the backend of consumers."""
         return self.plugin.port
 
     @property
@@ -131,7 +131,7 @@ class BrokerContext:
         return await done
 
     def message_id(self, physical_offset: int) -> str:
-        """Return the offset message id by which clients ask this broker for a message."""
+        """Return the offset message id of a message of this broker."""
         return (self.packed_host + physical_offset.to_bytes(8, "big", signed=True)).hex().upper()
 
     def new_key(self) -> str:

@@ -1,4 +1,4 @@
-"""`LiveOptions`: what may change of a broker's options while it runs; everybody asks here."""
+"""`LiveOptions`: a broker's options that may change while it runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["LiveOptions"]
 
 @attrs.define(eq=False)
 class LiveOptions:
-    """The options of a broker as they are now. Asked on any thread, changed on the event loop."""
+    """The options of a broker as they are now. Read on any thread, changed on the event loop."""
 
     config: ServerConfig
     permissions: int = 6

@@ -40,7 +40,7 @@ _LOOK_AGAIN_MS: Final = 1_000
 
 @attrs.define(eq=False)
 class TopicTable:
-    """Topics by name. Asked on threads that may wait."""
+    """Topics by name. Read on threads that may wait."""
 
     store: Store
     plugin: ConsumerPlugin
@@ -75,7 +75,7 @@ class TopicTable:
         return {name: each for name in sorted(names) if (each := self.known(name)) is not None}
 
     def known(self, topic: str) -> TopicSettings | None:
-        """Return a topic of the broker's file, or one seen in the store before; asks no disk."""
+        """Return a topic of the broker's file, or one seen in the store before; reads no disk."""
         settings = self.plugin.topics.get(topic)
         made = self._made.get(topic)
         if made is not None and made[0] is settings:

@@ -98,7 +98,7 @@ def _access(config: ServerConfig) -> str:
 
 
 def warn_of_open_ports(config: ServerConfig) -> None:
-    """Warn if other machines reach a port that asks nothing of them."""
+    """Warn if other machines reach a port without access keys or certificates."""
     from reput_tools.cli.kit import warn
 
     ports = config.listen, config.name_server, config.grpc

@@ -1,4 +1,4 @@
-"""`Clients`: the clients that have told their settings, and their streams."""
+"""`Clients`: the clients that have sent their settings, and their streams."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Client:
     client_id: str
     settings: Any
     last: int
-    """When it was heard of last, ms."""
+    """When its last call came, ms."""
     group: str | None = None
     """Of a consumer."""
     topics: frozenset[str] = frozenset()

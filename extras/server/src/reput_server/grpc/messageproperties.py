@@ -76,7 +76,7 @@ def shown(popped: Popped, topic: Any, handle: str) -> Any:
 
 
 def shown_half(view: MessageView, topic: Any) -> Any:
-    """Return a half message as its producer is asked about it."""
+    """Return a half message for a check-back of its producer."""
     message = _of(view, topic)
     message.system_properties.message_type = MessageType.TRANSACTION
     immunity = view.properties.get(IMMUNITY, "")

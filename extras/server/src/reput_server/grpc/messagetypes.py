@@ -62,7 +62,7 @@ class Code(enum.IntEnum):
 
 
 class MessageType(enum.IntEnum):
-    """What a message asks for."""
+    """What kind of delivery a message wants."""
 
     NORMAL = 1
     FIFO = 2

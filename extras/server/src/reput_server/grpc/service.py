@@ -58,7 +58,7 @@ class GrpcService:
     clients: Clients = attrs.field(init=False)
     call_count: int = attrs.field(init=False, default=0)
     faults: CallFaultSource | None = attrs.field(init=False, default=None)
-    """Asked before each call; None if no test asks for faults."""
+    """Consulted before each call; None without a test that injects faults."""
     _answered: Counter[tuple[str, int]] = attrs.field(init=False, factory=Counter)
     """Answers by the call's name and the code."""
     _listener: Listener | None = attrs.field(init=False, default=None)
@@ -247,7 +247,7 @@ class GrpcService:
         return handle
 
     def cut_streams(self) -> None:
-        """Break the streams by which clients hear of the server; called on the event loop."""
+        """Break the streams by which clients get commands; called on the event loop."""
         for client in self.clients.by_id.values():
             client.cut_streams()
 

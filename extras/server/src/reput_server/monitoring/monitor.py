@@ -32,7 +32,7 @@ _JSON: Final = "application/json"
 
 @attrs.define(eq=False)
 class Monitor:
-    """Pages about one server. Used on the event loop; the store is asked elsewhere."""
+    """Pages about one server. Used on the event loop; the store is read elsewhere."""
 
     broker: Broker
     ports: Callable[[], Mapping[str, PortService]]
@@ -40,7 +40,7 @@ class Monitor:
     beside: ProtocolService | None = None
     """Serves clients of RocketMQ 5."""
     max_age: float = _MAX_AGE
-    """Figures are gathered at most once in this time, s, however many ask."""
+    """Figures are gathered at most once in this time, s, however many requests come."""
     _since: int = attrs.field(init=False)
     _pages: HttpPages = attrs.field(init=False)
     _exposition: Exposition | None = attrs.field(init=False, default=None)

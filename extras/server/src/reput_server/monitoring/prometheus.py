@@ -1,4 +1,4 @@
-"""Figures as ``prometheus_client`` collects them, beside metrics of the store and its plugins."""
+"""Figures of the server, the store and its plugins, as ``prometheus_client`` collects them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class _ServerCollector(Collector):
     figures: ServerFigures | None = None
 
     def describe(self) -> Iterable[Metric]:
-        """Return nothing: registering must not ask for figures."""
+        """Return nothing: registering must not read figures."""
         return ()
 
     def collect(self) -> Iterator[Metric]:

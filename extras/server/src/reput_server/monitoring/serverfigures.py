@@ -105,7 +105,7 @@ class Health:
     """Whether the server does its work."""
 
     status: str
-    """``ok``; ``degraded`` if a plugin stands; ``failing`` if messages cannot come in or out."""
+    """``ok``; ``degraded`` if a plugin has stopped; ``failing`` if no message can come or go."""
     reasons: tuple[str, ...] = ()
 
 

@@ -1,4 +1,4 @@
-"""The status page: one HTML document that loads nothing, runs nothing, and asks again by itself."""
+"""The status page: one HTML document that loads nothing, runs nothing, and refreshes itself."""
 
 from __future__ import annotations
 

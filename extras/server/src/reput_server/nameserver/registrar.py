@@ -45,7 +45,7 @@ _RETRY_SECONDS: Final = 1.0
 _ANSWER_SECONDS: Final = 3.0
 _CRC_MASK: Final = 0x7FFF_FFFF
 _FILLER: Final = "SELF_TEST_TOPIC"
-"""A topic of every RocketMQ broker: name servers of 5.x refuse to be told of one topic at first."""
+"""A topic of every RocketMQ broker: name servers of 5.x refuse one topic at first."""
 _FAILURES: Final = (OSError, TimeoutError, RemotingError, ServerError)
 
 
@@ -56,7 +56,7 @@ class Registrar:
     broker: RegisteredBroker
     addresses: Sequence[Address]
     host: Host
-    """Takes the connections, and answers what name servers ask."""
+    """Takes the connections, and answers requests of name servers."""
     clock: Callable[[], int]
     interval_seconds: float = _INTERVAL_SECONDS
     retry_seconds: float = _RETRY_SECONDS
@@ -77,7 +77,7 @@ class Registrar:
             self._tasks.append(self.host.loop.create_task(self._keep(address)))
 
     def changed(self) -> None:
-        """Tell all of them soon that topics have changed."""
+        """Register the changed topics at all of them soon."""
         for event in self._changes.values():
             event.set()
 

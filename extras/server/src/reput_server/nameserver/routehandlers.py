@@ -180,7 +180,7 @@ class NameHandlers:
         if asked.body_crc32 and zlib.crc32(command.body) & _CRC_MASK != asked.body_crc32:
             raise Refusal(ResponseCode.SYSTEM_ERROR, "crc32 not match")
         registration = Registration.decode(command.body, is_packed=asked.compressed)
-        # One topic alone is news of a broker that is known, and came before the broker did.
+        # One topic alone is an update of a known broker; here it came before the registration.
         if len(registration.topics) == 1 and not self.table.has(asked.broker_name, asked.broker_id):
             raise Refusal(ResponseCode.SYSTEM_ERROR, "register broker failed")
         data = BrokerData(

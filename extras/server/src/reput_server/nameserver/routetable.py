@@ -171,7 +171,7 @@ class RouteTable:
         (self._unwritable.discard if is_writable else self._unwritable.add)(broker)
         return sum(1 for name, _ in self._all_queues() if name == broker)
 
-    # ------------------------------------------------------------------ asking
+    # ------------------------------------------------------------------ reading
 
     async def route(self, topic: str) -> TopicRoute | None:
         """Return the route of a topic; None if no broker has it."""

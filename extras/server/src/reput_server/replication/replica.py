@@ -28,7 +28,7 @@ NOT_REPORTED: Final = -1
 """The offset of a replica that has reported none yet."""
 _REPORT_SIZE: Final = 8
 _AT_ONCE: Final = 256 << 10
-"""Bytes that are read on the event loop: they were written a moment ago, so no disk is asked."""
+"""Bytes that are read on the event loop: they were written a moment ago, so no disk is read."""
 _BLOCK_SIZE: Final = 1 << 20
 """Bytes that are read at a time on a thread, of what is older."""
 _UNSENT_MAX: Final = 512 << 10
@@ -85,7 +85,7 @@ class Master(Protocol):
         ...
 
     def refused(self, replica: Replica, reason: str) -> None:
-        """Note that a connection was closed for what its peer asked or reported."""
+        """Note that a connection was closed for what its peer requested or reported."""
         ...
 
     def forget(self, replica: Replica) -> None:
@@ -189,7 +189,7 @@ class Replica(asyncio.Protocol):
         if self.is_begun and offset > self._next:
             self.cut(f"it reports offset {offset}, and was sent the log below {self._next}")
             return
-        # It is beyond what is on disk where an empty log was asked for offset 1.
+        # It is beyond what is on disk if offset 1 of an empty log was requested.
         self.reported_offset = min(offset, self.master.served_to)
         self.master.reported(self)
         self.send()
@@ -204,7 +204,7 @@ class Replica(asyncio.Protocol):
                 "or this one has lost its end; compare both, then remove the wrong one"
             )
             return False
-        # 1: the first byte that a follower can ask for; 0 has another meaning, see below.
+        # 1: the first byte that a follower can request; 0 has another meaning, see below.
         if offset > max(served_to, 1):
             self.cut(
                 f"it has the log below {offset}, of which only what is below {served_to} was sent "

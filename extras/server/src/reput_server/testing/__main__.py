@@ -125,7 +125,7 @@ def answers(broker: LocalBroker, lines: Iterable[str]) -> Iterable[dict[str, Any
             yield known(broker, order) or {}
         except KeyError as error:
             yield {"error": f"the order lacks {error}"}
-        except Exception as error:  # whatever a line asks for, the broker goes on
+        except Exception as error:  # whatever a line requests, the broker continues
             yield {"error": f"{type(error).__name__}: {error}"}
 
 

@@ -1,4 +1,4 @@
-"""`CallFaults`: what a broker does wrong to clients of RocketMQ 5 because a test asks for it."""
+"""`CallFaults`: faults that a test injects into calls of clients of RocketMQ 5."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class CallFaults:
         self._add(call, times, CallFault())
 
     def cut_streams(self) -> None:
-        """Break the streams by which clients hear of the server; they come again by themselves."""
+        """Break the streams by which clients get commands; the clients connect again."""
         if self._service is not None and self._loop is not None:
             self._loop.call_soon_threadsafe(self._service.cut_streams)
 

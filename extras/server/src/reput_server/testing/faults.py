@@ -1,4 +1,4 @@
-"""`Faults`: what a broker does wrong because a test asks for it."""
+"""`Faults`: faults that a test injects into a broker."""
 
 from __future__ import annotations
 

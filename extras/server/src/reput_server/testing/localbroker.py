@@ -210,7 +210,7 @@ class LocalBroker:
     def wait_for(self, group: str, *, seconds: float = 30.0) -> None:
         """Return when a consumer group has consumed everything, retries included.
 
-        RocketMQ's clients tell a broker every five seconds how far they are, and at their end.
+        RocketMQ's clients commit their offsets every five seconds, and at their end.
 
         Raises:
             TimeoutError: it has not, in that time; the text says what is left in which queue.

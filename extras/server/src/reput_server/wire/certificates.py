@@ -52,7 +52,7 @@ def _check_readable(*paths: str) -> None:
 
 
 def _refuse(path: str) -> str:
-    # OpenSSL would ask for it at the terminal, and a server may have none.
+    # OpenSSL would prompt for it at the terminal, and a server may have none.
     advice = f"openssl pkey -in {path} -out NEW_FILE writes it without"
     raise CertificateError(path, "the key is protected by a password", advice)
 

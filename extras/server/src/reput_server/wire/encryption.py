@@ -1,4 +1,4 @@
-"""One port for plain and for encrypted connections: the first byte of each tells.
+"""One port for plain and for encrypted connections: the first byte of each decides.
 
 A TLS connection begins with a record of type 22; a frame begins with the highest byte of its
 length, which no frame that is allowed has above 1. Source: RocketMQ
@@ -155,7 +155,7 @@ class Encrypted(asyncio.Transport, asyncio.Protocol):
         if self._outgoing.pending and not self._transport.is_closing():
             self._transport.write(self._outgoing.read())
         if reason is not None and self._peer.is_open:
-            self._peer.end()  # and not cut: the other side is to be told why
+            self._peer.end()  # and not cut: the other side gets the reason
 
     # ------------------------------------------------------------------ what the peer does
 
@@ -196,11 +196,11 @@ class Encrypted(asyncio.Transport, asyncio.Protocol):
     # ------------------------------------------------------------------ what the socket says
 
     def pause_writing(self) -> None:
-        """Tell the peer that the other side does not read."""
+        """Stop the peer's writes: the other side does not read."""
         self._peer.pause_writing()
 
     def resume_writing(self) -> None:
-        """Tell the peer that the other side reads again."""
+        """Resume the peer's writes: the other side reads again."""
         self._peer.resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -1,7 +1,7 @@
 """Descriptors of the process: connections take them, and the store needs some for its files.
 
 A store that cannot open a file takes no messages any more, so connections end where the store's
-share begins. The system gives the lowest number that is free: a connection's own number tells how
+share begins. The system gives the lowest number that is free: a connection's own number shows how
 many are in use in the whole process.
 """
 
@@ -19,7 +19,7 @@ __all__ = ["ACCEPTED_AT_ONCE", "are_left", "listen_long", "raise_limit", "word_a
 logger = logging.getLogger(__name__)
 
 ACCEPTED_AT_ONCE: Final = 16
-"""Connections that a loop accepts in one turn, before it looks for room."""
+"""Connections that a loop accepts in one turn, before it counts descriptors."""
 _BACKLOG: Final = 4_096
 _MOST: Final = 65_536
 _OUT_OF: Final = "out of system resource"  # asyncio's own words

@@ -1,7 +1,7 @@
 """`Ports`: the addresses of a server, taken before it serves.
 
-Records name the address of their broker, so a store has to be told it when it is opened, and that
-may be a port which the system has yet to choose. A port that is taken refuses before a store is
+Records name the address of their broker, so a store needs it when it is opened, and the system may
+have yet to choose the port. A port that is taken refuses before a store is
 opened, or made, for nothing.
 """
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["FAST_BELOW", "Ports", "bound_to", "listening", "stop_listening", "take_address"]
 
 FAST_BELOW: Final = 2
-"""Java clients up to 4.5.0 send there, and Java slaves ask there (``listenPort - 2``)."""
+"""Java clients up to 4.5.0, and Java slaves, send requests there (``listenPort - 2``)."""
 _PAIRS_TRIED: Final = 16
 _TURNS: Final = 4
 
@@ -46,7 +46,7 @@ class Ports:
     fast_error: str = ""
     """Why there are none, if there are to be some."""
     address: Address = ("", 0)
-    """Host and port of the broker that clients are told, as given."""
+    """Host and port of the broker that clients get, as given."""
     store_address: Address = ("", 0)
     """The same by number, as records and message ids have it."""
 

@@ -91,14 +91,14 @@ class RequestDispatcher:
 
     by_code: Mapping[int, Handler]
     access_keys: Mapping[str, str] = attrs.field(factory=dict, repr=False)
-    """Secret keys by access key; without any, no signature is asked for."""
+    """Secret keys by access key; without any, signatures are not checked."""
     at_once: Mapping[int, AtOnce] = attrs.field(factory=dict)
-    """What is asked before the handlers, for some codes."""
+    """Called before the handlers, for some codes."""
     from_bytes: Sequence[Callable[[Connection, bytes | bytearray], FromBytes]] = ()
-    """What is asked before that, one after the other, while requests are bytes still. It knows of
+    """Called before that, one after the other, while requests are bytes still. They know of
     no access keys."""
     from_sockets: TakeSockets | None = None
-    """What is asked before that for connections that only send: it reads their sockets itself."""
+    """Called before that for connections that only send: it reads their sockets itself."""
     codes_from_bytes: Collection[int] = ()
     """Codes of the requests in `from_bytes` that are not in `at_once`, too."""
     _reported: WeakSet[Connection] = attrs.field(init=False, factory=WeakSet)
@@ -203,7 +203,7 @@ def _check_body(command: Command) -> None:
 
 
 def answer_of_error(command: Command, error: Exception) -> Command:
-    """Return the answer that tells a peer of an error; what nobody foresaw is logged."""
+    """Return the answer that reports an error to a peer; unexpected errors are logged."""
     if isinstance(error, Refusal):
         return command.answer(error.code, error.header, remark=error.remark)
     if isinstance(error, PutError):

@@ -25,7 +25,7 @@ __all__ = ["ServerConnection"]
 _WRITE_HIGH = 1 << 20
 """Bytes of answers not taken by the system at which no further requests are read."""
 _FIELD_SIZE = 200
-"""Bytes that a field of a header takes in memory beside its texts, about."""
+"""Bytes that a field of a header takes in memory in addition to its texts, about."""
 _UNKNOWN = ("", 0)
 _SHARED_AFTER = 8
 """Times in a row that all bytes of a connection were taken at once, after which it is shared."""

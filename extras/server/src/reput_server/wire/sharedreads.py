@@ -119,7 +119,7 @@ class SharedReads:
             taken = self._take([socket for socket, _ in ready], [peer for _, peer in ready])
         except Exception:
             logger.exception("connections not read together count=%d", len(ready))
-            # Nothing tells which of them were read, and how far.
+            # It is not known which of them were read, and how far.
             for _, peer in ready:
                 peer.cut("its requests could not be read")
             return
@@ -149,8 +149,8 @@ class SharedReads:
 def write_together(answers: Sequence[tuple[Connection, Sequence[bytes]]]) -> None:
     """Write the answers to each connection, whole frames; many shared ones in one call.
 
-    If such a call fails, its connections are cut, as nothing tells how much was written. The others
-    get their answers.
+    If such a call fails, its connections are cut, as it is not known how much was written. The
+    others get their answers.
     """
     shared = [each for each in answers if each[0].direct_descriptor >= 0]
     others = [each for each in answers if each[0].direct_descriptor < 0]
@@ -168,7 +168,7 @@ def _write_shared(answers: Sequence[tuple[Connection, Sequence[bytes]]]) -> None
         sizes = write_sockets([(peer.direct_descriptor, data) for peer, data in joined])
     except Exception:
         logger.exception("answers not written together count=%d", len(answers))
-        # Nothing tells which of them were written, and how far.
+        # It is not known which of them were written, and how far.
         for peer, _ in answers:
             peer.cut(_NOT_SENT)
         return

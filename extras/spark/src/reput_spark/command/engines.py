@@ -70,7 +70,7 @@ def spark_at(master: str, instead: str = "", *, quick: bool = False) -> Iterator
     from reput_arrow.export.command.jobfailures import failures
 
     try:
-        import pyspark  # noqa: F401 - to tell that it is missing before anything is begun
+        import pyspark  # noqa: F401 - reports that it is missing before anything is begun
     except ImportError:
         raise Failure(
             f"PySpark is not installed: {install_command('spark')}{instead}", ExitCode.UNAVAILABLE

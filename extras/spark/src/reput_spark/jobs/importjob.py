@@ -38,7 +38,7 @@ def import_parquet(
 ) -> Published:
     """Make a store of an export: the same messages, each queue in the order that it had.
 
-    The messages stand in the order of the log: that of the column ``physical_offset``, one store
+    The messages are in the order of the log: that of the column ``physical_offset``, one store
     after another where there is a column ``store``. Without ``physical_offset``, each queue is in
     the order of ``queue_offset``; without either, messages are in the order in which Spark reads.
 

@@ -73,7 +73,7 @@ def _look(context: Any, group: str, told: Callable[[float], None], ended: thread
 
 
 def _rising(told: Callable[[float], None]) -> Callable[[int, int], None]:
-    """Return a function that takes tasks done and tasks in all, and calls ``told`` with more only.
+    """Return a function of tasks done and tasks in all, which calls ``told`` if the share grows.
 
     A query with a shuffle shows further stages late; the total does not shrink then.
     """

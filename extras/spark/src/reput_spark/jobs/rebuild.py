@@ -34,7 +34,7 @@ def rebuild(
     """Build the files of plugins again on Spark; see `reput_tools.offline.rebuild`.
 
     Plugins that offer ``reput_tools_shards`` are built from splits of the log, in parallel; any
-    other plugin is built by one task, in order, beside these. Executors need the plugins installed.
+    other plugin is built by one task, in order, meanwhile. Executors need the plugins installed.
 
     Args:
         spark: the session, also one of Spark Connect.

@@ -26,7 +26,7 @@ def stats(messages: DataFrame) -> dict[str, DataFrame]:
     """Count messages, by each of `QUESTIONS`.
 
     All but the keys come of one group by, which Spark keeps (`DataFrame.cache`) once the first of
-    them is asked for: ``spark.catalog.clearCache()`` forgets it.
+    them is used: ``spark.catalog.clearCache()`` forgets it.
 
     Args:
         messages: columns of `COLUMNS`, as `reput_spark.read` returns them.

@@ -63,7 +63,7 @@ _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 @attrs.frozen(kw_only=True)
 class ReadOptions(Selection):
-    """What a read was asked for, as Spark hands it over."""
+    """Options of a read, as Spark passes them."""
 
     raw: bool = False
     columns: tuple[str, ...] | None = None
@@ -117,9 +117,9 @@ class ReadOptions(Selection):
 
 
 def without_table_properties(options: Mapping[str, str]) -> dict[str, str]:
-    """Return the options without what Spark notes beside them while a table is made of them.
+    """Return the options without the ones Spark adds while it creates a table.
 
-    Spark hands over a table's options twice, once with a prefix, beside its own properties and
+    Spark passes a table's options twice, once with a prefix, with its own properties and
     those of ``TBLPROPERTIES``; the provider is there for tables only.
     """
     given = by_name(options)

@@ -89,7 +89,7 @@ def java_max() -> int:
 
 
 def ask_java(command: str) -> Java | None:
-    """Ask a ``java`` for its version and its home; None where it does not answer.
+    """Run a ``java`` for its version and its home; None if it does not answer.
 
     Its home need not be above ``command``, which may be a link, or a script that chooses.
     """

@@ -70,7 +70,7 @@ def _settings(*, is_local: bool, quick: bool, quiet: bool) -> dict[str, str]:
     }
     options = []
     if is_local:
-        # Found without asking the network for this machine's name, which may have no answer.
+        # Set without a lookup of this machine's name, which may have no answer.
         settings["spark.driver.host"] = settings["spark.driver.bindAddress"] = "127.0.0.1"
     if quiet:
         options.append(shlex.quote(f"-Dlog4j2.configurationFile={_QUIET.as_uri()}"))
@@ -83,7 +83,7 @@ def _settings(*, is_local: bool, quick: bool, quiet: bool) -> dict[str, str]:
 
 
 def prepare_environment(*, is_local: bool = True) -> None:
-    """Tell Spark by environment variables which Java and which Python to run.
+    """Set the environment variables for the Java and the Python that Spark runs.
 
     Args:
         is_local: whether everything runs on this machine; else workers elsewhere start the Python

@@ -43,7 +43,7 @@ class ReputDataSource(DataSource):
 
     def schema(self) -> StructType:
         """Return the columns of a frame for which no schema was given."""
-        # Spark does not say here whether it asks for a read or for a stream.
+        # Spark does not say here whether it plans a read or a stream.
         given = without_table_properties(dict(self.options))
         options = ReadOptions.parse(given, StreamOptions.names())
         return spark_schema(options.columns, collects=options.corrupt == "collect")

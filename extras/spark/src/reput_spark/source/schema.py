@@ -22,8 +22,8 @@ DEFAULT_COLUMNS: Final = (
     *("topic", "queue_id", "queue_offset", "physical_offset", "size", "tags", "keys"),
     *("born_timestamp", "store_timestamp"),
 )
-"""Columns of a frame whose user names none: those that cost little, as Spark does not tell a source
-in Python which columns a query uses."""
+"""Columns of a frame whose user names none: those that cost little, as Spark does not report to a
+source in Python which columns a query uses."""
 
 _EXTRA = dict.fromkeys((STORE_COLUMN, BROKER_COLUMN, DAMAGE_COLUMN), pa.string())
 
@@ -79,7 +79,7 @@ def plain_arrow_schema(schema: StructType) -> pa.Schema:
     """Return the Arrow schema of ``schema``, whatever its columns are."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    # Newer releases want to be told the time zone; older ones know only this one.
+    # Newer releases want the time zone; older ones know only this one.
     zone: dict[str, Any] = (
         {"timezone": "UTC"} if "timezone" in signature(to_arrow_schema).parameters else {}
     )

@@ -31,7 +31,7 @@ try:
 except ImportError:  # they are new in Spark 4.2
 
     class SupportsTriggerAvailableNow:  # type: ignore[no-redef]
-        """Stands in for Spark's own."""
+        """Replaces Spark's own."""
 
     HAS_LIMITS = False
 else:

@@ -28,7 +28,7 @@ _BATCH_ID = "streaming.sql.batchId"
 
 
 class SegmentMessage(WriterCommitMessage):
-    """What a task tells the driver."""
+    """The message of a task to the driver."""
 
     def __init__(self, segment: Segment) -> None:
         self.segment = segment

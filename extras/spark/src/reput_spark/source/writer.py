@@ -27,7 +27,7 @@ __all__ = ["LogWriter", "TaskMessage", "writer_of"]
 
 @attrs.define
 class TaskMessage(WriterCommitMessage):
-    """What a task tells the driver."""
+    """The message of a task to the driver."""
 
     segment: Segment
 

@@ -1,4 +1,4 @@
-"""Tables that people of RocketMQ ask for, as DataFrames: lag, retries, transactions, traces.
+"""Tables for operators of RocketMQ, as DataFrames: lag, retries, transactions, traces.
 
     from reput_spark import tables
 

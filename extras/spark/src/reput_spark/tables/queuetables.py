@@ -1,4 +1,4 @@
-"""Tables out of queues and small files: a few rows for each store, read when they are asked for."""
+"""Tables out of queues and small files: a few rows for each store, read when a query uses them."""
 
 from __future__ import annotations
 

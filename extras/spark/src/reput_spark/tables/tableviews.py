@@ -28,8 +28,8 @@ TABLES: Final[dict[str, Callable[..., Any]]] = {
 def register(spark: Any, path: Paths, *, prefix: str = "") -> list[str]:
     """Make a temporary view of each table.
 
-    A view reads the files when it is asked. Only of which groups there are retries and dead letters
-    is looked up here: call this again for groups that came later.
+    A view reads the files at each query. Only the groups with retries and dead letters are
+    looked up here: call this again for groups that came later.
 
     Args:
         spark: the session, also one of Spark Connect.

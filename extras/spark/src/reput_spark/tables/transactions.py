@@ -71,7 +71,7 @@ def dangling_transactions(spark: Any, path: Paths) -> DataFrame:
 
 
 def _texts(topic: str, group: str, queue_offset: str) -> dict[str, Column]:
-    """Return what half messages and other prepared records tell in places of their own."""
+    """Return the texts that half messages and other prepared records have in different places."""
     from pyspark.sql.functions import expr
 
     return {

@@ -1,4 +1,4 @@
-"""What a commit notes beside the segments: the batch that is being put, and the last that was.
+"""The journal of commits: the batch that is being put, and the last that was put.
 
 Small JSON files, each replaced at once and durably.
 """

@@ -43,7 +43,7 @@ _KEY: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,127}")
 
 @attrs.frozen(kw_only=True)
 class SinkOptions:
-    """What a stream into a store was asked for."""
+    """Options of a stream into a store."""
 
     path: str
     """Absolute."""
@@ -77,12 +77,12 @@ class SinkOptions:
 
 
 def check_store(options: SinkOptions, file_size: int, plugins: Iterable[str]) -> None:
-    """Refuse a store that is another one than was asked for.
+    """Refuse a store that contradicts the options.
 
     Args:
         options: of the stream.
         file_size: that of the store, bytes.
-        plugins: those of the store; more than were asked for may have come to it since.
+        plugins: those of the store; more than the options name may have been added since.
 
     Raises:
         SparkReputError: an option for new stores that this one contradicts.

@@ -185,7 +185,7 @@ class Putter:
         step = 0
         for row, size, batch in self._rest(intent):
             there = None if found is None else found[row - intent.done :]
-            # Found rows stand before the place that the intent would be moved to.
+            # Found rows are before the offset that the intent would be moved to.
             if size - step >= _STEP_SIZE and (there is None or not there.any()):
                 self._flush()
                 end = self.store.log.max_physical_offset

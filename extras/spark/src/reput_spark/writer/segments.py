@@ -54,7 +54,7 @@ class TaskFacts:
     query_id: str
     """Or the option ``txn_app_id``, or the name of a staging directory."""
     batch_id: int | None
-    """None where Spark does not say; the file's name does not tell it then."""
+    """None where Spark does not say; the file's name does not have it then."""
     partition: int
     attempt: int
 
@@ -87,7 +87,7 @@ def directory_of(root: str, key: str) -> str:
 
 
 def batch_of_name(name: str) -> int | None:
-    """Return the batch that a file's name tells; None if it is not a segment of a known batch."""
+    """Return the batch in a file's name; None if it is not a segment of a known batch."""
     found = _NAME.fullmatch(name)
     batch = None if found is None else int(found[1])
     return None if batch == _UNKNOWN_BATCH else batch

@@ -1,6 +1,6 @@
 """Commit the batches of a stream into a store; see `reput_spark.writer.putter`.
 
-Beside the intent stands ``committed.json``: the last batch that was put wholly; those before it
+With the intent there is ``committed.json``: the last batch that was put wholly; those before it
 were, too.
 """
 

@@ -1,6 +1,6 @@
-"""Who of a group gets which queue: RocketMQ's six strategies, as functions of what all members see.
+"""Allocation of queues: RocketMQ's six strategies, as functions of what all members see.
 
-Each member computes its own share from the same two sorted lists, without asking the others. So a
+Each member computes its own share from the same two sorted lists. So a
 strategy must be a pure function: the shares of all members are then disjoint, and cover all queues.
 Nothing here knows a store, a thread or a network.
 """

@@ -43,7 +43,7 @@ class ConsistentHash:
         ]
 
 
-@functools.lru_cache(maxsize=64)  # all members of one process ask for the same ring
+@functools.lru_cache(maxsize=64)  # all members of one process use the same ring
 def _ring(members: tuple[str, ...], node_count: int) -> tuple[list[int], list[str]]:
     ring = {_hash(f"{each}-{node}"): each for each in members for node in range(node_count)}
     places = sorted(ring)

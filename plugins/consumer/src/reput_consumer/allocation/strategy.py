@@ -47,7 +47,7 @@ def share(
 ) -> list[MessageQueue]:
     """Return the queues of one member, from lists in any order.
 
-    A member that the group does not list gets none, but of `Configured`, which asks for nothing.
+    A member that the group does not list gets none, except from `Configured`.
 
     Raises:
         AllocationError: the strategy cannot share the queues out.

@@ -30,7 +30,7 @@ class Consumer:
     """A consumer of a group; a context manager that leaves the group at its end.
 
     Iterate over it on one thread, or call `run`. A message counts as consumed when the next one is
-    asked for, unless the consumer was made with ``explicit=True``; when the ``with`` block is left,
+    taken, unless the consumer was made with ``explicit=True``; when the ``with`` block is left,
     unless by an exception, so does the one at hand.
     """
 
@@ -41,7 +41,7 @@ class Consumer:
         explicit: bool = False,
         idle: float | None = None,
     ) -> None:
-        """Make the face of an engine that is in its group.
+        """Create the consumer of an engine that is in its group.
 
         Args:
             engine: the member.
@@ -57,7 +57,7 @@ class Consumer:
         """How many messages of a queue that is read in order, with acknowledgements, are opened
         together; others wait for the one before them, which is in vain if that is still open."""
         self._at_hand: ReceivedMessage | None = None
-        """What counts as consumed when the next message is asked for."""
+        """The message that counts as consumed when the next one is taken."""
         self._shown: set[Place] = set()
 
     def __repr__(self) -> str:
@@ -141,7 +141,7 @@ class Consumer:
                 continue
             self._at_hand = message
             yield message
-            if marks[row] == OPEN:  # the next one is asked for
+            if marks[row] == OPEN:  # the next one is taken
                 marks[row] = CONSUMED
                 if engine.is_watching:
                     engine.settle(delivery)

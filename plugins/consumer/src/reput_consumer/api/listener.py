@@ -150,7 +150,7 @@ class ListenerRun:
                 engine.settle(delivery)
 
     def handle_now(self, view: MessageView, queue: MessageQueue) -> Handled:
-        """Handle one message beside all others; nothing else becomes of it."""
+        """Handle one message apart from all others; its result changes no offset."""
         delivery = delivery_of(view, queue)
         message = received(delivery, 0, view)
         try:
@@ -205,7 +205,7 @@ class ListenerRun:
 
 
 def _mark(marks: bytearray, start: int, end: int) -> None:
-    """Mark messages as consumed of which nothing was said."""
+    """Count messages without an outcome as consumed."""
     for row in range(start, end):
         marks[row] = marks[row] or CONSUMED
 

@@ -1,4 +1,4 @@
-"""`PullConsumer`: a consumer that asks for messages when it wants some, and moves as it likes.
+"""`PullConsumer`: a consumer that polls and seeks.
 
 Source: RocketMQ ``DefaultLitePullConsumer``.
 """
@@ -31,7 +31,7 @@ class PullConsumer:
     """
 
     def __init__(self, engine: MemberEngine) -> None:
-        """Make the face of an engine that is in its group, or is assigned queues."""
+        """Create the consumer of an engine that is in its group, or is assigned queues."""
         self._engine = engine
 
     @property

@@ -1,16 +1,16 @@
-"""`ConsumerBackend`: all that consumers ask of a store or a broker.
+"""`ConsumerBackend`: the requests of consumers to a store or a broker.
 
-It follows the requests of RocketMQ's protocol, one method for each, so that it can stand before a
-network as well: fetch (11), committed and commit (14, 15), bounds (30, 31), offset_by_time (29),
-send_back (36), members (34, 35, 38, 40), lock and unlock (41, 42).
+It follows the requests of RocketMQ's protocol, one method for each, so that a network can
+be behind it as well: fetch (11), committed and commit (14, 15), bounds (30, 31), offset_by_time
+(29), send_back (36), members (34, 35, 38, 40), lock and unlock (41, 42).
 
-What a port before a network has to do beyond the words of each method:
+Further duties of a port before a network:
 
 * Answers to fetches and calls of ``changed`` come on threads of the port's own, never on one that
   still holds a lock of the port: members use the port from inside of both.
 * Every fetch is answered. Where the broker is gone, or says that it cannot now, the port answers
-  after a pause with `FetchStatus.NO_NEW_MESSAGE` and the offset that was asked for: the member asks
-  again then, and until then it asks nobody for that queue.
+  after a pause with `FetchStatus.NO_NEW_MESSAGE` and the offset of the request: the member tries
+  again then, and not before.
 * All other methods may wait for the network, and raise a `ReputError` when it does not answer; the
   member logs that and tries again after seconds. `drop`, `leave` and `unlock` do not raise.
 * Queues that are lost are left alone by members; what still comes for them is ignored.
@@ -42,7 +42,7 @@ class FetchStatus(enum.Enum):
     FOUND = 0
     """Messages."""
     NO_NEW_MESSAGE = 19
-    """The end of the queue; ask again."""
+    """The end of the queue; try again."""
     NO_MATCHED_MESSAGE = 20
     """Messages that the selector does not select; go on at the next offset."""
     OFFSET_ILLEGAL = 21
@@ -51,11 +51,11 @@ class FetchStatus(enum.Enum):
 
 @attrs.frozen
 class FetchRequest:
-    """A question for messages of one queue."""
+    """A request for messages of one queue."""
 
     group: str
     member: str
-    """Client id of the member that asks."""
+    """Client id of the member."""
     queue: MessageQueue
     queue_offset: int
     selector: Selector
@@ -83,7 +83,7 @@ class ConsumerBackend(Protocol):
     """A store, or brokers behind a network. Thread-safe."""
 
     answers_later: ClassVar[bool]
-    """Whether `fetch` returns before there is an answer, so that a member asks for the next
+    """Whether `fetch` returns before there is an answer, so that a member requests the next
     messages before it handles those at hand."""
 
     def clock(self) -> int:
@@ -99,15 +99,15 @@ class ConsumerBackend(Protocol):
         must get the same answer, at the latest after ``changed`` was called.
 
         Raises:
-            ReputError: it cannot be told now; the member keeps the queues of the topic it has.
+            ReputError: it is not known now; the member keeps the queues of the topic it has.
         """
         ...
 
     def fetch(self, request: FetchRequest, answer: Callable[[Fetched], None]) -> None:
-        """Ask for messages; ``answer`` is called once, at once or later, from any thread.
+        """Request messages; ``answer`` is called once, at once or later, from any thread.
 
         An embedded store answers before this returns, and later only if there is no new message and
-        the request may wait: the answer then tells that it is time to ask again. A port before a
+        the request may wait: the answer then says that it is time to try again. A port before a
         network always answers later; this returns once the request is on its way. ``answer`` must
         be called without a lock of the port, and returns quickly. A request that `leave` or `drop`
         gives up may never be answered.
@@ -125,7 +125,7 @@ class ConsumerBackend(Protocol):
         """Return the first queue offset of a queue, and the one of its next message.
 
         Raises:
-            ReputError: it cannot be told now.
+            ReputError: it is not known now.
         """
         ...
 
@@ -133,7 +133,7 @@ class ConsumerBackend(Protocol):
         """Return the queue offset of the first message stored at that time (ms) or later.
 
         Raises:
-            ReputError: it cannot be told now.
+            ReputError: it is not known now.
         """
         ...
 
@@ -162,7 +162,7 @@ class ConsumerBackend(Protocol):
         """Return the queue offset that a group goes on at; None if it has none.
 
         Raises:
-            ReputError: it cannot be told now.
+            ReputError: it is not known now.
         """
         ...
 
@@ -218,17 +218,17 @@ class ConsumerBackend(Protocol):
         """Return the client ids of a group's members, in any order.
 
         Raises:
-            ReputError: it cannot be told now; the member keeps the queues it has.
+            ReputError: it is not known now; the member keeps the queues it has.
         """
         ...
 
     def lock(self, group: str, member: str, queues: Iterable[MessageQueue]) -> set[MessageQueue]:
         """Lock queues for one member of a group, or keep them locked; return those it has.
 
-        Members ask again every 20 s while a message is being consumed; a lock lasts 60 s.
+        Members lock again every 20 s while a message is being consumed; a lock lasts 60 s.
 
         Raises:
-            ReputError: it cannot be told now; the member waits before it hands out more.
+            ReputError: it is not known now; the member waits before it hands out more.
         """
         ...
 

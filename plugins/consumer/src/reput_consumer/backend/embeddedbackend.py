@@ -40,7 +40,7 @@ logger = logging.getLogger(__name__)
 __all__ = ["EmbeddedBackend", "fetched_of"]
 
 _FLUSH_SECONDS: Final = 60.0
-_PAST_ALL: Final = (1 << 62) - 1  # a queue offset that no queue has; its read tells the bounds
+_PAST_ALL: Final = (1 << 62) - 1  # a queue offset that no queue has; its read has the bounds
 _FILTERS_KEPT: Final = 1_000
 _FEW: Final = 32  # messages of a batch for which it is not worth to call numpy
 
@@ -64,7 +64,7 @@ class EmbeddedBackend:
     committed_something: Callable[[], None]
     """Called when there are offsets to save."""
     topics_grew: Callable[[], None]
-    """Called when there is growth to tell; must not wait."""
+    """Called when topics have new queues; must not wait."""
     members_changed: Callable[[], None]
     """Called when members have come or gone; must not wait."""
     save_members: Callable[[str], None]
@@ -406,7 +406,7 @@ class EmbeddedBackend:
         self.arrivals.arrive(keys)
 
     def tell_growth(self) -> None:
-        """Tell members of new queues that `arrive` has seen; on a thread that may wait."""
+        """Notify members of new queues that `arrive` has seen; on a thread that may wait."""
         try:
             self.growth.grow()
         except OSError as error:

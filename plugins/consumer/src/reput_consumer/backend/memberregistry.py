@@ -37,13 +37,13 @@ class MemberRegistry:
     changed: Callable[[], None]
     """Called when members have come or gone; must not wait."""
     save: Callable[[str], None]
-    """Called with a group whose queues change hands now, before its members are told one after the
-    other: one that takes a queue over must see what the last owner has finished."""
+    """Called with a group whose queues change hands now, before its members are notified one after
+    the other: one that takes a queue over must see what the last owner has finished."""
     _groups: dict[str, dict[str, Membership]] = attrs.field(init=False, factory=dict)
     _lock: threading.Lock = attrs.field(init=False, factory=threading.Lock)
 
     def add(self, membership: Membership) -> None:
-        """Add a member, and tell the others of its group.
+        """Add a member, and notify the others of its group.
 
         Raises:
             MemberExistsError: the group has a member of that name.
@@ -64,7 +64,7 @@ class MemberRegistry:
         self._tell(others)
 
     def remove(self, group: str, member: str) -> None:
-        """Remove a member if it is there, and tell the others of its group."""
+        """Remove a member if it is there, and notify the others of its group."""
         with self._lock:
             members = self._groups.get(group, {})
             if members.pop(member, None) is None:
@@ -100,7 +100,7 @@ class MemberRegistry:
         return frozenset().union(*found)
 
     def tell_readers(self, topics: Collection[str]) -> None:
-        """Tell all members that read one of ``topics`` that its queues have changed."""
+        """Notify all members that read one of ``topics`` that its queues have changed."""
         with self._lock:
             found = [
                 each

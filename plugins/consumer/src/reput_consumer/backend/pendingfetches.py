@@ -34,23 +34,23 @@ class PendingFetches:
 
     _waiting: dict[QueueKey, list[_Waiting]] = attrs.field(init=False, factory=dict)
     _counts: dict[QueueKey, int] = attrs.field(init=False, factory=dict)
-    """How often messages have arrived, of queues that were ever asked for."""
+    """How often messages have arrived, of queues that were ever fetched."""
     _lock: threading.Lock = attrs.field(init=False, factory=threading.Lock)
 
     @property
     def are_awaited(self) -> bool:
-        """Whether anybody has ever asked for a queue; until then arrivals need not be counted."""
+        """Whether a queue was ever fetched; until then arrivals need not be counted."""
         return bool(self._counts)
 
     def count(self, key: QueueKey) -> int:
-        """Return a number that changes when messages of the queue arrive; ask before a read."""
+        """Return a number that changes when messages of the queue arrive; call it before a read."""
         with self._lock:
             return self._counts.setdefault(key, 0)
 
     def wait(
         self, key: QueueKey, count: int, member: str, queue: MessageQueue, wake: Callable[[], None]
     ) -> bool:
-        """Have ``wake`` called at the next arrival; False if one came since ``count`` was asked."""
+        """Have ``wake`` called at the next arrival; False if one came since ``count``."""
         with self._lock:
             if self._counts.get(key, 0) != count:
                 return False

@@ -1,8 +1,8 @@
 """`TopicQueues`: which queues the topics have that members read, and which have come since.
 
 To list all queues of a store takes a read for each. So a topic's queues are listed once, when its
-first member joins; what arrives later tells of new ones. One listing serves all topics that are
-asked for until more messages arrive.
+first member joins; later messages show new ones. One listing serves all topics until
+more messages arrive.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class TopicQueues:
     _listed: set[str] = attrs.field(init=False, factory=set)
     """Those of `_known` that are complete."""
     _grown: set[str] = attrs.field(init=False, factory=set)
-    """Topics with new queues that members were not told of."""
+    """Topics with new queues that members do not know yet."""
     _arrived_count: int = attrs.field(init=False, default=0)
     """How often messages have arrived, or a topic was deleted."""
     _listing: tuple[int, Mapping[str, set[int]]] = attrs.field(init=False, default=(-1, {}))
@@ -57,7 +57,7 @@ class TopicQueues:
             if self._listing[0] == arrived_count:
                 return self._take_over(topic, was_read)
         listed = self._list()
-        if not self.context.writable:  # nothing tells a reader of what arrives
+        if not self.context.writable:  # a reader is not notified of arrivals
             return listed.get(topic, set())
         with self._lock:
             self._listing = arrived_count, listed
@@ -82,7 +82,7 @@ class TopicQueues:
         return set(self._known[topic])
 
     def forget(self, topic: str) -> None:
-        """List a topic again when it is asked for; it was deleted."""
+        """List a topic again at its next use; it was deleted."""
         with self._lock:
             self._listed.discard(topic)
             self._known.pop(topic, None)
@@ -100,12 +100,12 @@ class TopicQueues:
         self.context.store.queues()
 
     def count_arrival(self) -> None:
-        """Take notice that messages have arrived; before anything is asked of who reads them."""
+        """Note that messages have arrived; before the members are looked up."""
         with self._lock:
             self._arrived_count += 1
 
     def notice(self, keys: Iterable[QueueKey]) -> bool:
-        """Take notice of queues that messages came to; return whether members are to be told."""
+        """Note queues that messages came to; return whether members are to be notified."""
         topics = self.registry.topics()
         grown = set()
         with self._lock:

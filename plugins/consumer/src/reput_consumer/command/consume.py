@@ -71,7 +71,7 @@ def consume(
 
     The command ends after the messages that exist now. A message counts as consumed when it is
     printed, so the next call continues after it. No other process may write the store at PATH
-    meanwhile; `reput cat` reads beside a writer, and changes nothing.
+    meanwhile; `reput cat` can read meanwhile, and changes nothing.
     """
     from reput_consumer.command.storeopening import changing_groups, require_topic
     from reput_consumer.names import checked_group

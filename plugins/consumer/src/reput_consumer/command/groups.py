@@ -129,7 +129,7 @@ def _again(
     import time
 
     start = time.monotonic()
-    time.sleep(seconds)  # a rate takes two looks, as far apart as the user asked for
+    time.sleep(seconds)  # a rate takes two looks, as far apart as the user wants
     found = _progress(plugin, group)
     took = time.monotonic() - start
     earlier = {each.group: _consumed(each) for each in before}

@@ -18,7 +18,7 @@ _READER = "consumequeue"
 
 @contextlib.contextmanager
 def reading_groups(path: str) -> Iterator[tuple[Store, ConsumerPlugin]]:
-    """Open the store at ``path`` for reading, beside a writer if there is one."""
+    """Open the store at ``path`` for reading; another process may write it."""
     from reput_consumer.plugin import ConsumerPlugin
     from reput_tools.cli.kit import open_to_read
 

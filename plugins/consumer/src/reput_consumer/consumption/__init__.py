@@ -1,4 +1,4 @@
 """Messages on their way: fetched, handed out, finished or sent back, for one member of a group.
 
-Callers that ask `MemberEngine` for messages drive it; it has no thread, and waits without polling.
+Callers of `MemberEngine` drive it; it has no thread, and waits without polling.
 """

@@ -50,7 +50,7 @@ class ConcurrentMode:
         self._engine = engine
         self._fetched: deque[_Fetched] = deque()
         self._opened: Delivery | None = None
-        """What threads share; those that ask while rows of it are left get it as well."""
+        """The delivery that threads share, while rows of it are left."""
         self._again: list[tuple[int, _Fetched]] = []
         """Messages that could not be sent back, and when they are handed out again, ms."""
 

@@ -1,8 +1,8 @@
 """`Delivery`: messages of one queue that were handed out together.
 
-The outcome of each message is a mark, one byte. Threads that handle messages set marks without a
-lock; the engine settles a delivery, which moves marks into the process queue, when somebody needs
-to know: at the end of a delivery, before offsets are saved, or when a thread waits for space.
+The outcome of each message is one byte. Threads that handle messages set outcomes without a lock;
+the engine settles a delivery, which moves outcomes into the process queue, when they are needed:
+at the end of a delivery, before offsets are saved, or when a thread waits for space.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ SETTLED: Final = 2
 
 
 class Owner(Protocol):
-    """The engine, as those see it who have messages of it."""
+    """The engine, as handlers of its messages see it."""
 
     is_watching: bool
-    """Whether a mark of a message is to be settled at once; may be read without the lock."""
+    """Whether an outcome is to be settled at once; may be read without the lock."""
 
     def settle(self, delivery: Delivery) -> None:
-        """Count messages as consumed that are marked so."""
+        """Count messages as consumed whose outcome is this."""
         ...
 
     def retry(
@@ -50,7 +50,7 @@ class Owner(Protocol):
 
 @attrs.define(eq=False)
 class Delivery:
-    """One handing out; queue offsets, messages and marks are parallel."""
+    """Messages of one call; queue offsets, messages and outcomes are parallel."""
 
     engine: Owner
     assignment: Assignment

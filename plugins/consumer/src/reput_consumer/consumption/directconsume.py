@@ -1,4 +1,4 @@
-"""One message that is handled at once, because an operator asks for it, and counts for nothing.
+"""One message that is handled at once by request of an operator, and changes no offset.
 
 Source: RocketMQ ``ConsumeMessageService#consumeMessageDirectly``.
 """
@@ -67,7 +67,7 @@ class _Alone:
 
 
 def delivery_of(view: MessageView, queue: MessageQueue) -> Delivery:
-    """Return a delivery of one message, whose mark `SETTLED` says that it is wanted again."""
+    """Return a delivery of one message; its outcome `SETTLED` says that it is wanted again."""
     processing: ProcessQueue[MessageView] = ProcessQueue()
     place = view.queue_offset
     assignment = Assignment(queue, Selector(), place, place, processing)

@@ -80,8 +80,8 @@ class Fetcher(OwnedQueues):
 
         Args:
             assignment: the queue.
-            processing: its process queue when it was asked for.
-            asked_by: the thread that asked; it looks for messages next if it is this one.
+            processing: its process queue at the time of the request.
+            asked_by: the thread of the request; it looks for messages next if it is this one.
             fetched: the answer.
         """
         with self.lock:

@@ -60,7 +60,7 @@ class Member:
         """Notified of messages to take; `mutex` is the same lock, taken faster."""
         self.timers = Timers(wake_at)
         self.is_watching = True
-        """Whether marks of messages are to be settled at once: somebody waits for them, or no save
+        """Whether outcomes are to be settled at once: a thread waits for them, or no save
         is due that would settle them. Read without the lock."""
         self.is_closed = False
         self.goals: Mapping[MessageQueue, int] | None = None
@@ -127,7 +127,7 @@ class Member:
     # ------------------------------------------------------------------ who waits
 
     def _watch(self) -> None:
-        """Find out whether somebody watches marks now."""
+        """Find out whether a thread waits for outcomes now."""
         self.is_watching = (
             self._sleeping > 0
             or self._listener is not None

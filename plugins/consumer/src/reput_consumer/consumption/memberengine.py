@@ -2,7 +2,7 @@
 
 Threads that want messages call `take` or `open`, which fetch by themselves when there is nothing at
 hand, and otherwise sleep until a message arrives. Timed work (saves, expiry, retries) is done by
-`work`, which the owner of the engine calls at the times that the engine asks for.
+`work`, which the owner of the engine calls at the times that the engine gives.
 
 Source: RocketMQ ``DefaultMQPushConsumerImpl`` and ``RebalanceImpl``.
 """
@@ -149,12 +149,12 @@ class MemberEngine(Fetcher):
         return delivery
 
     def _sleep(self, seconds: float | None) -> None:
-        """Wait until there may be something to do, unless somebody has marked messages just now."""
+        """Wait until there may be something to do, unless an outcome was set just now."""
         self._sleeping += 1
         self._watch()
         try:
-            # A thread that marks a message looks at `is_watching` afterwards: what it marked before
-            # that was set is seen here.
+            # A thread that sets an outcome reads `is_watching` afterwards: an outcome that it set
+            # before that is seen here.
             if not self._settle_all(self.port.clock()):
                 self.lock.wait(seconds)
         finally:

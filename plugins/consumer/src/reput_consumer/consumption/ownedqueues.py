@@ -92,7 +92,7 @@ class OwnedQueues(ConsumeResults):
             self._is_member = False
 
     def rebalance(self) -> None:
-        """Take and give up queues, as the group's members and the topics' queues ask for."""
+        """Take and give up queues, by the group's members and the topics' queues."""
         with self._rebalancing:
             if self.is_closed or not self._is_member:
                 return

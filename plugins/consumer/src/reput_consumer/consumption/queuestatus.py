@@ -34,7 +34,7 @@ class QueueStatus:
     locked_at: int
     """When the queue was locked last, ms; 0 for one that is not read in order."""
     is_fetching: bool
-    """Whether more was asked for."""
+    """Whether more messages are requested."""
     handled_since: int | None
     """When the oldest unfinished message was handed out, ms; None if none is being handled."""
 

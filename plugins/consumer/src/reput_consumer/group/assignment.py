@@ -36,10 +36,10 @@ class Assignment:
     """Whether the member has to give the queue up once a message of it is finished."""
     is_fetching: bool = False
     is_ready: bool = False
-    """Whether it stands in the list of queues to fetch from."""
+    """Whether it is in the list of queues to fetch from."""
     is_paused: bool = False
     is_in_line: bool = False
-    """Whether it stands in the list of queues to hand out from; of queues read in order."""
+    """Whether it is in the list of queues to deliver from; of queues read in order."""
     locked_at: int = 0
     """When the queue was locked last, ms; of queues that are read in order."""
     suspended_until: int = 0
@@ -48,7 +48,7 @@ class Assignment:
     """How often an unfinished message has failed here, by queue offset."""
 
     def move(self, offset: int | None, *, only_forward: bool) -> bool:
-        """Note how far the queue is finished; return whether that was news."""
+        """Note how far the queue is finished; return whether this is a change."""
         if offset is None or offset == self.offset or (only_forward and offset < self.offset):
             return False
         self.offset = offset

@@ -1,4 +1,4 @@
-"""`MemberSettings`: what one member of a group was asked to do.
+"""`MemberSettings`: the settings of one member of a group.
 
 The defaults are those of RocketMQ's Java client.
 
@@ -100,7 +100,7 @@ class MemberSettings:
     consume_timeout_ms: int = _count(900_000)
     """Time after which a message that is not finished is sent back (``consumeTimeout``)."""
     auto_commit: bool = True
-    """Whether offsets are saved now and then and at the end; otherwise only when told."""
+    """Whether offsets are saved now and then and at the end; otherwise only by a commit."""
     save_interval_ms: int = _count(5_000)
     """(``persistConsumerOffsetInterval``)"""
 

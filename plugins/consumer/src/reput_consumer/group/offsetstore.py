@@ -26,7 +26,7 @@ class OffsetStore(Protocol):
         ...
 
     def save(self, offsets: Mapping[MessageQueue, int], *, durable: bool) -> None:
-        """Keep offsets; return when they survive a power cut if that is asked for."""
+        """Keep offsets; with ``durable``, return when they survive a power cut."""
         ...
 
 

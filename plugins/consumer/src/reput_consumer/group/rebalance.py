@@ -68,5 +68,5 @@ def _of_topic(
         return queues
     members = port.members(settings.group)
     if settings.member not in members:
-        return None  # not told yet, or left: keep the queues
+        return None  # not known yet, or left: keep the queues
     return share(settings.strategy, settings.member, queues, members)

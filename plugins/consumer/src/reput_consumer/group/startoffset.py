@@ -37,11 +37,11 @@ def start_offset(
         port: answers what the queue holds.
         queue: the queue.
         stored: the group's offset of the queue; None if it has none.
-        start: what the caller asked for.
+        start: the caller's choice.
         has_grown: whether the group reads other queues of the topic already.
 
     Raises:
-        ReputError: it cannot be told now; the next round tries again.
+        ReputError: it is not known now; the next round tries again.
     """
     if stored is not None:
         return stored

@@ -66,7 +66,7 @@ _COUNT_END: Final = 1 << 48  # of times, ms, and queue ids
 class MemberListFile:
     """Writes the file when something has changed, and reads that of another process. Thread-safe.
 
-    What the file says belongs to others, who are asked for it when it is written.
+    The content belongs to other objects, which return it when the file is written.
     """
 
     context: StoreContext
@@ -114,7 +114,7 @@ class MemberListFile:
         with self._lock:
             if self._due is None or self._due > now:
                 return self._due
-            self._due = None  # before the members are asked for: what changes then is news
+            self._due = None  # before the members are read: a change meanwhile is a new one
             self._earliest = now + _INTERVAL_MS
         try:
             self._write(_encoded(members(), out()))
@@ -149,7 +149,7 @@ class MemberListFile:
     # ------------------------------------------------------------------ of readers
 
     def read(self) -> MemberList:
-        """Return what the process tells that has the store open to write."""
+        """Return the members of the process that has the store open to write."""
         from reput.storefiles import StoreLock
 
         context = self.context

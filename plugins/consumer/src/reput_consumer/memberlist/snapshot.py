@@ -17,14 +17,14 @@ class GroupMember:
     member: str
     """Client id."""
     since_timestamp: int
-    """When it joined, or said anew what it reads, ms."""
+    """When it joined, or changed its topics, ms."""
     broadcast: bool
-    """Whether it reads everything, whoever else is in the group."""
+    """Whether it reads everything, as it broadcasts."""
     topics: tuple[str, ...]
     """What it reads, sorted; the group's retry topic is among them."""
     queues: tuple[tuple[str, int], ...] | None
-    """Topics and queue ids that it has now, sorted; None of clients of a server, which share queues
-    out among themselves and tell nobody."""
+    """Topics and queue ids that it has now, sorted; None of clients of a server, which divide
+    queues among themselves and do not report them."""
     pops: bool = False
     """Whether it is handed messages one by one, of all queues."""
 
@@ -40,7 +40,7 @@ class MemberList:
     """False if that process does not say who its members are, as a broker, or a process that runs
     without the plugin."""
     is_complete: bool
-    """False if there are more members than the process tells others of."""
+    """False if there are more members than the process writes into its file."""
     members: tuple[GroupMember, ...]
     """By group and client id."""
     out: tuple[UnackedMessage, ...] = ()

@@ -59,7 +59,7 @@ class LocalOffsets:
     disk: Disk = attrs.field(factory=Disk)
     flush_messages: Callable[[], object] = lambda: None
     """Called before each write: makes the messages durable that the offsets count. Nothing where
-    the messages are at a broker, which tells nobody when they are on its disk."""
+    the messages are at a broker, which does not report when they are on its disk."""
     _saved: dict[MessageQueue, int] = attrs.field(init=False, factory=dict)
     _unreadable: dict[str, bytes] = attrs.field(init=False, factory=dict)
     """By path: the bytes of files that could not be read."""

@@ -114,7 +114,7 @@ class Leases:
         self.next = max(self.next, next_offset)
 
     def renew(self, lease: Lease, nonce: int, until: int) -> None:
-        """Move the deadline of a message that is out; its handle is another one if told so."""
+        """Move the deadline of a message that is out; its handle is another one if ``nonce`` is."""
         lease.nonce, lease.until = nonce, until
         self._note_deadline(lease)
 

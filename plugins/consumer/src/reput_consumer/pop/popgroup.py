@@ -33,7 +33,7 @@ class PopGroup:
     """Whether the group was deleted meanwhile: another object has its place."""
     queues: dict[QueueKey, Leases] = attrs.field(factory=dict)
     topic_of: dict[str, str] = attrs.field(factory=dict)
-    """By topic of a queue: the topic that is asked for, which a retry topic belongs to."""
+    """By topic of a queue: the topic of requests, which a retry topic belongs to."""
     turn: int = 0
     """Counts requests, so that each begins at another queue."""
     _starts_unsaved: set[MessageQueue] = attrs.field(init=False, factory=set)

@@ -49,7 +49,7 @@ def new_messages(
 ) -> Iterator[tuple[int, MessageView]]:
     """Yield messages of a queue that were never handed out, each with its queue offset.
 
-    The caller hands each of them out, or skips it, before it asks for the next one. What the filter
+    The caller hands each of them out, or skips it, before it takes the next one. What the filter
     does not select, and what the log has lost, counts as acknowledged. ``wanted`` says how many
     messages the caller takes yet.
 

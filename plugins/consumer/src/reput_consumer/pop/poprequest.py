@@ -1,4 +1,4 @@
-"""`PopRequest`: what a group asks for."""
+"""`PopRequest`: a request for messages of a group."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["PopRequest"]
 
 @attrs.frozen(kw_only=True)
 class PopRequest:
-    """What a group asks for."""
+    """A request for messages of a group."""
 
     group: str
     topic: str
@@ -32,7 +32,7 @@ class PopRequest:
     queue_id: int | None = None
     """The queue to take from; None for any."""
     keep: Callable[[], bool] | None = None
-    """Asked when a message would expire, on any thread: whether the consumer still has it, so that
+    """Called when a message would expire, on any thread: whether the consumer still has it, so that
     its deadline moves by a minute, up to three hours after it was handed out."""
     max_attempts: int | None = None
     """How often a message is handed out at most; None for the group's setting."""

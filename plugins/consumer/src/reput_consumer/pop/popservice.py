@@ -200,7 +200,7 @@ class PopService:
         """Return the handle that a client names by what `Handle` says of it; None if it is void.
 
         Times of this opening are not those of an earlier one, unless the clock went back; so no
-        epoch is asked for.
+        epoch is needed.
         """
         numbers = queue_id, queue_offset, serial
         if pop_time < self._epoch or not all(number >= 0 for number in numbers):
@@ -239,7 +239,7 @@ class PopService:
 
         Args:
             group: the group.
-            topic: the topic that was asked for.
+            topic: the topic of the request.
             handles: of the messages; None for what is not a handle.
 
         Returns:

@@ -39,7 +39,7 @@ class Handle:
 
     @property
     def serial(self) -> int:
-        """Tells handings out of one millisecond apart."""
+        """Distinguishes deliveries of one millisecond."""
         return self.nonce % SERIALS
 
     def __str__(self) -> str:
@@ -67,7 +67,7 @@ class Popped:
     """A message that was handed out."""
 
     topic: str
-    """The topic that was asked for, also when the message comes from a retry topic."""
+    """The topic of the request, also when the message comes from a retry topic."""
     view: MessageView
     """The record."""
     queue_offset: int

@@ -1,4 +1,4 @@
-"""Locks on queues, which consumers of ordered messages ask for.
+"""Locks on queues, which consumers of ordered messages take.
 
 Source: RocketMQ ``LockBatchRequestBody``, ``LockBatchResponseBody``, ``UnlockBatchRequestBody``.
 """

@@ -39,7 +39,7 @@ class AckedQueue:
 
     group: str
     topic: str
-    """The topic that was asked for, also of messages that came from the retry topic."""
+    """The topic of the request, also of messages that came from the retry topic."""
     kind: str
     """``0``: the messages came from the topic; ``1``: from its retry topic."""
     queue_id: int
@@ -119,7 +119,7 @@ def _bits(found: BodyObject, name: str) -> list[int]:
 
 @attrs.frozen(kw_only=True)
 class AssignmentOf:
-    """Asks which queues of a topic a member of a group is to read, and how."""
+    """Requests which queues of a topic a member of a group is to read, and how."""
 
     topic: str
     group: str
@@ -141,7 +141,7 @@ class AssignmentOf:
 
     @classmethod
     def decode(cls, body: bytes) -> AssignmentOf:
-        """Return what a body asks.
+        """Return the request in a body.
 
         Raises:
             BodyError: it is not such a body.

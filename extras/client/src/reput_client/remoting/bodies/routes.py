@@ -72,7 +72,7 @@ class TopicRoute:
     """Queues of an ordered topic: ``broker-a:8;broker-b:8``."""
 
     def encode(self, *, is_strict: bool = False) -> bytes:
-        """Return the body; strict JSON only for who asks for it, as Go reads bare keys alone."""
+        """Return the body; strict JSON only on request, as Go reads bare keys alone."""
         members: dict[str, object] = {
             "brokerDatas": [each.members() for each in self.brokers],
             "filterServerTable": {},

@@ -86,7 +86,7 @@ def plain_values(
     numbers: tuple[str, ...],
     sizes: tuple[int, int],
 ) -> tuple[int, int, int, int, tuple[Any, ...]] | None:
-    """Return what the plain request that begins at ``begin`` asks for; None if it is not plain.
+    """Return the plain request that begins at ``begin``; None if it is not plain.
 
     Such a request has no body, and its numbers are 1 to 18 digits.
 

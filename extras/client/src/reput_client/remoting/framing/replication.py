@@ -16,7 +16,7 @@ A transfer; its size is 0 in a heartbeat, and the offset then that of the next t
 
 Integers are big-endian and signed. A transfer ends anywhere, also inside of a record, but not
 beyond a file of the log. RocketMQ's own slaves have a buffer of 4 MiB for one transfer; masters
-send 32 KiB unless told otherwise (``haTransferBatchSize``).
+send 32 KiB by default (``haTransferBatchSize``).
 
 Source: RocketMQ ``DefaultHAConnection``, ``DefaultHAClient``.
 """

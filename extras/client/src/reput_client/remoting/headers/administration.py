@@ -125,7 +125,7 @@ class QueueEntries:
 
 @attrs.frozen(kw_only=True)
 class ResumeCheck:
-    """A half message that is to be asked about again."""
+    """A half message whose check-backs are to continue."""
 
     msg_id: str | None = None
     topic: str | None = None
@@ -153,7 +153,7 @@ class VersionAnswer:
 
 @attrs.frozen(kw_only=True)
 class HaInfo:
-    """Where slaves get a master's log; empty to ask for it."""
+    """Where slaves get a master's log; empty in a request for it."""
 
     master_ha_address: str | None = None
     master_flush_offset: Long | None = None

@@ -61,7 +61,7 @@ class ResetOffset:
 
 @attrs.frozen(kw_only=True)
 class ConsumerStatus:
-    """Asks consumers how far they are."""
+    """Requests the offsets of consumers."""
 
     topic: str
     group: str
@@ -70,7 +70,7 @@ class ConsumerStatus:
 
 @attrs.frozen(kw_only=True)
 class RunningInfo:
-    """Asks a consumer what it does."""
+    """Requests the state of a consumer."""
 
     consumer_group: str
     client_id: str

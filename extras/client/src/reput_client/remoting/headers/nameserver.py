@@ -63,7 +63,7 @@ class RegisterAnswer:
 
 @attrs.frozen(kw_only=True)
 class UnregisterBroker:
-    """A broker leaves; also what asks for the version of its topics."""
+    """A broker unregisters; also a request for the version of its topics."""
 
     broker_name: str
     broker_addr: str

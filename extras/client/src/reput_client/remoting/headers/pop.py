@@ -125,7 +125,7 @@ class NotificationAnswer:
 
 @attrs.frozen(kw_only=True)
 class PollingInfo:
-    """Asks how many requests wait for messages."""
+    """Requests how many requests wait for messages."""
 
     consumer_group: str
     topic: str

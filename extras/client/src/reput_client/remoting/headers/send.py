@@ -145,7 +145,7 @@ class CheckTransaction:
 
 @attrs.frozen(kw_only=True)
 class PushReply:
-    """A reply on its way to who asked."""
+    """A reply on its way to the requester."""
 
     producer_group: str
     topic: str

@@ -1,1 +1,1 @@
-"""What operators ask: topics, groups, connections, how far groups are, how the broker is."""
+"""Requests of operators: topics, groups, connections, progress of groups, broker state."""

@@ -1,4 +1,4 @@
-"""How far a group is in each queue, as a broker tells it (208).
+"""The progress of a group in each queue, as a broker reports it (208).
 
 Source: RocketMQ ``AdminBrokerProcessor.getConsumeStats``, ``OffsetWrapper``.
 """

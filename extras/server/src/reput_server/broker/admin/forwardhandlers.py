@@ -66,7 +66,7 @@ class ForwardHandlers:
         }
 
     async def running(self, request: Request) -> Command:
-        """Answer what a consumer says of itself, with its threads' stacks if that is asked for."""
+        """Answer with the state of a consumer, also with its threads' stacks if requested."""
         asked: RunningInfo = request.command.header(RunningInfo)
         return await self._forward(request.command, asked.consumer_group, asked.client_id)
 
@@ -144,7 +144,7 @@ class ForwardHandlers:
         return request.command.answer(ResponseCode.SUCCESS, body=body)
 
     async def _status_of(self, client: Client, question: Command) -> dict[QueueName, int] | None:
-        """Return the offsets by queue that a client tells; None if it tells none."""
+        """Return the offsets by queue that a client reports; None if it reports none."""
         try:
             answer = await client.peer.ask(question, min(self.seconds, _STATUS_SECONDS))
             if answer.code != ResponseCode.SUCCESS:

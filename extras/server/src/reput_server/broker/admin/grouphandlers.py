@@ -1,4 +1,4 @@
-"""Answers what operators ask of groups (200, 201, 203, 204, 208, 225, 328, 352).
+"""Requests of operators about groups (200, 201, 203, 204, 208, 225, 328, 352).
 
 Source: RocketMQ ``AdminBrokerProcessor``, ``SubscriptionGroupManager``.
 """

@@ -1,8 +1,8 @@
-"""Answers what slaves ask beside the log (60, 61, 402, 906), and how far they are (907).
+"""Requests of slaves other than for the log (60, 61, 402, 906), and their offsets (907).
 
 The timer's checkpoint and its counts, and the modes of requests, are RocketMQ's files in
 ``config``; they are handed out as they are on disk. Topics, groups and offsets are in memory, and
-answered with what operators ask of them.
+answered as for operators.
 
 Source: RocketMQ ``AdminBrokerProcessor``, ``QueryAssignmentProcessor``, ``SlaveSynchronize``,
 ``DefaultHAService.getRuntimeInfo``.

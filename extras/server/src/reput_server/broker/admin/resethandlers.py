@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 __all__ = ["ResetHandlers"]
 
 _TOLD_BY_PULLS: Final = version_number(5, 0, 0) - 1
-"""Version from which on a tool expects brokers to tell clients by answers to pulls."""
+"""Version from which on a tool expects brokers to give new offsets in answers to pulls."""
 _ALL_QUEUES: Final = -1
 _NO_OFFSET: Final = -1
 
@@ -145,7 +145,7 @@ class ResetHandlers:
         for queue in self._queues(topic):
             offset = self._at(queue, asked.timestamp)
             committed = self.context.port.committed(asked.group, queue)
-            # Forward only if that is asked for.
+            # Forward only if the request wants that.
             is_moved = asked.is_force or committed is None or offset < committed
             offsets[queue] = offset if is_moved or committed is None else committed
         return offsets
@@ -186,7 +186,7 @@ def _by_name(offsets: Offsets) -> dict[QueueName, int]:
 
 
 def _told(client: Client, asker: Language, asked: ResetOffset, offsets: Offsets) -> Command:
-    """Return the request that tells a client where to go on."""
+    """Return the request that gives a client its new offsets."""
     table: object = _by_name(offsets)
     if Language.CPP in (client.language, asker):
         table = list(_for_cpp(offsets.items()))

@@ -79,7 +79,7 @@ class StatisticsHandlers:
                 "brokerAddr": next(iter(self.context.data.addresses.values())),
                 "consumeStatsList": tables,
                 "totalDiff": sum(each["brokerOffset"] - each["consumerOffset"] for each in queues),
-                "totalInflightDiff": 0,  # what clients hold is not told to brokers
+                "totalInflightDiff": 0,  # clients do not report what they hold
             }
         )
         return request.command.answer(ResponseCode.SUCCESS, body=body)

@@ -2,7 +2,7 @@
 
 ``mqadmin clusterList``, ``brokerStatus`` and ``clusterAclConfigVersion`` print it.
 
-What a broker of RocketMQ has and this one does not (buffers beside the page cache, pops) is
+What a broker of RocketMQ has and this one does not (buffers other than the page cache, pops) is
 0 here, as it is there on a broker that does not use it.
 
 Source: RocketMQ ``AdminBrokerProcessor.prepareRuntimeInfo``, ``StoreStatsService.getRuntimeInfo``.

@@ -1,4 +1,4 @@
-"""Answers what operators ask of topics (17, 18, 21, 202, 300, 305, 351).
+"""Requests of operators about topics (17, 18, 21, 202, 300, 305, 351).
 
 Source: RocketMQ ``AdminBrokerProcessor``, ``TopicConfigManager``.
 """
@@ -41,7 +41,7 @@ _ATTRIBUTES: Final[dict[str, frozenset[str] | None]] = {
     "queue.type": frozenset({"SimpleCQ"}),
     "reserve.time": None,
 }
-"""What topics may have beside numbers, and its values; None for any."""
+"""Attributes of topics that are not numbers, and their values; None for any."""
 
 
 @attrs.frozen(eq=False)

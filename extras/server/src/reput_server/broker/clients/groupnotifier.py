@@ -1,4 +1,4 @@
-"""`GroupNotifier`: tells a client that its group has changed: at once, and then not too often.
+"""`GroupNotifier`: notifies a client that its group has changed: at once, and then not too often.
 
 A thousand members that join at once would be half a million notices; each client needs the last.
 """
@@ -30,12 +30,12 @@ class GroupNotifier:
     peer: Connection
     group: str
     _is_due: bool = attrs.field(init=False, default=False)
-    """Whether a notice is on its way that tells of all changes until it is sent."""
+    """Whether a notice is due, which covers all changes until it is sent."""
     _next: float = attrs.field(init=False, default=0.0)
     """From when on a notice may be sent, by the loop's clock, s."""
 
     def changed(self) -> None:
-        """Tell the client; on any thread, after the change."""
+        """Notify the client; on any thread, after the change."""
         if self._is_due or self.loop.is_closed():
             return
         self._is_due = True

@@ -53,7 +53,7 @@ class ConsumerGroup:
     """What the last heartbeat has said of the group."""
     clients: dict[str, Client] = attrs.field(factory=dict)
     subscriptions: dict[str, Subscription] = attrs.field(factory=dict)
-    """By topic; the newest that any client has told."""
+    """By topic; the newest that any client has sent."""
 
     def subscription(self, topic: str) -> Subscription | None:
         """Return what the group wants of a topic."""
@@ -117,7 +117,7 @@ class GroupRegistry:
         client.peer.remember(("consumer", data.group, client.client_id), leave)
         # A client that has gone meanwhile has left already, and would stay for ever.
         if has_changed and client.peer.is_open:
-            # The store tells all members, this one among them: its connection may be a new one.
+            # The store notifies all members, this one among them: its connection may be a new one.
             try:
                 await self.context.run_in_turn(self._join, data, client)
             except OSError:

@@ -1,4 +1,4 @@
-"""Answers what clients say of themselves, and ask of their groups.
+"""Heartbeats and departures of clients, and their requests about groups.
 
 Source: RocketMQ ``ClientManageProcessor``, ``ConsumerManageProcessor``, ``AdminBrokerProcessor``.
 """

@@ -2,11 +2,11 @@
 
 A client knows where it reads better than its broker, and says so with every commit. So between the
 operator's request and the client's next pull, what the client commits counts for nothing, and that
-pull is answered with the place to go on at.
+pull is answered with the new offset.
 
 Source: RocketMQ 5.x ``ConsumerOffsetManager#assignResetOffset`` and ``PullMessageProcessor``.
-Different on purpose: a pull at just that place is answered with messages, as the client need not
-be told.
+Different on purpose: a pull at just this offset is answered with messages, as the client already
+knows it.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ class PendingResets:
     """By group, topic and queue id."""
 
     def put(self, group: str, offsets: Mapping[MessageQueue, int]) -> None:
-        """Mark queues that a group is to read from other offsets."""
+        """Remember the offsets from which a group is to read queues."""
         for queue, offset in offsets.items():
             self._marks[group, queue.topic, queue.queue_id] = offset
 
     def drop(self, group: str, queues: Iterable[MessageQueue]) -> None:
-        """Forget marks."""
+        """Forget the offsets of queues."""
         for queue in queues:
             self._marks.pop((group, queue.topic, queue.queue_id), None)
 
     def drop_topic(self, topic: str) -> None:
-        """Forget the marks of a topic that was deleted."""
+        """Forget the offsets in a topic that was deleted."""
         self._marks = {key: offset for key, offset in self._marks.items() if key[1] != topic}
 
     def drop_group(self, group: str) -> None:
-        """Forget the marks of a group that was deleted."""
+        """Forget the offsets of a group that was deleted."""
         self._marks = {key: offset for key, offset in self._marks.items() if key[0] != group}
 
     def has(self, group: str, topic: str, queue_id: int) -> bool:

@@ -1,6 +1,6 @@
 """Answers which queues a member of a group is to read, and whether by pull or by pop (400, 401).
 
-Members ask with ``setClientRebalance(false)``. They get queues of this broker alone.
+Clients with ``setClientRebalance(false)`` send this. They get queues of this broker alone.
 
 Source: RocketMQ ``QueryAssignmentProcessor``.
 """

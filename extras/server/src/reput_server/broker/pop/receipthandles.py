@@ -1,11 +1,11 @@
-"""What RocketMQ's clients say of a message that they were handed, and what answers tell them.
+"""Receipt handles as RocketMQ's clients and answers to their requests write them.
 
 A client makes the handle of a message itself, of the fields of an answer, as eight words:
 
     startOffset popTime invisibleTime reviveQid kind broker queueId queueOffset
 
-Here ``popTime`` and ``reviveQid`` are the nonce of `Handle`: when the message was handed out, and a
-number that tells handings out of the same millisecond apart. RocketMQ's ``reviveQid`` is a queue of
+Here ``popTime`` and ``reviveQid`` are the nonce of `Handle`: when the message was delivered, and a
+number that distinguishes deliveries of the same millisecond. RocketMQ's ``reviveQid`` is a queue of
 its revive log, which this server does not have.
 
 Source: RocketMQ ``ExtraInfoUtil``.
@@ -64,7 +64,7 @@ def answer_of(found: Sequence[Popped], invisible_ms: int, *, is_ordered: bool) -
 
 
 def topic_of(asked: Ack | ChangeInvisible) -> str:
-    """Return the topic that a message was asked for, which may have come from its retry topic.
+    """Return the topic of the request for a message, which may have come from its retry topic.
 
     Raises:
         Refusal: the handle is not valid.

@@ -1,6 +1,6 @@
 """`PullLongPolling`: pulls that wait for a message of their queue.
 
-For a queue with such pulls the store is asked once to tell of its next message, however many wait.
+For a queue with such pulls the store calls back once at its next message, however many pulls wait.
 A store that was opened for reading cannot do this; see `LogGrowth`.
 
 Source: RocketMQ ``PullRequestHoldService``.
@@ -54,7 +54,7 @@ class PullLongPolling:
     """Has something done, and keeps it from being collected meanwhile."""
     _held: dict[MessageQueue, set[HeldPull]] = attrs.field(init=False, factory=dict)
     _watched: dict[MessageQueue, int] = attrs.field(init=False, factory=dict)
-    """The offset from which on the store tells of a message, by queue."""
+    """The offset from which on the store calls back for a message, by queue."""
     size: int = attrs.field(init=False, default=0)
     """What of the pulls' headers is kept, bytes."""
     _count: int = attrs.field(init=False, default=0)
@@ -78,7 +78,7 @@ class PullLongPolling:
             return
         watched = self._watched.get(pull.queue)
         # Below what is watched: a message has come since the pull has looked, of which the store
-        # tells at once; or the queue was recreated, and ends lower than it did.
+        # calls back at once; or the queue was recreated, and ends lower than it did.
         if watched is None or pull.queue_offset < watched:
             self._watched[pull.queue] = pull.queue_offset
             self.begin(self._watch(pull.queue, pull.queue_offset))
@@ -89,7 +89,7 @@ class PullLongPolling:
             self._release(pull)
 
     async def _watch(self, queue: MessageQueue, queue_offset: int) -> None:
-        """Ask the store to tell when the queue has a message at ``queue_offset``."""
+        """Have the store call back when the queue has a message at ``queue_offset``."""
         request = FetchRequest("", _WAITER, queue, queue_offset, Selector(), 1, 1)
         loop = self.context.loop
 

@@ -257,7 +257,7 @@ def is_late(error: Exception) -> TypeGuard[Refusal]:
 
 
 def _with_error(kept: Sequence[Kept], error: Exception) -> _Ended:
-    """Return answers that tell of an error; one that came late tells where the message is, too."""
+    """Return answers that report an error; a late one also has the offsets of the message."""
     told = None
     found = []
     for each in kept:

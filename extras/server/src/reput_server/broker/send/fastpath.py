@@ -89,7 +89,7 @@ class Lane(Protocol):
 
 
 class SendFastPath:
-    """A `Lane`, with the steps one by one: the specification of the compiled one."""
+    """A `Lane` (fast path of sends), step by step: the specification of the compiled one."""
 
     def __init__(
         self,

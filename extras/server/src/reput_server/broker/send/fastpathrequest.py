@@ -108,7 +108,7 @@ def ordinary_send(code: int, fields: Mapping[str, str]) -> FastPathRequest | Non
 
 
 def _unique_key(properties: str) -> str | None:
-    """Return the unique key, an empty text without one; None if it cannot be told at once."""
+    """Return the unique key, an empty text without one; None if it is not known at once."""
     at = properties.find(_UNIQUE)
     if at < 0:
         return ""

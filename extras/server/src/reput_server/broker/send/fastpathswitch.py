@@ -49,7 +49,7 @@ class FastPathSwitch:
     """Keeps answers until messages are on disk; None if answers do not wait for that."""
     _lane: Lane | None = attrs.field(init=False, default=None)
     _made_of: tuple[Any, ...] = attrs.field(init=False, default=())
-    """What the lane knows, each of which is another object once it has changed."""
+    """What the fast path was created with; each is another object once it has changed."""
 
     def take(self, peer: Connection, data: bytes | bytearray) -> FromBytes:
         """Take the ordinary sends with which bytes of a connection begin."""
@@ -98,13 +98,13 @@ class FastPathSwitch:
         return count, rests
 
     def _lane_at(self, now: float) -> Lane | None:
-        """Return what takes sends now; None if they have to go the longer way."""
+        """Return the fast path; None if sends have to be taken one by one now."""
         sends, durable = self.sends, self.durable
         if durable is None:
             return self._current() if sends.may_put_here(now) else None
-        # The longer way refuses what is too much.
+        # The ordinary way refuses what is too much.
         lane = self._current() if sends.may_put_late(now) else None
-        # Python's lane waits for the disk itself.
+        # The fast path in Python waits for the disk itself.
         return None if isinstance(lane, SendFastPath) else lane
 
     def _queue_count(self, topic: str) -> int:

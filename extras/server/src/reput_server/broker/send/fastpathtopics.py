@@ -46,7 +46,7 @@ class FastPathTopics:
         found = context.topics.known(topic)
         if found is None or topic.startswith(RETRY_PREFIX) or not context.is_writable:
             return 0
-        # Nothing else of a send is asked about its destination.
+        # No other property of a send changes its destination.
         send = Send(
             producer_group="", topic=topic, queue_id=0, sys_flag=0, born_timestamp=0, flag=0
         )

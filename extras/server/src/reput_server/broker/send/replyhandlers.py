@@ -1,4 +1,4 @@
-"""Passes replies on to who asked (324, 325), and stores them.
+"""Forwards replies to the client that sent the request (324, 325), and stores them.
 
 Source: RocketMQ ``ReplyMessageProcessor``.
 """
@@ -64,7 +64,7 @@ class ReplyHandlers:
         return attrs.evolve(stored, code=ResponseCode.SYSTEM_ERROR, remark=reason)
 
     async def _push(self, request: Request, send: Send) -> str | None:
-        """Give the reply to who asked; return why that was not possible."""
+        """Push the reply to the requester; return why that was not possible."""
         context = self.context
         text = send.properties or ""
         client_id = parse_properties(text.encode("utf-8", "replace")).get("REPLY_TO_CLIENT")

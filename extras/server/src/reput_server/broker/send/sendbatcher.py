@@ -169,13 +169,13 @@ class SendBatcher:
     replication: Replication | None = None
     """Whom answers wait for; None if they wait for no replica."""
     log_end: Callable[[], int] = lambda: 0
-    """Returns where the log ends; asked if answers wait for replicas."""
+    """Returns where the log ends; called if answers wait for replicas."""
     log_grew: Callable[[], None] | None = None
     """Called when sends are stored that wait for no replica; None if nothing is to be done then."""
     put_count: int = attrs.field(init=False, default=0)
     """Rounds."""
     after_round: list[Callable[[], None]] = attrs.field(init=False, factory=list)
-    """Called when all sends of a round have been told how it ended."""
+    """Called when all sends of a round have their results."""
     _waiting: deque[Send] = attrs.field(init=False, factory=deque)
     _is_busy: bool = attrs.field(init=False, default=False)
     _taken_at: float = attrs.field(init=False, default=-math.inf)

@@ -58,7 +58,7 @@ class SendHandlers:
     sends: SendBatcher
     properties: MessageProperties = attrs.field(init=False)
     _being_made: Counter[str] = attrs.field(init=False, factory=Counter)
-    """By topic, the sends that wait until the disk has been asked for it."""
+    """By topic, the sends that wait until its settings are read from disk."""
 
     @properties.default
     def _default_properties(self) -> MessageProperties:
@@ -146,7 +146,7 @@ class SendHandlers:
             return await context.run_in_turn(destination_of_retry, context, send, version) or found
         # A topic is known before the send that made it goes on, and nothing may overtake that one.
         if topic not in self._being_made and context.topics.known(topic) is not None:
-            return checked_destination(context, send)  # asks no disk
+            return checked_destination(context, send)  # reads no disk
         self._being_made[topic] += 1
         try:
             return await context.run_in_turn(checked_destination, context, send)

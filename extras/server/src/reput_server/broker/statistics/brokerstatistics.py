@@ -222,7 +222,7 @@ class BrokerStatistics:
         if len(table) > self.keys_max:
             table.popitem(last=False)
 
-    # ------------------------------------------------------------------ asking
+    # ------------------------------------------------------------------ reading
 
     def data(self, name: str, key: str) -> tuple[WindowSum, WindowSum, WindowSum] | None:
         """Return minute, hour and day of what has this name and key; None if nothing has.

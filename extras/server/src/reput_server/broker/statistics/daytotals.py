@@ -1,6 +1,6 @@
 """`DayTotals`: how many messages there were when this day began, and when the last one did.
 
-Source: RocketMQ ``BrokerStats``, which asks at midnight, local time.
+Source: RocketMQ ``BrokerStats``, which samples at midnight, local time.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ AnswerT = TypeVar("AnswerT")
 
 
 class WatchedPool(ThreadPoolExecutor):
-    """A pool of threads that can be asked how busy it is."""
+    """A pool of threads that knows how busy it is."""
 
     def __init__(
         self, thread_count: int, name: str, monotonic: Callable[[], float] = time.monotonic

@@ -1,4 +1,4 @@
-"""A half message as its producer is asked about it: with its real topic and queue.
+"""A half message in a check-back of its producer: with its real topic and queue.
 
 Source: RocketMQ ``AbstractTransactionalMessageCheckListener.sendCheckMessage``.
 """

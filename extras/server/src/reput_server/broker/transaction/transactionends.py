@@ -1,4 +1,4 @@
-"""`TransactionEnds`: ends half messages, and asks producers about orphans.
+"""`TransactionEnds`: ends half messages, and sends check-backs to producers.
 
 Whatever protocol producers speak, this is the one place that knows the plugin ``transaction``.
 """
@@ -26,13 +26,13 @@ _WATCHED_MAX: Final = 10_000
 
 @attrs.define(eq=False)
 class TransactionEnds:
-    """Ends and questions of the producers of one protocol. Used on the event loop."""
+    """Ends and check-backs of the producers of one protocol. Used on the event loop."""
 
     context: BrokerContext
     tell: Callable[[Any], None]
-    """Called on the event loop with a half message that a producer is to be asked about."""
+    """Called on the event loop with a half message, to send its check-back."""
     _watched: set[str] = attrs.field(init=False, factory=set)
-    """Producer groups that are asked; a function of the store's own program goes first."""
+    """Producer groups with check-backs; a function of the store's own program goes first."""
     _turn: int = attrs.field(init=False, default=0)
 
     @property
@@ -51,10 +51,10 @@ class TransactionEnds:
         return self.plugin
 
     async def end(self, half: int | str | Callable[[], int], *, commits: bool) -> None:
-        """End a transaction, also one that the plugin is just putting a copy of, to ask about it.
+        """End a transaction, also one whose copy for a check-back the plugin is just putting.
 
         Until the copy is in the half message's place, the plugin lets nobody end either. An answer
-        to the question comes after that; what a producer says by itself may come at any time.
+        to the check-back comes after that; what a producer says by itself may come at any time.
 
         Args:
             half: physical offset of the half message, or its transaction id, or a function that
@@ -79,10 +79,10 @@ class TransactionEnds:
         plugin = self.plugin
         (plugin.commit if commits else plugin.rollback)(found)
 
-    # ------------------------------------------------------------------ asking back
+    # ------------------------------------------------------------------ check-back
 
     def watch(self, group: str) -> None:
-        """Have the producers of a group asked what became of its half messages."""
+        """Send check-backs for half messages to the producers of a group."""
         plugin = self.plugin
         if plugin is None or not self.context.is_writable or group in plugin.checks:
             return
@@ -91,16 +91,16 @@ class TransactionEnds:
             self.context.serial.submit(plugin.on_check, self._ask, group, answers_later=True)
 
     def close(self) -> None:
-        """Ask nobody any more."""
+        """Send no more check-backs."""
         for group in self._watched:
             self.plugin.on_check(None, group)
 
     def next(self, count: int) -> int:
-        """Return which of ``count`` producers is to be asked: another one each time."""
+        """Return which of ``count`` producers gets a check-back: another one each time."""
         self._turn += 1
         return self._turn % count
 
     def _ask(self, half: Any) -> None:
-        """Have a producer asked; on the plugin's thread."""
+        """Send a check-back; on the plugin's thread."""
         if not self.context.loop.is_closed():
             self.context.loop.call_soon_threadsafe(self.tell, half)

@@ -1,4 +1,4 @@
-"""Ends transactions as their producers say (37), and asks silent producers (39).
+"""Ends transactions as their producers request (37), and sends check-backs (39).
 
 Source: RocketMQ ``EndTransactionProcessor``, ``AbstractTransactionalMessageCheckListener``.
 """
@@ -67,7 +67,7 @@ class TransactionHandlers:
             raise Refusal(ResponseCode.SYSTEM_ERROR, text)
         commits = asked.commit_or_rollback == _COMMIT
         await self._ends.end(lambda: self._half_of(asked), commits=commits)
-        # A replica that has the half message alone asks for its end.
+        # A replica that has the half message alone sends check-backs for it.
         await self.context.replicated()
         return request.command.answer(ResponseCode.SUCCESS)
 
@@ -87,18 +87,18 @@ class TransactionHandlers:
             raise Refusal(ResponseCode.SYSTEM_ERROR, text)
         return half.physical_offset
 
-    # ------------------------------------------------------------------ asking back
+    # ------------------------------------------------------------------ check-back
 
     def watch(self, group: str) -> None:
-        """Have the clients of a producer group asked what became of its half messages."""
+        """Send check-backs for half messages to the clients of a producer group."""
         self._ends.watch(group)
 
     def close(self) -> None:
-        """Ask nobody any more."""
+        """Send no more check-backs."""
         self._ends.close()
 
     def _tell(self, half: Any) -> None:
-        """Ask one client of the half message's group; it answers by 37."""
+        """Send a check-back to one client of the half message's group; it answers by 37."""
         clients = list(self.groups.producers.get(half.group, {}).values())
         if clients:
             clients[self._ends.next(len(clients))].peer.tell(_question(self.context, half))

@@ -1,1 +1,1 @@
-"""Asks brokers and name servers, over RocketMQ's remoting protocol."""
+"""Requests to brokers and name servers, over RocketMQ's remoting protocol."""

@@ -1,4 +1,4 @@
-"""`BrokerClient`: asks one broker or name server, one question at a time."""
+"""`BrokerClient`: requests to one broker or name server, one at a time."""
 
 from __future__ import annotations
 
@@ -74,10 +74,10 @@ class BrokerClient:
     # ------------------------------------------------------------------ questions
 
     def facts(self) -> BrokerFacts:
-        """Return what the broker says of itself.
+        """Return the broker's configuration.
 
         Raises:
-            BrokerError: it cannot be asked.
+            BrokerError: it cannot be reached, or gives no valid answer.
         """
         return facts_of(self.name, self.ask(RequestCode.GET_BROKER_CONFIG))
 
@@ -85,7 +85,7 @@ class BrokerClient:
         """Return the extent of the broker's log.
 
         Raises:
-            BrokerError: it cannot be asked.
+            BrokerError: it cannot be reached, or gives no valid answer.
         """
         found = self._object(RequestCode.GET_BROKER_RUNTIME_INFO, "runtime information")
         table = found.get("table")
@@ -95,7 +95,7 @@ class BrokerClient:
         """Return the JSON that answers a request, which the broker keeps as ``config/name``.
 
         Raises:
-            BrokerError: it cannot be asked, or it refuses.
+            BrokerError: it cannot be reached, or it refuses.
         """
         return self.ask(code)
 
@@ -165,7 +165,7 @@ def master_address(name_servers: tuple[Address, ...], broker: str, timeout: floa
     """Return the address of a broker's master, which one of several name servers knows.
 
     Args:
-        name_servers: asked in this order, until one answers.
+        name_servers: tried in this order, until one answers.
         broker: name of the broker.
         timeout: seconds for each name server.
 
@@ -195,7 +195,7 @@ def master_address(name_servers: tuple[Address, ...], broker: str, timeout: floa
             raise BrokerError(server.name, text)
         try:
             return parse_address(master)
-        except AddressError as error:  # it may know better when it is asked again
+        except AddressError as error:  # its next answer may be another one
             raise BrokerError(server.name, f"the master of broker {broker!r}: {error}") from error
     assert failed is not None
     raise failed

@@ -26,7 +26,7 @@ class BrokerFacts:
     """What a follower has to know of a broker."""
 
     address: str
-    """``host:port`` that was asked."""
+    """``host:port`` of the broker."""
     cluster: str
     broker: str
     """The broker's name."""

@@ -1,4 +1,4 @@
-"""Metrics of a follower, beside those of its store, for Prometheus."""
+"""Metrics of a follower and of its store, for Prometheus."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class _FollowCollector(Collector):
         self._follower = follower
 
     def describe(self) -> Iterable[Metric]:
-        """Return nothing: registering must not ask for figures."""
+        """Return nothing: registering must not read figures."""
         return ()
 
     def collect(self) -> Iterator[Metric]:

@@ -76,7 +76,7 @@ def serving_of(
     """Return where broker and name server of the store listen; None if it is not served.
 
     Raises:
-        click.UsageError: a name server alone was asked for, or clients on other machines could not
+        click.UsageError: a name server alone is given, or clients on other machines could not
             be given an address.
     """
     if listen is None:

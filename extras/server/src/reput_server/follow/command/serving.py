@@ -1,7 +1,7 @@
 """Serves a store that is followed to consumers and admin tools, which may only read.
 
 A second store is opened for reading, as `reput serve --read-only` opens one in another process:
-what a client asks never waits for the follower, and cannot change anything.
+requests of clients never wait for the follower, and cannot change anything.
 """
 
 from __future__ import annotations

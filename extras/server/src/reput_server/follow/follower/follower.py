@@ -1,6 +1,6 @@
-"""`Follower`: feeds a store with the log of a master, from threads of its own.
+"""`Follower`: fills a store with the log of a master, from threads of its own.
 
-One thread reads the connection (`Receiver`), the other asks the master how far its log reaches
+One thread reads the connection (`Receiver`), the other requests the end of the master's log
 (`MasterPoller`). What they find is one state (`SharedState`).
 """
 
@@ -176,7 +176,7 @@ class Follower:
         shared = self._shared
         deadline = None if timeout is None else shared.clock() + timeout
         with shared.changed:
-            # Connected: a directory is not asked before it is open.
+            # Connected: a directory is not read before it is open.
             if not shared.wait_for(lambda: shared.facts is not None, deadline):
                 return False
         target = self._asked_end(deadline)

@@ -1,4 +1,4 @@
-"""`MasterPoller`: asks for the end of the master's log and for metadata, beside the connection."""
+"""`MasterPoller`: requests the end of the master's log, and its metadata."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ __all__ = ["MasterPoller"]
 
 @attrs.define(eq=False)
 class MasterPoller:
-    """Asks the master while the receiver is connected, on a thread of its own."""
+    """Polls the master while the receiver is connected, on a thread of its own."""
 
     store: Store
     config: FollowConfig
     shared: SharedState
 
     def run(self) -> None:
-        """Ask again and again until the follower ends."""
+        """Poll until the follower ends."""
         shared = self.shared
         saved_at: float | None = None
         while not shared.is_over():

@@ -37,17 +37,17 @@ _FILES: Final = (
 def save_metadata(
     master: Master, root: str, *, with_delays: bool = True, disk: Disk | None = None
 ) -> None:
-    """Ask a master for its metadata, and replace the files that changed.
+    """Request the metadata of a master, and replace the files that changed.
 
     Args:
-        master: the master to ask.
+        master: the master.
         root: directory of the store.
         with_delays: whether to save how far delay levels are, too; False in a store whose plugin
             ``schedule`` keeps that file.
         disk: file operations.
 
     Raises:
-        BrokerError: it cannot be asked, or its answer is not what it should be.
+        BrokerError: it cannot be reached, or gives no valid answer.
         OSError: a file cannot be written.
     """
     disk = disk or Disk()

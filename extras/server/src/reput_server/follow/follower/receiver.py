@@ -42,7 +42,7 @@ class Receiver:
     """An offset, and how often it was corrupt."""
 
     def run(self) -> None:
-        """Feed the store until the follower ends."""
+        """Append what the master sends until the follower ends."""
         shared = self.shared
         while not shared.is_over():
             try:
@@ -71,7 +71,7 @@ class Receiver:
         shared.pause(seconds)
 
     def _follow_once(self) -> None:
-        """Ask the master, connect, and feed until the connection ends, which it does by an error.
+        """Connect, and append until the connection ends, which it does by an error.
 
         Raises:
             BrokerError: the broker is gone; it is tried again.
@@ -174,7 +174,7 @@ class Receiver:
     def _feed(self, transfer: Transfer) -> None:
         offset, data = transfer.physical_offset, transfer.data
         if offset == 1 and not self.store.fed_offset:
-            # Offset 0 cannot be asked for. Its byte is the high one of a record's size, so 0. It is
+            # Offset 0 cannot be requested. Its byte is the high one of a record's size, so 0. It is
             # lacking as long as no record was taken, also if the file exists.
             offset, data = 0, b"\0" + data
         try:

@@ -31,7 +31,7 @@ def open_replica(
     config: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> Store:
-    """Open the store at ``path`` to follow a broker, which is asked for the size of its files.
+    """Open the store at ``path`` to follow a broker, with files of the broker's size.
 
     The store is created if it does not exist. It takes no puts until it is promoted
     (`reput.Store.promote`).
@@ -45,7 +45,7 @@ def open_replica(
         options: others of `reput.open`.
 
     Raises:
-        BrokerError: the broker cannot be asked.
+        BrokerError: the broker cannot be reached.
         FollowEndedError: it cannot be followed, or not by this store.
         NotReplicaError: the store has messages of its own.
         ReputError: the store cannot be opened.

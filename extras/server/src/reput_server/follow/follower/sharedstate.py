@@ -24,7 +24,7 @@ __all__ = ["SharedState"]
 
 @attrs.define(eq=False)
 class SharedState:
-    """One follower's state. Fields are read and written under `changed`, which tells of them."""
+    """One follower's state. Fields are read and written under `changed`."""
 
     source: str
     """The source's text, for the log."""
@@ -36,7 +36,7 @@ class SharedState:
     text: str = ""
     """What is wrong, and what to do next; empty while nothing is."""
     trouble: str = ""
-    """What is wrong beside the connection that brings the log."""
+    """What is wrong apart from the connection that brings the log."""
     ended: FollowEndedError | None = None
     """Why the follower ended by itself."""
     is_stopping: bool = False
@@ -52,7 +52,7 @@ class SharedState:
 
     @property
     def shown_text(self) -> str:
-        """What users are shown beside the state."""
+        """The text that users see with the state."""
         return self.text or self.trouble
 
     def is_over(self) -> bool:
@@ -71,7 +71,7 @@ class SharedState:
         self.changed.notify_all()
 
     def end(self, error: FollowEndedError) -> None:
-        """End the follower, unless it has ended or is asked to; `error` says why."""
+        """End the follower, unless it has ended or is stopping; `error` says why."""
         with self.changed:
             if self.ended is None and not self.is_stopping:
                 self.ended = error
@@ -81,7 +81,7 @@ class SharedState:
             connection.abort()
 
     def note_trouble(self, text: str) -> None:
-        """Show what is wrong beside the connection; an empty text takes it back."""
+        """Show what is wrong apart from the connection; an empty text removes it."""
         with self.changed:
             if text != self.trouble:
                 logger.info("follower trouble=%s source=%s", text or "none", self.source)

@@ -115,7 +115,7 @@ def check_range(own: Own, master: LogRange) -> None:
 
 
 def first_report(own: Own, master: LogRange, config: FollowConfig) -> int:
-    """Return the offset that is asked for: where an empty store begins, or a part of what it has.
+    """Return the offset to request: where an empty store begins, or a part of what it has.
 
     Never 0, by which a master understands "the start of the latest file": byte 0 of a log is the
     high byte of its first record's size, and 0.

@@ -1,6 +1,6 @@
-"""`DirectoryMaster`: a broker's directory, asked as a broker is.
+"""`DirectoryMaster`: a broker's directory, with the methods of a broker.
 
-The log is read as every reader beside another program reads it (`reput.open` with ``mode="r"``), so
+The log is read as by every tailing reader (`reput.open` with ``mode="r"``), so
 a record that the broker is still writing is not taken for a whole one.
 """
 
@@ -100,7 +100,7 @@ class DirectoryMaster:
         """Return what reads the log's bytes as they come.
 
         Raises:
-            BrokerError: the directory was not asked for facts before.
+            BrokerError: `facts` was not called before.
         """
         return DirectoryConnection(self.name, self._opened().log, config.look_interval)
 

@@ -67,7 +67,7 @@ class HaKeepAlive:
     def is_silent(self, now: float) -> bool:
         """Whether no byte came for so long that the master is gone, or the way to it.
 
-        Asked only after a read that found nothing: bytes may wait in the socket while the follower
+        Called only after a read that found nothing: bytes may wait in the socket while the follower
         does something else.
         """
         return now - self._received_at >= self.silence

@@ -1,4 +1,4 @@
-"""Hands messages out, waiting for them if asked to.
+"""Delivers messages, with long polling.
 
 Source: RocketMQ ``ReceiveMessageActivity``.
 """

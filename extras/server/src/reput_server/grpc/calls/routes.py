@@ -34,7 +34,7 @@ def types_of(topic: TopicSettings) -> tuple[MessageType, ...]:
     return _types_named(topic.attributes.get(_ATTRIBUTE, "NORMAL"))
 
 
-@lru_cache(maxsize=64)  # each send asks
+@lru_cache(maxsize=64)  # each send needs it
 def _types_named(name: str) -> tuple[MessageType, ...]:
     name = name.upper()
     if name in ("MIXED", "UNSPECIFIED"):
@@ -105,7 +105,7 @@ class RouteCalls:
         return response
 
     async def query_assignment(self, caller: Caller, request: Any) -> Any:
-        """Answer with what a consumer is to ask for: the broker, or each queue of it in order."""
+        """Answer with the sources of a consumer: the broker, or each of its queues in order."""
         topic, group = await self.topic(topic_of(request.topic)), group_of(request.group)
         if not topic.permissions & _READ or topic.read_queues < 1:
             raise Refused(Code.FORBIDDEN, f"topic {topic.topic!r} has no queue that can be read")

@@ -198,7 +198,7 @@ class SendCalls:
         return message, properties
 
     def _typed(self, topic: TopicSettings, system: Any, properties: dict[str, str]) -> int:
-        """Add what groups, times and transactions ask for; return the queue."""
+        """Add the properties of groups, times and transactions; return the queue."""
         context = self.broker.context
         if system.message_type == MessageType.TRANSACTION:
             _need(context, "transaction", "transactions")

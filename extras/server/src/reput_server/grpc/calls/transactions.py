@@ -1,4 +1,4 @@
-"""Ends transactions as their producers say, and asks producers that have not said.
+"""Ends transactions as their producers request, and sends check-backs.
 
 Source: RocketMQ ``EndTransactionActivity``, ``ProxyClientRemotingProcessor.checkTransactionState``.
 """
@@ -54,19 +54,19 @@ class TransactionCalls:
                 raise Refused(Code.INVALID_TRANSACTION_ID, str(error)) from None
         return m.EndTransactionResponse(status=status())
 
-    # ------------------------------------------------------------------ asking back
+    # ------------------------------------------------------------------ check-back
 
     def watch(self, topics: Iterable[str]) -> None:
-        """Have producers of topics asked what became of their half messages."""
+        """Send check-backs for half messages to the producers of topics."""
         for topic in topics:
             self._ends.watch(topic)
 
     def close(self) -> None:
-        """Ask nobody any more."""
+        """Send no more check-backs."""
         self._ends.close()
 
     def _tell(self, half: Any) -> None:
-        """Ask a producer of the topic."""
+        """Send a check-back to a producer of the topic."""
         topic = half.topic or half.group
         producers = self.clients.producers_of(topic)
         if not producers:

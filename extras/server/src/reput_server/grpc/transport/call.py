@@ -28,7 +28,7 @@ class Call:
     head: CallHead
     messages: Messages
     count_held: Callable[[int], None]
-    """Told by how many bytes what the call holds in memory grows, or shrinks."""
+    """Called with the number of bytes by which the call's memory grows or shrinks."""
     task: asyncio.Task[None] | None = attrs.field(init=False, default=None)
     """What works on it."""
     is_begun: bool = attrs.field(init=False, default=False)

@@ -38,7 +38,7 @@ _WINDOW_BITS: Final = {"gzip": _GZIP, "deflate": _DEFLATE}
 _TIMEOUT: Final = re.compile(r"(\d{1,8})([HMSmun])", re.ASCII)
 _UNITS: Final = {"H": 3_600.0, "M": 60.0, "S": 1.0, "m": 1e-3, "u": 1e-6, "n": 1e-9}
 _PLAIN: Final = " !\"#$&'()*+,/:;<=>?@[\\]^`{|}"
-"""What stands in a status's text as it is, beside letters, digits and ``_.-~``."""
+"""Characters of a status's text that stay as they are, with letters, digits and ``_.-~``."""
 _TEXT_MAX: Final = 400
 """Characters of a status's text. Written as headers take it, one may be 12 bytes, and clients take
 8 KiB of headers."""

@@ -62,7 +62,7 @@ class _Stream:
     """Whether the answer has begun."""
     unsent: bytearray = attrs.field(factory=bytearray)
     is_full: bool = False
-    """Whether somebody was told that the client has no room."""
+    """Whether `send` has reported that the client's window is full."""
     trailers: Fields | None = None
 
 

@@ -54,7 +54,7 @@ def settled_key(key: str) -> str:
         return key
     head, name = os.path.split(path)
     if is_file_name(name):
-        return os.path.join(os.path.realpath(head), name)  # where it stands in the log counts
+        return os.path.join(os.path.realpath(head), name)  # its path in the log counts
     return os.path.realpath(path)
 
 

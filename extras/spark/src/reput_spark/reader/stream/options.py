@@ -34,7 +34,7 @@ _OURS: Final = (*STREAM_OPTIONS, _SPARKS_SPELLING)
 
 @attrs.frozen(kw_only=True)
 class StreamOptions:
-    """What a stream was asked for."""
+    """Options of a stream out of a log."""
 
     read: ReadOptions
     """As of a read; what they select is selected out of every batch."""

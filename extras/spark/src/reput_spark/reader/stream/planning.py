@@ -1,7 +1,7 @@
 """Plan the batches of a stream, and read them.
 
-A log never changes, so that the same two offsets (`StreamOffset`) give the same rows whenever they
-are asked for; a log that did change holds another record where the stream has read its last one.
+A log never changes, so that the same two offsets (`StreamOffset`) give the same rows each
+time; a log that did change holds another record where the stream has read its last one.
 """
 
 from __future__ import annotations
@@ -205,7 +205,7 @@ class LogStream:
                 lost(self.options, place.directory, start, first)
             begin = max(start or 0, first)
             if options.split_size is None or options.corrupt != "fail":
-                # A read past damage cannot tell a wrong cut: only files begin for certain.
+                # A read past damage cannot detect a wrong cut: only files begin for certain.
                 borders = [base for base in log.files.bases if begin < base < stop]
                 pairs = itertools.pairwise([begin, *borders, stop]) if begin < stop else ()
                 splits = [Split(number, *pair) for number, pair in enumerate(pairs)]

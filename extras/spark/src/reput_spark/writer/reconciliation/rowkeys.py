@@ -5,7 +5,7 @@ sender gives, and all properties: keys and tags are among them, so that rows wit
 different as their keys. Some names need care:
 
 * what the store itself adds (a record's checksum, places in light queues) is in no key;
-* a message that asks to come later, or with a transaction, may stand in the log as it was put, or
+* a message with a delay, or of a transaction, may be in the log as it was put, or
   parked in a topic of the plugin that does it, which then names its own topic and queue. Each way
   has a key of its own: a direct row is never taken for a parked one, nor for its delivery;
 * a name that no row of the batch has may be one that a plugin gives to each message: it is ignored
@@ -52,7 +52,7 @@ _AGAIN: Final = frozenset({"TIMER_ENQUEUE_MS", "TIMER_DEQUEUE_MS", "TIMER_ROLL_T
 """What a delivery adds, or parking what is parked."""
 _STORES: Final = frozenset({PROPERTY_CRC, PROPERTY_INNER_BASE, PROPERTY_LIGHT_QUEUE_OFFSETS})
 ALWAYS_COMPARED: Final = _ASKS | _PARKING | _AGAIN | {"TRANSACTION_CHECK_TIMES"}
-"""Names that tell a message from its deliveries, whether rows have them or not."""
+"""Names that distinguish a message from its deliveries, whether rows have them or not."""
 
 _HOST_BITS: Final = BORN_HOST_V6 | STORE_HOST_V6
 _CRC_MASK: Final = 0x7FFFFFFF
@@ -88,7 +88,7 @@ class Keys(NamedTuple):
     parked: int
     """As it waits."""
     capped: int
-    """As it waits at a lower level, where it asks for one that the store does not have."""
+    """As it waits at a lower level, if the store does not have its own."""
     delivered: int
     """As it has come out of where it waited."""
 
@@ -142,7 +142,7 @@ def facts_in(batch: DispatchBatch, rows: npt.NDArray[np.int64]) -> Iterator[Fact
 
 
 def row_keys(facts: Facts) -> Keys:
-    """Return the keys of a row, for all the ways in which it may stand in the log."""
+    """Return the keys of a row, for all the forms in which it may be in the log."""
     entries = {name: text for name, text in facts.properties.items() if name not in _STORES}
     place = facts.topic, facts.queue_id
     direct = _key(facts, place, entries, is_plain=False)

@@ -10,7 +10,7 @@ Exact pairs come first, so that a record is never taken for a row that only rese
 
 1. a record as the row was put;
 2. a record that a plugin put aside for later (a delayed message);
-3. the same at a lower level than was asked for;
+3. the same at a lower level than its own;
 4. a delivery, where the record that it was delivered from is not there any more. One whose record
    is there is no row of its own.
 
@@ -107,7 +107,7 @@ def _look_of(facts: Facts) -> tuple[int, int]:
 
 
 class _Wanted:
-    """Tells the few records that may be rows from all other records, which are not kept.
+    """Selects the few records that may be rows; others are not kept.
 
     After a commit that did not end, many more messages than the batch may follow.
     """
@@ -166,7 +166,7 @@ def _pair(rows: _KeyTable, records: _KeyTable, way: str, among: npt.NDArray[np.b
 
 
 def _ranks(kinds: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Return how many of the same kind stand before each."""
+    """Return how many of the same kind are before each."""
     order = np.argsort(kinds, kind="stable")
     ordered = kinds[order]
     ranks = np.empty(len(kinds), np.int64)

@@ -1,4 +1,4 @@
-"""Stamps: a property by which each row is known, where the option ``stamp`` asks for one.
+"""Stamps: a property that identifies each row, with the option ``stamp``.
 
     reput_stamp = <who writes>:<batch>:<row>        2f6b7c0e-…:17:4711
 

@@ -1,1 +1,1 @@
-"""A broker's options, as operators ask for them and change them."""
+"""A broker's options, as operators read and change them."""
