@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from reput_server.grpc.commandqueue import CommandQueue
 from reput_server.grpc.messagetypes import ClientType, Code, Refused, m, set_milliseconds, status
 from reput_server.grpc.namespaces import group_of, topic_of
 
@@ -49,7 +48,7 @@ class ClientCalls:
 
     async def telemetry(self, caller: Caller, requests: AsyncIterator[Any]) -> AsyncIterator[Any]:
         """Answer settings with what the server adds, and send commands as they come."""
-        stream = CommandQueue(caller.answers)
+        stream: asyncio.Queue[Any] = asyncio.Queue()
         reader = asyncio.create_task(self._read(caller, requests, stream))
         try:
             while (command := await stream.get()) is not _END:
@@ -61,26 +60,25 @@ class ClientCalls:
             with contextlib.suppress(asyncio.CancelledError, Exception):
                 await reader
             self.clients.leave(caller.client_id, stream)
-            stream.close()
 
     async def _read(
-        self, caller: Caller, requests: AsyncIterator[Any], stream: CommandQueue
+        self, caller: Caller, requests: AsyncIterator[Any], stream: asyncio.Queue[Any]
     ) -> None:
         try:
             async for request in requests:
-                if stream.is_full(_UNREAD_MAX):
+                if stream.qsize() >= _UNREAD_MAX:
                     return  # the client reads no answers
                 if request.WhichOneof("command") == "settings":
-                    stream.put(await self._settle(caller, request.settings, stream))
+                    stream.put_nowait(await self._settle(caller, request.settings, stream))
         except Refused as refused:
-            stream.put(refused)
+            stream.put_nowait(refused)
         except Exception as error:
             logger.exception("settings not taken client=%s", caller.client_id)
-            stream.put(error)
+            stream.put_nowait(error)
         finally:
-            stream.put(_END)
+            stream.put_nowait(_END)
 
-    async def _settle(self, caller: Caller, settings: Any, stream: CommandQueue) -> Any:
+    async def _settle(self, caller: Caller, settings: Any, stream: asyncio.Queue[Any]) -> Any:
         merged = self._merged(settings)
         client = await self.clients.take(caller.client_id, merged, stream)
         if client.is_producer:

@@ -101,8 +101,6 @@ class Http2Connection:
         self._served.increment_flow_control_window(connection_window - _FIRST_WINDOW)
         self._streams: dict[int, _Stream] = {}
         self._happened: dict[int, Happened] = {}
-        self.unsent_size = 0
-        """Bytes of answers that the client has no room for."""
         self._is_over = False
         self._is_shut = False
         self._goodbye = b""
@@ -154,7 +152,7 @@ class Http2Connection:
                     stream.is_open = False
                     self._note(event.stream_id, flag=ENDED)
             case StreamReset():
-                if self._drop(event.stream_id):
+                if self._streams.pop(event.stream_id, None) is not None:
                     self._note(event.stream_id, flag=RESET)
             case ConnectionTerminated():  # the library takes no answers any more
                 self._end()
@@ -189,7 +187,7 @@ class Http2Connection:
 
     def _end(self) -> None:
         self._is_over = True
-        streams, self._streams, self.unsent_size = self._streams, {}, 0
+        streams, self._streams = self._streams, {}
         for each in streams:
             self._note(each, flag=RESET)
 
@@ -207,7 +205,6 @@ class Http2Connection:
         found.is_begun = True
         self._served.send_headers(stream, [(":status", "200"), *headers])
         found.unsent += data
-        self.unsent_size += len(data)
         found.trailers = trailers
         self._pump(stream)
         return True
@@ -236,7 +233,6 @@ class Http2Connection:
         if found is None or not found.is_begun:
             return 0
         found.unsent += data
-        self.unsent_size += len(data)
         self._pump(stream)
         found.is_full = bool(found.unsent)
         return len(found.unsent)
@@ -250,15 +246,8 @@ class Http2Connection:
 
     def reset(self, stream: int, code: int) -> None:
         """Give a stream up, for a reason by its number."""
-        if self._drop(stream):
+        if self._streams.pop(stream, None) is not None:
             self._served.reset_stream(stream, code)
-
-    def _drop(self, number: int) -> bool:
-        """Forget a stream; return whether it was known."""
-        stream = self._streams.pop(number, None)
-        if stream is not None:
-            self.unsent_size -= len(stream.unsent)
-        return stream is not None
 
     def shut(self) -> None:
         """Take no more requests, and end when the open ones have ended."""
@@ -280,7 +269,6 @@ class Http2Connection:
                 return
             self._served.send_data(number, bytes(stream.unsent[:count]))
             del stream.unsent[:count]
-            self.unsent_size -= count
         if stream.trailers is not None:
             self._served.send_headers(number, stream.trailers, end_stream=True)
             self._close(number)

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import attrs
 
 from reput_server.grpc.transport.framing import CallError, RpcStatus
-
-if TYPE_CHECKING:
-    from reput_server.grpc.transport.answermemory import AnswerRoom
 
 __all__ = ["CallHead", "Method"]
 
@@ -25,8 +22,6 @@ class CallHead:
     """Where the client calls from, host and port."""
     seconds: float | None
     """How long the client waits for the answer; None for ever."""
-    answers: AnswerRoom
-    """What the answers of its connection take."""
 
 
 @attrs.frozen
