@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
 import attrs
 
-from reput.files.system.diskfull import is_disk_full
+from reput.errors import CreateMappedFileError
 from reput.validators import INT32_MAX, integer_between
 
-__all__ = ["HALT", "POLICIES", "SKIP", "SUSPEND", "DispatchConfig", "Retries"]
+__all__ = ["HALT", "POLICIES", "SKIP", "SUSPEND", "DispatchConfig", "Retries", "is_disk_full"]
 
 SUSPEND: Final = "suspend"
 SKIP: Final = "skip"
@@ -111,3 +112,9 @@ class Retries:
     def succeeded(self) -> None:
         """Note a success: the next failure is the first one."""
         self.count, self.at, self.are_over = 0, 0.0, False
+
+
+def is_disk_full(error: BaseException) -> bool:
+    """Whether ``error`` ends when there is space on the disk again."""
+    is_full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+    return is_full or isinstance(error, CreateMappedFileError)

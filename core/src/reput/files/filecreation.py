@@ -56,7 +56,7 @@ def create_temporary_file(
         if reserve:
             disk.allocate(descriptor, min(reserve, size))
         if flush:
-            disk.flush_fresh(descriptor)
+            disk.flush(descriptor)
     except OSError:
         with contextlib.suppress(OSError):  # the next call removes it otherwise
             disk.remove(path)

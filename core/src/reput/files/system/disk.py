@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from reput.errors import UnsafePathError
 from reput.files.system.directorytree import DirectoryTree, is_absence
-from reput.files.system.diskfull import FlushFailedError
 from reput.files.system.filelock import lock_owner, try_lock
 from reput.files.system.parallelflush import heart, run_parallel
 from reput.files.system.storeroot import ALLOWED
@@ -216,32 +215,14 @@ class Disk(DirectoryTree):
         return mine.flush is Disk.flush and mine.is_whole is Disk.is_whole
 
     def flush(self, descriptor: int) -> None:
-        """Return when the file's bytes are on disk, also bytes written through a map.
-
-        Raises:
-            FlushFailedError: they may be lost, even if another flush succeeds.
-        """
+        """Return when the file's bytes are on disk, also bytes written through a map."""
         if self._root.frozen_reason is not None:
             self._root.require_open()
-        try:
-            if hasattr(os, "fdatasync"):
-                os.fdatasync(descriptor)
-            else:
-                os.fsync(descriptor)
-        except OSError as error:
-            raise FlushFailedError(error.errno, error.strerror) from error
+        if hasattr(os, "fdatasync"):
+            os.fdatasync(descriptor)
+        else:
+            os.fsync(descriptor)
         heart.beat()
-
-    def flush_fresh(self, descriptor: int) -> None:
-        """Flush a file that its caller writes again, from its first byte, if this fails.
-
-        Raises:
-            OSError: no `FlushFailedError`: nothing is lost, and the caller may try again.
-        """
-        try:
-            self.flush(descriptor)
-        except FlushFailedError as error:
-            raise OSError(error.errno, error.strerror, error.filename) from error
 
     def map(self, descriptor: int, size: int) -> mmap.mmap:
         """Map the first ``size`` bytes for writing.
@@ -298,20 +279,17 @@ class Disk(DirectoryTree):
         """Replace a small file so that a crash leaves the whole old or the whole new file.
 
         The new bytes are on disk before the name points to them, and the name is on disk before
-        this returns. After an error, also of a flush, the call may be repeated.
+        this returns.
         """
         fresh = f"{path}.new"
         descriptor = self.create_fresh(fresh)
         try:
             self.write(descriptor, data, 0)
-            self.flush_fresh(descriptor)
+            self.flush(descriptor)
         finally:
             self.close(descriptor)
         self.rename(fresh, path)
-        try:
-            self.flush_directory(os.path.dirname(path))
-        except FlushFailedError as error:  # another call renames, and flushes, another file
-            raise OSError(error.errno, error.strerror, error.filename) from error
+        self.flush_directory(os.path.dirname(path))
 
     def finish_replacing(self, directory: str, *names: str, flush: bool = True) -> None:
         """Complete, or undo, calls of `replace` that a kill interrupted.
