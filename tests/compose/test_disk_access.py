@@ -60,8 +60,8 @@ HARMLESS = {
 ALLOWED = {
     (
         "core/src/reput/errors.py",
-        "os.path.isdir",
-    ): "whether a path that is not a store's is a directory",
+        "os.listdir",
+    ): "names in a directory that is not a store",
     ("core/src/reput/store/config.py", "open"): "the user's TOML file, which is not the store's",
     (
         "core/src/reput/store/directory/storelock.py",

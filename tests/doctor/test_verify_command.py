@@ -103,7 +103,7 @@ def test_exit_codes_are_those_of_the_command_line():
 
 
 def test_a_warning_has_a_code_of_its_own(root):
-    (root / "odd").mkdir()
+    (root / "commitlog" / "notes.txt").write_text("hello")
 
     assert run(root).exit_code == ExitCode.WARNED
 

@@ -135,7 +135,7 @@ def test_a_doubled_a_renamed_and_a_strange_file_are_told(root):
 
     report = checked(root)
 
-    assert kinds(report) == ["log.doubled-file", "log.strange-file", "store.strange"]
+    assert kinds(report) == ["log.doubled-file", "log.strange-file"]
     assert only(report, "log.doubled-file").file == f"commitlog/{double.name}"
     assert report.exit_code == 7
     assert report.checked.plugins == ["consumequeue", "index"]

@@ -8,7 +8,6 @@ import shutil
 import pytest
 from groupstores import Steps, bodies
 
-from reput_consumer.metadata.topicsettings import TopicSettings
 from reput_tools.brokerfiles import decode
 
 pytestmark = pytest.mark.shows("offsets-beyond")
@@ -68,9 +67,8 @@ def test_a_queue_that_the_log_has_lost_as_a_whole_is_read_from_its_beginning(at)
         assert bodies(consumer) == LATER
 
 
-@pytest.mark.parametrize("key", ["orders@CID_RMQ_SYS_TRANS", "%LMQ%a@%LMQ%a", "batches@g"])
+@pytest.mark.parametrize("key", ["orders@CID_RMQ_SYS_TRANS", "%LMQ%a@%LMQ%a"])
 def test_offsets_that_others_keep_are_left_alone(at, key):
-    at.plugin.topics.put(TopicSettings(topic="batches", attributes={"queue.type": "BatchCQ"}))
     left_behind(at, 9, key)
 
     at.store.work()

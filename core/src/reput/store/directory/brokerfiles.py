@@ -250,7 +250,9 @@ def _first(root: str, disk: Disk, folder: str, row: BrokerFiles) -> str | None:
             return None
     for name in names:
         if _ENTRIES[row.kind](name) is not None:
-            path = os.path.join(folder, name, row.within).removesuffix(os.sep)
+            path = (
+                os.path.join(folder, name, row.within) if row.within else os.path.join(folder, name)
+            )
             if _counts(os.path.join(root, path), disk, row):
                 return path
     return None
