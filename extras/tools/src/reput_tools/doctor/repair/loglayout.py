@@ -9,31 +9,20 @@ from __future__ import annotations
 import math
 import os
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import attrs
 
 from reput.files import Disk, file_name, is_file_name
-from reput.record import RECORD_SIZE_MAX, message_at
-from reput.record.layout import (
-    BLANK_MAGIC,
-    BLANK_MIN_SIZE,
-    MAGIC_V1,
-    MAGIC_V2,
-    RECORD_MIN_SIZE,
-    SIZE_AND_MAGIC,
-)
+from reput.record.layout import BLANK_MAGIC, BLANK_MIN_SIZE, SIZE_AND_MAGIC
+from reput_tools.doctor.repair.statedbases import counted_bases, sampled_bases
 
 if TYPE_CHECKING:
     from reput.files import Entry
 
 __all__ = ["LogLayout", "LogPart", "Notice", "PlacedDisk", "is_closed_by_blank", "lay_out"]
 
-_WINDOWS: Final = (64 << 10, 1 << 20, 2 * RECORD_SIZE_MAX)
-"""Bytes at the beginning of a file in which its first records are looked for, one after another."""
-_MAGICS: Final = tuple(magic.to_bytes(4, "big") for magic in (MAGIC_V1, MAGIC_V2))
-_OWN_OFFSET: Final = 28
 _GAP_MAX: Final = 1_024
 """Files that may be missing in one place; a file further away belongs to another store."""
 _READ_SIZE: Final = 1 << 20
@@ -92,11 +81,9 @@ def lay_out(root: str, disk: Disk, file_size: int = 0) -> LogLayout:
     files = [entry for entry in disk.list(directory) if _is_candidate(entry, notices)]
     sizes = {entry.name: entry.stat().st_size for entry in files}
     file_size = file_size or _file_size(sizes)
-    claims = [
-        claim
-        for entry in files
-        if (claim := _claim(disk, entry, sizes[entry.name], file_size, notices)) is not None
-    ]
+    claims, strange = _claims(disk, files, sizes, file_size)
+    for name, why in strange.items():
+        notices.append(Notice(f"commitlog/{name}", "log-file.strange", f"{why}; it is left out"))
     parts = _near(_chosen(disk, claims, notices), file_size, notices)
     for part in parts:
         _weigh_size(part, file_size, notices, is_last=part is parts[-1])
@@ -133,101 +120,91 @@ def _file_size(sizes: dict[str, int]) -> int:
 
 @attrs.frozen
 class _Claim:
-    """The place to which a file belongs."""
+    """A place to which a file may belong."""
 
     part: LogPart
     name: str
-    is_stated: bool
-    """Whether its records say so; else only its name does."""
+    weight: int
+    """Bytes of records that say so; 0 if only the file's name does."""
 
     @property
     def is_named(self) -> bool:
         return self.name == file_name(self.part.base)
 
 
-def _claim(
-    disk: Disk, entry: Entry, size: int, file_size: int, notices: list[Notice]
-) -> _Claim | None:
-    path, name = entry.path, entry.name
-    shown = f"commitlog/{name}"
-    stated = _stated_base(disk, path, size)
-    named = int(name) if is_file_name(name) else None
-    if stated is not None and stated >= 0 and stated % file_size == 0:
-        return _Claim(LogPart(stated, path, size), name, is_stated=True)
+def _claims(
+    disk: Disk, files: Sequence[Entry], sizes: Mapping[str, int], file_size: int
+) -> tuple[list[_Claim], dict[str, str]]:
+    """Return the places to which files may belong, and why other files belong nowhere, by name."""
+    stated: dict[str, Counter[int]] = {}
+    for entry in files:
+        found = sampled_bases(disk, entry.path, sizes[entry.name])
+        # Few bytes decide only where they agree with each other and with the name.
+        if {*found} - {_named_base(entry.name)}:
+            found = counted_bases(disk, entry.path, sizes[entry.name])
+        stated[entry.name] = found
+    rivals = Counter(base for found in stated.values() for base in found)
+    claims, strange = [], {}
+    for entry in files:
+        name, size, found = entry.name, sizes[entry.name], stated[entry.name]
+        if any(rivals[base] > 1 for base in found):
+            found = counted_bases(disk, entry.path, size)
+        possible = {base: found[base] for base in found if base >= 0 and base % file_size == 0}
+        named = _named_base(name)
+        if not possible and not found and size and named is not None and named % file_size == 0:
+            possible = {named: 0}
+        if not possible:
+            strange[name] = _why_strange(named, found, size, file_size)
+        for base, weight in possible.items():
+            claims.append(_Claim(LogPart(base, entry.path, size), name, weight))
+    return claims, strange
+
+
+def _named_base(name: str) -> int | None:
+    return int(name) if is_file_name(name) else None
+
+
+def _why_strange(named: int | None, found: Counter[int], size: int, file_size: int) -> str:
     if named is None or named % file_size:
-        what = "holds no record of this log, nor has it a log file's name"
-    elif stated is not None:
-        what = f"its records say that they stand at {stated}, where no file of this log begins"
-    elif size == 0:
-        what = "it is empty"
-    else:
-        return _Claim(LogPart(named, path, size), name, is_stated=False)
-    notices.append(Notice(shown, "log-file.strange", f"{what}; it is left out"))
-    return None
-
-
-def _stated_base(disk: Disk, path: str, size: int) -> int | None:
-    """Return where the file begins by its first two valid records, or by the only one."""
-    found: Counter[int] = Counter()
-    descriptor = disk.open(path)
-    try:
-        for window in _WINDOWS:
-            found = _bases_stated(disk.read(descriptor, min(size, window), 0))
-            best = found.most_common(1)
-            if size <= window or (best and best[0][1] > 1):
-                break
-    finally:
-        disk.close(descriptor)
-    return found.most_common(1)[0][0] if found else None
-
-
-def _bases_stated(data: bytes) -> Counter[int]:
-    """Return bases that valid records state, with the number of records; two are enough."""
-    found: Counter[int] = Counter()
-    at = 0
-    while (at := _next_magic(data, at)) >= 0:
-        start, at = at - 4, at + 1
-        record_size, _ = SIZE_AND_MAGIC.unpack_from(data, start)
-        if not RECORD_MIN_SIZE <= record_size <= len(data) - start:
-            continue
-        own = int.from_bytes(
-            data[start + _OWN_OFFSET : start + _OWN_OFFSET + 8], "big", signed=True
-        )
-        message = message_at(data[start : start + record_size], own)
-        if message is not None and message.body_matches():
-            found[own - start] += 1
-            at = start + record_size + 4  # records in bodies say nothing
-            if found[own - start] > 1:
-                break
-    return found
-
-
-def _next_magic(data: bytes, start: int) -> int:
-    """Return where the next magic stands, from ``start`` on, after the bytes of a size; or -1."""
-    places = [at for magic in _MAGICS if (at := data.find(magic, max(start, 4))) >= 0]
-    return min(places, default=-1)
+        return "holds no record of this log, nor has it a log file's name"
+    if found:
+        base = found.most_common(1)[0][0]
+        return f"its records say that they stand at {base}, where no file of this log begins"
+    return "it is empty" if size == 0 else "it holds no record"
 
 
 def _chosen(disk: Disk, claims: Iterable[_Claim], notices: list[Notice]) -> list[LogPart]:
-    """Choose one file for each place."""
-    by_base: dict[int, list[_Claim]] = {}
-    for claim in claims:
-        by_base.setdefault(claim.part.base, []).append(claim)
-    chosen = []
-    for base, rivals in sorted(by_base.items()):
-        rivals.sort(key=lambda each: (not each.is_stated, not each.is_named, -each.part.size))
-        best = rivals[0]
-        chosen.append(best.part)
-        if not best.is_named:
+    """Choose one file for each place, and one place for each file: the heaviest claims first.
+
+    So damage is what few bytes say: a block of another file at the head of a file does not make it
+    a second copy of that file.
+    """
+    best: dict[int, _Claim] = {}
+    placed: set[str] = set()
+    refused: dict[str, _Claim] = {}
+    order = sorted(claims, key=lambda each: (-each.weight, not each.is_named, -each.part.size))
+    for claim in order:
+        if claim.name in placed:
+            continue
+        if claim.part.base in best:
+            refused.setdefault(claim.name, claim)
+            continue
+        best[claim.part.base] = claim
+        placed.add(claim.name)
+    for base, claim in sorted(best.items()):
+        if not claim.is_named:
             text = f"its records say that it is {file_name(base)}; it gets that name"
-            notices.append(Notice(f"commitlog/{best.name}", "log-file.renamed", text))
-        for other in rivals[1:]:
-            what = "holds the same bytes as" if _same(disk, best, other) else "stands for the same"
-            text = f"it {what} part of the log as {best.name}; it is left out"
-            if what.startswith("holds"):
-                text = f"it holds the same bytes as {best.name}; it is left out"
-            notices.append(Notice(f"commitlog/{other.name}", "log-file.doubled", text))
-    return chosen
+            notices.append(Notice(f"commitlog/{claim.name}", "log-file.renamed", text))
+    for name, other in sorted(refused.items()):
+        if name in placed:
+            continue
+        taken = best[other.part.base]
+        what = f"it stands for the same part of the log as {taken.name}"
+        if _same(disk, taken, other):
+            what = f"it holds the same bytes as {taken.name}"
+        text = f"{what}; it is left out"
+        notices.append(Notice(f"commitlog/{name}", "log-file.doubled", text))
+    return [best[base].part for base in sorted(best)]
 
 
 def _same(disk: Disk, one: _Claim, other: _Claim) -> bool:
