@@ -42,7 +42,7 @@ def delete_topic(port: EmbeddedBackend, topic: str) -> bool:
 
 def _delete(port: EmbeddedBackend, topic: str) -> bool:
     """Hide what a topic has now, and remove its settings and the offsets of it."""
-    # Before the queues: what comes later is after it in the log.
+    # Before the queues: later messages are after this position in the log.
     position = port.context.log.max_physical_offset
     found = [each for each in port.context.store.queues() if each.topic == topic]
     shown = [
@@ -103,7 +103,7 @@ def delete_group(port: EmbeddedBackend, group: str, *, with_offsets: bool) -> bo
     """
     port.check_writable()
     if with_offsets:
-        # What has failed for it would come to a new group of the name.
+        # Its failed messages would come to a new group of the name.
         _delete(port, retry_topic(group))
         port.known.forget(retry_topic(group))
     was_known = port.groups.remove(group)

@@ -57,11 +57,11 @@ class ReviveService:
     """Counts a message as acknowledged; under the lock of its group."""
 
     def send_back(self, moving: Iterable[MovingMessage]) -> None:
-        """Put messages into the retry topic; those that cannot be put are tried again later."""
+        """Put messages into the retry topic; a message that cannot be put is tried again later."""
         self._move_all(moving, self._put_back)
 
     def give_up(self, moving: Iterable[MovingMessage]) -> None:
-        """Put messages to the dead letters; those that cannot be put are tried again later."""
+        """Put messages to the dead letters; a message that cannot be put is tried again later."""
         self._move_all(moving, self._put_dead)
 
     def give_up_now(self, moving: MovingMessage) -> None:
