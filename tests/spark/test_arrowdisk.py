@@ -171,7 +171,7 @@ def test_a_file_that_is_not_there_has_no_time(system):
 def test_every_other_operation_is_refused_and_reaches_no_file_of_the_system(tmp_path):
     disk = ArrowDisk(pyarrow.fs.SubTreeFileSystem(str(tmp_path), pyarrow.fs.LocalFileSystem()))
     reading = {"open", "close", "is_whole", "size", "read", "read_into", "data_ranges", "exists"}
-    reading |= {"modified_ms", "list"}
+    reading |= {"modified_ms", "list", "list_names"}
     # Which call the others.
     made_of_these = {"read_file", "read_if_exists", "read_pieces", "write", "create_fresh", "clear"}
     made_of_these |= {

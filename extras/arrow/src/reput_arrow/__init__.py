@@ -20,31 +20,43 @@ Needs pyarrow, the extra ``reput[arrow]``. Spark, Parquet and DataFrame librarie
 
 from __future__ import annotations
 
-from reput_arrow.inputcolumns import (
-    INPUT_COLUMNS,
-    InputColumn,
-    check_schema,
-    columns_of,
-    hosts_of,
-    times_of,
-)
-from reput_arrow.logschema import COLUMNS, Column, schema_of
-from reput_arrow.recordbatches import to_arrow
-from reput_arrow.scanner.scan import scan, table
-from reput_arrow.scanner.scanstream import Scan
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "COLUMNS",
-    "INPUT_COLUMNS",
-    "Column",
-    "InputColumn",
-    "Scan",
-    "check_schema",
-    "columns_of",
-    "hosts_of",
-    "scan",
-    "schema_of",
-    "table",
-    "times_of",
-    "to_arrow",
-]
+from reput.lazyexports import lazy_exports
+
+if TYPE_CHECKING:
+    from reput_arrow.inputcolumns import INPUT_COLUMNS as INPUT_COLUMNS
+    from reput_arrow.inputcolumns import InputColumn as InputColumn
+    from reput_arrow.inputcolumns import check_schema as check_schema
+    from reput_arrow.inputcolumns import columns_of as columns_of
+    from reput_arrow.inputcolumns import hosts_of as hosts_of
+    from reput_arrow.inputcolumns import times_of as times_of
+    from reput_arrow.logschema import COLUMNS as COLUMNS
+    from reput_arrow.logschema import Column as Column
+    from reput_arrow.logschema import schema_of as schema_of
+    from reput_arrow.recordbatches import to_arrow as to_arrow
+    from reput_arrow.scanner.scan import scan as scan
+    from reput_arrow.scanner.scan import table as table
+    from reput_arrow.scanner.scanstream import Scan as Scan
+
+# pyarrow takes a fifth of a second: commands that only list their options go without it.
+_EXPORTS = {
+    "COLUMNS": "logschema",
+    "INPUT_COLUMNS": "inputcolumns",
+    "Column": "logschema",
+    "InputColumn": "inputcolumns",
+    "Scan": "scanner.scanstream",
+    "check_schema": "inputcolumns",
+    "columns_of": "inputcolumns",
+    "hosts_of": "inputcolumns",
+    "scan": "scanner.scan",
+    "schema_of": "logschema",
+    "table": "scanner.scan",
+    "times_of": "inputcolumns",
+    "to_arrow": "recordbatches",
+}
+
+__all__ = [*_EXPORTS]
+
+if not TYPE_CHECKING:  # a name that is not listed is an error for mypy, too
+    __getattr__, __dir__ = lazy_exports(__name__, _EXPORTS)

@@ -157,6 +157,10 @@ class ArrowDisk(Disk):
         ]
         return sorted(entries, key=lambda entry: entry.name)
 
+    def list_names(self, path: str) -> builtins.list[str]:
+        """See `Disk.list_names`."""
+        return [entry.name for entry in self.list(path)]
+
     # ------------------------------------------------------------------ what is refused
 
     def write_some(self, *args: Any, **kwargs: Any) -> NoReturn:
