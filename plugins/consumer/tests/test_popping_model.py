@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,8 @@ class Popping(RuleBasedStateMachine):
 
     * A message is never handed out while another consumer has it and is in time.
     * A message that was acknowledged in time never comes again, but after a restart that forgot it.
+    * After a restart a message may be there twice: itself above a floor, and its retry. Each copy
+      comes once; neither is a mistake.
     * No message is lost: at the end all come.
     """
 
@@ -69,6 +72,8 @@ class Popping(RuleBasedStateMachine):
         """Acknowledged in this life of the store, or with a floor beyond them."""
         self.held: list[Held] = []
         self.attempts: dict[str, int] = {}
+        self.doubled: set[str] = set()
+        """There twice since a restart."""
 
     def teardown(self) -> None:
         if hasattr(self, "at"):
@@ -109,9 +114,10 @@ class Popping(RuleBasedStateMachine):
         by_queue: dict[int, list[int]] = {}
         for each in found:
             body = each.view.body.decode()
-            assert body not in out, "handed out twice"
-            assert body not in self.acknowledged, "acknowledged, and came again"
-            self.held = [held for held in self.held if held.body != body]
+            if body not in self.doubled:
+                assert body not in out, "handed out twice"
+                assert body not in self.acknowledged, "acknowledged, and came again"
+                self.held = [held for held in self.held if held.body != body]
             self.held.append(Held(body, each.handle, until))
             by_queue.setdefault(each.view.queue_id, []).append(each.queue_offset)
         if self.is_ordered:
@@ -163,15 +169,16 @@ class Popping(RuleBasedStateMachine):
         self.at.reopen()
         # Offsets are saved at the end; what was acknowledged above a floor comes again.
         self.held.clear()
-        floors = self.floors()
-        for queue in range(_QUEUES):
-            for view in self.at.read("orders", queue):
-                body = view.body.decode()
-                if view.queue_offset >= floors.get(("orders", queue), 0):
-                    self.acknowledged.discard(body)
-        for view in self.at.read("%RETRY%g_orders"):
-            if view.queue_offset >= floors.get(("%RETRY%g_orders", 0), 0):
-                self.acknowledged.discard(view.body.decode())
+        floors, there = self.floors(), Counter()
+        for topic, queue in [*(("orders", each) for each in range(_QUEUES)), (RETRY, 0)]:
+            floor = floors.get((topic, queue), 0)
+            there.update(
+                view.body.decode()
+                for view in self.at.read(topic, queue)
+                if view.queue_offset >= floor
+            )
+        self.acknowledged -= there.keys()
+        self.doubled |= {body for body, count in there.items() if count > 1}
 
     @invariant()
     def floors_count_nothing_that_is_open(self) -> None:
