@@ -43,6 +43,28 @@ def test_what_is_under_way_ends_with_the_loop(background: EventLoopThread) -> No
     background.call_soon(pytest.fail, "it is closed")
 
 
+def test_a_task_that_begins_while_the_loop_ends_ends_too(background: EventLoopThread) -> None:
+    """Otherwise its socket stays open until the garbage collection finds it."""
+    waiting, ended = asyncio.Event(), []
+
+    async def wait(name: str, *, is_last: bool) -> None:
+        try:
+            await waiting.wait()
+        finally:
+            if not is_last:
+                keep.append(asyncio.create_task(wait("late", is_last=True)))
+                await asyncio.sleep(0)
+            ended.append(name)
+
+    keep: list[asyncio.Task[None]] = []
+    background.submit(wait("first", is_last=False))
+    background.call(name_of_thread())  # it has begun
+
+    background.close()
+
+    assert ended == ["first", "late"]
+
+
 def test_work_is_begun_in_turn_and_a_caller_may_give_it_up(background: EventLoopThread) -> None:
     begun: list[int] = []
     ended = threading.Event()

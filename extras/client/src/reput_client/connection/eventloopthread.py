@@ -22,6 +22,7 @@ __all__ = ["EventLoopThread"]
 _T = TypeVar("_T")
 _Future = concurrent.futures.Future[Any]
 _END_SECONDS: Final = 5.0
+_ROUNDS: Final = 3
 
 
 class EventLoopThread:
@@ -53,6 +54,7 @@ class EventLoopThread:
         try:
             self._loop.run_forever()
         finally:
+            self._loop.run_until_complete(_cancel_all())
             self._loop.run_until_complete(self._loop.shutdown_asyncgens())
             self._loop.close()
 
@@ -119,8 +121,6 @@ class EventLoopThread:
         if self._is_closed or os.getpid() != self._pid:
             return
         self._is_closed = True
-        ending = asyncio.run_coroutine_threadsafe(_cancel_all(), self._loop)
-        concurrent.futures.wait([ending], _END_SECONDS)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_END_SECONDS)
         while self._submitted:  # by threads that have seen an open loop a moment ago
@@ -161,7 +161,13 @@ def _settle(task: asyncio.Task[Any], future: _Future) -> None:
 
 
 async def _cancel_all() -> None:
-    others = [each for each in asyncio.all_tasks() if each is not asyncio.current_task()]
-    for each in others:
-        each.cancel()
-    await asyncio.gather(*others, return_exceptions=True)
+    """Cancel all tasks, and those that began meanwhile: a thread may submit work, a task another.
+
+    A task that is left when the loop is closed keeps its socket open.
+    """
+    for _ in range(_ROUNDS):
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        for each in others:
+            each.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+        await asyncio.sleep(0)  # a transport closes its socket in the turn after its `abort`
