@@ -9,6 +9,7 @@ import tracemalloc
 from decimal import Decimal
 
 import pytest
+from rich.cells import cell_len
 
 from reput_tools.cli.kit import print_rows
 from reput_tools.cli.kit.queryvalues import json_of, text_of
@@ -81,3 +82,61 @@ def test_csv_quotes_what_a_reader_would_split(capsys):
     print_rows(["a", "b"], [("x,y", 'q"'), (None, "line\nend")], "csv")
 
     assert capsys.readouterr().out == 'a,b\n"x,y","q"""\n,"line\nend"\n'
+
+
+NAMES = [f"column{number}" for number in range(21)]
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    def set_up(width):
+        monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+        monkeypatch.setenv("NO_COLOR", "1")
+        monkeypatch.setenv("COLUMNS", str(width))
+
+    return set_up
+
+
+@pytest.mark.parametrize("width", [20, 80, 120, 400])
+def test_a_table_never_is_wider_than_the_terminal(terminal, capsys, width):
+    terminal(width)
+    rows = [[f"{row}-{column} " + "中x" * column * 3 for column in range(21)] for row in range(3)]
+
+    assert print_rows(NAMES, rows, None) == 3
+
+    lines = capsys.readouterr().out.splitlines()
+    shown = lines[0].count("col")
+    assert max(map(cell_len, lines[:4])) <= width
+    assert lines[1].startswith("0-0")
+    if width >= 80:  # the first and the last are there, others are left out in the middle
+        assert "0-20" in lines[1]
+    if shown < 21:
+        assert f"3 rows, 21 columns, {shown} shown" in lines.pop()
+    assert len(lines) == 4
+    assert (shown == 21) == (width == 400)
+
+
+def test_a_cell_is_cut_only_as_much_as_it_must_be(terminal, capsys):
+    terminal(40)
+    rows = [("orders", 5, "x" * 50, "y" * 11), ("a", 12_345, "\n", None)]
+
+    print_rows(["topic", "n", "body", "tags"], itertools.chain(rows, [rows[1]] * 1_000), "table")
+
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:3] == [
+        "topic       n  body          tags",
+        "orders      5  xxxxxxxxxxx…  yyyyyyyyyyy",
+        "a       12345  \\n            NULL",
+    ]
+    assert len(lines) == 1_003  # all columns are shown, so no line says otherwise
+
+
+def test_a_line_for_each_value(capsys):
+    rows = [("orders", b"\xff"), (None, b"a\n")]
+
+    assert print_rows(["topic", "n"], rows, "line") == 2
+
+    assert capsys.readouterr().out.splitlines() == [
+        *("topic = orders", "    n = /w=="),
+        *("", "topic = NULL", "    n = YQo="),
+    ]

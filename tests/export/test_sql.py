@@ -279,21 +279,29 @@ def test_bodies_that_are_json_are_asked_by_their_fields(tmp_path, run):
 
 
 def test_the_prompt_joins_lines_and_goes_on_after_errors(made, capsys, database):
-    typed = iter(["SELECT", " count(*) FROM messages;", "", "SELEC;", "SELECT 2;", "exit", "never"])
-    asked = []
+    lines = ["SELECT", " count(*) FROM messages;", "", "SELEC;", ".mode csv", "SELECT 2;", ".mode x"]
+    typed = iter([*lines, "SELECT 3 \\G", ".tables", "exit", "never"])
+    asked, forms = [], []
 
-    def answer(text):
+    def answer(text, form):
         asked.append(text)
+        forms.append(form)
         for query in database.statements(text):
             click.echo(*database.ask(query).rows)
 
     with pytest.raises(QueryError):
-        sqlprompt.prompt(answer, lambda _: next(typed))
-    sqlprompt.prompt(answer, lambda _: next(typed))
+        sqlprompt.prompt(answer, read=lambda _: next(typed))
+    sqlprompt.prompt(answer, read=lambda _: next(typed))
 
-    assert asked == ["SELECT\n count(*) FROM messages;", "SELEC;", "SELECT 2;"]
+    assert asked == [
+        *("SELECT\n count(*) FROM messages;", "SELEC;"),
+        *("SELECT 2;", "SELECT 3 ", "SHOW TABLES"),
+    ]
+    assert forms == [None, None, "csv", "line", "csv"]
     assert next(typed) == "never"
-    assert capsys.readouterr().out.split() == ["(1200,)", "(2,)"]
+    out, err = capsys.readouterr()
+    assert out.splitlines() == ["(1200,)", "(2,)", "(3,)", "('messages',)"]
+    assert "expects one of table, line, csv, jsonl" in err
 
 
 @pytest.mark.parametrize("before", [[], ["select 8"]])
@@ -301,20 +309,20 @@ def test_the_prompt_joins_lines_and_goes_on_after_errors(made, capsys, database)
 def test_the_prompt_ends_at_a_word_even_inside_of_a_query(before, word):
     typed = iter([*before, word, "never"])
 
-    sqlprompt.prompt(lambda _: None, lambda _: next(typed))
+    sqlprompt.prompt(lambda *_: None, read=lambda _: next(typed))
 
     assert next(typed) == "never"
 
 
 @pytest.mark.parametrize(
     ("word", "shown"),
-    [("help", "DESCRIBE messages;"), ("\\?", "DESCRIBE messages;"), (".tables", "type help")],
+    [("help", "DESCRIBE messages;"), ("\\?", "DESCRIBE messages;"), (".dump", "type help")],
 )
 def test_the_prompt_explains_itself(word, shown, capsys):
     asked = []
     typed = iter([word, "SELECT 1;", "exit"])
 
-    sqlprompt.prompt(asked.append, lambda _: next(typed))
+    sqlprompt.prompt(lambda text, _: asked.append(text), read=lambda _: next(typed))
 
     assert asked == ["SELECT 1;"]
     assert shown in capsys.readouterr().err.partition("exit or Ctrl-D to end.")[2]

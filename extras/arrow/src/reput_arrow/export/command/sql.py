@@ -105,7 +105,7 @@ def sql(
         if query is None and sys.stdin.isatty():
             from reput_arrow.export.command.sqlprompt import prompt
 
-            prompt(lambda text: warn_of_damage(_print_answers(database, text, form)))
+            prompt(lambda text, form: warn_of_damage(_print_answers(database, text, form)), form)
             return
         text = _read_input() if query is None else query
         damage_count = _print_answers(database, text, form)

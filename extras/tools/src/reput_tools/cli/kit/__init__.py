@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from reput_tools.cli.kit.output import print_table as print_table
     from reput_tools.cli.kit.output import styled as styled
     from reput_tools.cli.kit.progressbar import ProgressBar as ProgressBar
+    from reput_tools.cli.kit.queryrows import FORMS as FORMS
     from reput_tools.cli.kit.queryrows import print_rows as print_rows
     from reput_tools.cli.kit.queryrows import rows_options as rows_options
     from reput_tools.cli.kit.rebuildresult import print_built as print_built
@@ -65,6 +66,7 @@ _EXPORTS = {
     "Column": "output",
     "GracefulStop": "gracefulstop",
     "ExitCode": "exitcodes",
+    "FORMS": "queryrows",
     "Failure": "failures",
     "ProgressBar": "progressbar",
     "STORE_KEYS": "jsonkeys",

@@ -1,13 +1,14 @@
-"""Rows of a query as a table, as CSV or as JSON lines, printed as they come.
+"""Rows of a query as a table, line by line, as CSV or as JSON lines, printed as they come.
 
-Memory holds `_MEASURED` rows: a table takes the widths of its columns from these, and a longer cell
-after them moves what follows in its line.
+Memory holds `_MEASURED` rows: a table takes the widths of its columns from these. A longer cell
+after them moves what follows in its line; on a terminal it is cut.
 """
 
 from __future__ import annotations
 
 import csv
 import io
+import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
@@ -16,13 +17,15 @@ from typing import Any, TypeVar
 import click
 
 from reput_tools.cli.kit.escape import escape_text
-from reput_tools.cli.kit.output import Column, json_line, print_table
+from reput_tools.cli.kit.output import Column, format_count, json_line, print_table, styled
 from reput_tools.cli.kit.queryvalues import json_of, text_of
+from reput_tools.cli.kit.terminaltable import Fit, cut, fit, width_of
 
-__all__ = ["print_rows", "rows_options"]
+__all__ = ["FORMS", "print_rows", "rows_options"]
 
 _MEASURED = 1_000  # rows
-_FORMS = ("table", "csv", "jsonl")
+FORMS = ("table", "line", "csv", "jsonl")
+"""Forms of the answer to a query."""
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
@@ -34,8 +37,9 @@ def rows_options(command: _Command) -> _Command:
     return click.option(
         "--format",
         "form",
-        type=click.Choice(_FORMS),
-        help="A table (the default), CSV with a header, or a JSON object a line.",
+        type=click.Choice(FORMS),
+        help="A table (the default), a line for each value, CSV with a header, or a JSON object"
+        " a line. On a terminal, a table is cut to fit.",
     )(command)
 
 
@@ -45,9 +49,11 @@ def print_rows(names: Sequence[str], rows: Iterable[Sequence[Any]], form: str | 
     Args:
         names: of the columns; of equal names the later ones get a number.
         rows: values of Python, also lists, mappings and times.
-        form: ``"table"``, ``"csv"`` or ``"jsonl"``; None for a table.
+        form: one of `FORMS`; None for a table.
     """
-    printed = {"table": _table, "csv": _csv, "jsonl": _json_lines}[form or "table"]
+    table = _fitted_table if sys.stdout.isatty() else _table
+    forms = {"table": table, "line": _lines, "csv": _csv, "jsonl": _json_lines}
+    printed = forms[form or "table"]
     return printed(_distinct(names), iter(rows))
 
 
@@ -107,6 +113,50 @@ def _table(names: list[str], rows: Iterator[Sequence[Any]]) -> int:
     for row in chain(cells, map(_escaped, chain(rest, rows))):
         _print_line(columns, widths, row)
         count += 1
+    return count
+
+
+def _fitted_table(names: list[str], rows: Iterator[Sequence[Any]]) -> int:
+    """Print a table that is not wider than the terminal, and say what it leaves out."""
+    first = list(islice(rows, _MEASURED))
+    is_right = [_are_numbers(first, place) for place in range(len(names))]
+    titles = [*map(escape_text, names)]
+    widths = [width_of(title) for title in titles]
+    cells = [*map(_escaped, first)]
+    for row in cells:
+        widths = [max(width, width_of(cell)) for width, cell in zip(widths, row, strict=True)]
+    shown = fit(widths, shutil.get_terminal_size().columns)
+    click.echo(styled(_fitted(titles, shown, is_right), bold=True))
+    count = 0
+    for row in chain(cells, map(_escaped, rows)):
+        click.echo(_fitted(row, shown, is_right))
+        count += 1
+    if shown.gap_after is not None:
+        text = f"{format_count(count, 'row')}, {len(names)} columns, {len(shown.columns)} shown"
+        click.echo(styled(f"{text}; the form line shows all", dim=True))
+    return count
+
+
+def _fitted(cells: Sequence[str], shown: Fit, is_right: Sequence[bool]) -> str:
+    found = [
+        cut(cells[column], width, right=is_right[column])
+        for column, width in zip(shown.columns, shown.widths, strict=True)
+    ]
+    if shown.gap_after is not None:
+        found.insert(shown.gap_after, "…")
+    return "  ".join(found).rstrip()
+
+
+def _lines(names: list[str], rows: Iterator[Sequence[Any]]) -> int:
+    """Print each value on a line of its own, with the name of its column."""
+    titles = [*map(escape_text, names)]
+    width = max(map(width_of, titles), default=0)
+    count = 0
+    for count, row in enumerate(rows, 1):
+        if count > 1:
+            click.echo()
+        for title, cell in zip(titles, _escaped(row), strict=True):
+            click.echo(f"{cut(title, width, right=True)} = {cell}")
     return count
 
 
