@@ -102,6 +102,18 @@ def test_the_summary_is_the_first_line() -> None:
     assert summary_of(ShelfPlugin) == "Keeps books."
 
 
+def test_what_plugins_report_is_in_words(run, tmp_path) -> None:
+    pytest.importorskip("reput_retention")
+    path = tmp_path / "store"
+    reput.open(path, plugins=["retention"]).close()
+
+    lines = [line.split() for line in run("plugins", path).out.splitlines()]
+
+    assert ["is_active", "no"] in lines
+    assert ["config.unseen", "keep"] in lines
+    assert ["holds", "-"] in lines
+
+
 def test_installed_plugins_are_listed_with_what_they_do(run, offered, monkeypatch) -> None:
     entry_point = metadata.EntryPoint("shelf", f"{__name__}:ShelfPlugin", "reput.plugins")
     monkeypatch.setattr(metadata.EntryPoint, "load", lambda self: ShelfPlugin)

@@ -33,6 +33,7 @@ def test_the_nearest_name_is_suggested(word, known, meant) -> None:
         (("info", "--tpoic", "x"), "--topic"),
         (("cat", "s", "t", "--since", "-1h"), "did you mean '--from'?"),
         (("cat", "s", "t", "--start", "-1h"), "did you mean '--from'?"),
+        (("cat", "s", "t", "--tail", "3"), "did you mean '--last'?"),
         (("grep", "s", "--from", "-1h"), "did you mean '--since'?"),
         (("grep", "s", "--start", "-1h"), "did you mean '--since'?"),
     ],

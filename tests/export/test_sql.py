@@ -279,7 +279,15 @@ def test_bodies_that_are_json_are_asked_by_their_fields(tmp_path, run):
 
 
 def test_the_prompt_joins_lines_and_goes_on_after_errors(made, capsys, database):
-    lines = ["SELECT", " count(*) FROM messages;", "", "SELEC;", ".mode csv", "SELECT 2;", ".mode x"]
+    lines = [
+        "SELECT",
+        " count(*) FROM messages;",
+        "",
+        "SELEC;",
+        ".mode csv",
+        "SELECT 2;",
+        ".mode x",
+    ]
     typed = iter([*lines, "SELECT 3 \\G", ".tables", "exit", "never"])
     asked, forms = [], []
 

@@ -162,6 +162,10 @@ def test_a_condition_without_the_plugin_filter_is_an_error_that_says_how_to_open
         ("", ValueError),
         ({"orders": 5}, TypeError),
         ({"orders": "||"}, ValueError),
+        *(
+            ({"orders": each}, ValueError)
+            for each in ("amount > 5", "a||b=1", "f(x)", "'a'", "a b")
+        ),
         (5, TypeError),
         (b"orders", TypeError),
     ],
@@ -173,6 +177,7 @@ def test_what_is_no_subscription_is_refused(at, topics, error):
 
 def test_texts_of_tags_are_read_as_section_3_says():
     assert Selector.of(" a||b  || ").tags == {"a", "b"}
+    assert Selector.of(Selector("a b")).tags == {"a b"}
     assert Selector.of("").selects_all
     assert Selector.of(None).selects_all
 

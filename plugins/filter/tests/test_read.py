@@ -321,6 +321,13 @@ def test_without_the_plugin_text_is_an_error_and_a_compiled_filter_works(tmp_pat
         ]
 
 
+@pytest.mark.parametrize("kind", ["tag", "SQL", "REGEX"])
+def test_an_unknown_kind_is_named_and_not_taken_for_a_broken_plugin(tmp_path, kind):
+    with opened(tmp_path) as store:
+        with pytest.raises(ValueError, match=f"kind.*{kind}"):
+            store.filter("paid", kind)
+
+
 def test_text_that_hardly_means_what_it_says_is_refused_unless_asked_for(tmp_path):
     with opened(tmp_path / "strict") as store:
         with pytest.raises(ValueError, match="there is no LIKE"):

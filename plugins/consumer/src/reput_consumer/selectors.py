@@ -5,6 +5,7 @@ Source: RocketMQ ``FilterAPI#buildSubscriptionData`` and ``ExpressionType``.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Self
 
@@ -24,6 +25,8 @@ __all__ = ["ALL", "SQL92", "TAG", "Selector", "TagFilter", "selectors_of", "sql"
 TAG: Final = "TAG"
 SQL92: Final = "SQL92"
 ALL: Final = "*"
+_OF_CONDITIONS: Final = re.compile(r"[\s<>=()'\"]")
+"""A tag hardly has such a character, and nearly every condition has one."""
 
 
 @attrs.frozen
@@ -54,7 +57,8 @@ class Selector:
 
         Raises:
             TypeError: it is none of these.
-            ValueError: a text of tags that names none.
+            ValueError: a text of tags that names none, or that looks like a condition. A tag that
+                does look so can be given as a `Selector`.
         """
         if isinstance(given, cls):
             return given
@@ -65,6 +69,12 @@ class Selector:
         found = cls(given)
         if not found.tags and not found.selects_all:
             raise ValueError(f"selector {given[:100]!r}: a tag expected, or '*' for all")
+        if any(map(_OF_CONDITIONS.search, found.tags)):
+            # It would select no message, and the group would pass over all of them.
+            text = (
+                f"{given[:100]!r} is not a list of tags; for a condition use reput_consumer.sql(…)"
+            )
+            raise ValueError(f"selector: {text}")
         return found
 
 

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 __all__ = ["FilterConfig", "FilterPlugin"]
 
+_MISTAKEN = frozenset({SQL92, TAG, "SQL", "TAGS"})
+"""Words that mean one of the kinds, in whatever case."""
+
 DIRECTORY = "config"
 FILE_NAME = "consumerFilter.json"
 
@@ -142,7 +145,9 @@ class FilterPlugin(reput.Plugin):
         """See `reput.plugin.hookspecs.reput_filter`."""
         kind = SQL92 if kind is None else kind
         if kind not in (SQL92, TAG):
-            return None
+            if kind.upper() in _MISTAKEN:
+                raise ValueError(f'kind must be "{TAG}" or "{SQL92}", not {kind!r}')
+            return None  # another plugin's
         from reput_filter import compiler
         from reput_filter.consumerfilters.registeredfilter import (
             RETRY_PREFIX,

@@ -145,19 +145,24 @@ class QueueReads:
             topic: the topic that is going to be read; a filter registered for that topic is faster.
 
         Raises:
-            NoReaderError: no active plugin compiles filters of that kind.
-            ValueError: ``expression`` is not a condition; the text says where it goes wrong.
+            NoReaderError: no active plugin compiles filters.
+            ValueError: ``expression`` is not a condition, and the text says where it goes wrong; or
+                no active plugin compiles filters of that kind.
         """
         self._check_open()
         expression = text_argument("expression", expression)
         kind = None if kind is None else text_argument("kind", kind)
         topic = None if topic is None else text_argument("topic", topic)
-        for name, compile_filter in self._active.usable("filter"):
+        compilers = self._active.usable("filter")
+        for name, compile_filter in compilers:
             answer = compile_filter(expression=expression, kind=kind, topic=topic)
             if isinstance(answer, MessageFilter):
                 return answer
             if answer is not None:
                 raise PluginError(name, f"reput_filter returned {answer!r}, not a filter")
+        if compilers:
+            names = ", ".join(name for name, _ in compilers)
+            raise ValueError(f"kind: {kind!r} is not a language of filters that {names} knows")
         raise self._active.no_answer("filter", _COMPILER)
 
     def _chosen(self, given: Any, topic: str) -> MessageFilter:

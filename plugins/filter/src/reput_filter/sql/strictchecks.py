@@ -55,12 +55,9 @@ def check(expression: str, root: Node) -> None:
 def _traps_of(node: Node) -> list[tuple[int, str]]:
     if isinstance(node, AsBoolean):
         name = node.operand.name
-        return [
-            (
-                node.operand.column,
-                f"the property {name} alone is never TRUE; write {name} = TRUE",
-            )
-        ]
+        by_tag = f"select the tag {name} by the kind TAG (--tag {name})"
+        text = f"the property {name} alone is never TRUE; write {name} = TRUE, or {by_tag}"
+        return [(node.operand.column, text)]
     if isinstance(node, Negated) and not _is_number(node.operand):
         return [(node.column, "only a number that stands here can be negated; a property is null")]
     if isinstance(node, Equal | IsNull | Search) and is_bare_not(node.children[0]):

@@ -78,7 +78,7 @@ def _command(
 ) -> str | None:
     """Carry out a command that is not SQL; return the form of later answers."""
     if words[0] == ".mode":
-        if len(words) == 2 and words[1] in FORMS:  # noqa: PLR2004  # the command and the form
+        if len(words) == 2 and words[1] in FORMS:  # the command and the form
             return words[1]
         click.echo(f"reput: .mode expects one of {', '.join(FORMS)}", err=True)
     elif (query := _QUERIES.get(words[0])) is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import shlex
+from collections.abc import Sequence
 from typing import IO, TYPE_CHECKING, Any
 
 import click
@@ -23,13 +24,16 @@ __all__ = ["Failure", "failure_of", "no_reader", "usage_failure", "warn"]
 class Failure(click.ClickException):
     """Ends the command with one line on stderr, which names the next step, and an exit code."""
 
-    def __init__(self, message: str, code: ExitCode) -> None:
+    def __init__(self, message: str, code: ExitCode, below: Sequence[str] = ()) -> None:
         super().__init__(message)
         self.exit_code = int(code)  # type: ignore[misc]  # click reads it off the object
+        self.below = below
+        """Lines below that one, such as a text and an arrow that points into it."""
 
     def show(self, file: IO[Any] | None = None) -> None:
-        """Print the line."""
-        click.echo(f"reput: {escape_text(self.format_message())}", file=file, err=file is None)
+        """Print the line, and those below it."""
+        for line in (f"reput: {self.format_message()}", *self.below):
+            click.echo(escape_text(line), file=file, err=file is None)
 
 
 def warn(text: str) -> None:

@@ -12,6 +12,7 @@ _OTHER_WORDS = {
     "--end": ("--until",),
     "--from": ("--since",),
     "--host": ("--listen",),
+    "--head": ("--count",),
     "--limit": ("--count",),
     "--max": ("--count",),
     "--number": ("--count",),
@@ -20,6 +21,7 @@ _OTHER_WORDS = {
     "--sql": ("--where",),
     "--start": ("--from", "--since"),
     "--tags": ("--tag",),
+    "--tail": ("--last",),
     "--to": ("--until",),
 }
 """Options of other programs and commands, and ours of the same meaning."""

@@ -6,8 +6,6 @@ import contextlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-import click
-
 from reput_tools.cli.kit.exitcodes import ExitCode
 from reput_tools.cli.kit.failures import Failure
 from reput_tools.cli.messages.options import tags_of
@@ -65,8 +63,7 @@ def conditions_of(
         until: value of ``--until``.
 
     Raises:
-        Failure: no plugin compiles ``where``.
-        click.BadParameter: ``where`` is not a condition.
+        Failure: no plugin compiles ``where``, or it is not a condition.
     """
     return FilterOptions(tags_of(tag), _compiled(store, topic, where), until)
 
@@ -110,4 +107,5 @@ def _compiled(store: Store, topic: str | None, where: str | None) -> MessageFilt
         text = f"--where needs the plugin filter: {install_command('filter')}"
         raise Failure(text, ExitCode.UNAVAILABLE) from None
     except ValueError as error:
-        raise click.BadParameter(str(error), param_hint="--where") from None
+        reason, *below = str(error).split("\n")
+        raise Failure(f"--where: {reason}", ExitCode.USAGE, below) from None

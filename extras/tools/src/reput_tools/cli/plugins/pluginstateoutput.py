@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import shlex
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -169,13 +170,27 @@ def print_active(store: Store) -> None:
     print_states(store.root, states)
     skipped = {state.name: state.skipped_count for state in states}
     for name, reported in plugin_facts(store).items():
-        facts = [(key, str(value)) for key, value in reported.items()]
+        facts = [*_in_words(reported)]
         if skipped[name]:
             command = f"reput dead-letters {shlex.quote(store.root)} {name}"
             facts.append(("skipped", f"{format_count(skipped[name], 'message')}: {command}"))
         if facts:
             print_heading(name)
             print_facts(facts)
+
+
+def _in_words(reported: Mapping[str, Any], within: str = "") -> Iterator[tuple[str, str]]:
+    """Yield a report's names and values as people read them; mappings one value a line."""
+    for key, value in reported.items():
+        name = f"{within}{key}"
+        if isinstance(value, Mapping) and value:
+            yield from _in_words(value, f"{name}.")
+        elif isinstance(value, bool):
+            yield name, "yes" if value else "no"
+        elif isinstance(value, list | tuple | set | frozenset | Mapping):
+            yield name, ", ".join(map(str, value)) or "-"
+        else:
+            yield name, "-" if value in (None, "") else str(value)
 
 
 def print_states(root: str, states: Sequence[PluginState]) -> None:
