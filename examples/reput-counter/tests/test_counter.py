@@ -23,14 +23,6 @@ class Rules:
     def state(self, plugin: CounterPlugin) -> object:
         return plugin.query(QUERY)
 
-    def messages(self) -> list[reput.Message]:
-        """Return messages that `rows` makes rows of, whichever it ignores."""
-        return [
-            reput.Message("orders", b'{"price": 120}', tags="new", keys=["a1", "alice"]),
-            reput.Message("orders", b'{"price": 80}', tags="paid", keys=["a2", "bob"]),
-            reput.Message("payments", b'{"price": 80}', properties={"region": "eu"}),
-        ]
-
 
 class TestContract(Rules, PluginContract):
     pass

@@ -21,3 +21,12 @@ class CounterPlugin(TablePlugin):
             "messages": 1,
             "body_size": batch.body.sizes,
         }
+
+    @staticmethod
+    def contract_messages() -> list[reput.Message]:
+        """Return messages that `rows` makes rows of. The tests also send any other messages."""
+        return [
+            reput.Message("orders", b'{"price": 120}', tags="new", keys=["a1", "alice"]),
+            reput.Message("orders", b'{"price": 80}', tags="paid", keys=["a2", "bob"]),
+            reput.Message("payments", b'{"price": 80}', properties={"region": "eu"}),
+        ]
