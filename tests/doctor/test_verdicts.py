@@ -82,9 +82,10 @@ def test_a_file_that_lacks_something_is_itself_wrong(root):
 
 
 def checksummed_store(root, plugins=("consumequeue", "index"), **options):
-    with reput.open(
-        root, plugins=list(plugins), config={"commitlog": options}, threads=False
-    ) as store:
+    config = {"commitlog": {"file_size": 1 << 20, **options}}
+    if "index" in plugins:
+        config["index"] = {"slots_per_file": 1_000, "items_per_file": 4_000}
+    with reput.open(root, plugins=list(plugins), config=config, threads=False) as store:
         for number in range(30):
             store.put(Message("t", b"x", keys=f"k{number}", born_timestamp=START))
     return root

@@ -12,7 +12,7 @@ import reput
 from reput_tools.doctor.findings import Severity
 from reput_tools.doctor.verdict import verdict_of
 
-pytestmark = pytest.mark.proof
+pytestmark = [pytest.mark.proof, pytest.mark.sizes(consumequeue={"extend_file_size": 1 << 20})]
 
 
 def cut(path, size):
@@ -180,7 +180,10 @@ def test_an_empty_file_that_a_killed_writer_had_begun_is_a_notice(with_notes, tm
 
 
 def extended_store(root, queues):
-    config = {"consumequeue": {"extend": True, "units_per_file": 600}}
+    config = {
+        "commitlog": {"file_size": 1 << 20},
+        "consumequeue": {"extend": True, "units_per_file": 600},
+    }
     with reput.open(root, plugins={"consumequeue"}, config=config) as store:
         store.put_many([reput.Message("t0", b"x", at % queues, tags="a") for at in range(500)])
         assert store.wait_dispatched(20)

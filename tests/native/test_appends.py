@@ -108,7 +108,8 @@ def test_many_bytes_go_through_the_file_and_few_through_the_map(tmp_path):
     sizes = [16 << 10, (16 << 10) - 200, 1, 300_000, 700_000, 400_000, 3_000_000, 64 << 10, 70_000]
     roots = [tmp_path / "python", tmp_path / "native"]
     for root, engine in zip(roots, (python_engine, contextlib.nullcontext), strict=True):
-        with engine(), reput.open(root, plugins=[]) as store:
+        config = {"commitlog": {"file_size": 64 << 20}}
+        with engine(), reput.open(root, plugins=[], config=config) as store:
             for size in sizes:
                 store.put(reput.Message("T", bytes([size % 251]) * size))
                 store.put_many([reput.Message("T", bytes([size % 251]) * size)] * 3)

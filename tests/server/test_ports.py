@@ -121,7 +121,7 @@ def test_a_connection_that_comes_while_a_server_ends_is_closed(tmp_path):
             with peer, contextlib.suppress(ConnectionError):
                 peer.settimeout(30)
                 assert peer.recv(1) == b""
-            gc.collect()
+    gc.collect()
 
 
 def test_a_port_that_was_chosen_is_had_again_although_connections_linger(tmp_path):
