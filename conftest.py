@@ -34,6 +34,7 @@ sys.path.append(
 
 
 import sizes  # noqa: E402
+import sparsecopy  # noqa: E402
 
 from reput_testing.casebudget import is_one_case, part  # noqa: E402
 
@@ -99,7 +100,8 @@ def sizes_of_plugins(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyP
 
 
 def pytest_configure(config: Any) -> None:
-    """Keep the way to the output that tests write into files later on."""
+    """Keep the way to the output that tests write into files later on, and holes of copies."""
+    sparsecopy.keep_holes()
     config.stash[_OUTPUT] = os.dup(2)
 
 
