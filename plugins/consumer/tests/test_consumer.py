@@ -323,7 +323,7 @@ def test_a_read_only_store_shows_progress_and_has_no_consumers(at):
     progress = at.plugin.progress("g")
     assert (progress.lag, at.plugin.groups()) == (1, ["g"])
     assert at.plugin.offsets()["g"]["orders", 0] == 1
-    with pytest.raises(ReadOnlyStoreError):
+    with pytest.raises(ReadOnlyStoreError, match="client of `reput serve`"):
         at.consumer()
 
 

@@ -39,6 +39,10 @@ logger = logging.getLogger(__name__)
 
 __all__ = ["EmbeddedBackend", "fetched_of"]
 
+_READ_ONLY: Final = (
+    'it was opened with mode="r", and a group is changed where the store is written: use mode="w", '
+    "or if another process writes the store, read as a client of `reput serve` (reput-client)"
+)
 _FLUSH_SECONDS: Final = 60.0
 _PAST_ALL: Final = (1 << 62) - 1  # a queue offset that no queue has; its read has the bounds
 _FILTERS_KEPT: Final = 1_000
@@ -298,9 +302,7 @@ class EmbeddedBackend:
             ReadOnlyStoreError: it was.
         """
         if not self.context.writable:
-            raise ReadOnlyStoreError(
-                "store", None, None, 'it was opened with mode="r"; open it with mode="w"'
-            )
+            raise ReadOnlyStoreError("store", None, None, _READ_ONLY)
 
     # ------------------------------------------------------------------ members
 
