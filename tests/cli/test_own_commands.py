@@ -71,6 +71,20 @@ def test_a_command_is_listed_with_its_line_after_ours_and_runs(offer, group, run
     assert (outcome.code, outcome.out) == (ExitCode.OK, "weighed\n")
 
 
+def test_commands_are_listed_by_section_and_the_rest_under_another(offer, run):
+    offer("zz-weigh [read] Weigh all things.", "weigh")
+    offer("zz-other [heavy] things.", "weigh", distribution="balance")
+
+    sections = {
+        part.partition(":\n")[0]: part for part in run("--help").out.split("\n\n") if ":\n" in part
+    }
+
+    assert "zz-weigh      Weigh all things." in sections["Read"]
+    assert "  cat  " in sections["Read"]
+    assert "zz-other      [heavy] things." in sections["Other commands"]
+    assert "zz-" not in sections["Write"]
+
+
 def test_without_a_line_the_summary_of_the_distribution_is_shown(offer, group):
     offer("weigh", "weigh")
 

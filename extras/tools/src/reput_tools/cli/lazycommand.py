@@ -7,16 +7,30 @@ from typing import Any
 
 import click
 
-__all__ = ["LazyCommand"]
+__all__ = ["SECTIONS", "LazyCommand"]
+
+SECTIONS = {
+    "read": "Read",
+    "write": "Write",
+    "plugins": "Plugins",
+    "doctor": "Doctor",
+    "groups": "Topics and consumer groups",
+    "servers": "Servers",
+}
+"""Headings of the list of commands, in order, by the word for each in an entry point."""
 
 
 class LazyCommand(click.Command):
     """Stands for a command in lists and in completion; a call of it calls the command."""
 
-    def __init__(self, name: str, short_help: str, load: Callable[[], click.Command]) -> None:
+    def __init__(
+        self, name: str, short_help: str, load: Callable[[], click.Command], section: str = ""
+    ) -> None:
         super().__init__(name, short_help=short_help)
         self.load = load
         """Imports the command itself."""
+        self.section = section
+        """Under which of `SECTIONS` the command is listed; otherwise under "Other commands"."""
 
     def make_context(
         self,

@@ -1,9 +1,11 @@
 """Commands that other distributions add: entry points of the group ``reput.commands``.
 
 The entry point's name is the command's name and, after a space, the line that ``reput --help``
-shows; without this line the summary of the distribution is shown. So reput imports nothing of other
-distributions when it lists the commands. The list appears at once with any number of distributions,
-and also has the commands of a broken one. reput imports only the command that is called.
+shows; without this line the summary of the distribution is shown. The line may begin with the
+section in which the command is listed, in brackets: ``compact [write] Compact topics now.`` So
+reput imports nothing of other distributions when it lists the commands. The list appears at once
+with any number of distributions, and also has the commands of a broken one. reput imports only the
+command that is called.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ import click
 
 from reput_tools.cli.kit.exitcodes import ExitCode
 from reput_tools.cli.kit.failures import Failure, warn
-from reput_tools.cli.lazycommand import LazyCommand
+from reput_tools.cli.lazycommand import SECTIONS, LazyCommand
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -42,9 +44,17 @@ def plugin_commands(taken: Container[str]) -> dict[str, LazyCommand]:
         if name in taken or name in commands:
             warn(f"{_origin(entry_point)} adds the command {name!r}, a name that is taken")
             continue
-        short_help = text.strip() or _summary(entry_point)
-        commands[name] = LazyCommand(name, short_help, partial(_load, name, entry_point))
+        section, text = _section_and_line(text.strip())
+        short_help = text or _summary(entry_point)
+        commands[name] = LazyCommand(name, short_help, partial(_load, name, entry_point), section)
     return commands
+
+
+def _section_and_line(text: str) -> tuple[str, str]:
+    section, bracket, line = text.removeprefix("[").partition("]")
+    if text.startswith("[") and bracket and section in SECTIONS:
+        return section, line.strip()
+    return "", text
 
 
 def _entry_points() -> list[EntryPoint]:

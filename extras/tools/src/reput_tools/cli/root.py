@@ -15,27 +15,27 @@ from reput_tools.cli.kit.exitcodes import ExitCode
 from reput_tools.cli.kit.failures import Failure, failure_of, usage_failure
 from reput_tools.cli.kit.options import with_debug
 from reput_tools.cli.kit.suggestions import did_you_mean
-from reput_tools.cli.lazycommand import LazyCommand
+from reput_tools.cli.lazycommand import SECTIONS, LazyCommand
 from reput_tools.cli.plugincommands import plugin_commands
 
 __all__ = ["ReputGroup", "reput"]
 
-# In the order in which a newcomer needs them, each with its line in the list of commands.
+# In the order in which a newcomer needs them, each with its section and its line in the list.
 _COMMANDS = {
-    "demo": "Open a RocketMQ store, fill it, dispatch its messages and read them back.",
-    "info": "Show what a store holds, and its state.",
-    "cat": "Print the messages of a topic.",
-    "get": "Show one message.",
-    "grep": "Find messages by body, key, tag, property and time.",
-    "put": "Store lines as messages.",
-    "plugins": "List the installed plugins, or the plugins of a store.",
-    "backfill": "Let a plugin catch up to the end of the log.",
-    "rebuild": "Rebuild the files of plugins, on all cores.",
-    "suspend": "Suspend a plugin, so that it gets no messages until you resume it.",
-    "resume": "Resume a plugin that was suspended or has failed.",
-    "dead-letters": "List messages that a plugin skipped.",
-    "losses": "List what the log has lost.",
-    "completion": "Print a script that lets a shell complete commands, topics and plugins.",
+    "demo": ("", "Open a RocketMQ store, fill it, dispatch its messages and read them back."),
+    "info": ("read", "Show what a store holds, and its state."),
+    "cat": ("read", "Print the messages of a topic."),
+    "get": ("read", "Show one message."),
+    "grep": ("read", "Find messages by body, key, tag, property and time."),
+    "put": ("write", "Store lines as messages."),
+    "plugins": ("plugins", "List the installed plugins, or the plugins of a store."),
+    "backfill": ("plugins", "Let a plugin catch up to the end of the log."),
+    "rebuild": ("plugins", "Rebuild the files of plugins, on all cores."),
+    "suspend": ("plugins", "Suspend a plugin, so that it gets no messages until you resume it."),
+    "resume": ("plugins", "Resume a plugin that was suspended or has failed."),
+    "dead-letters": ("plugins", "List messages that a plugin skipped."),
+    "losses": ("doctor", "List what the log has lost."),
+    "completion": ("", "Print a script that lets a shell complete commands, topics and plugins."),
 }
 
 
@@ -56,7 +56,27 @@ class ReputGroup(click.Group):
         """Return the command of that name without importing it; ours take precedence."""
         if cmd_name not in _COMMANDS:
             return _added(ctx).get(cmd_name)
-        return LazyCommand(cmd_name, _COMMANDS[cmd_name], partial(_load, cmd_name))
+        section, line = _COMMANDS[cmd_name]
+        return LazyCommand(cmd_name, line, partial(_load, cmd_name), section)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the commands by section; those without one under "Other commands"."""
+        found = [
+            (name, command)
+            for name in self.list_commands(ctx)
+            if (command := self.get_command(ctx, name)) is not None
+        ]
+        width = max(len(name) for name, _ in found)
+        room = formatter.width - 6 - width
+        for section, heading in (*SECTIONS.items(), ("", "Other commands")):
+            rows = [
+                (name.ljust(width), command.get_short_help_str(room))  # aligned over all sections
+                for name, command in found
+                if command.section == section
+            ]
+            if rows:
+                with formatter.section(heading):
+                    formatter.write_dl(rows)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
