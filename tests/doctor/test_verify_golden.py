@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import struct
 
 import pytest
@@ -23,6 +24,22 @@ def test_a_sound_store_has_no_finding(case, golden_store, golden_rows):
     (log,) = golden_rows(case, "log")
     size = log["max_physical_offset"] - log["min_physical_offset"]
     assert report.checked.log_bytes == size
+
+
+@pytest.mark.parametrize("without", ["", "rocksdbstore", "commitlog/00000000000000000000"])
+def test_a_sound_store_of_release_5_5_has_no_finding(without, golden_store):
+    """Its index has items of tags; also where only they say so, and without the log's head."""
+    root = golden_store("../rocketmq-5.5.0/default")
+    if without.startswith("commitlog"):
+        (root / without).unlink()
+    elif without:
+        shutil.rmtree(root / without)
+
+    report = checked(root, deep=True)
+
+    assert report.findings == ()
+    assert report.exit_code == 0
+    assert report.checked.plugins == ["consumequeue", "index"]
 
 
 def test_what_is_not_compared_is_said(golden_store):

@@ -1,28 +1,33 @@
 """Make the keys of a batch: select texts and hash them, for all messages at once.
 
 Source: RocketMQ ``IndexService#buildIndex``: ``topic#key`` for ``UNIQ_KEY``, then for each word of
-``KEYS``; messages that were rolled back have no keys.
+``KEYS``, and since 5.4 ``topic#T#tags``; messages that were rolled back have no keys.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
 from reput.engine import kernel
 from reput.record import java_string_hash, java_string_hash_column, rows_by_width
-from reput.record.layout import PROPERTY_KEYS, PROPERTY_UNIQ_KEY, TRANSACTION_ROLLBACK
-from reput_index.layout import KEY_SEPARATOR, TOPIC_END, key_hash
+from reput.record.layout import (
+    PROPERTY_KEYS,
+    PROPERTY_TAGS,
+    PROPERTY_UNIQ_KEY,
+    TRANSACTION_ROLLBACK,
+)
+from reput_index.layout import KEY_SEPARATOR, TAG_PREFIX, TOPIC_END, key_hash
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     import numpy.typing as npt
 
     from reput.record import DispatchBatch, MessageView
 
-__all__ = ["HashedKeys", "KeysOfBatch", "hash_of", "keys_of_message"]
+__all__ = ["HashedKeys", "KeysOfBatch", "hash_of", "keys_of_message", "tag_key_of_message"]
 
 _SEPARATOR: Final = ord(KEY_SEPARATOR)
 _SEEDS_MAX = 1 << 16  # topics whose hashes are remembered
@@ -49,30 +54,73 @@ class HashedKeys(NamedTuple):
 
 
 class KeysOfBatch:
-    """Finds the keys of batches, and remembers the hashes of topics."""
+    """Finds the keys of batches, and remembers the hashes of topics.
 
-    def __init__(self) -> None:
+    Args:
+        adds_tags: whether the keys of a message include that of its tags; or a function that
+            returns for which messages they do, as `reput_index.tagitems.WrittenTags`.
+    """
+
+    def __init__(
+        self,
+        adds_tags: bool
+        | Callable[
+            [DispatchBatch, npt.NDArray[np.bool_], HashedKeys], npt.NDArray[np.bool_]
+        ] = False,
+    ) -> None:
+        self._adds_tags = adds_tags
         self._seeds: dict[str, int] = {}
 
     def __call__(self, batch: DispatchBatch) -> HashedKeys:
         """Return the keys of a batch."""
+        adds_tags = self._adds_tags
+        rolled_back = batch.transaction == TRANSACTION_ROLLBACK
+        if adds_tags is False:
+            return self._keys(batch, rolled_back)
+        tags = batch.text(PROPERTY_TAGS)
+        has_tags = (tags.sizes > 0) & ~rolled_back
+        if adds_tags is not True and has_tags.any():
+            keys = self._keys(batch, rolled_back)
+            has_tags = adds_tags(batch, has_tags, keys)
+            if not has_tags.any():
+                return keys
+        if not has_tags.any():
+            return self._keys(batch, rolled_back)
+        return self._keys(batch, rolled_back, (tags.starts, np.where(has_tags, tags.sizes, 0)))
+
+    def _keys(
+        self,
+        batch: DispatchBatch,
+        rolled_back: npt.NDArray[np.bool_],
+        tags: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]] | None = None,
+    ) -> HashedKeys:
         unique, words = batch.text(PROPERTY_UNIQ_KEY), batch.text(PROPERTY_KEYS)
         unique_sizes, words_sizes = unique.sizes, words.sizes
-        rolled_back = batch.transaction == TRANSACTION_ROLLBACK
         if rolled_back.any():
             unique_sizes = np.where(rolled_back, 0, unique_sizes)
             words_sizes = np.where(rolled_back, 0, words_sizes)
+        starts, words_starts = unique.starts, words.starts
+        codes, seeds = batch.topic_code, self._seeds_of(batch)
+        offsets, timestamps = batch.physical_offset, batch.store_timestamp
+        if tags is not None:
+            # A second row of each message, whose topic ends with the prefix of tags.
+            none = np.zeros_like(words_sizes)
+            starts, unique_sizes = _in_turn(starts, tags[0]), _in_turn(unique_sizes, tags[1])
+            words_starts, words_sizes = _in_turn(words_starts, none), _in_turn(words_sizes, none)
+            codes = _in_turn(codes, codes + np.int32(len(seeds)))
+            seeds = np.concatenate([seeds, _continued(seeds, TAG_PREFIX)])
+            offsets, timestamps = _in_turn(offsets, offsets), _in_turn(timestamps, timestamps)
         return HashedKeys(
             *keys_of_texts(
                 batch.window,
-                unique.starts,
+                starts,
                 unique_sizes,
-                words.starts,
+                words_starts,
                 words_sizes,
-                batch.topic_code,
-                self._seeds_of(batch),
-                batch.physical_offset,
-                batch.store_timestamp,
+                codes,
+                seeds,
+                offsets,
+                timestamps,
             )
         )
 
@@ -97,6 +145,18 @@ class KeysOfBatch:
                 seed = seeds[topic] = java_string_hash(topic + TOPIC_END)
             table[code] = seed
         return table
+
+
+def _in_turn(first: npt.NDArray[Any], second: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return the elements of two columns in turn."""
+    return np.stack([first, second], axis=1).reshape(-1)
+
+
+def _continued(java_hashes: npt.NDArray[np.int32], text: str) -> npt.NDArray[np.int32]:
+    """Return the hashes of texts with ``text`` after them; wraps like Java's."""
+    for letter in text:
+        java_hashes = java_hashes * np.int32(31) + np.int32(ord(letter))
+    return java_hashes
 
 
 @kernel
@@ -220,3 +280,11 @@ def keys_of_message(message: MessageView) -> list[str]:
     unique = properties.get(PROPERTY_UNIQ_KEY)
     words = properties.get(PROPERTY_KEYS, "").split(KEY_SEPARATOR)
     return [key for key in (unique, *words) if key]
+
+
+def tag_key_of_message(message: MessageView) -> str | None:
+    """Return the key of one message's tags; None without tags."""
+    if message.transaction == TRANSACTION_ROLLBACK:
+        return None
+    tags = message.properties.get(PROPERTY_TAGS)
+    return TAG_PREFIX + tags if tags else None

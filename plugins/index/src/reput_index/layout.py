@@ -14,8 +14,9 @@ An item; its number is its place among the items, counted from 1, and item 0 is 
     | hash   |                 |        | item     |
     +--------+-----------------+--------+----------+
 
-The hashed text is ``topic#key``. A slot is ``key hash mod H``; it holds the number of its newest
-item, and each item holds the number of the item before it in the same slot; 0 ends the chain.
+The hashed text is ``topic#key``, and ``topic#T#tags`` for the item of a message's tags. A slot is
+``key hash mod H``; it holds the number of its newest item, and each item holds the number of the
+item before it in the same slot; 0 ends the chain.
 
 Source: RocketMQ ``IndexFile``, ``IndexHeader``, ``IndexService``.
 """
@@ -64,6 +65,8 @@ NAME_DIGITS: Final = 17
 """A file is named by a time, ``yyyyMMddHHmmssSSS``."""
 KEY_SEPARATOR: Final = " "
 TOPIC_END: Final = "#"
+TAG_PREFIX: Final = "T#"
+"""Before the tags of a message, in the key of their item, which RocketMQ adds since 5.4."""
 
 _INT32_MIN: Final = -(1 << 31)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import attrs
 import numpy as np
+from attrs.validators import instance_of, optional
 
 import reput
 from reput.errors import ConfigError, CorruptFileError
@@ -24,11 +25,13 @@ from reput_index.layout import (
     ITEMS_PER_FILE,
     SLOT_SIZE,
     SLOTS_PER_FILE,
+    TAG_PREFIX,
     file_size,
 )
 from reput_index.query.keyquery import Question, find
 from reput_index.query.rocketmqquery import find_as_rocketmq
 from reput_index.recovery import RecoveryReport
+from reput_index.tagitems import TagsSource, adds_tags
 
 if TYPE_CHECKING:
     from reput.files import Disk
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
     from reput.record import DispatchBatch
     from reput_index.batchkeys import HashedKeys
     from reput_index.offline.shards import IndexBuilder
+    from reput_index.tagitems import WrittenTags
     from reput_tools.offline import Compared, Comparison, Difference, RecordHints
 
 logger = logging.getLogger(__name__)
@@ -68,6 +72,14 @@ class IndexConfig:
 
     Lower it, together with the slots, when retention must remove old keys in smaller steps.
     """
+    tags: bool | None = attrs.field(default=None, validator=optional(instance_of(bool)))
+    """Whether the index gets an item for the tags of each message, as RocketMQ adds it since
+    release 5.4; `IndexPlugin.query_by_tag` finds messages by it.
+
+    None stands for what the store's broker does: yes if the directory has ``rocksdbstore/``, which
+    each broker since 5.4 makes, or if the newest tagged message of the files that exist has such an
+    item. A new store gets none. Existing files, and rebuilt ones, keep the items that they have.
+    """
 
     def __attrs_post_init__(self) -> None:
         size = file_size(self.slots_per_file, self.items_per_file)
@@ -93,7 +105,10 @@ class IndexPlugin(reput.Plugin):
     """Physical offset of the first message whose keys are not all in the files."""
     _keys_added: int = attrs.field(init=False, default=0)
     """Number of that message's keys that are in the files, as the disk failed at the next one."""
-    _keys_of: KeysOfBatch = attrs.field(init=False, factory=KeysOfBatch)
+    _keys_of: KeysOfBatch | None = attrs.field(init=False, default=None)
+    """Set when the first message comes: which items it gets depends on the files."""
+    _old_files: WrittenTags | None = attrs.field(init=False, default=None)
+    """In a rebuild, the files that are in use."""
 
     # ------------------------------------------------------------------ opening
 
@@ -102,6 +117,7 @@ class IndexPlugin(reput.Plugin):
         """Find the files that are on disk."""
         self.context = context
         self._keys_added = 0
+        self._keys_of = None
         self.index = self._files(context)
         if context.sizes_from:
             self.index.follow(f"{context.sizes_from}/{DIRECTORY}")
@@ -123,6 +139,11 @@ class IndexPlugin(reput.Plugin):
     def reput_recover(self, progress: int) -> int:
         """Cut what was added above ``progress``, and repair what a crash left half-written."""
         if self.context.writable:
+            files = self.index.files
+            if files and not (
+                self.context.clean and progress > files[-1].header.end_physical_offset
+            ):
+                self._keys_of = self._choose_keys()  # as these files do, which may be cut now
             recovery = RecoveryReport(self.index, self.context.log)
             progress = recovery.run(progress, clean=self.context.clean)
         self.dispatched_to = progress
@@ -137,7 +158,11 @@ class IndexPlugin(reput.Plugin):
 
         index = attrs.evolve(self._files(context), writable=True)
         index.follow(index.directory)
-        return IndexBuilder(index.geometry, context.disk)
+        tags = self._written_tags(context, context.root, index)
+        return IndexBuilder(index.geometry, context.disk, tags)
+
+    def _written_tags(self, context: StoreContext, root: str, index: IndexFiles) -> TagsSource:
+        return TagsSource.of(root, self.config.tags, context.disk, index.geometry, context.log)
 
     @reput.hookimpl(optionalhook=True)
     def reput_tools_named_by_clock(self) -> frozenset[str]:
@@ -183,6 +208,8 @@ class IndexPlugin(reput.Plugin):
         """Add the keys of ``batch``."""
         fresh = batch.after(self.dispatched_to)
         if len(fresh):
+            if self._keys_of is None:
+                self._keys_of = self._choose_keys()
             if not self.index.files:
                 # Made for the first message, even without keys, as in RocketMQ: a directory without
                 # a file means that no message was seen.
@@ -190,6 +217,17 @@ class IndexPlugin(reput.Plugin):
             self._add(self._keys_of(fresh))
         self.dispatched_to = max(self.dispatched_to, batch.end_offset)
         self._keys_added = 0
+
+    def _choose_keys(self) -> KeysOfBatch:
+        """Return what makes the keys: in a rebuild, of the same tags as in the old files."""
+        context = self.context
+        if context.sizes_from:
+            tags = self._written_tags(context, context.sizes_from, self.index)
+            self._old_files = tags.open(context.disk)
+            return KeysOfBatch(self._old_files)
+        return KeysOfBatch(
+            adds_tags(self.config.tags, context.root, context.disk, self.index, context.log)
+        )
 
     def _add(self, keys: HashedKeys) -> None:
         done = 0
@@ -223,6 +261,34 @@ class IndexPlugin(reput.Plugin):
     ) -> QueryResult:
         """See `reput.plugin.hookspecs.reput_query`."""
         return self._ask(find, Question(topic, key, begin, end, limit, oldest_first, after))
+
+    def query_by_tag(
+        self,
+        topic: str,
+        tags: str,
+        begin: int = 0,
+        end: int = _LATEST,
+        limit: int | None = None,
+        *,
+        oldest_first: bool = False,
+        after: int | None = None,
+    ) -> QueryResult:
+        """Find messages of a topic by their tags, through the items that `IndexConfig.tags` adds.
+
+        Messages of a release or an option that adds no such items are not found.
+
+        Args:
+            topic: the topic's name.
+            tags: the whole text of the tags.
+            begin: store time of the oldest message wanted, ms.
+            end: store time of the newest message wanted, ms.
+            limit: most messages to return; all when left out.
+            oldest_first: whether the oldest message comes first, and not the newest.
+            after: ``after`` of the previous answer, to continue after its messages.
+        """
+        key = TAG_PREFIX + tags
+        question = Question(topic, key, begin, end, limit, oldest_first, after, is_tag=True)
+        return self._ask(find, question)
 
     def query_as_rocketmq(
         self, topic: str, key: str, begin: int = 0, end: int = _LATEST, limit: int | None = None
@@ -300,3 +366,5 @@ class IndexPlugin(reput.Plugin):
         """Close files."""
         if hasattr(self, "index"):
             self.index.pool.close()
+        if self._old_files is not None:
+            self._old_files.index.pool.close()

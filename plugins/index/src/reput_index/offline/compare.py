@@ -32,6 +32,7 @@ from reput_index.layout import (
     SLOT_SIZE,
 )
 from reput_index.offline.explain import item_text, touched
+from reput_index.tagitems import TagsSource
 from reput_tools.offline import Compared, Comparison, Difference, TouchedMessage
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
     from reput.log import LogView
     from reput_index.files.indexfile import IndexFile
+    from reput_index.tagitems import WrittenTags
 
 __all__ = ["weigh"]
 
@@ -83,10 +85,10 @@ def weigh(
 class _KeyStream:
     """The keys of a log in its order, a part at a time."""
 
-    def __init__(self, log: LogView, end: int | None) -> None:
+    def __init__(self, log: LogView, end: int | None, tags: WrittenTags) -> None:
         stop = log.max_physical_offset if end is None else end
         self._batches = log.scan(log.min_physical_offset, stop)
-        self._keys_of = KeysOfBatch()
+        self._keys_of = KeysOfBatch(tags)
         self._rest = _joined([])
 
     def take(self, count: int) -> HashedKeys:
@@ -125,8 +127,15 @@ class _Comparer:
     _keys: _KeyStream = attrs.field(init=False)
 
     def run(self) -> Compared:
+        """Compare the files with the items of the log, of the same tags as they have."""
+        log, disk = self.comparison.log, self.comparison.disk
+        source = TagsSource.of(self.comparison.root, None, disk, self.index.geometry, log)
+        with source.open(disk) as tags:
+            self._keys = _KeyStream(log, self.comparison.end_offset, tags)
+            return self._compare()
+
+    def _compare(self) -> Compared:
         """Compare file by file, up to one whose items do not fit: no later one has its place."""
-        self._keys = _KeyStream(self.comparison.log, self.comparison.end_offset)
         limit = self.comparison.limit
         counted: list[Difference] = []
         front: IndexFile | None = None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 import numpy as np
 
-from reput_index.batchkeys import hash_of, keys_of_message
+from reput_index.batchkeys import hash_of, keys_of_message, tag_key_of_message
 from reput_index.layout import (
     DIRECTORY,
     HEADER_DTYPE,
@@ -69,7 +69,7 @@ def touched(comparison: Comparison, physical_offset: int, key_hash: int) -> Touc
     message = comparison.log.read_message(physical_offset)
     if message is None:
         return found
-    keys = keys_of_message(message)
+    keys = [*keys_of_message(message), *filter(None, [tag_key_of_message(message)])]
     own = next((key for key in keys if hash_of(message.topic, key) == key_hash), None)
     return found if own is None else attrs.evolve(found, key=own)
 

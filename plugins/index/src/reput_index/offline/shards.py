@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from reput.record import DispatchBatch
+    from reput_index.tagitems import TagsSource, WrittenTags
     from reput_tools.offline import Split
 
 __all__ = ["FileTask", "IndexBuilder", "IndexScan", "SplitKeys"]
@@ -71,10 +72,14 @@ class IndexScan:
 
     path: str
     disk: Disk
+    tags: WrittenTags | None = None
     count: int = 0
     first_timestamp: int | None = None
-    _keys_of: KeysOfBatch = attrs.field(factory=KeysOfBatch)
+    _keys_of: KeysOfBatch = attrs.field(init=False)
     _descriptor: int = -1
+
+    def __attrs_post_init__(self) -> None:
+        self._keys_of = KeysOfBatch(self.tags or False)
 
     def add(self, batch: DispatchBatch) -> None:
         """See `reput_tools.offline.ShardScan.add`."""
@@ -97,6 +102,8 @@ class IndexScan:
         """Return what the plan needs. Nothing is flushed: a crash ends the rebuild."""
         if self._descriptor >= 0:
             self.disk.close(self._descriptor)
+        if self.tags is not None:
+            self.tags.index.pool.close()
         return SplitKeys(self.path, self.count, self.first_timestamp)
 
 
@@ -106,6 +113,8 @@ class IndexBuilder:
 
     geometry: Geometry
     disk: Disk = attrs.field(factory=Disk)
+    tags: TagsSource | None = None
+    """Tells which messages have an item of their tags; none has without it."""
 
     @property
     def directories(self) -> Sequence[str]:
@@ -114,7 +123,8 @@ class IndexBuilder:
 
     def begin(self, split: Split, staging: str) -> IndexScan:
         """See `reput_tools.offline.ShardBuilder.begin`."""
-        return IndexScan(f"{staging}/{_KEYS}/{split.start_offset:020d}", self.disk)
+        tags = None if self.tags is None else self.tags.open(self.disk)
+        return IndexScan(f"{staging}/{_KEYS}/{split.start_offset:020d}", self.disk, tags)
 
     def plan(self, scanned: Sequence[SplitKeys]) -> Sequence[FileTask]:
         """Return one task for each file that the reput loop would have made."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from reput.errors import CorruptFileError
 from reput.plugin import QueryResult
-from reput_index.batchkeys import hash_of, keys_of_message
+from reput_index.batchkeys import hash_of, keys_of_message, tag_key_of_message
 from reput_index.query.hashsearch import BrokenChainError, Found, HashSearch
 
 if TYPE_CHECKING:
@@ -43,6 +43,8 @@ class Question(NamedTuple):
     oldest_first: bool = False
     after: int | None = None
     """Physical offset of the last message of the previous answer."""
+    is_tag: bool = False
+    """Whether ``key`` is that of tags, `reput_index.batchkeys.tag_key_of_message`."""
 
 
 def find(index: IndexFiles, log: LogView, question: Question, indexed_to: int) -> QueryResult:
@@ -155,6 +157,8 @@ class _Search:
                 return None
             if not question.begin <= message.store_timestamp <= question.end:
                 return None
+            if question.is_tag:
+                return message if question.key == tag_key_of_message(message) else None
             return message if question.key in keys_of_message(message) else None
         except CorruptFileError:
             return None  # the item points to something that is not a record
