@@ -64,6 +64,31 @@ def test_messages_are_found_by_key_and_by_their_own_id(served):
     assert header.index_last_update_timestamp == max(e.store_timestamp for e in views(both))
 
 
+def test_messages_are_found_by_their_tags_and_after_the_last_one(serve):
+    served = serve(sections={"index": {"tags": True}})
+    served.store.put_many(
+        [reput.Message("orders", b"%02d" % at, tags="ab"[at % 2], keys="a") for at in range(80)]
+    )
+    served.store.wait_dispatched()
+    peer = served.peer()
+    offsets = [int(at) for batch in served.store.scan() for at in batch.physical_offset]
+
+    def bodies(**options):
+        answer = peer.ask(RequestCode.QUERY_MESSAGE, query("a", **options))
+        assert answer.code in (ResponseCode.SUCCESS, ResponseCode.QUERY_NOT_FOUND)
+        return [int(each.body) for each in views(answer)]
+
+    def key_of(at):
+        return f"1795896000000@orders@T@a@U@{offsets[at]}"
+
+    assert bodies(max_num=30, index_type="T") == list(range(20, 80, 2))
+    assert bodies(max_num=30, index_type="T", last_key=key_of(2)) == list(range(4, 64, 2))
+    assert bodies(max_num=30, index_type="T", last_key=key_of(78)) == []
+    assert bodies(max_num=30, index_type="T", last_key="0@orders@T") == []
+    assert bodies(max_num=3, index_type="K", last_key=key_of(2)) == [3, 4, 5]
+    assert bodies(max_num=3, index_type="K") == [77, 78, 79]
+
+
 @pytest.mark.parametrize(("size", "count"), [(10, 100), (200_000, 41)])
 def test_many_messages_with_one_key_are_searched_a_few_at_a_time(served, monkeypatch, size, count):
     limits, original = [], reput.Store.query
@@ -193,6 +218,11 @@ def test_an_end_of_another_message_is_refused(served, options, said):
     ("code", "header", "said"),
     [
         (RequestCode.QUERY_MESSAGE, query("k"), "queries by key need the plugin index"),
+        (
+            RequestCode.QUERY_MESSAGE,
+            query("k", index_type="T"),
+            "queries by tag need the plugin index",
+        ),
         (
             RequestCode.END_TRANSACTION,
             EndTransaction(

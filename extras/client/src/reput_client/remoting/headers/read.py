@@ -84,6 +84,11 @@ class Query:
     max_num: Int
     begin_timestamp: Long
     end_timestamp: Long
+    index_type: str | None = None
+    """Since 5.4: ``T`` if ``key`` is the tags of messages; else their keys are meant."""
+    last_key: str | None = None
+    """Since 5.4: the last message of an earlier answer, whose successors are wanted:
+    ``<hour>@<topic>@<type>@<key>@<unique key>@<physical offset>``."""
 
 
 @attrs.frozen(kw_only=True)
