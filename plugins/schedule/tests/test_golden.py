@@ -193,3 +193,33 @@ def test_what_java_had_not_delivered_is_delivered_when_asked(golden_store, golde
 
 def copies_sent(store):
     return [v for v in views_of(store) if v.topic != SCHEDULE and "DELAY" in v.properties]
+
+
+@pytest.mark.parametrize(
+    "damaged", ["", "timerwheel", "timerlog", "config/timercheck", "a clipped wheel", "a log cut"]
+)
+def test_a_reader_lists_all_messages_that_wait_for_a_broker_5_5(damaged, golden_store):
+    """By the broker's own wheel; without a valid one by the log, as a writer does."""
+    root = golden_store("../rocketmq-5.5.0/default")
+    if damaged == "a clipped wheel":
+        (root / "timerwheel").write_bytes(bytes(64))
+    elif damaged == "a log cut":
+        (path,) = (root / "timerlog").iterdir()
+        path.write_bytes(path.read_bytes()[:520])
+    elif (root / damaged).is_dir() and damaged:
+        shutil.rmtree(root / damaged)
+    elif damaged:
+        (root / damaged).unlink()
+    before = snapshot(root)
+
+    with reput.open(root, "r", plugins=["consumequeue", "schedule"]) as store:
+        waiting = store.plugin("schedule").scheduled()
+    assert snapshot(root) == before
+    with reput.open(root, "w", plugins=["consumequeue", "schedule"], threads=False) as store:
+        store.wait_dispatched(60)
+        written = store.plugin("schedule").scheduled()
+
+    assert [each.message_count for each in waiting.levels] == [9, 6]
+    assert int(waiting.counts.sum()) == 37  # as the broker counted in config/timermetrics
+    assert waiting.times.tolist() == written.times.tolist()
+    assert waiting.counts.tolist() == written.counts.tolist()

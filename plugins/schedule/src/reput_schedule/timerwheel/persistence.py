@@ -38,6 +38,7 @@ class TimerPersistence:
 
     Attributes:
         saved: what the checkpoint's file says; None without a valid one.
+        broker_data: the checkpoint's file, in which a broker's part may be valid.
         metrics: how many messages of each topic wait; the timer's lock guards it.
         counted: messages of the timer's topic; guarded likewise.
         copies_to: physical offset above which messages lie that were delivered after the state at
@@ -56,6 +57,7 @@ class TimerPersistence:
         self._check_path = context.directory(CONFIG_DIRECTORY, CHECK_FILE)
         self._metrics_path = context.directory(CONFIG_DIRECTORY, METRICS_FILE)
         self.saved: CheckpointRecord | None = None
+        self.broker_data = b""
         self.metrics = TimerMetrics()
         self.counted = DurableQueueOffset()
         self.copies_to = 0
@@ -66,7 +68,7 @@ class TimerPersistence:
         disk = self._context.disk
         if disk.exists(self._check_path):
             data = disk.read_file(self._check_path)
-            self.saved = decode_check(data)
+            self.saved, self.broker_data = decode_check(data), data
             if self.saved is None and is_damaged(data):
                 self._context.note_problem(f"{self._check_path}: damaged, and ignored")
         if disk.exists(self._metrics_path):

@@ -15,6 +15,7 @@ import logging
 import threading
 from typing import TYPE_CHECKING, Final
 
+import attrs
 import numpy as np
 
 from reput.errors import CorruptFileError, ServiceNotAvailableError
@@ -25,7 +26,11 @@ from reput_schedule.timerwheel.deliverysteps import Step
 from reput_schedule.timerwheel.durablequeueoffset import DurableQueueOffset
 from reput_schedule.timerwheel.files.placement import parked_rows
 from reput_schedule.timerwheel.files.slotchain import slot_ticks
-from reput_schedule.timerwheel.files.timercheckpoint import CheckpointRecord, TimerCheckpoint
+from reput_schedule.timerwheel.files.timercheckpoint import (
+    CheckpointRecord,
+    TimerCheckpoint,
+    decode_broker_check,
+)
 from reput_schedule.timerwheel.files.timerfiles import TimerFiles
 from reput_schedule.timerwheel.layout import (
     PROPERTY_REAL_TOPIC,
@@ -219,10 +224,22 @@ class Timer:
         self.load()
         check = self._saving.saved
         if check is None:
+            self._look_at_broker()
             return
         self._use(check.precision_ms)
         self._files.look(check)
         self._agenda.start(check.reached)
+
+    def _look_at_broker(self) -> None:
+        """Read wheel and timer log of a broker, if they agree; else the log tells what waits."""
+        self._use(self._precision)
+        check = decode_broker_check(self._saving.broker_data, self._precision)
+        if check is None:
+            return
+        if not self._files.look(check) or self._files.covered_to == 0:
+            self._use(self._precision)
+            return
+        self._agenda.start(attrs.evolve(check.reached, examined_to=self._files.covered_to))
 
     # ------------------------------------------------------------------ putting
 
@@ -417,12 +434,16 @@ class Timer:
     def _pending_seen(self) -> tuple[Integers, Integers]:
         """Return `pending` of a store that another process writes, or wrote until it was killed."""
         self._look()
-        saved = self._saving.saved
-        copies_to = 0 if saved is None else saved.copies_to
+        saved, covered_to = self._saving.saved, self._files.covered_to
+        # A wheel of a broker has what the timer log covers, whatever the store has dispatched.
+        start = copies_to = covered_to
+        if saved is not None:
+            copies_to = saved.copies_to
+            start = min(copies_to, self._complete_to)
+            covered_to = max(covered_to, self._complete_to)
         if self._tail is None:  # kept, so that no part of the log is read twice
-            self._tail = self._tail_from(min(copies_to, self._complete_to))
+            self._tail = self._tail_from(start)
         self._tail.follow()
-        covered_to = max(self._files.covered_to, self._complete_to)
         return self._waiting(self._tail, covered_to, range(copies_to, self._tail.seen_to))
 
     def _tail_from(self, physical_offset: int) -> LogTail:

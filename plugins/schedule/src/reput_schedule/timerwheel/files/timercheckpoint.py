@@ -33,7 +33,15 @@ from reput_schedule.timerwheel.layout import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["CheckpointRecord", "Mark", "Recent", "TimerCheckpoint", "decode_check", "encode_check"]
+__all__ = [
+    "CheckpointRecord",
+    "Mark",
+    "Recent",
+    "TimerCheckpoint",
+    "decode_broker_check",
+    "decode_check",
+    "encode_check",
+]
 
 Mark = tuple[int, int]
 """Read time in ms and physical offset: messages below both are delivered."""
@@ -219,6 +227,25 @@ def decode_check(data: bytes) -> CheckpointRecord | None:
             int(fields["version_timestamp"]),
             int(fields["version_counter"]),
         ),
+    )
+
+
+def decode_broker_check(data: bytes, precision: int) -> CheckpointRecord | None:
+    """Return what RocketMQ's part of the file says, for readers of a store without our part.
+
+    The caller sets ``examined_to``, which follows from the timer log.
+    """
+    if len(data) < CHECK_DTYPE.itemsize:
+        return None
+    head = np.frombuffer(data, CHECK_DTYPE, 1)[0]
+    return CheckpointRecord(
+        reached=TimerCheckpoint(read_timestamp=int(head["read_timestamp"]), examined_to=0),
+        copies_to=0,
+        precision_ms=precision,
+        log_min=0,
+        log_end=int(head["flushed_position"]),
+        queue_offset=int(head["queue_offset"]),
+        is_closed=False,
     )
 
 

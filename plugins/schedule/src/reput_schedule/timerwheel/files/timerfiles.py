@@ -204,17 +204,22 @@ class TimerFiles:
         ticks = slot_ticks(records, self._precision)
         return self.wheel.add(ticks, positions, deltas_of(records))
 
-    def look(self, check: CheckpointRecord) -> None:
-        """Read both as they are on disk now, without changing them."""
+    def look(self, check: CheckpointRecord) -> bool:
+        """Read both as they are on disk now, without changing them.
+
+        Returns:
+            Whether there is a wheel that agrees with the timer log.
+        """
         self.log.load()
         self.log.end = min(self._end_stated(check) or 0, self.log.end)
         self.covered_to = _end_of(
             self.log.read(max(self.log.end - 1, self.log.first), self.log.end)
         )
         self.wheel.clear()
-        if self._context.disk.exists(self.wheel_path):
-            self.wheel.load(self._context.disk, self.wheel_path)
+        disk = self._context.disk
+        is_there = disk.exists(self.wheel_path) and self.wheel.load(disk, self.wheel_path)
         self.wheel.advance(check.reached.read_timestamp // self._precision)
+        return is_there and self.wheel.is_sound(check.log_end)
 
     # ------------------------------------------------------------------ appending
 
