@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import reput
 from reput.errors import StoreNotFoundError, UnsupportedFilesError
 from reput.files import Disk
+from reput.log.recovery.checkpoint import Checkpoint
 from reput.storefiles import BROKER_FILES, find_broker_files, is_known_name
 from reput_tools.offline import lock_store
 
@@ -70,8 +71,17 @@ def test_a_directory_with_nothing_but_a_log_of_dledger_is_named(tmp_path):
 def test_the_default_of_5_5_is_opened_for_writing(tmp_path):
     root = unpacked("rocketmq-5.5.0/default", tmp_path)
 
+    def noted():
+        return Checkpoint.load(str(root / "checkpoint"), Disk()).queues_offset
+
+    brokers = noted()
+    with reput.open(root, "w", plugins=[]) as store:  # queues are flushed as far as before
+        assert store.get(brokers).topic == "payments"
+        store.put(reput.Message("orders", b"without queues"))
+    assert noted() == brokers
     with reput.open(root, "w", plugins=["consumequeue"]) as store:
         receipt = store.put(reput.Message("orders", b"one more"))
+    assert noted() == receipt.physical_offset
 
     with reput.open(root, "r", plugins=["consumequeue"]) as store:
         assert store.get(receipt.physical_offset).body == b"one more"

@@ -12,18 +12,20 @@ from reput.log.recovery.logstate import LogStateFile
 from reput_testing import QuickDisk
 
 VECTOR = bytes.fromhex(
-    "0000018bcfe5687b0000018bcfe568640000018bcfe540f000000000000000000000000040000000"
+    "0000018bcfe5687b0000018bcfe568640000018bcfe540f00000000000000000000000004000000000000000000003e8"
 )
 
 
 def test_the_checkpoint_is_rocketmqs(tmp_path):
     path = str(tmp_path / "checkpoint")
-    checkpoint = Checkpoint(1_700_000_000_123, 1_700_000_000_100, 1_699_999_990_000, 0, 1 << 30)
+    checkpoint = Checkpoint(
+        1_700_000_000_123, 1_700_000_000_100, 1_699_999_990_000, 0, 1 << 30, 1_000
+    )
 
     checkpoint.save(path, Disk())
 
     data = (tmp_path / "checkpoint").read_bytes()
-    assert (data[:40], len(data), set(data[40:])) == (VECTOR, 4096, {0})
+    assert (data[:48], len(data), set(data[48:])) == (VECTOR, 4096, {0})
     assert Checkpoint.load(path, Disk()) == checkpoint
     assert checkpoint.replay_timestamp == 1_699_999_997_100
 

@@ -281,18 +281,23 @@ class PluginFlusher:
     # ------------------------------------------------------------------ the checkpoint
 
     def _save_checkpoint(self) -> None:
-        note, kept = self.log_note, []
+        note, kept, offsets = self.log_note, [], []
         for runner in self._board.runners.values():
             if runner.hooks.queue_offsets is not None:
                 covered = self._of(runner).covered
                 kept.append(0 if covered is None else covered.store_timestamp)
+                offsets.append(0 if covered is None else covered.record_offset)
         old = note.checkpoint
+        offset = min(offsets, default=0)
+        if offset <= 0:  # a log that was cut since has no record at the old one
+            offset = max(min(old.queues_offset, note.last.offset), 0)
         note.checkpoint = attrs.evolve(
             old,
             log_timestamp=note.last.store_timestamp or old.log_timestamp,
             # Up to this time, all messages are in flushed queues.
             queues_timestamp=min(kept, default=0) or old.queues_timestamp,
             index_timestamp=self._index_timestamp or old.index_timestamp,
+            queues_offset=offset,
         )
 
     # ------------------------------------------------------------------ running

@@ -1,11 +1,13 @@
 """The two small files that RocketMQ keeps of a store, too: ``abort`` and ``checkpoint``.
 
-The file ``checkpoint`` has 4096 bytes, of which 40 are used, integers big-endian:
+The file ``checkpoint`` has 4096 bytes, of which 48 are used, integers big-endian:
 
-    0          8          16        24              32               40
-    +----------+----------+---------+---------------+----------------+---- zeros
-    | log ms   | queues ms| index ms| replica offset| confirm offset |
-    +----------+----------+---------+---------------+----------------+----
+    0          8          16        24              32               40              48
+    +----------+----------+---------+---------------+----------------+---------------+---- zeros
+    | log ms   | queues ms| index ms| replica offset| confirm offset | queues offset |
+    +----------+----------+---------+---------------+----------------+---------------+----
+
+Only RocketMQ 5.5 and later know the last one; 0 stands for a store without it.
 
 Source: RocketMQ ``DefaultMessageStore#createTempFile``, ``StoreCheckpoint``.
 """
@@ -26,7 +28,7 @@ __all__ = ["AbortFile", "Checkpoint"]
 
 _LEFT_ON_PURPOSE: Final = b"closed by reput; queues not kept"
 CHECKPOINT_SIZE: Final = 4096
-_FIELDS: Final = struct.Struct(">qqqqq")
+_FIELDS: Final = struct.Struct(">qqqqqq")
 _MARGIN_MS: Final = 3_000  # a flush may lack messages stored up to this long before it
 
 
@@ -89,6 +91,8 @@ class Checkpoint:
     """End of the last full, flushed index file."""
     replica_offset: int = 0
     confirm_offset: int = 0
+    queues_offset: int = 0
+    """Physical offset of the last record up to which all queue entries are flushed."""
     crc: int = attrs.field(default=0, eq=False)
     """CRC-32 of the file; 0 without a file."""
 

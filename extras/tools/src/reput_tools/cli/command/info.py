@@ -77,6 +77,7 @@ _JSON = {
     "checkpoint.index_timestamp": "the same of the key index",
     "checkpoint.replica_offset": "RocketMQ's `masterFlushedOffset`",
     "checkpoint.confirm_offset": "RocketMQ's `confirmPhyOffset`",
+    "checkpoint.queues_offset": "physical offset of the last record up to which queues are flushed",
     "disk_sizes": "an object with the bytes on disk, by part of the store",
     "losses.count": "ranges of the log that are lost; `reput losses` lists them",
     "losses.size": "their bytes",
@@ -252,6 +253,7 @@ def _checkpoint_document(traces: Traces) -> dict[str, Any] | None:
         "index_timestamp": found.index_timestamp,
         "replica_offset": found.replica_offset,
         "confirm_offset": found.confirm_offset,
+        "queues_offset": found.queues_offset,
     }
 
 

@@ -98,6 +98,7 @@ def check_checkpoint(
         ("index time", known.index_timestamp, last_time),
         ("replica offset", known.replica_offset, end),
         ("confirm offset", known.confirm_offset, end),
+        ("queues offset", known.queues_offset, end),
     )
     for number, (name, value, most) in enumerate(fields):
         is_time = number < 3
