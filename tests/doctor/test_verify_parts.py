@@ -348,3 +348,17 @@ def test_deliver_times_are_compared_where_the_caller_says_how_long_levels_delay(
     flip(queue, 19)
     assert kinds(checked(root)) == []
     assert kinds(checked(root, config=levels)) == ["consumequeue.unit"]
+
+
+@pytest.mark.parametrize(("count", "told"), [(10, []), (11, ["store.queues-behind"])])
+def test_more_files_without_queues_than_a_broker_looks_at_are_told(tmp_path, count, told):
+    root = tmp_path / "store"
+    with reput.open(root, plugins=[], config={"commitlog": {"file_size": 4_096}}) as store:
+        for _ in range(count):
+            store.put(reput.Message("T", bytes(3_000)))
+    assert len(list((root / "commitlog").glob("0*"))) == count
+
+    assert [each.kind for each in checked(root).findings] == told
+    with reput.open(root, plugins=["consumequeue"]) as store:  # as `reput backfill`
+        assert store.wait_dispatched(60)
+    assert [each.kind for each in checked(root).findings] == []
