@@ -39,6 +39,35 @@ class TestContract(PluginContract):
         assert found == expected
 
 
+class TestContractWithTags(TestContract):
+    """The same of an index with items of tags."""
+
+    config: ClassVar = {**TestContract.config, "tags": True}
+
+    def state(self, plugin: Any) -> object:
+        """Where the messages of every key and of all tags stand."""
+        found = {}
+        for batch in plugin.context.log.scan():
+            for view in map(batch.message, range(len(batch))):
+                if tags := view.properties.get("TAGS"):
+                    answer = plugin.query_by_tag(view.topic, tags, -(1 << 63))
+                    found[view.topic, tags] = [each.physical_offset for each in answer]
+        return super().state(plugin), found
+
+    def test_every_message_of_the_sample_is_found_by_each_of_its_keys(self, tmp_path):
+        with self.driver(tmp_path, self.log()) as driver:
+            driver.catch_up()
+            _, found = self.state(driver.plugin)
+
+        expected: dict[tuple[str, str], list[int]] = {}
+        for view in reversed(list(self.log().messages())):
+            tags = view.properties.get("TAGS")
+            if tags and view.transaction != 12:
+                expected.setdefault((view.topic, tags), []).append(view.physical_offset)
+        assert len(expected) > 2
+        assert {each: offsets for each, offsets in found.items() if offsets} == expected
+
+
 def keys_of(view: Any) -> list[str]:
     """The unique key and the keys of a message, as RocketMQ splits them."""
     properties = view.properties
