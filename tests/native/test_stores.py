@@ -19,7 +19,7 @@ PLUGINS = ["consumequeue", "index"]
 CONFIG = {
     "commitlog": {"file_size": 1 << 20},
     "consumequeue": {"units_per_file": 500},
-    "index": {"slots_per_file": 200, "items_per_file": 3_000},
+    "index": {"slots_per_file": 200, "items_per_file": 3_000, "tags": True},
 }
 DERIVE = """
 import json, sys

@@ -70,7 +70,8 @@ def everything(decoder, data, base, file_end=None):
         found[f"text {name}"] = alike(text.starts), alike(text.sizes), alike(text.java_hash())
     found["runs"] = [_run(run) for run in runs(batch)]
     found["light runs"] = [_run(run) for run in light_runs(batch)]
-    found["keys"] = [alike(column) for column in KeysOfBatch()(batch)]
+    for adds_tags in (False, True):
+        found[f"keys {adds_tags}"] = [alike(each) for each in KeysOfBatch(adds_tags)(batch)]
     return found
 
 

@@ -15,8 +15,10 @@ from rebuildstores import LOG, SPLIT
 
 import reput
 from reput.dispatch.statefiles.manifest import Manifest
+from reput.files import Disk
 from reput_index.files.header import Geometry
 from reput_index.offline.shards import IndexBuilder, SplitKeys
+from reput_index.tagitems import TagsSource
 from reput_testing import snapshot
 from reput_tools.offline import NotSplittableError, Split, plan_splits, read_split, rebuild
 
@@ -138,9 +140,9 @@ def test_every_file_that_differs_is_told_and_nothing_is_changed(path):
 # --------------------------------------------------------------------------- piece by piece
 
 
-def build_in_pieces(log, splits, geometry, root, twice=False):
+def build_in_pieces(log, splits, geometry, root, twice=False, tags=None):
     """What a rebuild does, in this process, with splits of any size."""
-    builder = IndexBuilder(geometry)
+    builder = IndexBuilder(geometry, tags=tags)
     scanned = []
     for split in splits:
         for _ in range(1 + twice):  # as an attempt that was given up, and the next one
@@ -162,6 +164,7 @@ messages = st.lists(
         reput.Message,
         topic=st.sampled_from(["A", "B"]),
         body=st.binary(max_size=60),
+        tags=st.sampled_from([None, "a", "x", "标签"]),
         keys=st.lists(st.sampled_from("abcdefgh"), max_size=4).map(" ".join),
         properties=st.sampled_from([{}, {"UNIQ_KEY": "u1"}, {"UNIQ_KEY": "u2"}]),
     ),
@@ -177,10 +180,12 @@ messages = st.lists(
     geometry=st.builds(Geometry, st.integers(1, 9), st.integers(2, 12)),
     step_ms=st.sampled_from([0, 1, 700, -900]),
     twice=st.booleans(),
+    tags=st.lists(st.booleans(), min_size=1, max_size=4),
 )
 def test_any_log_in_any_splits_gives_the_files_of_the_reput_loop(
-    tmp_path_factory, messages, split_size, geometry, step_ms, twice
+    tmp_path_factory, messages, split_size, geometry, step_ms, twice, tags
 ):
+    """Also if the items of tags came and went with the release that wrote the store."""
     root = tmp_path_factory.mktemp("any")
     now = [1_700_000_000_000]
 
@@ -192,16 +197,19 @@ def test_any_log_in_any_splits_gives_the_files_of_the_reput_loop(
         "commitlog": {"file_size": 8_192},
         "index": {"slots_per_file": geometry.slot_count, "items_per_file": geometry.item_count},
     }
-    with reput.open(
-        root / "live", plugins=["index"], config=config, clock=clock, threads=False
-    ) as store:
-        for message in messages:
-            store.put(message)
+    for number, adds_tags in enumerate(tags):
+        config["index"]["tags"] = adds_tags
+        with reput.open(
+            root / "live", plugins=["index"], config=config, clock=clock, threads=False
+        ) as store:
+            for message in messages[number :: len(tags)]:
+                store.put(message)
     expected = snapshot(root / "live" / "index")
 
     with reput.open(root / "live", "r", plugins=()) as store:
         splits = plan_splits(store.log, split_size)
-        found = build_in_pieces(store.log, splits, geometry, root / "parts", twice)
+        source = TagsSource.of(str(root / "live"), tags[-1], Disk(), geometry, store.log)
+        found = build_in_pieces(store.log, splits, geometry, root / "parts", twice, source)
 
     assert found == expected
 
