@@ -74,11 +74,12 @@ class IndexConfig:
     """
     tags: bool | None = attrs.field(default=None, validator=optional(instance_of(bool)))
     """Whether the index gets an item for the tags of each message, as RocketMQ adds it since
-    release 5.4; `IndexPlugin.query_by_tag` finds messages by it.
+    release 5.4; `IndexPlugin.query_by_tag` finds messages by it. None stands for what the store's
+    broker does: yes if the directory has ``rocksdbstore/``, which each broker since 5.4 makes, or
+    if the newest tagged message of the files that exist has such an item. Existing files, and
+    rebuilt ones, keep the items that they have.
 
-    None stands for what the store's broker does: yes if the directory has ``rocksdbstore/``, which
-    each broker since 5.4 makes, or if the newest tagged message of the files that exist has such an
-    item. A new store gets none. Existing files, and rebuilt ones, keep the items that they have.
+    Set it when messages of a store that no broker has written are to be found by their tags.
     """
 
     def __attrs_post_init__(self) -> None:

@@ -149,8 +149,14 @@ class WrittenTags:
     """``(m, 2)`` ranges of physical offsets whose items are all in the files."""
 
     def __attrs_post_init__(self) -> None:
-        files = sorted(self.index.files, key=lambda file: file.name)
-        self._files = [file for file in files if _is_sound(file)]
+        files = sorted(
+            self.index.files, key=lambda file: (file.header.begin_physical_offset, file.name)
+        )
+        self._files = []
+        for file in files:
+            # A copy of a file would double the items.
+            if file.header.begin_physical_offset >= self.newest and _is_sound(file):
+                self._files.append(file)
         ranges = list(_covered(files, self._files, self.covered_to))
         self._covered = np.array(ranges, np.int64).reshape(-1, 2)
 
@@ -177,21 +183,16 @@ class WrittenTags:
         """
         offsets = batch.physical_offset.astype(np.int64)
         hashes, places = self._items(int(offsets[0]), int(offsets[-1]))
-        rows = np.searchsorted(offsets, places)
-        is_there = offsets[rows] == places
-        rows, hashes = rows[is_there], hashes[is_there]
-        found = np.bincount(rows, minlength=len(offsets))
-        wanted = np.bincount(
-            np.searchsorted(offsets, keys.physical_offsets), minlength=len(offsets)
-        )
+        stops = np.searchsorted(places, offsets, "right")
+        found = stops - np.searchsorted(places, offsets)
+        wanted = np.diff(np.searchsorted(keys.physical_offsets, offsets, "right"), prepend=0)
         written = found == wanted + 1
         # Items that are damaged, or of a message that was dispatched twice: the last one decides.
-        newest = np.full(len(offsets), -1, np.int64)
-        newest[rows] = hashes
         for row in np.flatnonzero(has_tags & (found > 0) & ~written & (found != wanted)).tolist():
             message = batch.message(row)
             tag_key = tag_key_of_message(message)
-            written[row] = tag_key is not None and newest[row] == hash_of(message.topic, tag_key)
+            newest = hashes[stops[row] - 1]
+            written[row] = tag_key is not None and newest == hash_of(message.topic, tag_key)
         silent = has_tags & (found == 0)
         is_none = silent & (wanted == 0) & self._is_covered(offsets)
         written[is_none] = False
@@ -203,9 +204,12 @@ class WrittenTags:
         wanted_tags: npt.NDArray[np.bool_] = written & has_tags
         return wanted_tags
 
-    def _items(self, first: int, last: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Return hash and physical offset of the items of messages from ``first`` to ``last``."""
-        hashes = [np.zeros(0, np.int64)]
+    def _items(self, first: int, last: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
+        """Return hash and physical offset of the items of messages from ``first`` to ``last``.
+
+        They are in the order of their messages.
+        """
+        hashes = [np.zeros(0, np.int32)]
         places = [np.zeros(0, np.int64)]
         for file in self._files:
             if file.header.begin_physical_offset > last or file.header.end_physical_offset < first:
@@ -216,10 +220,17 @@ class WrittenTags:
             except FileNotFoundError:
                 continue  # trimmed meanwhile
             offsets = items["physical_offset"].astype(np.int64)
+            own = items["key_hash"]
             is_inside = (offsets >= first) & (offsets <= last)
-            hashes.append(items["key_hash"][is_inside].astype(np.int64))
-            places.append(offsets[is_inside])
-        return np.concatenate(hashes), np.concatenate(places)
+            if not is_inside.all():  # only in a damaged file
+                own, offsets = own[is_inside], offsets[is_inside]
+            hashes.append(own)
+            places.append(offsets)
+        every = np.concatenate(places)
+        if (every[1:] < every[:-1]).any():  # only in a damaged file
+            order = np.argsort(every, kind="stable")
+            return np.concatenate(hashes)[order], every[order]
+        return np.concatenate(hashes), every
 
     def _is_covered(self, offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
         at = np.searchsorted(self._covered[:, 0], offsets, "right") - 1
