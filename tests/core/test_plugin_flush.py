@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 import threading
 
@@ -509,3 +510,87 @@ def test_a_flush_that_waits_behind_one_that_fails_is_not_made(tmp_path):
 
         assert len(slow.flushed_to) == 1
         assert progress_of(tmp_path, "slow") == 0
+
+
+class FullPlugin(SlowPlugin):
+    """One whose hooks find the disk full as often as it is told."""
+
+    def __init__(self, config=None):
+        super().__init__(config)
+        self.may_return.set()
+        self.full = {}
+
+    def find(self, hook):
+        if self.full.get(hook, 0):
+            self.full[hook] -= 1
+            raise OSError(errno.ENOSPC, "no space")
+
+    @reput.hookimpl
+    def reput_open(self, context):
+        self.find("open")
+
+    @reput.hookimpl
+    def reput_ready(self, queue_offsets):
+        self.find("ready")
+
+    @reput.hookimpl
+    def reput_flush(self):
+        self.find("flush")
+        super().reput_flush()
+
+
+@pytest.mark.shows("full-disk")
+def test_a_flush_that_finds_the_disk_full_is_made_again_and_the_plugin_goes_on(tmp_path):
+    full = FullPlugin()
+    with open_with(tmp_path, full) as store:
+        put(store, 5)
+        assert store.wait_dispatched(10)
+        first_end = store.log.max_physical_offset
+        full.full["flush"] = 2
+
+        for _ in range(2):
+            with pytest.raises(PluginFlushError, match=r"the disk is full.*no space"):
+                store.flush()
+            assert progress_of(tmp_path, "slow") == 0
+            state = state_of(store, "slow")
+            assert (state.state, state.last_error) == ("retrying", "OSError: [Errno 28] no space")
+        put(store, 5, 5)
+        assert store.wait_dispatched(10)
+        assert full.dispatched_to > first_end
+        store.flush()
+
+        assert progress_of(tmp_path, "slow") == store.log.max_physical_offset
+        assert state_of(store, "slow").state == "running"
+        assert state_of(store, "slow").failure_count == 1
+
+
+@pytest.mark.shows("full-disk")
+@pytest.mark.sizes(dispatch={"retry_max_pause_ms": 0})
+@pytest.mark.parametrize("hook", ["open", "ready"])
+def test_a_plugin_whose_opening_finds_the_disk_full_is_opened_again(tmp_path, hook):
+    full = FullPlugin()
+    full.full[hook] = 3
+    with open_with(tmp_path, full) as store:
+        put(store, 5)
+        members = store._parts.members
+        for _ in range(2):
+            assert state_of(store, "slow").state == "suspended"
+            members.tick()
+        assert state_of(store, "slow").state == "suspended"
+
+        members.tick()
+
+        assert state_of(store, "slow").state == "running"
+        assert store.wait_dispatched(10)
+        assert full.dispatched_to == store.log.max_physical_offset
+
+
+def test_a_plugin_that_its_user_has_suspended_is_not_opened_again(tmp_path):
+    full = FullPlugin()
+    full.full["open"] = 1
+    with open_with(tmp_path, full) as store:
+        store.suspend_plugin("slow")
+
+        store._parts.members.tick()
+
+        assert state_of(store, "slow").state == "suspended"

@@ -20,6 +20,7 @@ from reput.plugin import PluginHooks
 SOURCES = Path(reput.__file__).parent
 BATCH = type("Batch", (), {"__len__": lambda self: 0, "end_offset": 100})()
 ERROR = OSError(errno.EIO, "Input/output error")
+FULL = OSError(errno.ENOSPC, "No space left on device")
 
 
 def rows():
@@ -106,7 +107,7 @@ class Driven:
             case "passed":
                 self.runner.passed(BATCH, 0.0, 0.0)
             case "batch_failed":
-                self.runner.batch_failed(OSError(errno.ENOSPC, "No space left on device"))
+                self.runner.batch_failed(FULL)
             case "stop, suspend":
                 self.runner.stop(ERROR)
             case "stop, halt":
@@ -114,6 +115,8 @@ class Driven:
                 self.runner.stop(ERROR)
             case "flush_failed":
                 self.runner.flush_failed(ERROR, 7)
+            case "flush_waits":
+                self.runner.flush_waits(FULL)
             case "mark_if_stalled":
                 self.hang()
             case "ended":
@@ -136,6 +139,38 @@ def test_the_phase_becomes_what_the_table_says(told, before, after):
     driven.tell(told)
 
     assert driven.runner.phase is after
+
+
+def test_a_plugin_is_retried_until_batch_and_flush_have_succeeded():
+    driven = Driven()
+    runner = driven.runner
+
+    runner.flush_waits(FULL)
+    assert runner.phase is Phase.RETRYING
+    assert driven.may_begin("reput_dispatch", at=0)  # messages come meanwhile
+    runner.passed(BATCH, 0.0, 0.0)
+    assert runner.phase is Phase.RETRYING
+    runner.flushed()
+    assert runner.phase is Phase.RUNNING
+
+    runner.flush_waits(FULL)
+    runner.batch_failed(FULL)
+    runner.flushed()
+    assert runner.phase is Phase.RETRYING
+    runner.passed(BATCH, 0.0, 0.0)
+    assert runner.phase is Phase.RUNNING
+
+
+def test_a_hook_that_finds_the_disk_full_does_not_stop_the_plugin():
+    driven = Driven()
+
+    for error, phase in ((FULL, Phase.RUNNING), (ERROR, Phase.SUSPENDED)):
+
+        def trim(error=error):
+            raise error
+
+        driven.runner.request("reput_trim", trim).wait()
+        assert driven.runner.phase is phase
 
 
 @pytest.mark.parametrize("phase", Phase)

@@ -8,7 +8,8 @@ import threading
 
 import pytest
 
-from reput.files import DirtyFiles, Disk
+from reput.files import DirtyFiles, Disk, FlushFailedError, is_disk_full
+from reput_testing import FaultyDisk
 
 
 class RecordingDisk(Disk):
@@ -109,6 +110,95 @@ def test_a_flush_that_failed_fails_for_ever(disk, tmp_path, where):
         assert raised.value.errno == errno.EIO
     assert notes.has_failed
     assert done == []
+
+
+@pytest.mark.parametrize("where", ["file", "then"])
+def test_a_flush_that_found_the_disk_full_is_made_again(disk, tmp_path, where):
+    error = OSError(errno.ENOSPC, "no space")
+    flush, done = failing(error, times=2 * (where == "file"))
+    then, made = failing(error, times=2 * (where == "then"))
+    notes = DirtyFiles(disk, flush)
+    notes.written("a")
+    notes.written("b")
+    notes.named(str(tmp_path))
+
+    for _ in range(2):
+        with pytest.raises(OSError, match="no space"):
+            notes.flush(then=lambda: then("then"))
+        assert not notes.has_failed
+    notes.flush(then=lambda: then("then"))
+
+    assert sorted(done) == ["a", "b"]
+    assert disk.done == [str(tmp_path)]
+    assert made == ["then"]
+
+
+@pytest.mark.parametrize("order", [["lost", "full"], ["full", "lost"]])
+def test_a_file_that_was_lost_is_not_forgotten_as_the_disk_was_full(disk, order):
+    errors = {
+        "lost": FlushFailedError(errno.ENOSPC, "fsync said so"),
+        "full": OSError(errno.ENOSPC, "no space"),
+    }
+
+    def flush(file):
+        raise errors[file]
+
+    def side_by_side(work, items):  # all are under way when the first one fails
+        found = []
+        for item in items:
+            try:
+                work(item)
+            except OSError as error:
+                found.append(error)
+        raise found[0]
+
+    disk.run_parallel = side_by_side
+    notes = DirtyFiles(disk, flush)
+    for file in order:
+        notes.written(file)
+
+    with pytest.raises(FlushFailedError):
+        notes.flush()
+    with pytest.raises(FlushFailedError, match="fsync said so"):
+        notes.flush()
+    assert notes.has_failed
+
+
+@pytest.mark.parametrize("operation", ["flush", "flush_directory"])
+def test_a_flush_that_fails_is_no_full_disk(tmp_path, operation):
+    reader, writer = os.pipe()  # cannot be flushed
+    try:
+        with pytest.raises(FlushFailedError) as raised:
+            Disk().flush(writer)
+    finally:
+        os.close(reader)
+        os.close(writer)
+    assert raised.value.errno == errno.EINVAL
+    disk = FaultyDisk(1, operations={operation})
+    descriptor = disk.open(str(tmp_path / "file"), create=True)
+    try:
+        with pytest.raises(OSError, match="No space") as raised:
+            getattr(disk, operation)(descriptor if operation == "flush" else str(tmp_path))
+    finally:
+        disk.close(descriptor)
+
+    assert isinstance(raised.value, FlushFailedError)
+    assert not is_disk_full(raised.value)
+
+
+@pytest.mark.parametrize("operation", ["create", "write", "flush", "rename", "flush_directory"])
+def test_a_small_file_can_be_replaced_again_whatever_has_failed(tmp_path, operation):
+    path = str(tmp_path / "file")
+    Disk().replace(path, b"old")
+    disk = FaultyDisk(1, operations={operation})
+
+    with pytest.raises(OSError, match="No space") as raised:
+        disk.replace(path, b"new")
+    assert is_disk_full(raised.value) is not operation.startswith("flush")
+    assert disk.read_file(path) in (b"old", b"new")
+    disk.replace(path, b"newer")
+
+    assert disk.read_file(path) == b"newer"
 
 
 def test_a_flush_that_was_cut_short_is_gone_on_with(disk, tmp_path):

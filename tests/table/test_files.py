@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import sqlite3
@@ -13,6 +14,7 @@ import reput
 from reput.errors import CorruptFileError, DiskFrozenError, PluginError
 from reput_counter import CounterPlugin
 from reput_table.connections import connect
+from reput_table.tablefile import TableFile
 from reput_testing import Driver, QuickDisk, place, sample_log, snapshot, traces
 
 QUERY = "SELECT topic, tag, minute, messages, body_size FROM counter ORDER BY 1, 2, 3"
@@ -133,24 +135,63 @@ def test_a_reader_that_takes_its_time_delays_a_flush_and_fails_nothing(tmp_path)
         reader.close()
 
 
-@pytest.mark.shows("table")
-def test_nothing_counts_after_a_failed_commit_until_it_is_opened_again(tmp_path):
+def grown(log):
+    """A log whose rows need many more pages."""
+    big = log.copy()
+    for number in range(200):
+        big.append(reput.Message(f"topic-{number}-{'x' * 100}", b""))
+    return big
+
+
+@pytest.mark.shows("full-disk", "table")
+def test_a_full_disk_delays_a_commit_and_loses_no_row(tmp_path, monkeypatch):
+    monkeypatch.setattr("reput_table.plugin._PENDING_MAX", 20)  # rows come in several steps
     log = sample_log()
-    expected = counted(tmp_path / "sound", log)
+    big = grown(log)
+    expected = counted(tmp_path / "sound", big)
     made = driver(tmp_path / "full", log)
     made.open()
     made.dispatch_range(0, 5)
     made.flush()
-    made.plugin._file.connection.execute("PRAGMA max_page_count = 1")
-    made.plugin._file.connection.execute("PRAGMA cache_spill = 1")
-    big = log.copy()
-    for number in range(200):
-        big.append(reput.Message(f"topic-{number}-{'x' * 100}", b""))
-    made.log = big
+    connection = made.plugin._file.connection
+    (pages,) = connection.execute("PRAGMA page_count").fetchone()
+    made.log, waited = big, 0
+
+    while made.progress < big.max_physical_offset:
+        connection.execute(f"PRAGMA max_page_count = {pages + waited}")
+        try:
+            made.catch_up(range(0, len(big.starts), 7))
+            made.flush()
+        except OSError as error:
+            if error.errno != errno.ENOSPC:
+                raise
+            waited += 1
+
+    assert waited > 2
+    assert made.plugin.query(QUERY) == expected
+    made.close()
+    with made:
+        assert made.plugin.query(QUERY) == expected
+
+
+@pytest.mark.shows("table")
+def test_nothing_counts_after_a_failed_commit_until_it_is_opened_again(tmp_path, monkeypatch):
+    log = sample_log()
+    expected = counted(tmp_path / "sound", log)
+    made = driver(tmp_path / "failed", log)
+    made.open()
+    made.dispatch_range(0, 5)
+    made.flush()
+    made.log = grown(log)
     made.catch_up()
 
-    with pytest.raises(OSError, match="full"):
-        made.flush()
+    def fail(self):
+        raise OSError(errno.EIO, "a flush failed")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(TableFile, "commit", fail)
+        with pytest.raises(OSError, match="failed"):
+            made.flush()
     with pytest.raises(PluginError, match="failed before"):
         made.flush()
     with pytest.raises(PluginError, match="failed before"):

@@ -393,12 +393,13 @@ FORMER = {
     "test_marked_methods_have_the_names_of_hooks",
 }
 TRIED_AGAIN = {"test_a_failed_dispatch_can_be_tried_again"}
+FULL = {"test_a_disk_that_is_full_for_a_while_stops_nothing"}
 LOST_FLUSH = {"test_a_plugin_that_lost_its_last_flush_is_cut_and_goes_on"}
 OPENED_AGAIN = {"test_a_plugin_may_be_opened_once_more", *LOST_FLUSH}
 # Tests in which batches end in other places than in the run they compare with.
 CUT_SOMEWHERE = {
     *(COMES_AGAIN | BATCHES | FLUSHES | OVERLAP | TWO_STORES | REOPENED | CUT | REWRITTEN),
-    *(KILLED | FAULTS | IN_A_STORE | TRIED_AGAIN | OPENED_AGAIN),
+    *(KILLED | FAULTS | IN_A_STORE | TRIED_AGAIN | FULL | OPENED_AGAIN),
 }
 
 
@@ -411,7 +412,7 @@ CUT_SOMEWHERE = {
         (KeepsTopicNumbers, BATCHES, CUT_SOMEWHERE),
         (KeepsViews, BATCHES, CUT_SOMEWHERE),
         (WritesIntoTheBatch, BATCHES, None),
-        (CountsFlushes, FLUSHES, OVERLAP | OPENED_AGAIN | IN_A_STORE),
+        (CountsFlushes, FLUSHES, OVERLAP | FULL | OPENED_AGAIN | IN_A_STORE),
         (LosesWhatComesDuringAFlush, OVERLAP, set()),
         (ForgetsOnReopening, REOPENED, None),
         (TrustsTheStore, DELETED | REMOVED | DAMAGED, set()),
@@ -424,7 +425,7 @@ CUT_SOMEWHERE = {
         (WritesElsewhere, OWN_FILES | TOPICS, set()),
         (LeavesItOpen, LEFT_OPEN, DAMAGED | IN_A_STORE),
         (ClosesOnce, CLOSED_TWICE, OPENED_AGAIN),
-        (TakesFailedForDone, TRIED_AGAIN, FAULTS),
+        (TakesFailedForDone, TRIED_AGAIN | FULL, FAULTS),
         (RemembersTheLastTime, LOST_FLUSH, CUT | REWRITTEN),
         (ClosesWhatItOpened, CLOSED_EARLY, set()),
         (HidesErrors, FAULTS, set()),

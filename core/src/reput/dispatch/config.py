@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import errno
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
 
 import attrs
 
-from reput.errors import CreateMappedFileError
+from reput.files.system.diskfull import is_disk_full
 from reput.validators import INT32_MAX, integer_between
 
-__all__ = ["HALT", "POLICIES", "SKIP", "SUSPEND", "DispatchConfig", "Retries", "is_disk_full"]
+__all__ = ["HALT", "POLICIES", "SKIP", "SUSPEND", "DispatchConfig", "Retries"]
 
 SUSPEND: Final = "suspend"
 SKIP: Final = "skip"
@@ -112,9 +111,3 @@ class Retries:
     def succeeded(self) -> None:
         """Note a success: the next failure is the first one."""
         self.count, self.at, self.are_over = 0, 0.0, False
-
-
-def is_disk_full(error: BaseException) -> bool:
-    """Whether ``error`` ends when there is space on the disk again."""
-    is_full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
-    return is_full or isinstance(error, CreateMappedFileError)

@@ -34,9 +34,9 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from reput.dispatch.config import is_disk_full
 from reput.errors import ReputError
 from reput.files.filenames import OWN_DIRECTORY
+from reput.files.system.diskfull import is_disk_full
 from reput.log.writer.queueoffsets import count_queue_offsets
 from reput.plugin.storeaccess import Hold, TrimReport
 from reput.signalsafe import new_lock

@@ -63,6 +63,7 @@ class PluginLifecycle:
     """Called with the new set after a plugin was added, removed or resumed."""
     _lock: threading.RLock = attrs.field(factory=new_lock)
     _figures_at: float = 0.0
+    _open_again_at: float = 0.0
 
     # ------------------------------------------------------------------ add and remove
 
@@ -192,6 +193,7 @@ class PluginLifecycle:
         try:
             self.workers.schedule_due()
             self.handle_requests()
+            self._open_again()
             due = time.monotonic() - self._figures_at >= _FIGURES_SECONDS
             if due or self.board.changed.is_set():
                 self.board.changed.clear()
@@ -199,6 +201,18 @@ class PluginLifecycle:
                 self.save_records()
         except OSError as error:
             logger.warning("records of plugins not written error=%s", error)
+
+    def _open_again(self) -> None:
+        """Open the plugins whose opening found the disk full."""
+        found = [each.name for each in self.board.runners.values() if each.is_opened_again]
+        if not found or time.monotonic() < self._open_again_at:
+            return
+        for name in found:
+            try:
+                self.resume(name)
+            except PluginError as error:
+                logger.warning("plugin not opened, tried again plugin=%s error=%s", name, error)
+        self._open_again_at = time.monotonic() + self.board.config.retry_max_pause_ms / 1_000
 
     def handle_requests(self) -> None:
         """Follow the requests of other processes."""

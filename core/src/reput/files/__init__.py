@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from reput.files.system.disk import Buffer as Buffer
     from reput.files.system.disk import Disk as Disk
     from reput.files.system.disk import system_clock as system_clock
+    from reput.files.system.diskfull import FlushFailedError as FlushFailedError
+    from reput.files.system.diskfull import is_disk_full as is_disk_full
     from reput.files.system.vectoredread import read_pieces as read_pieces
     from reput.signalsafe import new_lock as new_lock
 
@@ -37,6 +39,7 @@ _EXPORTS = {
     "Entry": "system.directorytree",
     "FILE_NAME_DIGITS": "filenames",
     "FilePool": "filepool",
+    "FlushFailedError": "system.diskfull",
     "Handle": "filepool",
     "MAPPED_MIN": "readmap",
     "MappedFileQueue": "mappedfile",
@@ -44,6 +47,7 @@ _EXPORTS = {
     "ReplacedError": "filepool",
     "DirtyFiles": "dirtyfiles",
     "file_name": "filenames",
+    "is_disk_full": "system.diskfull",
     "is_file_name": "filenames",
     "is_safe_name": "filenames",
     "create_temporary_file": "filecreation",

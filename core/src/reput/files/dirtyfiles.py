@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from reput.files.system.diskfull import FlushFailedError, is_disk_full
 from reput.signalsafe import new_lock
 
 if TYPE_CHECKING:
@@ -26,7 +26,8 @@ class DirtyFiles(Generic[Item]):
 
     Args:
         disk: flushes directories.
-        flush_file: flushes one file; raises `FileNotFoundError` if it was removed meanwhile.
+        flush_file: flushes one file; raises `FileNotFoundError` if it was removed meanwhile. It may
+            write before: if the disk is full then, it is called again by the next flush.
     """
 
     def __init__(self, disk: Disk, flush_file: Callable[[Item], object]) -> None:
@@ -68,13 +69,13 @@ class DirtyFiles(Generic[Item]):
         """Check that no flush has failed.
 
         Raises:
-            OSError: a flush has failed. The system may have dropped pages that it could not write,
-                and would report success for another flush.
+            FlushFailedError: a flush has failed. The system may have dropped pages that it could
+                not write, and would report success for another flush.
         """
         error = self._failure
         if error is not None:
             reason = f"a flush failed before, so the content of the files is not known: {error}"
-            raise OSError(getattr(error, "errno", None) or errno.EIO, reason)
+            raise FlushFailedError(getattr(error, "errno", None) or errno.EIO, reason)
 
     def flush(self, then: Callable[[], object] = lambda: None) -> None:
         """Bring to disk what was noted before this call, while other threads may go on writing.
@@ -85,7 +86,8 @@ class DirtyFiles(Generic[Item]):
             then: a last step of the flush, called when the files are on disk.
 
         Raises:
-            OSError: this or an earlier flush failed; see `require_no_failure`.
+            OSError: this or an earlier flush failed; see `require_no_failure`. If `is_disk_full`
+                says so, nothing is lost: the next flush covers the same files.
         """
         with self._flushing:
             self.require_no_failure()
@@ -98,7 +100,10 @@ class DirtyFiles(Generic[Item]):
                 self._flush_each(directories, self._directories, self._disk.flush_directory)
                 then()
             except OSError as error:
-                self.fail(error)
+                if not is_disk_full(error):
+                    self.fail(error)
+                    raise
+                self.require_no_failure()  # of another file, on another thread
                 raise
 
     def _flush_each(
@@ -109,8 +114,13 @@ class DirtyFiles(Generic[Item]):
                 # Before the flush, as it may not cover what is written from here on.
                 notes.pending.pop(item, None)
                 notes.under_way[item] = None
-            with contextlib.suppress(FileNotFoundError):  # removed meanwhile
+            try:
                 flush(item)
+            except FileNotFoundError:  # removed meanwhile
+                pass
+            except FlushFailedError as error:
+                self.fail(error)
+                raise
             with self._lock:
                 notes.under_way.pop(item, None)
 

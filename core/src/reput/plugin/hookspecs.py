@@ -165,8 +165,9 @@ def reput_flush() -> Mapping[str, int] | None:
     Called after the log itself was flushed, on the plugin's thread, after a slice of its own work
     that is under way, perhaps during a dispatch. The plugin's progress is recorded only after this
     has returned. If it raises, the plugin is suspended, as a failed flush leaves unknown bytes on
-    disk; when it is resumed, its files are cut to the last progress. Return times for the
-    checkpoint, by the names of its fields (``index_timestamp``), or None.
+    disk; when it is resumed, its files are cut to the last progress. If it finds the disk full
+    while it writes (`reput.files.is_disk_full`), it is called again until there is space. Return
+    times for the checkpoint, by the names of its fields (``index_timestamp``), or None.
     """
 
 
@@ -284,6 +285,8 @@ def reput_queues() -> Sequence[QueueInfo] | None:
 @hookspec
 def reput_trim(min_physical_offset: int) -> None:
     """Forget entries derived from bytes below ``min_physical_offset``: log files are removed.
+
+    Called again at the next removal if it finds the disk full.
 
     Args:
         min_physical_offset: where the log begins now.

@@ -18,6 +18,7 @@ from reput.errors import (
     ReputError,
     ServiceNotAvailableError,
 )
+from reput.files import is_disk_full
 from reput_table.connections import (
     FILE_NAME,
     Selected,
@@ -40,7 +41,7 @@ __all__ = ["TablePlugin"]
 logger = logging.getLogger(__name__)
 
 _PENDING_MAX = 1 << 16  # rows; more are moved into the transaction by the dispatch itself
-_UNCOMMITTED_MAX = 1 << 19  # rows; a longer transaction is committed before a flush asks for it
+_UNCOMMITTED_MAX = 1 << 18  # rows; a longer transaction is committed before a flush asks for it
 
 
 class TablePlugin(reput.Plugin):
@@ -72,6 +73,8 @@ class TablePlugin(reput.Plugin):
     _context: reput.StoreContext | None = None
     _file: TableFile | None = None
     _pending: PendingRows
+    _uncommitted: list[PendingRows]
+    """What the file's transaction holds, for another one if the disk is full."""
     _failure: BaseException | None = None
     _progress = 0
     _opening_end = 0  # physical offset at which the log ended when the plugin was opened
@@ -188,7 +191,7 @@ class TablePlugin(reput.Plugin):
         self.reput_close()
         self._context, self._file, self._failure = context, None, None
         self._process = os.getpid()
-        self._pending = PendingRows(self.schema)
+        self._pending, self._uncommitted = PendingRows(self.schema), []
         self._parting = Parting(context.log.file_size, self.part_size)
         self._layout = self._layout_in(context)
         self._path = context.directory(context.plugin, FILE_NAME)
@@ -317,6 +320,7 @@ class TablePlugin(reput.Plugin):
             if not pending.parts and pending.dispatched_to == self._dispatched_to:
                 return
             self._pending = PendingRows(self.schema, pending.dispatched_to)
+        self._uncommitted.append(pending)
         with self._noting_failure():
             self._made().add(pending)
 
@@ -327,6 +331,7 @@ class TablePlugin(reput.Plugin):
     def _commit(self) -> None:
         with self._noting_failure():
             self._made().commit()
+        self._uncommitted.clear()
 
     @contextmanager
     def _noting_failure(self) -> Iterator[None]:
@@ -334,7 +339,21 @@ class TablePlugin(reput.Plugin):
             yield
         except BaseException as error:
             self._failure = error
+            if is_disk_full(error):
+                self._take_back()
+                self._failure = None
             raise
+
+    def _take_back(self) -> None:
+        """Undo the transaction; its rows are pending again, in front of later rows."""
+        if self._file is not None:
+            self._file.roll_back()
+        with self._lock:
+            pending = PendingRows(self.schema, self._dispatched_to)
+            for each in (*self._uncommitted, self._pending):
+                pending.add(each)
+            self._pending = pending
+        self._uncommitted.clear()
 
     def _refuse_after_failure(self) -> None:
         """Raise if rows were lost in a failure: nothing counts until the plugin is opened again."""

@@ -66,8 +66,11 @@ class TableFile:
     """Parts by their first byte in the log."""
     uncommitted: int = 0
     """Rows of the open transaction."""
+    _committed: tuple[int, dict[int, Part]] = attrs.field(init=False)
+    """`dispatched_to` and `parts` without the open transaction."""
 
     def __attrs_post_init__(self) -> None:
+        self._committed = self.dispatched_to, dict(self.parts)
         _opened.add(self)
 
     # ------------------------------------------------------------------ opening
@@ -107,6 +110,7 @@ class TableFile:
         for part, first_offset, first_row, _ in run('SELECT * FROM "_parts" ORDER BY "part"'):
             self.parts[part] = Part(first_offset, first_row)
         run("ROLLBACK")
+        self._committed = self.dispatched_to, dict(self.parts)
         return True
 
     @classmethod
@@ -228,6 +232,17 @@ class TableFile:
                     if not is_busy(error):
                         raise
         self.uncommitted = 0
+        self._committed = self.dispatched_to, dict(self.parts)
+
+    def roll_back(self) -> None:
+        """Undo the open transaction, as far as SQLite has not done that already."""
+        if self.connection.in_transaction:
+            try:
+                self.connection.execute("ROLLBACK")
+            except sqlite3.Error as error:
+                raise error_of(error, self.path) from error
+        self.dispatched_to, parts = self._committed
+        self.parts, self.uncommitted = dict(parts), 0
 
     def _note_place(self) -> None:
         values = (1, self.dispatched_to, self.layout.fingerprint)

@@ -20,6 +20,7 @@ import attrs
 
 from reput.dispatch.runtime.pluginstate import Phase
 from reput.errors import ReputError, StoreClosedError
+from reput.files.system.diskfull import is_disk_full
 from reput.log.progress import Progress, ProgressFile, fingerprint_of
 from reput.signalsafe import PeriodicThread, new_lock
 
@@ -97,8 +98,9 @@ class PluginFlusher:
                 The next round looks at a longer flush again.
 
         Returns:
-            By plugin, why it was not flushed: it hangs, or takes longer than ``patience``. A plugin
-            that is suspended, or fails now, keeps its progress and is not listed.
+            By plugin, why it was not flushed: it hangs, takes longer than ``patience``, or found
+            the disk full. A plugin that is suspended, or fails now, keeps its progress and is not
+            listed.
 
         Raises:
             ServiceNotAvailableError: the log cannot be flushed.
@@ -143,7 +145,7 @@ class PluginFlusher:
         if call is not None and self._wait([(runner, call)], None):
             return False
         with self._lock:
-            return not self._of(runner).has_failed
+            return not (self._of(runner).has_failed or (call is not None and call.error))
 
     def is_flushed(self, runner: PluginRunner) -> bool:
         """Whether a plugin's files are on disk up to its place."""
@@ -213,14 +215,20 @@ class PluginFlusher:
     def _settle(self, runner: PluginRunner, flushes: _Flushes, call: Call) -> None:
         """Record the result of a flush."""
         if call.error is not None:
+            waits = is_disk_full(call.error)  # the next round flushes what this one could not
             with self._lock:
-                flushes.has_failed, flushes.inside = True, None
-            self._flush_failed(runner, call.error)
+                flushes.has_failed, flushes.inside = not waits, None
+            if waits:
+                runner.flush_waits(call.error)
+            else:
+                self._flush_failed(runner, call.error)
         elif call.result is not None:
             with self._lock:
                 if not self._is_over:
                     self._record(runner, flushes, *call.result)
                 flushes.inside = None
+            if runner.is_flush_waiting:
+                runner.flushed()
 
     def _record(
         self,
@@ -252,6 +260,8 @@ class PluginFlusher:
         missed = {}
         for runner, call in requested:
             if call.wait(deadline - time.monotonic(), idle=self._board.stall_seconds):
+                if call.error is not None and is_disk_full(call.error):
+                    missed[runner.name] = f"the disk is full: {call.error}"
                 continue
             earlier = call.under_way
             if earlier.is_made_here:
@@ -268,9 +278,9 @@ class PluginFlusher:
         return missed
 
     def _flush_failed(self, runner: PluginRunner, error: BaseException) -> None:
-        # Not retried: the system may have dropped the pages that it could not write, and a second
-        # flush would report success without them. The files count up to the recorded progress, and
-        # are written again from there.
+        # Not retried, unlike one that found the disk full while it wrote: the system may have
+        # dropped the pages that it could not write, and a second flush would report success without
+        # them. The files count up to the recorded progress, and are written again from there.
         file = self._progress_files.get(runner.name)
         cut_to = None
         if file is not None:  # else the plugin dispatches nothing, and has no place to return to

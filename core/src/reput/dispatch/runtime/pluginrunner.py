@@ -14,12 +14,16 @@ batch_failed    retrying  retrying  retrying  -         -         -
 stop, suspend   suspended suspended suspended -         -         -
 stop, halt      halted    halted    halted    -         -         -
 flush_failed    suspended suspended suspended -         -         -
+flush_waits     retrying  -         -         -         -         -
 mark_if_stalled stalled   stalled   -         -         -         -
 ended           -         -         running   -         -         -
 suspend         suspended suspended suspended suspended suspended -
 not_opened      broken    broken    broken    broken    broken    broken
 resume          running   running   running   running   running   running
 =============== ========= ========= ========= ========= ========= =========
+
+`flushed` undoes `flush_waits`. A plugin stays ``retrying`` until both have succeeded: its batch,
+and its flush.
 
 So only `resume` starts a plugin again that its user or a failure has stopped, however late an
 earlier call ends. A stalled plugin goes on when the call that it hangs in returns, or passes its
@@ -30,22 +34,20 @@ from __future__ import annotations
 
 import functools
 import logging
-import threading
-import time
 import traceback
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import attrs
 
-from reput.dispatch.config import HALT, SKIP, DispatchConfig, Retries, is_disk_full
+from reput.dispatch.config import HALT, SKIP, Retries
 from reput.dispatch.runtime.pluginstate import LiveFigures, Phase, PluginPosition, Stopped
 from reput.dispatch.runtime.pluginthread import Call
+from reput.dispatch.runtime.runnercontext import SharedContext
 from reput.errors import StoreClosedError
-from reput.signalsafe import SafeEvent, new_lock
+from reput.files.system.diskfull import is_disk_full
 
 if TYPE_CHECKING:
-    from reput.dispatch.runtime.hookcalls import HookCalls
     from reput.plugin.hooktable import PluginHooks
     from reput.record.batch import DispatchBatch
 
@@ -55,75 +57,6 @@ __all__ = ["PluginRunner", "RunnerContext", "text_of"]
 
 _ACTIVE: Final = (Phase.RUNNING, Phase.RETRYING)
 _STOPPED: Final = (Phase.SUSPENDED, Phase.HALTED, Phase.BROKEN)
-
-
-@attrs.define(eq=False)
-class RunnerContext:
-    """What the plugins of one store share."""
-
-    config: DispatchConfig
-    calls: HookCalls
-    """All calls of plugins that are under way."""
-    now: Callable[[], float] = time.monotonic
-    """Returns monotonic seconds, for pauses between retries."""
-    lock: threading.RLock = attrs.field(factory=new_lock)
-    """Guards the plugins' states and their assignment to read groups."""
-    runners: dict[str, PluginRunner] = attrs.field(factory=dict, init=False)
-    """The plugins by name, in dispatch order; replaced as a whole."""
-    halted: str | None = attrs.field(default=None, init=False)
-    """The plugin that stopped all dispatching."""
-    is_stopping: bool = attrs.field(default=False, init=False)
-    """Whether the store closes, so that a refused call is no failure of the plugin."""
-    is_finishing: bool = attrs.field(default=False, init=False)
-    """Whether the store closes: what is to be retried is due now, for the last time."""
-    changed: SafeEvent = attrs.field(factory=SafeEvent, init=False)
-    """Set when a plugin's state has changed; cleared when records are written."""
-    moved: SafeEvent = attrs.field(factory=SafeEvent, init=False)
-    """Set, and replaced by another one, when a plugin's place or state changes."""
-    _listeners: list[Callable[[], None]] = attrs.field(factory=list, init=False)
-
-    # ------------------------------------------------------------------ all plugins
-
-    @property
-    def stall_seconds(self) -> float:
-        """Seconds that a call may take without advancing."""
-        return self.config.stall_ms / 1_000
-
-    def halt(self, name: str) -> None:
-        """Stop all dispatching because a plugin failed, whose policy this is."""
-        with self.lock:
-            self.halted = name
-
-    def go_on(self, name: str) -> None:
-        """Undo `halt` for a plugin."""
-        with self.lock:
-            if self.halted == name:
-                self.halted = None
-
-    def look_for_stalls(self) -> None:
-        """Mark every plugin that does not return from a call as stalled."""
-        for call in self.calls.running():
-            runner = self.runners.get(call.plugin)
-            if runner is not None:
-                runner.mark_if_stalled(call)
-
-    # ------------------------------------------------------------------ notifying
-
-    def listen(self, listener: Callable[[], None]) -> None:
-        """Have ``listener`` called whenever a plugin's state has changed."""
-        self._listeners.append(listener)
-
-    def notify_changed(self) -> None:
-        """Notify all that a plugin's state has changed."""
-        self.changed.set()
-        self.notify_moved()
-        for listener in self._listeners:
-            listener()
-
-    def notify_moved(self) -> None:
-        """Set `moved`: a plugin's place or state has changed."""
-        moved, self.moved = self.moved, SafeEvent()
-        moved.set()
 
 
 class PluginRunner:
@@ -167,6 +100,10 @@ class PluginRunner:
         self.figures = LiveFigures(skipped_count)
         self._skipped_in_a_row = 0
         self._stalled_in: Call | None = None
+        self.is_flush_waiting = False
+        """Whether the last flush found the disk full."""
+        self.is_opened_again = False
+        """Whether it is broken because its opening found the disk full."""
 
     # ------------------------------------------------------------------ asking
 
@@ -257,7 +194,8 @@ class PluginRunner:
         """Have the plugin's thread make a call that may not return; return the call.
 
         Without ``then``, an exception, however late, is a failure of the plugin, without retry: its
-        files may be half written, and are checked when it is opened again.
+        files may be half written, and are checked when it is opened again. A full disk is none: the
+        store calls the hook again.
 
         Raises:
             StoreClosedError: no more calls are made.
@@ -326,7 +264,10 @@ class PluginRunner:
         self._board.notify_changed()
 
     def _stop_if_it_failed(self, call: Call) -> None:
-        if call.error is not None:
+        if call.error is not None and is_disk_full(call.error):
+            text = "plugin found the disk full, it is called again later plugin=%s hook=%s error=%s"
+            logger.warning(text, self.name, call.hook, text_of(call.error))
+        elif call.error is not None:
             self.stop(call.error)
 
     # ------------------------------------------------------------------ moving
@@ -362,7 +303,7 @@ class PluginRunner:
             # Set last: a thread that sees the new place may rely on the rest.
             self.place = place
             stalled_in = self._stalled_in
-            if self.phase is Phase.RETRYING or (
+            if (self.phase is Phase.RETRYING and not self.is_flush_waiting) or (
                 self.phase is Phase.STALLED
                 and stalled_in is not None
                 and stalled_in.hook == "reput_dispatch"
@@ -456,6 +397,29 @@ class PluginRunner:
                 self.cut_to = cut_to
             self.stop(error)
 
+    def flush_waits(self, error: BaseException) -> None:
+        """Note that a flush found the disk full; the next round of flushes tries it again."""
+        with self._board.lock:
+            self.last_error = text_of(error)
+            is_news, self.is_flush_waiting = not self.is_flush_waiting, True
+            if self.phase is Phase.RUNNING:
+                self.phase = Phase.RETRYING
+            if is_news:
+                self.figures.failure_count += 1
+        if is_news:
+            text = "plugin not flushed, tried until the disk has space plugin=%s error=%s"
+            logger.warning(text, self.name, self.last_error)
+            self._board.changed.set()
+
+    def flushed(self) -> None:
+        """Note that a flush succeeded, after one that found the disk full."""
+        with self._board.lock:
+            self.is_flush_waiting = False
+            if self.phase is Phase.RETRYING and not self.retries.count:
+                self.phase = Phase.RUNNING
+        logger.info("plugin flushed, the disk has space again plugin=%s", self.name)
+        self._board.changed.set()
+
     def not_opened(self, why: BaseException | str, cut_to: int | None) -> None:
         """Note that the plugin could not be opened.
 
@@ -464,6 +428,7 @@ class PluginRunner:
             cut_to: the attribute `cut_to`, which holds for the next opening of the plugin, too.
         """
         text = f"{type(why).__name__}: {why}" if isinstance(why, BaseException) else why
+        self.is_opened_again = isinstance(why, BaseException) and is_disk_full(why)
         with self._board.lock:
             self.phase, self.stopped = Phase.BROKEN, Stopped.BY_FAILURE
             self.last_error, self.cut_to = text, cut_to
@@ -475,7 +440,7 @@ class PluginRunner:
     def suspend(self, by: Stopped) -> None:
         """Give the plugin no more messages; its place and its files stay."""
         with self._board.lock:
-            self.stopped = by
+            self.stopped, self.is_opened_again = by, False
             if by is Stopped.FOR_REMOVAL:
                 self.last_error = None
             if self.phase is not Phase.BROKEN:
@@ -488,7 +453,7 @@ class PluginRunner:
         with self._board.lock:
             self.place = PluginPosition(position)
             self.retries.succeeded()
-            self._skipped_in_a_row = 0
+            self._skipped_in_a_row, self.is_flush_waiting, self.is_opened_again = 0, False, False
             self.last_error = self.cut_to = self._stalled_in = self.stopped = None
             self.figures.forget_times()
             if self.phase is Phase.RUNNING:
@@ -496,6 +461,10 @@ class PluginRunner:
             self._board.go_on(self.name)
             self.phase = Phase.RUNNING
         self._board.notify_changed()
+
+
+RunnerContext: TypeAlias = SharedContext[PluginRunner]
+"""What the plugins of one store share."""
 
 
 def text_of(error: BaseException) -> str:

@@ -15,6 +15,7 @@ from functools import partial
 from typing import NoReturn, Protocol, Self
 
 from reput.errors import UnsafePathError
+from reput.files.system.diskfull import FlushFailedError
 from reput.files.system.parallelflush import heart
 from reput.files.system.storeroot import ANYWHERE, NO_NAMES, Descriptor, StoreRoot, link_at
 
@@ -300,13 +301,20 @@ class DirectoryTree:
                 raise
 
     def flush_directory(self, path: str) -> None:
-        """Return when the directory's names (made, renamed, removed) are on disk."""
+        """Return when the directory's names (made, renamed, removed) are on disk.
+
+        Raises:
+            FlushFailedError: the names may be lost, even if another flush succeeds.
+        """
         if self._root.frozen_reason is not None:
             self._root.require_open()
         descriptor = self._root.held.get(path)
         if descriptor is None or path == self._root.path:  # the root is open to pass through only
             descriptor = Descriptor(self._root.open_directory(path, os.O_RDONLY))
-        os.fsync(descriptor)
+        try:
+            os.fsync(descriptor)
+        except OSError as error:
+            raise FlushFailedError(error.errno, error.strerror, path) from error
         heart.beat()
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from reput.errors import UnsafePathError
 from reput.files.system.directorytree import DirectoryTree, is_absence
+from reput.files.system.diskfull import FlushFailedError
 from reput.files.system.filelock import lock_owner, try_lock
 from reput.files.system.parallelflush import heart, run_parallel
 from reput.files.system.storeroot import ALLOWED
@@ -215,13 +216,20 @@ class Disk(DirectoryTree):
         return mine.flush is Disk.flush and mine.is_whole is Disk.is_whole
 
     def flush(self, descriptor: int) -> None:
-        """Return when the file's bytes are on disk, also bytes written through a map."""
+        """Return when the file's bytes are on disk, also bytes written through a map.
+
+        Raises:
+            FlushFailedError: they may be lost, even if another flush succeeds.
+        """
         if self._root.frozen_reason is not None:
             self._root.require_open()
-        if hasattr(os, "fdatasync"):
-            os.fdatasync(descriptor)
-        else:
-            os.fsync(descriptor)
+        try:
+            if hasattr(os, "fdatasync"):
+                os.fdatasync(descriptor)
+            else:
+                os.fsync(descriptor)
+        except OSError as error:
+            raise FlushFailedError(error.errno, error.strerror) from error
         heart.beat()
 
     def map(self, descriptor: int, size: int) -> mmap.mmap:
@@ -279,7 +287,7 @@ class Disk(DirectoryTree):
         """Replace a small file so that a crash leaves the whole old or the whole new file.
 
         The new bytes are on disk before the name points to them, and the name is on disk before
-        this returns.
+        this returns. After an error the call may be repeated.
         """
         fresh = f"{path}.new"
         descriptor = self.create_fresh(fresh)

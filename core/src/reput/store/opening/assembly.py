@@ -20,6 +20,7 @@ from reput.dispatch.runtime.workscheduler import WorkScheduler
 from reput.dispatch.statefiles.deadletters import DeadLetterFile
 from reput.dispatch.statereport import live_state, recorded_state
 from reput.files.filenames import OWN_DIRECTORY
+from reput.files.system.diskfull import is_disk_full
 from reput.log.writer.queueoffsets import QueueFloors, count_queue_offsets, skip_lost_offsets
 from reput.log.writer.replicaappender import ReplicaAppender
 from reput.store.operations.activeplugins import ActivePlugins
@@ -232,7 +233,10 @@ def _open_plugins(
 def _call_ready(opener: PluginOpener, queue_offsets: Mapping[tuple[str, int], int]) -> None:
     for runner in opener.board.runners.values():
         if runner.is_active and (error := opener.make_ready(runner, queue_offsets)) is not None:
-            runner.stop(error)
+            if is_disk_full(error):
+                runner.not_opened(error, runner.cut_to)  # until the disk has space
+            else:
+                runner.stop(error)
 
 
 def close_plugins(locked: LockedStore, plugins: PluginSet) -> None:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import copy
 import errno
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from reput_testing.contract.basecontract import spread
+from reput.files import is_disk_full
+from reput_testing.casebudget import part
+from reput_testing.contract.basecontract import Outcome, spread
+from reput_testing.contract.driver import Driver
 from reput_testing.contract.promises import shows
 from reput_testing.contract.storerules import StoreRules
 from reput_testing.disks.failingdisk import FaultyDisk
@@ -17,6 +21,8 @@ from reput_testing.logs.clock import ManualClock
 __all__ = ["RetryRules"]
 
 _FAILING = frozenset({"create", "write", "allocate", "truncate", "rename", "remove"})
+_WRITING = _FAILING | {"make_directory"}
+_TRIES = 12  # calls of a hook, of which a few find the disk full
 _FAULTS = 24  # calls of the disk that fail, evenly spread
 
 
@@ -46,6 +52,57 @@ class RetryRules(StoreRules):
                 found = self.outcome(driver)
             what = f"disk call {nth} of a dispatch failed, then it came again (failed={failed})"
             self.assert_same(found, expected, what)
+
+    @shows("full-disk")
+    def test_a_disk_that_is_full_for_a_while_stops_nothing(self, tmp_path: Path) -> None:
+        """A hook that finds the disk full is called again until there is space, a flush, too."""
+        log = self.log()
+        expected = self.build(tmp_path / "sound", log)
+        counting = FaultyDisk(operations=_WRITING)
+        self._go_on(self.driver(tmp_path / "counting", log, disk=counting), counting)
+        if not counting.calls:
+            pytest.skip("the plugin writes nothing through its disk")
+        for nth in part(spread(len(counting.calls), self.max_damages // 2)[1:]):
+            for count in (1, 4):
+                disk = FaultyDisk(nth, count=count, operations=_WRITING)
+                driver = self.driver(tmp_path / f"{nth} {count}", log, disk=disk)
+                found = self._go_on(driver, disk)
+                operation, path = disk.calls[nth - 1]
+                what = f"{operation} of {path}: the disk was full for {count} calls from {nth} on"
+                self.assert_same(found, expected, what)
+
+    def _go_on(self, driver: Driver, disk: FaultyDisk) -> Outcome:
+        """Open, dispatch and flush; call each hook until it finds space."""
+        log = driver.log
+        try:
+            self._until_done(lambda: self._open(driver))
+            for number, batch in enumerate(log.batches(0, range(0, len(log.starts), 5))):
+                self._until_done(lambda: driver.dispatch(batch))  # noqa: B023 - called at once
+                if number % 3 == 0:
+                    self._until_done(driver.flush)
+            self._until_done(driver.flush)
+            disk.mend()  # closing is tried once only
+            return self.outcome(driver)
+        finally:
+            driver.close()
+
+    def _open(self, driver: Driver) -> None:
+        try:
+            driver.open()
+        except OSError:
+            driver.close()
+            raise
+
+    def _until_done(self, call: Callable[[], object]) -> None:
+        for _ in range(_TRIES):
+            try:
+                call()
+            except OSError as error:
+                if not is_disk_full(error):
+                    raise
+            else:
+                return
+        pytest.fail(f"the hook still finds the disk full in call {_TRIES}, though there is space")
 
     @shows("caught-up")
     def test_a_plugin_may_be_opened_once_more(self, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import os
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from reput.files import Disk
+from reput.files import Disk, FlushFailedError
 
 if TYPE_CHECKING:
     import mmap
@@ -32,6 +32,9 @@ CHANGING = frozenset(
 )
 """Operations that change something, or promise to keep it; ``create`` is an `open` that may
 write."""
+
+
+_FLUSHES = frozenset({"flush", "flush_directory"})
 
 
 class QuickDisk(Disk):
@@ -127,7 +130,7 @@ class ReadOnlyDisk(_WatchedDisk):
 
 
 class FaultyDisk(_WatchedDisk):
-    """A disk on which the n-th changing operation fails, or all from the n-th on.
+    """A disk on which the n-th changing operation fails, or several, or all from the n-th on.
 
     A write that fails has written the first half of its bytes, as on a full disk.
 
@@ -135,6 +138,7 @@ class FaultyDisk(_WatchedDisk):
         fail_at: number of the operation that fails, counted from 1; None to count without failing.
         error: the `errno` with which it fails.
         lasting: whether every operation after the n-th fails as well.
+        count: how many operations fail in a row, as on a disk that is full for a while.
         operations: names out of `CHANGING` that count and can fail.
         below: part of a path; operations on other paths do not count. By default all count.
         short_writes: whether each write stores only a part of its bytes at a time, as the system
@@ -147,6 +151,7 @@ class FaultyDisk(_WatchedDisk):
         *,
         error: int = errno.ENOSPC,
         lasting: bool = False,
+        count: int = 1,
         operations: Collection[str] = CHANGING,
         below: str = "",
         short_writes: bool = False,
@@ -155,6 +160,7 @@ class FaultyDisk(_WatchedDisk):
             fail_at,
             error=error,
             lasting=lasting,
+            count=count,
             operations=operations,
             below=below,
             short_writes=short_writes,
@@ -166,6 +172,7 @@ class FaultyDisk(_WatchedDisk):
         *,
         error: int = errno.ENOSPC,
         lasting: bool = False,
+        count: int = 1,
         operations: Collection[str] = CHANGING,
         below: str = "",
         short_writes: bool = False,
@@ -174,6 +181,7 @@ class FaultyDisk(_WatchedDisk):
         self.fail_at = fail_at
         self.error = error
         self.lasting = lasting
+        self.count = count
         self.operations = frozenset(operations)
         self.below = below
         self.short_writes = short_writes
@@ -211,12 +219,17 @@ class FaultyDisk(_WatchedDisk):
         self.calls.append((operation, path))
         if self.fail_at is None or len(self.calls) < self.fail_at:
             return
-        if self.lasting or len(self.calls) == self.fail_at:
-            raise _Refused(self.error, f"{os.strerror(self.error)} (call {len(self.calls)})", path)
+        if self.lasting or len(self.calls) < self.fail_at + self.count:
+            kind = _FlushRefused if operation in _FLUSHES else _Refused
+            raise kind(self.error, f"{os.strerror(self.error)} (call {len(self.calls)})", path)
 
 
 class _Refused(OSError):
     """An error of `FaultyDisk`, as opposed to the system's."""
+
+
+class _FlushRefused(_Refused, FlushFailedError):
+    """The same of a flush."""
 
 
 def _path_of(descriptor: int) -> str:

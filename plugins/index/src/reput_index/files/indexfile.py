@@ -265,8 +265,12 @@ class IndexFile:
         data = self.slots[start:stop].astype(SLOT_DTYPE)
         return HEADER_SIZE + start * SLOT_SIZE, data.view(np.uint8).data
 
-    def note_dirty(self) -> None:
-        """Mark everything in memory as not written."""
+    def put_back(self, runs: list[tuple[int, int]]) -> None:
+        """Mark runs of `dirty_runs`, and the header, as not written.
+
+        Nothing else, as empty slots that are written take space.
+        """
         self.is_header_dirty = True
         if self._dirty is not None:
-            self._dirty[:] = True
+            for start, stop in runs:
+                self._dirty[start >> _PAGE_SHIFT : stop >> _PAGE_SHIFT] = True

@@ -240,7 +240,7 @@ class IndexFiles:
                     self.pool.write(file.path, data, 0)
             except BaseException:
                 with self.lock:
-                    file.note_dirty()  # so that the next flush writes them again
+                    file.put_back(runs)  # so that the next flush writes them again
                 raise
         return header
 

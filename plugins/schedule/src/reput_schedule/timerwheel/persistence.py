@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from reput.errors import ServiceNotAvailableError
+from reput.files import is_disk_full
 from reput_schedule.timerwheel.durablequeueoffset import DurableQueueOffset
 from reput_schedule.timerwheel.files.slotchain import slot_ticks
 from reput_schedule.timerwheel.files.timercheckpoint import (
@@ -89,14 +90,15 @@ class TimerPersistence:
 
         Raises:
             OSError: a write failed, in this call or an earlier one; the state of the files is
-                unknown then.
+                unknown then, unless the disk was full: the next call writes the same again.
         """
         unflushed = agenda.files.log.unflushed
         unflushed.require_no_failure()
         try:
             self._flush(agenda, delivery, is_closing=is_closing)
         except BaseException as error:  # Ctrl-C, too: pages of the wheel were taken, not written
-            unflushed.fail(error)
+            if not is_disk_full(error):
+                unflushed.fail(error)
             raise
 
     def _flush(
@@ -114,17 +116,24 @@ class TimerPersistence:
             if self.metrics.is_changed:
                 metrics = self.metrics.encode(self._context.clock())
                 self.metrics.is_changed = False
-        files.log.unflushed.flush()
-        if pages is not None:
-            # After the first page the file is neither the old wheel nor the new one.
-            self.distrust_wheel()
-            pages.write(disk, files.wheel_path)
-        # The checkpoint last, as it says that both are on disk.
-        if check.is_news(self.saved):
-            self._save(check)
-        if metrics is not None:
-            disk.make_directory(self._context.directory(CONFIG_DIRECTORY), durable=True)
-            disk.replace(self._metrics_path, metrics)
+        try:
+            files.log.unflushed.flush()
+            if pages is not None:
+                # After the first page the file is neither the old wheel nor the new one.
+                self.distrust_wheel()
+                pages.write(disk, files.wheel_path)
+            # The checkpoint last, as it says that both are on disk.
+            if check.is_news(self.saved):
+                self._save(check)
+            if metrics is not None:
+                disk.make_directory(self._context.directory(CONFIG_DIRECTORY), durable=True)
+                disk.replace(self._metrics_path, metrics)
+        except OSError:
+            with self._lock:
+                if pages is not None:
+                    files.wheel.put_back(pages)
+                self.metrics.is_changed |= metrics is not None
+            raise
 
     def distrust_wheel(self) -> None:
         """Have the next opening rebuild the wheel from the timer log."""

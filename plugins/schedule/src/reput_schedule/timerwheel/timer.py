@@ -390,7 +390,7 @@ class Timer:
 
         Raises:
             OSError: a write failed, in this call or an earlier one; the state of the files is
-                unknown then.
+                unknown then, unless the disk was full: the next call writes the same again.
         """
         if self._is_open:
             self._saving.flush(self._agenda, self._delivery)

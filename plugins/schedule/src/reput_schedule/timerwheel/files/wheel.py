@@ -284,6 +284,13 @@ class Wheel:
         parts = tuple((int(run[0]) * _PAGE_SIZE, self._bytes(run)) for run in runs)
         return Pages(is_new, self.file_size, parts)
 
+    def put_back(self, pages: Pages) -> None:
+        """Have pages that could not be written be taken once more."""
+        for position, data in pages.parts:
+            first, end = position // _PAGE_SIZE, -(-(position + len(data)) // _PAGE_SIZE)
+            self._dirty[first:end] = True
+        self._is_new |= pages.is_new
+
     def _bytes(self, pages: Integers) -> bytes:
         start, end = int(pages[0]) * _SLOTS_PER_PAGE, int(pages[-1] + 1) * _SLOTS_PER_PAGE
         return self._slots[start : min(end, self.slot_count)].tobytes()
