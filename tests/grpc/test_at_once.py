@@ -16,12 +16,14 @@ from reput_consumer.group.membersettings import Start
 from reput_server.config import ServerConfig
 from reput_server.grpc.messagetypes import m
 from reput_server.grpc.service import GrpcService
+from reput_server.grpc.transport.answermemory import AnswerMemory, AnswerShare
 from reput_server.grpc.transport.methods import CallHead, Method
 from reput_server.server import serving
 
 PLUGINS = {"consumequeue", "consumer", "schedule"}
 PATH = "/apache.rocketmq.v2.MessagingService/"
-HEAD = CallHead({"x-mq-client-id": "test"}, "127.0.0.1:1000", 3.0)
+ANSWERS = AnswerShare(AnswerMemory(1 << 20, 1 << 20))
+HEAD = CallHead({"x-mq-client-id": "test"}, "127.0.0.1:1000", 3.0, ANSWERS)
 
 
 def message(topic="orders", body=b"body", properties=None, **system: Any) -> Any:

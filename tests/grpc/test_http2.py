@@ -277,3 +277,33 @@ def test_headers_that_are_too_large_are_not_taken():
     client.ask(b"", ("a", "x" * 3_000))
     heads = [head for _, head, _, _ in client.exchange() if head]
     assert heads == []
+
+
+def test_what_the_client_has_no_room_for_is_counted_until_it_is_gone():
+    client = Client()
+    first, second, third = (client.ask() for _ in range(3))
+    client.exchange()
+
+    assert client.served.unsent_size == 0
+    client.served.respond(first, HEADERS, bytes(70_000), TRAILERS)
+    assert client.served.unsent_size == 70_000 - 65_535
+    client.served.respond(second, HEADERS, bytes(100), TRAILERS)
+    client.served.respond(third, HEADERS, b"", None)
+    client.served.send(third, bytes(10))
+    assert client.served.unsent_size == 70_000 - 65_535 + 110
+    client.me.reset_stream(third)
+    client.exchange()
+    assert client.served.unsent_size == 70_000 - 65_535 + 100
+    client.served.reset(second, ErrorCodes.CANCEL)
+    assert client.served.unsent_size == 70_000 - 65_535
+    client.me.increment_flow_control_window(100_000)
+    client.me.increment_flow_control_window(100_000, first)
+    client.exchange()
+    assert client.served.unsent_size == 0
+
+    fourth = client.ask()
+    client.exchange()
+    client.served.respond(fourth, HEADERS, bytes(200_000), TRAILERS)
+    assert client.served.unsent_size > 0
+    client.served.receive(b"")
+    assert client.served.unsent_size == 0

@@ -73,6 +73,11 @@ impl Connection {
         matches!(self.state, State::Over)
     }
 
+    /// Bytes of answers that the peer has no room for.
+    pub fn unsent_size(&self) -> usize {
+        self.streams.values().map(Stream::unsent_size).sum()
+    }
+
     /// Take bytes of the peer; an empty slice says that no more come.
     pub fn receive(&mut self, data: &[u8]) -> Vec<Event> {
         if data.is_empty() {

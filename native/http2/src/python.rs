@@ -40,6 +40,11 @@ impl Http2Connection {
         self.guarded(py, |connection| Ok(connection.is_over()))
     }
 
+    #[getter]
+    fn unsent_size(&self, py: Python<'_>) -> PyResult<usize> {
+        self.guarded(py, |connection| Ok(connection.unsent_size()))
+    }
+
     fn receive(&self, py: Python<'_>, data: &[u8]) -> PyResult<Found> {
         let found = self.guarded(py, |connection| {
             let events = connection.receive(data);

@@ -166,6 +166,11 @@ impl Stream {
         self.unsent_size
     }
 
+    /// Bytes that the peer has no room for.
+    pub fn unsent_size(&self) -> usize {
+        self.unsent_size
+    }
+
     /// Send what the peer takes now; false if it takes nothing any more.
     fn send_unsent(&mut self, context: &mut Context<'_>) -> bool {
         let Way::Open(send) = &mut self.way else {

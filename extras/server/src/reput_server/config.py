@@ -61,7 +61,8 @@ class Limits:
     bytes_of_all: int = _bytes(256 << 20)
     """The same of all connections; also of unfinished frames, and of answers left unread."""
     unread_bytes: int = _bytes(64 << 20)
-    """Answers that a peer may leave unread before it is cut off."""
+    """Answers that a peer may leave unread before it is cut off; over gRPC, before it gets no more
+    messages, and its calls are refused."""
     idle_seconds: int = _positive(120)
     """A connection on which nothing moves for so long is closed."""
     connections: int = _positive(10_000)

@@ -13,6 +13,7 @@ import attrs
 from reput_server.grpc.messagetypes import Code, Refused
 
 if TYPE_CHECKING:
+    from reput_server.grpc.transport.answermemory import AnswerShare
     from reput_server.grpc.transport.methods import CallHead
 
 __all__ = ["Caller", "caller_of"]
@@ -32,6 +33,8 @@ class Caller:
     """Where it calls from, host and port."""
     remaining: float | None
     """Seconds that the client waits for the answer; None for ever."""
+    answers: AnswerShare
+    """What the answers of its connection take."""
 
 
 def caller_of(head: CallHead, keys: Mapping[str, str]) -> Caller:
@@ -51,7 +54,7 @@ def caller_of(head: CallHead, keys: Mapping[str, str]) -> Caller:
         raise Refused(Code.BAD_REQUEST, f"a client id of {len(client_id)} characters")
     if keys:
         _check(head.headers, keys)
-    return Caller(client_id, head.address, head.seconds)
+    return Caller(client_id, head.address, head.seconds, head.answers)
 
 
 def _check(found: Mapping[str, str], keys: Mapping[str, str]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,6 +20,8 @@ from reput_server.grpc.namespaces import group_of, topic_of
 
 if TYPE_CHECKING:
     from reput_server.broker.brokercontext import BrokerContext
+    from reput_server.config import Limits
+    from reput_server.grpc.commandqueue import CommandQueue
 
 logger = logging.getLogger(__name__)
 
@@ -47,9 +48,11 @@ class Client:
     """Of a consumer."""
     topics: frozenset[str] = frozenset()
     """What it reads, or produces to."""
+    settings_size: int = 0
+    """Bytes of its settings."""
     waits: bool = False
     """Whether its group did not take it; its next settings try again."""
-    streams: list[asyncio.Queue[Any]] = attrs.field(factory=list)
+    streams: list[CommandQueue] = attrs.field(factory=list)
 
     @property
     def is_producer(self) -> bool:
@@ -69,15 +72,15 @@ class Client:
     def tell(self, command: Any) -> bool:
         """Send a command on one of its streams; False if it has none that reads."""
         for stream in self.streams:
-            if stream.qsize() < _TOLD_MAX:
-                stream.put_nowait(command)
+            if not stream.is_full(_TOLD_MAX):
+                stream.put(command)
                 return True
         return False
 
     def cut_streams(self) -> None:
         """Break its streams."""
         for stream in self.streams:
-            stream.put_nowait(Broken())
+            stream.put(Broken())
 
 
 @attrs.define(eq=False)
@@ -86,6 +89,7 @@ class Clients:
 
     context: BrokerContext
     by_id: dict[str, Client] = attrs.field(factory=dict)
+    _settings_size: int = attrs.field(init=False, default=0)
 
     def find(self, client_id: str) -> Client | None:
         """Return a client, which is alive; None if it has not sent its settings.
@@ -114,21 +118,26 @@ class Clients:
         client = self.by_id.get(client_id)
         return client is not None and bool(client.streams)
 
-    async def take(self, client_id: str, settings: Any, stream: asyncio.Queue[Any]) -> Client:
+    async def take(self, client_id: str, settings: Any, stream: CommandQueue) -> Client:
         """Note what a client says of itself.
 
         Raises:
-            Refused: it is neither a producer nor a consumer, or its group does not take it.
+            Refused: it is neither a producer nor a consumer, its group does not take it, or the
+                settings of all clients take too much memory.
         """
         group, topics = _read(settings)
         now = self.context.clock()
         self.expire(now)
-        client = self.by_id.get(client_id)
+        client, size, limits = self.by_id.get(client_id), settings.ByteSize(), self._limits
+        grown = size - (0 if client is None else client.settings_size)
+        if grown > 0 and self._settings_size + grown > limits.bytes_of_all:
+            raise Refused(Code.TOO_MANY_REQUESTS, "the settings of clients take too much memory")
         if client is None:
-            if len(self.by_id) >= self.context.config.limits.connections:
+            if len(self.by_id) >= limits.connections:
                 raise Refused(Code.TOO_MANY_REQUESTS, "there are too many clients")
             client = self.by_id[client_id] = Client(client_id, settings, now)
-        client.last, client.settings = now, settings
+        client.last, client.settings, client.settings_size = now, settings, size
+        self._settings_size += grown
         if stream not in client.streams:
             if len(client.streams) >= _STREAMS_MAX:
                 raise Refused(Code.TOO_MANY_REQUESTS, "the client has too many streams")
@@ -164,7 +173,11 @@ class Clients:
         read |= {pop_retry_topic(group, topic): Selector() for topic in topics}
         port.join(group, client_id, read, lambda: None, pops=True)
 
-    def leave(self, client_id: str, stream: asyncio.Queue[Any]) -> None:
+    @property
+    def _limits(self) -> Limits:
+        return self.context.config.limits
+
+    def leave(self, client_id: str, stream: CommandQueue) -> None:
         """Note that a stream has ended; with its last stream a client leaves its group."""
         client = self.by_id.get(client_id)
         if client is not None and stream in client.streams:
@@ -175,6 +188,7 @@ class Clients:
     def drop(self, client_id: str) -> None:
         """Forget a client."""
         client = self.by_id.pop(client_id, None)
+        self._settings_size -= 0 if client is None else client.settings_size
         if client is not None and client.group is not None:
             self.context.serial.submit(self.context.plugin.port.leave, client.group, client_id)
 

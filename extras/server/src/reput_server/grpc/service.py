@@ -6,7 +6,7 @@ import contextlib
 import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import attrs
 
@@ -219,10 +219,14 @@ class GrpcService:
             is_broken, refused = False, None
             try:
                 caller, fault = self._caller(head), self._fault_at(name)
-                async for each in call(caller, request):
-                    if fault is None:
-                        self._count(name, each)
-                        yield each.SerializeToString()
+                # Closed here, and not by the collector: it may hold messages.
+                async with contextlib.aclosing(cast("Any", call(caller, request))) as answers:
+                    async for each in answers:
+                        if fault is None:
+                            self._count(name, each)
+                            made = [each.SerializeToString()]
+                            del each  # a client may take long to read it
+                            yield made.pop()
                 is_broken = fault is not None
             except Broken:
                 is_broken = True

@@ -8,9 +8,10 @@ Source: RocketMQ ``PopLongPollingService``.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import Counter
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Final, TypeVar
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 import attrs
 
@@ -23,12 +24,31 @@ if TYPE_CHECKING:
     from reput_consumer import Popped, PopRequest
     from reput_server.broker.brokercontext import BrokerContext
 
-__all__ = ["PollsFullError", "PopLongPolling"]
+__all__ = ["PollsFullError", "PopLongPolling", "Share", "size_of"]
 
 _MOST: Final = 10_000
 """A client that waits over gRPC needs other calls, too, and those at once are limited."""
+_MESSAGE_BYTES: Final = 5 << 20
+"""Bytes that are kept for one message: the first one is taken whatever its size."""
 T = TypeVar("T")
 _Key = tuple[str, str, int | None]
+
+
+class Share(Protocol):
+    """The memory for answers of the connection that asks."""
+
+    async def take(self, least: int, most: int, seconds: float) -> int:
+        """Take ``least`` to ``most`` bytes; return how many, 0 if too few were free in time."""
+        ...
+
+    def note(self, size: int) -> None:
+        """Note by how many bytes what the answers take has grown, or shrunk."""
+        ...
+
+
+def size_of(found: Iterable[Popped]) -> int:
+    """Return how many bytes the records of messages have."""
+    return sum([len(each.view.record) for each in found])
 
 
 class PollsFullError(ReputError):
@@ -56,7 +76,9 @@ class PopLongPolling:
         """Return how many requests wait for messages of a queue; of any queue with None."""
         return self._by_key[group, topic, queue_id]
 
-    async def popped(self, pop: PopRequest, seconds: float) -> list[Popped]:
+    async def popped(
+        self, pop: PopRequest, seconds: float, share: Share | None = None
+    ) -> list[Popped]:
         """Return messages, as soon as some have come.
 
         Messages for a call that was cancelled meanwhile are given back.
@@ -64,6 +86,8 @@ class PopLongPolling:
         Args:
             pop: the request.
             seconds: how long to wait.
+            share: from which memory is taken before the messages are; the caller gives back what
+                `size_of` says. None if nobody counts it.
 
         Returns:
             The messages; none if none came in that time.
@@ -72,7 +96,9 @@ class PopLongPolling:
             PollsFullError: there is nothing, and too many requests wait.
             ReputError: as for `PopService.pop`; likewise `ValueError` and `OSError`.
         """
-        return await self._until(lambda: self._pop(pop), pop, seconds)
+        if share is None:
+            return await self._until(lambda left: self._pop(pop), pop, seconds)
+        return await self._until(lambda left: self._pop_into(share, pop, left), pop, seconds)
 
     async def has_messages(self, pop: PopRequest, seconds: float) -> bool:
         """Return whether a request would find messages, as soon as it would.
@@ -80,9 +106,13 @@ class PopLongPolling:
         Arguments and errors as of `popped`.
         """
         popper = self.context.plugin.popper
-        return await self._until(lambda: self.context.run(popper.has_messages, pop), pop, seconds)
+        return await self._until(
+            lambda left: self.context.run(popper.has_messages, pop), pop, seconds
+        )
 
-    async def _until(self, look: Callable[[], Awaitable[T]], pop: PopRequest, seconds: float) -> T:
+    async def _until(
+        self, look: Callable[[float], Awaitable[T]], pop: PopRequest, seconds: float
+    ) -> T:
         loop = asyncio.get_running_loop()
         end, arrived = loop.time() + max(seconds, 0), asyncio.Event()
         topics = (pop.topic, pop_retry_topic(pop.group, pop.topic))
@@ -91,7 +121,7 @@ class PopLongPolling:
         try:
             while True:
                 arrived.clear()
-                found = await look()
+                found = await look(end - loop.time())
                 left = end - loop.time()
                 if found or left <= 0:
                     return found
@@ -119,6 +149,19 @@ class PopLongPolling:
                 del self._by_key[key]
         return True
 
+    async def _pop_into(self, share: Share, pop: PopRequest, seconds: float) -> list[Popped]:
+        """Take messages for which memory is free; none if too little is free in time."""
+        size = await share.take(_MESSAGE_BYTES, pop.max_bytes + _MESSAGE_BYTES, seconds)
+        if not size:
+            return []
+        try:
+            found = await self._pop(attrs.evolve(pop, max_bytes=max(size - _MESSAGE_BYTES, 1)))
+        except BaseException:
+            share.note(-size)
+            raise
+        share.note(size_of(found) - size)
+        return found
+
     async def _pop(self, pop: PopRequest) -> list[Popped]:
         """Take messages on another thread; messages for a call that ended are given back."""
         taken = asyncio.ensure_future(self.context.run(self.context.plugin.popper.pop, pop))
@@ -135,9 +178,10 @@ class PopLongPolling:
     def give_back(self, pop: PopRequest, found: Sequence[Popped]) -> None:
         """Have messages come again at once: the client has not got them."""
         handles = [each.handle for each in found]
-        self.context.pool.submit(
-            self.context.plugin.popper.give_back, pop.group, pop.topic, handles
-        )
+        with contextlib.suppress(RuntimeError):  # the server stops, and handles are void then
+            self.context.pool.submit(
+                self.context.plugin.popper.give_back, pop.group, pop.topic, handles
+            )
 
 
 def _setter(loop: asyncio.AbstractEventLoop, event: asyncio.Event) -> Callable[[], None]:

@@ -5,6 +5,7 @@ Source: RocketMQ ``ReceiveMessageActivity``.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,7 +23,7 @@ from reput_consumer import (
     Selector,
     Start,
 )
-from reput_server.broker.pop.longpolling import PollsFullError
+from reput_server.broker.pop.longpolling import PollsFullError, size_of
 from reput_server.grpc.messageproperties import shown
 from reput_server.grpc.messagetypes import (
     Code,
@@ -82,7 +83,7 @@ class ReceiveCalls:
         """Yield a status, messages, and when they were handed out."""
         try:
             pop = await self._request(caller, request)
-            left = list(await self._popped(pop, caller, request))
+            left = deque(await self._popped(pop, caller, request))
             if not left:
                 raise Refused(Code.MESSAGE_NOT_FOUND, "no message in time")
         except Refused as refused:
@@ -93,12 +94,11 @@ class ReceiveCalls:
         try:
             yield m.ReceiveMessageResponse(status=status())
             while left:
-                each = left[0]
-                message = shown(each, topic, str(each.handle))
-                yield m.ReceiveMessageResponse(message=message)
-                left.pop(0)
+                yield m.ReceiveMessageResponse(message=shown(left[0], topic, str(left[0].handle)))
+                caller.answers.note(-len(left.popleft().view.record))
         finally:
             if left:  # the client went away
+                caller.answers.note(-size_of(left))
                 self.polls.give_back(pop, left)
         yield self._end()
 
@@ -139,7 +139,7 @@ class ReceiveCalls:
         if caller.remaining is not None:
             seconds = min(seconds, caller.remaining - _SPARE_SECONDS)
         try:
-            return await self.polls.popped(pop, seconds)
+            return await self.polls.popped(pop, seconds, caller.answers)
         except PollsFullError as error:
             raise Refused(Code.TOO_MANY_REQUESTS, str(error)) from None
         except GroupKindError as error:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
+from reput_server.grpc.commandqueue import CommandQueue
 from reput_server.grpc.messagetypes import ClientType, Code, Refused, m, set_milliseconds, status
 from reput_server.grpc.namespaces import group_of, topic_of
 
@@ -48,7 +49,7 @@ class ClientCalls:
 
     async def telemetry(self, caller: Caller, requests: AsyncIterator[Any]) -> AsyncIterator[Any]:
         """Answer settings with what the server adds, and send commands as they come."""
-        stream: asyncio.Queue[Any] = asyncio.Queue()
+        stream = CommandQueue(caller.answers)
         reader = asyncio.create_task(self._read(caller, requests, stream))
         try:
             while (command := await stream.get()) is not _END:
@@ -60,25 +61,26 @@ class ClientCalls:
             with contextlib.suppress(asyncio.CancelledError, Exception):
                 await reader
             self.clients.leave(caller.client_id, stream)
+            stream.close()
 
     async def _read(
-        self, caller: Caller, requests: AsyncIterator[Any], stream: asyncio.Queue[Any]
+        self, caller: Caller, requests: AsyncIterator[Any], stream: CommandQueue
     ) -> None:
         try:
             async for request in requests:
-                if stream.qsize() >= _UNREAD_MAX:
+                if stream.is_full(_UNREAD_MAX):
                     return  # the client reads no answers
                 if request.WhichOneof("command") == "settings":
-                    stream.put_nowait(await self._settle(caller, request.settings, stream))
+                    stream.put(await self._settle(caller, request.settings, stream))
         except Refused as refused:
-            stream.put_nowait(refused)
+            stream.put(refused)
         except Exception as error:
             logger.exception("settings not taken client=%s", caller.client_id)
-            stream.put_nowait(error)
+            stream.put(error)
         finally:
-            stream.put_nowait(_END)
+            stream.put(_END)
 
-    async def _settle(self, caller: Caller, settings: Any, stream: asyncio.Queue[Any]) -> Any:
+    async def _settle(self, caller: Caller, settings: Any, stream: CommandQueue) -> Any:
         merged = self._merged(settings)
         client = await self.clients.take(caller.client_id, merged, stream)
         if client.is_producer:

@@ -34,7 +34,9 @@ class Call:
     is_begun: bool = attrs.field(init=False, default=False)
     """Whether its answer has begun."""
     drained: asyncio.Event | None = attrs.field(init=False, default=None)
-    """Set when the client has room for more of the answer; None until that is waited for."""
+    """Set when the client has room for more of the answer; None unless that is waited for."""
+    unread_since: float | None = attrs.field(init=False, default=None)
+    """Since when that is waited for, by the loop's clock, s."""
     _held_size: int = attrs.field(init=False, default=0)
     """What was counted as held."""
     _whole_size: int = attrs.field(init=False, default=0)
@@ -99,11 +101,16 @@ class Call:
         """Release all that it holds. Later reads count nothing."""
         self._is_over = True
         self._count()
+        self.task = None  # whose error may hold frames that hold this call, and large answers
 
     async def until_drained(self) -> None:
         """Wait until the client has room for more of the answer."""
         self.drained = asyncio.Event()
-        await self.drained.wait()
+        self.unread_since = asyncio.get_running_loop().time()
+        try:
+            await self.drained.wait()
+        finally:
+            self.drained = self.unread_since = None
 
     def cancel(self) -> None:
         """End it: the client has given it up."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from contextlib import aclosing
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from reput_client.remoting import address_text
+from reput_server.grpc.transport.answermemory import AnswerShare
 from reput_server.grpc.transport.call import Call
 from reput_server.grpc.transport.framing import (
     HEADERS,
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from reput_server.config import Limits
+    from reput_server.grpc.transport.answermemory import AnswerMemory
     from reput_server.grpc.transport.http2 import Found, Happened
     from reput_server.grpc.transport.methods import Method
 
@@ -54,6 +57,7 @@ class Host(Protocol):
     loop: asyncio.AbstractEventLoop
     methods: Mapping[str, Method]
     limits: Limits
+    answers: AnswerMemory
 
     @property
     def is_full(self) -> bool:
@@ -102,6 +106,9 @@ class Connection(asyncio.Protocol):
         self._is_ending = False
         self._is_shut = False
         self._held_size = 0
+        self.answers = AnswerShare(listener.answers)
+        self._unsent_size = 0
+        """Bytes of answers that the client has no room for."""
         self._may_write = asyncio.Event()
         self._may_write.set()
 
@@ -127,6 +134,7 @@ class Connection(asyncio.Protocol):
         """End all calls."""
         self.is_open = False
         self._may_write.set()
+        self._do(lambda: self._http2.receive(b""))  # which releases what was not sent
         for each in list(self._calls.values()):
             each.cancel()
             if each.task is None:
@@ -216,6 +224,10 @@ class Connection(asyncio.Protocol):
             self._is_taking = False
         if written:
             self._write(written)
+        unsent = self._http2.unsent_size
+        if unsent != self._unsent_size:
+            self.answers.note(unsent - self._unsent_size)
+            self._unsent_size = unsent
         if self._http2.is_over:
             self.end()
 
@@ -263,7 +275,7 @@ class Connection(asyncio.Protocol):
         message = only_message(data)
         if method is None or method.at_once is None or message is None:
             return False
-        if self._later_count or not self._may_begin(head):
+        if self._later_count or self._is_unread or not self._may_begin(head):
             return False
         try:
             found = method.at_once(self._head_of(head), method.parsed(message))
@@ -283,7 +295,19 @@ class Connection(asyncio.Protocol):
         return head.get(":method") == "POST" and head.get("content-type", "").startswith(_TYPE)
 
     def _head_of(self, head: dict[str, str]) -> CallHead:
-        return CallHead(head, self._address_text, seconds_of(head.get("grpc-timeout")))
+        seconds = seconds_of(head.get("grpc-timeout"))
+        return CallHead(head, self._address_text, seconds, self.answers)
+
+    @property
+    def _is_unread(self) -> bool:
+        """Whether the client leaves so much unread that no more is answered."""
+        return self._unsent_size > self.listener.limits.unread_bytes
+
+    @property
+    def unread_since(self) -> float:
+        """Since when a part of an answer waits to be read, by the loop's clock, s; or infinite."""
+        times = [each.unread_since for each in self._calls.values()]
+        return min((each for each in times if each is not None), default=math.inf)
 
     def _begin(self, number: int, head: dict[str, str]) -> Call | None:
         """Return the call that begins with these headers; None if it is refused."""
@@ -298,8 +322,8 @@ class Connection(asyncio.Protocol):
         if method is None:
             self._refuse(number, RpcStatus.UNIMPLEMENTED, f"no method {head[':path'][:200]}")
             return None
-        if not self.listener.begin():
-            text = "too many calls; try again later"
+        if self._is_unread or not self.listener.begin():
+            text = "too many calls, or too many answers that are not read; try again later"
             self._refuse(number, RpcStatus.RESOURCE_EXHAUSTED, text)
             return None
         encoding = head.get("grpc-encoding", "identity")
@@ -331,7 +355,9 @@ class Connection(asyncio.Protocol):
         try:
             async with aclosing(cast("Any", stream(call.head, call.request()))) as answers:
                 async for each in answers:
-                    await self._send(call, framed(each))
+                    unsent = self._send(call, framed(each))
+                    del each  # while the client reads, nothing but HTTP/2 keeps it
+                    await self._until_read(call, unsent)
             if call.is_begun:
                 self._http2.finish(call.number, _OK)
             else:
@@ -340,13 +366,16 @@ class Connection(asyncio.Protocol):
             self._fail(call, error)
         self.flush_soon()
 
-    async def _send(self, call: Call, data: bytes) -> None:
-        """Send a part of an answer; wait if the client has no room for it."""
+    def _send(self, call: Call, data: bytes) -> int:
+        """Send a part of an answer; return for how many bytes the client has no room."""
         if not call.is_begun:
             call.is_begun = True
             self._http2.respond(call.number, HEADERS, b"", None)
-        unsent = self._http2.send(call.number, data)
         self.flush_soon()
+        return self._http2.send(call.number, data)
+
+    async def _until_read(self, call: Call, unsent: int) -> None:
+        """Wait if the client has no room for so many bytes."""
         if unsent > _UNSENT_MAX:
             await call.until_drained()
         if not self._may_write.is_set():

@@ -101,6 +101,7 @@ class Http2Connection:
         self._served.increment_flow_control_window(connection_window - _FIRST_WINDOW)
         self._streams: dict[int, _Stream] = {}
         self._happened: dict[int, Happened] = {}
+        self._unsent_size = 0
         self._is_over = False
         self._is_shut = False
         self._goodbye = b""
@@ -109,6 +110,11 @@ class Http2Connection:
     def is_over(self) -> bool:
         """Whether it has ended, for whatever reason."""
         return self._is_over
+
+    @property
+    def unsent_size(self) -> int:
+        """Bytes of answers that the client has no room for."""
+        return self._unsent_size
 
     # ------------------------------------------------------------------ what comes
 
@@ -152,7 +158,7 @@ class Http2Connection:
                     stream.is_open = False
                     self._note(event.stream_id, flag=ENDED)
             case StreamReset():
-                if self._streams.pop(event.stream_id, None) is not None:
+                if self._drop(event.stream_id):
                     self._note(event.stream_id, flag=RESET)
             case ConnectionTerminated():  # the library takes no answers any more
                 self._end()
@@ -187,7 +193,7 @@ class Http2Connection:
 
     def _end(self) -> None:
         self._is_over = True
-        streams, self._streams = self._streams, {}
+        streams, self._streams, self._unsent_size = self._streams, {}, 0
         for each in streams:
             self._note(each, flag=RESET)
 
@@ -205,6 +211,7 @@ class Http2Connection:
         found.is_begun = True
         self._served.send_headers(stream, [(":status", "200"), *headers])
         found.unsent += data
+        self._unsent_size += len(data)
         found.trailers = trailers
         self._pump(stream)
         return True
@@ -233,6 +240,7 @@ class Http2Connection:
         if found is None or not found.is_begun:
             return 0
         found.unsent += data
+        self._unsent_size += len(data)
         self._pump(stream)
         found.is_full = bool(found.unsent)
         return len(found.unsent)
@@ -246,8 +254,15 @@ class Http2Connection:
 
     def reset(self, stream: int, code: int) -> None:
         """Give a stream up, for a reason by its number."""
-        if self._streams.pop(stream, None) is not None:
+        if self._drop(stream):
             self._served.reset_stream(stream, code)
+
+    def _drop(self, number: int) -> bool:
+        """Forget a stream; return whether it was known."""
+        stream = self._streams.pop(number, None)
+        if stream is not None:
+            self._unsent_size -= len(stream.unsent)
+        return stream is not None
 
     def shut(self) -> None:
         """Take no more requests, and end when the open ones have ended."""
@@ -269,6 +284,7 @@ class Http2Connection:
                 return
             self._served.send_data(number, bytes(stream.unsent[:count]))
             del stream.unsent[:count]
+            self._unsent_size -= count
         if stream.trailers is not None:
             self._served.send_headers(number, stream.trailers, end_stream=True)
             self._close(number)

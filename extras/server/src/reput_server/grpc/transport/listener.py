@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
+from reput_server.grpc.transport.answermemory import AnswerMemory
 from reput_server.grpc.transport.connection import Connection
 from reput_server.wire import filedescriptors
 from reput_server.wire.admission import Admission
@@ -27,6 +28,8 @@ __all__ = ["Listener"]
 _CALLS: Final = 20_000
 """At once; further ones are refused."""
 _SWEEP_SECONDS: Final = 10.0
+_UNREAD_SECONDS: Final = 10.0
+"""How long a client may leave a part of an answer unread while others wait for the memory."""
 _CLOSE_SECONDS: Final = 2.0
 """How long clients may take to read their answers once the server stops."""
 
@@ -41,6 +44,7 @@ class Listener:
     limits: Limits
     encryption: Encryption | None = None
     """How connections may be encrypted; None if they may not."""
+    answers: AnswerMemory = attrs.field(init=False)
     _connections: set[Connection] = attrs.field(init=False, factory=set)
     _servers: list[asyncio.Server] = attrs.field(init=False, factory=list)
     _sweep: asyncio.TimerHandle | None = attrs.field(init=False, default=None)
@@ -52,6 +56,7 @@ class Listener:
 
     def __attrs_post_init__(self) -> None:
         self._admission = Admission(self.limits)
+        self.answers = AnswerMemory.of(self.limits, self._cut_unread)
 
     async def start(self, sockets: Sequence[socket.socket]) -> None:
         """Listen on sockets that are bound.
@@ -129,6 +134,14 @@ class Listener:
     def is_full(self) -> bool:
         """Whether requests take all the memory that they may."""
         return self._held_size > self.limits.bytes_of_all
+
+    def _cut_unread(self) -> None:
+        """Cut the connection that leaves most of its answers unread, and does so for long."""
+        since = self.loop.time() - _UNREAD_SECONDS
+        found = [each for each in self._connections if each.unread_since < since]
+        if found:
+            most = max(found, key=lambda each: each.answers.held_size)
+            most.cut("of all connections it leaves most of its answers unread")
 
     def _sweep_idle(self) -> None:
         """Close connections on which nothing has moved for long."""

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from reput_server.grpc.transport.framing import CallError, RpcStatus
+
+if TYPE_CHECKING:
+    from reput_server.grpc.transport.answermemory import AnswerShare
 
 __all__ = ["CallHead", "Method"]
 
@@ -22,6 +25,8 @@ class CallHead:
     """Where the client calls from, host and port."""
     seconds: float | None
     """How long the client waits for the answer; None for ever."""
+    answers: AnswerShare
+    """What the answers of its connection take."""
 
 
 @attrs.frozen
