@@ -1,14 +1,17 @@
-"""`FilePool` while one file takes long to open, as on a network's disk."""
+"""`FilePool` while one file takes long to open, or the process may open only few."""
 
 from __future__ import annotations
 
+import errno
 import os
+import resource
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from reput.files.filepool import FilePool, Handle, ReplacedError
+from reput.files.system.descriptorlimit import kept_count
 from reput.files.system.disk import Disk
 
 
@@ -249,3 +252,63 @@ def test_a_pool_dropped_in_a_forked_process_closes_no_descriptor_of_it(paths):
     _, status = os.waitpid(child, 0)
     pool.close()
     assert os.waitstatus_to_exitcode(status) == 0
+
+
+class FewDescriptors(Disk):
+    """A disk of a process that may have only so many descriptors of files."""
+
+    limit = 3
+
+    def __init__(self):
+        self.opened = set()
+        self.refused = 0
+
+    def open(self, path, **options):
+        if len(self.opened) >= self.limit:
+            self.refused += 1
+            if self._root.makes_room():
+                return self.open(path, **options)
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), path)
+        descriptor = super().open(path, **options)
+        self.opened.add(descriptor)
+        return descriptor
+
+    def close(self, descriptor):
+        self.opened.discard(descriptor)
+        super().close(descriptor)
+
+
+@pytest.mark.shows("few-descriptors")
+def test_pools_release_what_they_keep_when_the_process_has_no_descriptor_left(tmp_path):
+    paths = [str(tmp_path / str(number)) for number in range(8)]
+    for path in paths:
+        Disk().replace(path, path.encode())
+    disk = FewDescriptors().at(str(tmp_path))
+    pools = [FilePool(disk, 256), FilePool(disk, 256)]
+
+    for number, path in enumerate(paths * 2):
+        assert pools[number % 2].read(path, 1_000, 0) == path.encode()
+
+    assert 0 < disk.refused < len(paths)  # fewer are kept from then on
+    with (
+        pools[0].descriptor(paths[0]),
+        pools[1].descriptor(paths[1]),
+        pools[0].descriptor(paths[2]),
+    ):
+        with pytest.raises(OSError, match="Too many open files"):
+            pools[0].read(paths[3], 1, 0)  # all of them are in use
+    assert pools[0].read(paths[3], 1, 0) == paths[3][:1].encode()
+    for pool in pools:
+        pool.close()
+    assert disk.opened == set()
+
+
+@pytest.mark.parametrize(
+    ("limit", "kept"),
+    [(1 << 20, 256), (1_024, 256), (512, 64), (256, 16), (64, 1), (8, 1), (-1, 256)],
+)
+def test_a_pool_keeps_fewer_descriptors_under_a_low_limit(limit, kept, monkeypatch):
+    monkeypatch.setattr(resource, "getrlimit", lambda kind: (limit, limit))
+
+    assert kept_count(256) == kept
+    assert kept_count(4) == min(4, kept)

@@ -44,6 +44,7 @@ __all__ = [
     "ReadOnlyStoreError",
     "ReplicaError",
     "ReputError",
+    "ResourceLimitError",
     "ServiceNotAvailableError",
     "StoreClosedError",
     "StoreLockedError",
@@ -136,6 +137,26 @@ class StoreNotFoundError(ReputError, FileNotFoundError):
     def __str__(self) -> str:
         step = '; mode="w" creates it' if self.reason == EXPECTED else ""
         return f"{self.path}: {self.reason}{step}"
+
+
+@attrs.define(eq=False, slots=False)
+class ResourceLimitError(ReputError, OSError):
+    """A store is not opened, as the process may have no more memory, threads or descriptors."""
+
+    path: str
+    reason: str
+    number: int
+    """Of the system's error, as attribute ``errno``, too."""
+
+    def __attrs_post_init__(self) -> None:
+        self.errno = self.number
+
+    def __str__(self) -> str:
+        return (
+            f"{self.path}: not opened, because the process reached a limit: {self.reason}. Raise "
+            "the limit of address space (ulimit -v), threads (-u) or descriptors (-n); files of "
+            "the log are mapped as a whole"
+        )
 
 
 @attrs.define(eq=False, slots=False)

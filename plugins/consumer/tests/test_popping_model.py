@@ -300,6 +300,7 @@ TestOrdered = Ordered.TestCase
 TestOrdered.settings = _effort
 
 
+@pytest.mark.shows("pop-reads", more="REPUT_SOAK=1")
 @pytest.mark.parametrize("part", range(10 if is_soak() else 1))
 @pytest.mark.parametrize("machine", [FailingDisk, FailingOrdered])
 def test_nothing_is_lost_by_a_failing_disk(machine, part):

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from reput.files.readmap import ReadMaps
+from reput.files.system.descriptorlimit import kept_count
 from reput.signalsafe import new_lock
 
 if TYPE_CHECKING:
@@ -52,6 +53,8 @@ class _OpenFile:
 class FilePool:
     """Open descriptors of many files, at most ``max_open``; closes files that are seldom used.
 
+    Fewer are kept if the process may have only few, and all are released when it has no more.
+
     A thread that uses a descriptor holds its object, so the descriptor stays open until the thread
     is done, whatever happens to the pool meanwhile. Each thread may have one open beyond
     ``max_open``. If that is 0, each use opens the file again. Thread-safe.
@@ -59,7 +62,11 @@ class FilePool:
 
     def __init__(self, disk: Disk, max_open: int = 256, *, write: bool = False) -> None:
         self._disk = disk
-        self._max_open = max_open
+        self._wanted = max_open
+        self._max_open = 1
+        """How many it keeps: `_wanted` of them, or fewer, once a second file is opened."""
+        self._is_shared = False
+        """Whether it gives descriptors back when the process has no more."""
         self._write = write
         self._lock = new_lock()  # reentrant: a signal handler may close the store on any thread
         self._files: OrderedDict[str | Handle, _OpenFile] = OrderedDict()
@@ -143,6 +150,21 @@ class FilePool:
         del held
         self._close_dropped()
 
+    def release(self) -> bool:
+        """Close the descriptors that nobody uses now, and keep fewer of them from now on.
+
+        Returns:
+            Whether there were any.
+        """
+        with self._lock:
+            held, self._files = self._files, OrderedDict()
+            self._max_open = min(self._max_open, max(len(held) // 2, 1))
+        self._maps.clear()
+        were_any = len(held) > 0
+        del held
+        self._close_dropped()
+        return were_any
+
     def close(self) -> None:
         """Close the descriptors that nobody uses now, and the others after their last use."""
         with self._lock:
@@ -191,8 +213,13 @@ class FilePool:
             self._disk.close(self._descriptors.pop(dropped))
 
     def _make_room(self) -> None:
-        """Let go of the oldest file that was not used since the last look."""
+        """Drop the oldest file that was not used since the last look, if the pool is full."""
         files = self._files  # the same ones, if a signal handler closes the pool meanwhile
+        if not self._is_shared:  # not in an opening: most pools of a small store have one file
+            self._is_shared, self._max_open = True, kept_count(self._wanted)
+            self._disk.share_descriptors(self)
+            if len(files) < self._max_open:
+                return
         while files:
             file, held = files.popitem(last=False)
             if not held.was_used:

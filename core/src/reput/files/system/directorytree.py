@@ -17,7 +17,7 @@ from typing import NoReturn, Protocol, Self
 from reput.errors import UnsafePathError
 from reput.files.system.diskfull import FlushFailedError
 from reput.files.system.parallelflush import heart
-from reput.files.system.storeroot import ANYWHERE, NO_NAMES, Descriptor, StoreRoot, link_at
+from reput.files.system.storeroot import ANYWHERE, NO_NAMES, Descriptor, Keeper, StoreRoot, link_at
 
 __all__ = ["DirectoryTree", "Entry", "is_absence"]
 
@@ -125,6 +125,11 @@ class DirectoryTree:
             UnsafePathError: a path is not below the root, or a step on the way is a link.
         """
         self._root.hold(paths)
+
+    def share_descriptors(self, keeper: Keeper) -> None:
+        """Have ``keeper`` release descriptors when the process has no more; of a store's disk."""
+        if self._root is not ANYWHERE:
+            self._root.keepers.add(keeper)
 
     def release(self) -> None:
         """Close the descriptors of directories; a later operation opens the root again."""

@@ -15,6 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from reput.errors import UnsafePathError
+from reput.files.system.descriptorlimit import EXHAUSTED
 from reput.files.system.directorytree import DirectoryTree, is_absence
 from reput.files.system.diskfull import FlushFailedError
 from reput.files.system.filelock import lock_owner, try_lock
@@ -83,6 +84,8 @@ class Disk(DirectoryTree):
                 flags |= os.O_CREAT
             descriptor = os.open(name, flags, 0o644, dir_fd=directory)
         except OSError as error:
+            if error.errno in EXHAUSTED and root.makes_room():
+                return self.open(path, write=write, create=create, fresh=fresh)
             if directory is not None and error.errno in (errno.ELOOP, errno.ENXIO):
                 # A link; or a pipe or a socket.
                 _require_plain(root.status(path), path, flags)

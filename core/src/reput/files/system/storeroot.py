@@ -14,10 +14,12 @@ import contextlib
 import errno
 import os
 import stat
+import weakref
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, Protocol
 
 from reput.errors import DiskFrozenError, UnsafePathError
+from reput.files.system.descriptorlimit import EXHAUSTED
 from reput.signalsafe import new_lock
 
 __all__ = ["ALLOWED", "ANYWHERE", "Descriptor", "StoreRoot", "link_at"]
@@ -42,6 +44,14 @@ class Descriptor(int):
         close(self)
 
 
+class Keeper(Protocol):
+    """Something that keeps descriptors which it can do without."""
+
+    def release(self) -> bool:
+        """Close the descriptors that nobody uses now; return whether there were any."""
+        ...
+
+
 class StoreRoot:
     """The directory that a disk is bound to. Thread-safe.
 
@@ -54,6 +64,7 @@ class StoreRoot:
         frozen_reason: why nothing may be changed any more; None while changes are allowed. Code
             reads it right before a change, as a signal handler may close the store at any call.
         held: open directories by path: the root, once it was used, and directories of `hold`.
+        keepers: what releases descriptors if the process has no more.
     """
 
     def __init__(self, path: str, follow_links: bool, outer: StoreRoot | None = None) -> None:
@@ -63,6 +74,7 @@ class StoreRoot:
         self._outer = outer
         self._prefix = path if path.endswith(os.sep) else path + os.sep
         self.held: dict[str, Descriptor] = {}
+        self.keepers: weakref.WeakSet[Keeper] = weakref.WeakSet()
         self._lock = new_lock()  # reentrant, for signal handlers
 
     def __reduce__(self) -> str | tuple[object, ...]:
@@ -98,6 +110,10 @@ class StoreRoot:
         signal handler may have interrupted it.
         """
         self.held = {}
+
+    def makes_room(self) -> bool:
+        """Have all keepers release descriptors; return whether there were any."""
+        return sum([each.release() for each in list(self.keepers)]) > 0
 
     # ------------------------------------------------------------------ from a path to a name
 
@@ -149,6 +165,8 @@ class StoreRoot:
         try:
             return Descriptor(os.open(name, _STEP, dir_fd=directory))
         except OSError as error:
+            if error.errno in EXHAUSTED and self.makes_room():
+                return self._step(directory, name, path)
             self._refuse_link(error, path)
             error.filename = path
             raise
@@ -171,11 +189,15 @@ class StoreRoot:
             UnsafePathError: it is a link.
         """
         directory, name = self.reach(path)
-        if directory is None:
-            return os.open(path, flags & ~os.O_NOFOLLOW)
         try:
+            if directory is None:
+                return os.open(path, flags & ~os.O_NOFOLLOW)
             return os.open(name, flags | os.O_NOFOLLOW, dir_fd=directory)
         except OSError as error:
+            if error.errno in EXHAUSTED and self.makes_room():
+                return self.open_directory(path, flags)
+            if directory is None:
+                raise
             self._refuse_link(error, path)
             error.filename = path
             raise

@@ -22,14 +22,16 @@ Source: RocketMQ ``DefaultMessageStore#load`` and ``#start``.
 
 from __future__ import annotations
 
+import errno
 import functools
 import logging
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import attrs
 
+from reput.errors import ResourceLimitError
 from reput.files.system.disk import Disk
 from reput.plugin.base import Plugin
 from reput.record.messages.coercion import shown
@@ -61,6 +63,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 __all__ = ["open_store"]
+
+_LIMITS: Final = (errno.ENOMEM, errno.EMFILE, errno.ENFILE)
 
 
 def open_store(
@@ -119,6 +123,7 @@ def open_store(
         ConfigError: an unknown section or option, or a wrong value.
         PluginError: a plugin that is missing, broken, or left out though the store uses it.
         CorruptFileError: files that contradict the format.
+        ResourceLimitError: the process may have no more memory, threads or descriptors.
     """
     if mode not in ("w", "r"):
         raise ValueError(f'mode must be "w" or "r", not {mode!r}')
@@ -143,10 +148,25 @@ def open_store(
     )
     undoing = Rollback()
     try:
-        return _open(request, undoing)
-    except BaseException:
-        undoing.undo_all()
-        raise
+        try:
+            return _open(request, undoing)
+        except BaseException:
+            undoing.undo_all()
+            raise
+    except (MemoryError, OSError, RuntimeError) as error:
+        number = _limit_of(error)
+        if number is None:
+            raise
+        raise ResourceLimitError(root, str(error) or type(error).__name__, number) from error
+
+
+def _limit_of(error: Exception) -> int | None:
+    """Return the number of the system's error if the process has reached a limit; else None."""
+    if isinstance(error, MemoryError):
+        return errno.ENOMEM
+    if isinstance(error, OSError):
+        return error.errno if error.errno in _LIMITS else None
+    return errno.EAGAIN if "start new thread" in str(error) else None
 
 
 def _open(request: OpenRequest, undoing: Rollback) -> Store:
