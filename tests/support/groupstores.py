@@ -68,10 +68,12 @@ class Steps:
     clock: ManualClock = attrs.field(factory=ManualClock)
     store: reput.Store = attrs.field(init=False)
 
-    def open(self, mode: str = "w") -> reput.Store:
+    def open(self, mode: str = "w", **more: Any) -> reput.Store:
         config = {**CONFIG, "consumer": self.options}
         named = {"plugins": self.plugins, "config": config} if mode == "w" else {}
-        self.store = reput.open(self.root, mode=mode, clock=self.clock, threads=False, **named)
+        self.store = reput.open(
+            self.root, mode=mode, clock=self.clock, threads=False, **named, **more
+        )
         return self.store
 
     def reopen(self) -> reput.Store:

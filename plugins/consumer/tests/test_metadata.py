@@ -15,6 +15,7 @@ from reput_consumer.messagequeue import MessageQueue
 from reput_consumer.metadata import localoffsets
 from reput_consumer.metadata.consumeroffsets import ConsumerOffsets
 from reput_consumer.metadata.localoffsets import LocalOffsets
+from reput_consumer.metadata.startjournal import StartJournal
 from reput_consumer.metadata.subscriptiongroups import GroupSettings, SubscriptionGroups
 from reput_consumer.metadata.topicsettings import Topics, TopicSettings
 from reput_consumer.names import checked_group, checked_topic
@@ -112,6 +113,7 @@ def offsets_in(directory, disk=None):
     found = ConsumerOffsets(
         document(directory, "consumerOffset.json", disk),
         document(directory, "lmqConsumerOffset.json", disk),
+        StartJournal(str(directory / "starts"), disk or Disk()),
     )
     found.load()
     return found

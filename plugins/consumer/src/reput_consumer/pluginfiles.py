@@ -8,12 +8,13 @@ import attrs
 
 from reput_consumer.metadata import consumeroffsets as offsets
 from reput_consumer.metadata import deletedtopics as deleted
-from reput_consumer.metadata import requestmodes
+from reput_consumer.metadata import requestmodes, startjournal
 from reput_consumer.metadata import subscriptiongroups as groups
 from reput_consumer.metadata import topicsettings as topics
 from reput_consumer.metadata.consumeroffsets import ConsumerOffsets
 from reput_consumer.metadata.deletedtopics import DeletedTopics
 from reput_consumer.metadata.requestmodes import RequestModes
+from reput_consumer.metadata.startjournal import StartJournal
 from reput_consumer.metadata.subscriptiongroups import SubscriptionGroups
 from reput_consumer.metadata.topicsettings import Topics
 from reput_tools.brokerfiles import BrokerDocument
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["PluginFiles"]
 
 _DIRECTORY: Final = "config"
+_OWN_DIRECTORY: Final = "reput", "consumer"
 
 
 @attrs.frozen(eq=False)
@@ -48,11 +50,14 @@ class PluginFiles:
 
         light = document(offsets.LIGHT_FILE_NAME)
         known = Topics(document(topics.FILE_NAME), takes_copies=not context.replica)
+        begun = StartJournal(
+            context.directory(*_OWN_DIRECTORY, startjournal.FILE_NAME), context.disk
+        )
         return cls(
-            ConsumerOffsets(document(offsets.FILE_NAME), light, known.cover),
+            ConsumerOffsets(document(offsets.FILE_NAME), light, begun, known.cover),
             SubscriptionGroups(document(groups.FILE_NAME), known),
             known,
-            DeletedTopics(document(deleted.FILE_NAME, "reput", "consumer")),
+            DeletedTopics(document(deleted.FILE_NAME, *_OWN_DIRECTORY)),
             RequestModes(document(requestmodes.FILE_NAME)),
         )
 

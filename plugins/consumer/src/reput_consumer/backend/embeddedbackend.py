@@ -245,12 +245,7 @@ class EmbeddedBackend:
     ) -> None:
         """See `ConsumerBackend.commit`."""
         self.check_writable()
-        by_key = {
-            (queue.topic, queue.queue_id): offset
-            for queue, offset in offsets.items()
-            if not self._is_of_deleted(queue, offset)
-        }
-        self.offsets.commit(group, by_key)
+        self.offsets.commit(group, self._by_key(offsets))
         if durable:
             try:
                 self.save()
@@ -259,6 +254,13 @@ class EmbeddedBackend:
                 raise
         elif not self.offsets.is_saved:
             self.committed_something()
+
+    def _by_key(self, offsets: Mapping[MessageQueue, int]) -> dict[tuple[str, int], int]:
+        return {
+            (queue.topic, queue.queue_id): offset
+            for queue, offset in offsets.items()
+            if not self._is_of_deleted(queue, offset)
+        }
 
     def _is_of_deleted(self, queue: MessageQueue, offset: int) -> bool:
         """Whether an offset counts nothing that came since its topic was deleted.
@@ -272,8 +274,25 @@ class EmbeddedBackend:
             return False
         return self.deleted.hides(topic, queue_id, self.bounds(queue)[1])
 
+    def begin(self, group: str, offsets: Mapping[MessageQueue, int]) -> None:
+        """Commit where a group begins, durably, and faster than `commit` where there are many.
+
+        Raises:
+            ReadOnlyStoreError: the store is read-only.
+            ServiceNotAvailableError: the log could not be flushed.
+            OSError: the place cannot be written.
+        """
+        self.check_writable()
+        self.flush_log()
+        try:
+            self.offsets.begin(group, self._by_key(offsets))
+        finally:
+            self.committed_something()
+
     def save(self) -> bool:
         """Save all offsets durably, after the messages that they count; return whether any were.
+
+        Groups and topics that were added meanwhile are saved, too.
 
         If offsets outlived messages, other messages would get these offsets and never be read. So
         the offsets are taken first, then the log is flushed, then just those offsets are written.
@@ -282,7 +301,10 @@ class EmbeddedBackend:
             ServiceNotAvailableError: the log could not be flushed.
             OSError: the file could not be written.
         """
-        return self.offsets.save(self.flush_log)
+        was_any = self.offsets.save(self.flush_log)
+        self.groups.save()
+        self.topics.save()
+        return was_any
 
     def flush_log(self) -> None:
         """Wait until every message that exists now is on disk.
@@ -339,8 +361,13 @@ class EmbeddedBackend:
             Membership(group, member, frozenset(selectors), changed, broadcast, self.clock(), pops)
         )
 
-    def check_group(self, group: str, *, commits: bool = True) -> GroupSettings:
+    def check_group(self, group: str, *, commits: bool = True, soon: bool = False) -> GroupSettings:
         """Return the settings of a group that may read; one that is new is added if it commits.
+
+        Args:
+            group: the group.
+            commits: whether it is added.
+            soon: whether that may come to disk later; see `SettingsTable.put_soon`.
 
         Raises:
             GroupDisabledError: it may not read.
@@ -350,7 +377,7 @@ class EmbeddedBackend:
         self.require_settings()
         if commits:
             self.check_writable()
-            settings = self.groups.ensure(group)
+            settings = self.groups.ensure(group, soon=soon)
         else:
             settings = self.groups.get(group) or GroupSettings(group=group)
         if not settings.consume_enable:

@@ -89,12 +89,14 @@ class SendBack:
     def ensure_pop_retry(self, settings: GroupSettings, topic: str) -> None:
         """Have the retry topic of a group that pops, unless the group has no retries.
 
+        It comes to disk before the first copy is put.
+
         Raises:
             OSError: the topic cannot be made.
         """
         if settings.retry_queue_nums > 0:
             self.topics.ensure_for_copies(
-                TopicSettings(topic=topic, read_queue_nums=1, write_queue_nums=1)
+                TopicSettings(topic=topic, read_queue_nums=1, write_queue_nums=1), soon=True
             )
 
     def pop_back(self, group: str, message: MessageView, topic: str, failures: int) -> None:
@@ -115,6 +117,7 @@ class SendBack:
             return
         retry = pop_retry_topic(group, topic)
         self.ensure_pop_retry(settings, retry)
+        self.topics.save()
         copy = _copy(message, retry, 0, 0, group)
         times = copy.reconsume_times + failures
         self.context.store.put_many([attrs.evolve(copy, reconsume_times=times)])

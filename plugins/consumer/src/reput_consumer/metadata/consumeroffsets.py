@@ -36,6 +36,7 @@ from typing import Any, Final
 
 import attrs
 
+from reput_consumer.metadata.startjournal import StartJournal
 from reput_consumer.names import LIGHT_PREFIX, checked_group
 from reput_tools.brokerfiles import (
     BareKey,
@@ -71,6 +72,7 @@ class ConsumerOffsets:
     document: BrokerDocument
     light: BrokerDocument
     """`LIGHT_FILE_NAME`; written only where it exists."""
+    starts: StartJournal
     cover: Callable[[Mapping[str, int]], None] = lambda counts: None
     """Called in front of each save with topics and their number of queues; see `Topics.cover`."""
     _offsets: dict[Key, dict[int, int]] = attrs.field(init=False, factory=dict)
@@ -113,8 +115,13 @@ class ConsumerOffsets:
             )
             logger.warning("%s", text)
             self.document.note_problem(text)
+        changed: dict[Key, int] = {}
+        for group, topic, queue_id, offset in self.starts.load():
+            if queue_id not in found.get((group, topic), {}):
+                found.setdefault((group, topic), {})[queue_id] = offset
+                changed[group, topic] = max(changed.get((group, topic), -1), queue_id)
         with self._lock:
-            self._offsets, self._changed, self._behind = found, {}, behind
+            self._offsets, self._changed, self._behind = found, changed, behind
             self.is_incomplete = bool(lost)
 
     def _is_light_newer(self, document: Mapping[str, Any], light: Mapping[str, Any]) -> bool:
@@ -177,6 +184,18 @@ class ConsumerOffsets:
                     highest = self._changed.get((group, topic), -1)
                     self._changed[group, topic] = max(highest, queue_id)
 
+    def begin(self, group: str, offsets: Mapping[tuple[str, int], int]) -> None:
+        """Note where a group begins, and have that on disk when this returns.
+
+        Unlike a `save` it takes no longer for a store with many groups.
+
+        Raises:
+            ValueError: as for `commit`.
+            OSError: the place cannot be written; it is saved as other offsets are.
+        """
+        self.commit(group, offsets)  # first: a save that does not know it leaves the line
+        self.starts.add(group, offsets)
+
     def forget(self, group: str, topic: str) -> bool:
         """Drop a group's offsets of a topic; return whether there were any."""
         with self._lock:
@@ -205,6 +224,10 @@ class ConsumerOffsets:
         """Return the topics of which a group has offsets, sorted."""
         with self._lock:
             return sorted(topic for name, topic in self._offsets if name == group)
+
+    def knows(self, group: str, topic: str) -> bool:
+        """Whether a group has offsets of a topic."""
+        return (group, topic) in self._offsets
 
     def groups_of(self, topic: str) -> list[str]:
         """Return the groups that have offsets of a topic, sorted."""
@@ -245,7 +268,7 @@ class ConsumerOffsets:
                 if taken:
                     taken = self._taken = _joined(self._behind, taken)
                 self._touched |= taken.keys()
-                self._changed = {}
+                self._changed, begun_size = {}, self.starts.size
                 offsets = {key: dict(self._offsets.get(key, {})) for key in taken}
             if not taken:
                 return False
@@ -258,6 +281,7 @@ class ConsumerOffsets:
                     self.light.change(lambda found: self._edit(found, self.light, offsets))
                 self.document.change(lambda found: self._edit(found, self.document, offsets))
                 self._behind = {}
+                self.starts.forget(begun_size)
             except BaseException:
                 with self._lock:
                     self._changed = _joined(self._taken, self._changed)

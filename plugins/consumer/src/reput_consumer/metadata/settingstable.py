@@ -37,6 +37,8 @@ class SettingsTable(ABC, Generic[S]):
     changed: Callable[[], object] = attrs.field(init=False, default=lambda: None)
     """Called, on any thread, when there are other entries."""
     _table: dict[str, dict[str, Any]] = attrs.field(init=False, factory=dict)
+    _pending: dict[str, S] = attrs.field(init=False, factory=dict)
+    """By name: what was added and is not in the file yet."""
     _made: dict[str, tuple[dict[str, Any], S]] = attrs.field(init=False, factory=dict)
     """By name: the settings that were asked for last, and the entry that they were made of."""
 
@@ -141,6 +143,36 @@ class SettingsTable(ABC, Generic[S]):
         self.put_many([settings])
         return settings
 
+    def put_soon(self, settings: S) -> S:
+        """Add an entry in memory; the next change, or `save`, writes it to the file.
+
+        For an entry that is added again when it is needed, if a crash loses it.
+
+        Raises:
+            UnreadableDocumentError: what the file says cannot be read.
+        """
+        self.document.require()
+        with changing():
+            name, entry = self._entry(settings, self._table)
+            self._pending[name] = settings
+            self._table = {**self._table, name: entry}
+        self.changed()
+        return settings
+
+    @property
+    def is_saved(self) -> bool:
+        """Whether the file has all entries."""
+        return not self._pending
+
+    def save(self) -> None:
+        """Write the entries that are not in the file yet.
+
+        Raises:
+            OSError: the file cannot be written, or what it says cannot be read.
+        """
+        if self._pending:
+            SettingsTable.put_many(self, [])
+
     def put_many(self, many: Iterable[S]) -> None:
         """Add or change entries, in one change of the file.
 
@@ -148,20 +180,24 @@ class SettingsTable(ABC, Generic[S]):
             OSError: the file cannot be written, or what it says cannot be read.
         """
         entries: dict[str, dict[str, Any]] = {}
+        many = list(many)
 
         def edit(document: dict[str, Any]) -> bool:
             self.complete(document)
             table = section_of(document, self.table_name)
             is_changed = False
-            for settings in many:
+            for settings in (*pending.values(), *many):
                 name, entry = self._entry(settings, table)
                 is_changed |= table.get(name) != entry
                 table[name] = entries[name] = entry
             return is_changed
 
         with changing():
+            pending = dict(self._pending)
             self.document.change(edit)
             self._table = {**self._table, **entries}
+            for name in pending:
+                self._pending.pop(name, None)
         self.changed()
 
     def remove(self, name: str) -> bool:
@@ -175,7 +211,7 @@ class SettingsTable(ABC, Generic[S]):
             return section_of(document, self.table_name).pop(name, None) is not None
 
         with changing():
-            was_there = self.document.change(edit)
+            was_there = self.document.change(edit) | (self._pending.pop(name, None) is not None)
             self._table = {key: each for key, each in self._table.items() if key != name}
             self._made.pop(name, None)
         self.changed()

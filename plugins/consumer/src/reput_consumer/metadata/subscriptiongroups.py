@@ -84,23 +84,29 @@ class SubscriptionGroups(SettingsTable[GroupSettings]):
             if self.topics.get(retry_topic(each.group)) is not None:
                 self._ensure_retry(each)
 
-    def ensure(self, group: str) -> GroupSettings:
+    def ensure(self, group: str, *, soon: bool = False) -> GroupSettings:
         """Return the settings of a group; it and its retry topic are added where not known.
 
         A broker does the same when a consumer of a group connects; its tools show only groups that
         have a retry topic. A replica adds no topic, as it cannot put what would be in it.
 
+        Args:
+            group: the group.
+            soon: whether what is added may come to disk later; see `SettingsTable.put_soon`.
+
         Raises:
             OSError: the file cannot be written.
         """
         found = self.get(group)
-        settings = found if found is not None else self.put(GroupSettings(group=group))
-        self._ensure_retry(settings)
+        put = self.put_soon if soon else self.put
+        settings = found if found is not None else put(GroupSettings(group=group))
+        self._ensure_retry(settings, soon=soon)
         return settings
 
-    def _ensure_retry(self, settings: GroupSettings) -> None:
+    def _ensure_retry(self, settings: GroupSettings, *, soon: bool = False) -> None:
         count, topic = settings.retry_queue_nums, retry_topic(settings.group)
         if count > 0:
             self.topics.ensure_for_copies(
-                TopicSettings(topic=topic, read_queue_nums=count, write_queue_nums=count)
+                TopicSettings(topic=topic, read_queue_nums=count, write_queue_nums=count),
+                soon=soon,
             )

@@ -87,17 +87,23 @@ class Topics(SettingsTable[TopicSettings]):
         found = self.get(settings.topic)
         return found if found is not None else self.put(settings)
 
-    def ensure_for_copies(self, settings: TopicSettings) -> None:
+    def ensure_for_copies(self, settings: TopicSettings, *, soon: bool = False) -> None:
         """Have a topic for copies of failed messages, unless they cannot be put.
 
         A topic that has fewer queues grows: copies come to all queues that are given here.
+
+        Args:
+            settings: the topic.
+            soon: whether one that is added may come to disk later; see `SettingsTable.put_soon`.
 
         Raises:
             OSError: the file cannot be written.
         """
         if not self.takes_copies:
             return
-        found = self.ensure(settings)
+        found = self.get(settings.topic)
+        if found is None:
+            found = self.put_soon(settings) if soon else self.put(settings)
         read = max(found.read_queue_nums, settings.read_queue_nums)
         write = max(found.write_queue_nums, settings.write_queue_nums)
         if (read, write) != (found.read_queue_nums, found.write_queue_nums):

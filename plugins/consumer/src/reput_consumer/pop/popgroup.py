@@ -70,7 +70,7 @@ class PopGroup:
     ) -> Mapping[MessageQueue, int]:
         stored = {queue: port.committed(self.name, queue) for queue in queues}
         if not has_grown and None in stored.values():
-            has_grown = queues[0].topic in port.offsets.topics_of(self.name)
+            has_grown = port.offsets.knows(self.name, queues[0].topic)
         begun = {
             queue: start_offset(port, queue, offset, start, has_grown=has_grown)
             for queue, offset in stored.items()
@@ -82,6 +82,6 @@ class PopGroup:
         }
         if new:
             self._starts_unsaved.update(new)  # they are known from now on, but maybe not on disk
-            port.commit(self.name, new, durable=True)
+            port.begin(self.name, new)
             self._starts_unsaved.difference_update(new)
         return begun

@@ -92,10 +92,12 @@ class PopService:
         """
         port = self.port
         retry = pop_retry_topic(request.group, request.topic)
-        settings = port.check_group(request.group)
+        settings = port.check_group(request.group, soon=True)
         if port.registry.pops(request.group) is False:
             raise GroupKindError(request.group, "pull", "pop")
         port.sender.ensure_pop_retry(settings, retry)
+        if not (port.groups.is_saved and port.topics.is_saved):
+            port.committed_something()
         most = request.max_attempts
         if most is None:
             most = settings.retry_max_times + 1

@@ -111,9 +111,7 @@ class PopHandlers:
         from its beginning.
         """
         port = self.context.plugin.port
-        if asked.init_mode == _FROM_FIRST or asked.topic in port.offsets.topics_of(
-            asked.consumer_group
-        ):
+        if asked.init_mode == _FROM_FIRST or port.offsets.knows(asked.consumer_group, asked.topic):
             return Start(EARLIEST if asked.init_mode == _FROM_FIRST else LATEST)
         floor = self.context.plugin.deleted.floor
         are_whole = all(

@@ -1,0 +1,123 @@
+"""``reput/consumer/starts``: where groups have begun since their offsets were saved last.
+
+A group that is handed its first message must begin at the same place after a kill, so the place is
+on disk before. A line takes the same time however many groups exist; ``consumerOffset.json`` is
+written as a whole, and soon after. Each line is a CRC-32 in eight hexadecimal digits, a blank,
+and a JSON array of group, topic, queue id and queue offset:
+
+    d0cddf03 ["GroupA","TopicTest",0,12]
+
+A line counts if the file of offsets does not know the queue. Reading ends at a line that a crash
+has cut short.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import threading
+import zlib
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+import attrs
+
+from reput.files import Disk
+
+logger = logging.getLogger(__name__)
+
+__all__ = ["FILE_NAME", "StartJournal"]
+
+FILE_NAME: Final = "starts"
+_SIZE_MAX: Final = 64 << 20
+_CRC_SIZE: Final = 8
+
+Start = tuple[str, str, int, int]
+"""Group, topic, queue id and queue offset."""
+
+
+@attrs.define(eq=False)
+class StartJournal:
+    """The lines of the file. Thread-safe."""
+
+    path: str
+    disk: Disk
+    _size: int = attrs.field(init=False, default=0)
+    """Bytes of valid lines."""
+    _lock: threading.RLock = attrs.field(init=False, factory=threading.RLock)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the lines that were added so far: what `forget` takes."""
+        return self._size
+
+    def load(self) -> list[Start]:
+        """Read the file; all lines that were added are on disk."""
+        with self._lock:
+            data = self.disk.read_if_exists(self.path, _SIZE_MAX) or b""
+            found = list(_starts_of(data))
+            self._size = sum(size for _, size in found)
+            if self._size < len(data.rstrip(b"\0")):
+                logger.warning("lines ignored file=%s size=%d", self.path, len(data) - self._size)
+            return [start for start, _ in found]
+
+    def add(self, group: str, offsets: Mapping[tuple[str, int], int]) -> None:
+        """Add where a group begins; on disk when this returns.
+
+        Args:
+            group: the group.
+            offsets: queue offset by topic and queue id.
+
+        Raises:
+            OSError: the file cannot be written; nothing was added.
+        """
+        data = b"".join(
+            _line((group, topic, queue_id, offset)) for (topic, queue_id), offset in offsets.items()
+        )
+        with self._lock:
+            is_new = not self.disk.exists(self.path)
+            self.disk.make_directory(os.path.dirname(self.path), durable=True)
+            descriptor = self.disk.open(self.path, create=True)
+            try:
+                self.disk.write(descriptor, data, self._size)
+                self.disk.flush(descriptor)
+            finally:
+                self.disk.close(descriptor)
+            if is_new:
+                self.disk.flush_directory(os.path.dirname(self.path))
+            self._size += len(data)
+
+    def forget(self, size: int) -> None:
+        """Drop the first ``size`` bytes of lines: the file of offsets has what they say.
+
+        Raises:
+            OSError: the file cannot be written; the lines stay, which changes nothing.
+        """
+        with self._lock:
+            if not size:
+                return
+            left = self.disk.read_file(self.path, _SIZE_MAX)[size : self._size]
+            self.disk.replace(self.path, left)
+            self._size = len(left)
+
+
+def _line(start: Start) -> bytes:
+    text = json.dumps(start, ensure_ascii=False, separators=(",", ":")).encode()
+    return b"%08x %s\n" % (zlib.crc32(text), text)
+
+
+def _starts_of(data: bytes) -> Iterator[tuple[Start, int]]:
+    """Yield what lines say, each with its bytes, up to the first one that is damaged."""
+    for line in data.split(b"\n")[:-1]:  # a line without its end may be cut short
+        text = line[_CRC_SIZE + 1 :]
+        if line[: _CRC_SIZE + 1] != b"%08x " % zlib.crc32(text):
+            return
+        try:
+            group, topic, queue_id, offset = json.loads(text)
+        except ValueError:
+            return
+        kinds = type(group), type(topic), type(queue_id), type(offset)
+        if kinds != (str, str, int, int) or queue_id < 0 or offset < 0:
+            return
+        yield (group, topic, queue_id, offset), len(line) + 1
