@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import time
 from contextlib import aclosing
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
@@ -24,6 +25,7 @@ from reput_server.grpc.transport.framing import (
 )
 from reput_server.grpc.transport.http2 import DRAINED, ENDED, RESET, Http2Connection
 from reput_server.grpc.transport.methods import CallHead
+from reput_server.grpc.transport.receivequeue import AT_ONCE, Slices
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from reput_server.grpc.transport.answermemory import AnswerMemory
     from reput_server.grpc.transport.http2 import Found, Happened
     from reput_server.grpc.transport.methods import Method
+    from reput_server.grpc.transport.receivequeue import ReceiveQueue
 
 logger = logging.getLogger(__name__)
 
@@ -58,6 +61,7 @@ class Host(Protocol):
     methods: Mapping[str, Method]
     limits: Limits
     answers: AnswerMemory
+    receiving: ReceiveQueue
 
     @property
     def is_full(self) -> bool:
@@ -107,6 +111,9 @@ class Connection(asyncio.Protocol):
         self._is_shut = False
         self._held_size = 0
         self.answers = AnswerShare(listener.answers)
+        self._received = Slices()
+        self._is_receiving = False
+        """Whether slices of what came are taken, one by one."""
         self._unsent_size = 0
         """Bytes of answers that the client has no room for."""
         self._may_write = asyncio.Event()
@@ -133,6 +140,7 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """End all calls."""
         self.is_open = False
+        self._received.clear()
         self._may_write.set()
         self._do(lambda: self._http2.receive(b""))  # which releases what was not sent
         for each in list(self._calls.values()):
@@ -178,22 +186,46 @@ class Connection(asyncio.Protocol):
     def pause_writing(self) -> None:
         """Send no more of answers, and read nothing, while the client does not read."""
         self._may_write.clear()
-        if self._transport is not None and self.is_open:
-            self._transport.pause_reading()
+        self._pause_or_resume()
 
     def resume_writing(self) -> None:
         """Go on: the client has read."""
         self.last_moved = self.listener.loop.time()
         self._may_write.set()
+        self._pause_or_resume()
+
+    def _pause_or_resume(self) -> None:
         if self._transport is not None and self.is_open:
-            self._transport.resume_reading()
+            if self._may_write.is_set() and not self._is_receiving:
+                self._transport.resume_reading()
+            else:
+                self._transport.pause_reading()
 
     # ------------------------------------------------------------------ what comes
 
     def data_received(self, data: bytes) -> None:
-        """Take bytes of the client."""
+        """Take bytes of the client; of many, a slice in each turn of the loop."""
         self.last_moved = self.listener.loop.time()
-        self._do(lambda: self._http2.receive(data))
+        if len(data) <= AT_ONCE and not self._is_receiving:
+            self._do(lambda: self._http2.receive(data))
+            return
+        self._received.add(data)
+        if not self._is_receiving:
+            self._is_receiving = True
+            if self.listener.receiving.add(self):
+                self._pause_or_resume()
+
+    def receive_slice(self) -> bool:
+        """Take a slice of what has come; return whether there is more."""
+        data = self._received.next()
+        if data and self.is_open:
+            began = time.perf_counter()
+            self._do(lambda: self._http2.receive(data))
+            self._received.took(time.perf_counter() - began)
+        self._is_receiving = len(self._received) > 0 and self.is_open
+        if not self._is_receiving:
+            self._pause_or_resume()
+        return self._is_receiving
 
     def eof_received(self) -> bool:
         """Close the connection: nobody reads the answers of a client that has closed its side."""

@@ -11,6 +11,7 @@ import attrs
 
 from reput_server.grpc.transport.answermemory import AnswerMemory
 from reput_server.grpc.transport.connection import Connection
+from reput_server.grpc.transport.receivequeue import ReceiveQueue
 from reput_server.wire import filedescriptors
 from reput_server.wire.admission import Admission
 from reput_server.wire.encryption import ProtocolDetector
@@ -45,6 +46,7 @@ class Listener:
     encryption: Encryption | None = None
     """How connections may be encrypted; None if they may not."""
     answers: AnswerMemory = attrs.field(init=False)
+    receiving: ReceiveQueue = attrs.field(init=False)
     _connections: set[Connection] = attrs.field(init=False, factory=set)
     _servers: list[asyncio.Server] = attrs.field(init=False, factory=list)
     _sweep: asyncio.TimerHandle | None = attrs.field(init=False, default=None)
@@ -57,6 +59,7 @@ class Listener:
     def __attrs_post_init__(self) -> None:
         self._admission = Admission(self.limits)
         self.answers = AnswerMemory.of(self.limits, self._cut_unread)
+        self.receiving = ReceiveQueue(self.loop)
 
     async def start(self, sockets: Sequence[socket.socket]) -> None:
         """Listen on sockets that are bound.
