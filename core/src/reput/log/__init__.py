@@ -36,12 +36,16 @@ if TYPE_CHECKING:
     from reput.log.recovery.logstate import LogHead as LogHead
     from reput.log.recovery.logstate import LogStateFile as LogStateFile
     from reput.log.recovery.repair import fill as fill
+    from reput.log.timeruns import CLOCK_SLACK_MS as CLOCK_SLACK_MS
+    from reput.log.timeruns import TimeRun as TimeRun
+    from reput.log.timeruns import TimeRuns as TimeRuns
     from reput.log.writer.queueoffsets import QueueFloors as QueueFloors
     from reput.log.writer.receipts import BatchReceipt as BatchReceipt
     from reput.log.writer.receipts import Receipt as Receipt
 
 _EXPORTS = {
     "BatchReceipt": "writer.receipts",
+    "CLOCK_SLACK_MS": "timeruns",
     "CUT": "damage",
     "CheckedNote": "recovery.logstate",
     "CheckedRanges": "reader.batchreader",
@@ -65,6 +69,8 @@ _EXPORTS = {
     "Receipt": "writer.receipts",
     "SKIPPED": "damage",
     "Tail": "reader.logend",
+    "TimeRun": "timeruns",
+    "TimeRuns": "timeruns",
     "LogWalk": "reader.logwalk",
     "Writer": "reader.logend",
     "fill": "recovery.repair",

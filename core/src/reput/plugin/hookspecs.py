@@ -240,6 +240,8 @@ def reput_read(
 def reput_offset_by_time(topic: str, queue_id: int, timestamp: int, boundary: str) -> int | None:
     """Return the queue offset of the first message from ``timestamp`` on, or the last until then.
 
+    Store times need not ascend, as a clock may be set back; see `reput.log.TimeRuns`.
+
     Args:
         topic: the topic's name.
         queue_id: the queue.

@@ -38,6 +38,7 @@ from reput_compaction.queue.compactedtopics import compacted_topics
 from reput_compaction.queue.queueread import beside_runs, read
 from reput_compaction.queue.queueruns import is_blank, runs
 from reput_compaction.queue.tailingreader import TailingReader
+from reput_compaction.queue.timesearch import offset_by_time
 from reput_compaction.run.checkpoint import Checkpoint
 from reput_compaction.run.keeprules import KeepRules
 from reput_compaction.run.recovery import QueueRecovery, finish_replacement
@@ -329,6 +330,23 @@ class CompactionPlugin(reput.Plugin):
         if queue is None:
             return ReadResult(ReadStatus.NO_MATCHED_LOGIC_QUEUE, 0, 0, 0)
         return read(queue, queue_offset, max_count, max_bytes)
+
+    @reput.hookimpl(tryfirst=True)
+    def reput_offset_by_time(
+        self, topic: str, queue_id: int, timestamp: int, boundary: str
+    ) -> int | None:
+        """See `reput.plugin.hookspecs.reput_offset_by_time`; None for topics not compacted."""
+        if topic not in self.topics:
+            return None
+        if not self.context.writable and self._is_there(topic, queue_id):
+            return self.follower.ask(
+                topic,
+                queue_id,
+                lambda queue: offset_by_time(queue, timestamp, boundary),
+                lambda found: True,
+            )
+        queue = self.queues.get((topic, queue_id))
+        return 0 if queue is None else offset_by_time(queue, timestamp, boundary)
 
     def _is_there(self, topic: str, queue_id: int) -> bool:
         if not 0 <= queue_id <= _QUEUE_ID_MAX:

@@ -103,6 +103,7 @@ class ConsumeQueuePlugin(reput.Plugin):
     """Finds out, in a read-only store, what the writer changed."""
     _noted: QueueLedger = attrs.field(init=False)
     """Remembers for the next opening which queues existed."""
+    _writes_extend: bool = attrs.field(init=False, default=False)
     _is_sized: bool = attrs.field(init=False, default=False)
     """Whether existing files have determined the file size."""
 
@@ -112,8 +113,8 @@ class ConsumeQueuePlugin(reput.Plugin):
     def reput_open(self, context: StoreContext) -> None:
         """Find the queues that are on disk."""
         self.context = context
-        self.queues = {}  # a resumed plugin is opened again
-        self.refused_topics = {}
+        self._writes_extend = self.config.extend and context.writable
+        self.queues, self.refused_topics = {}, {}  # a resumed plugin is opened again
         pool = FilePool(context.disk, _FILES_OPEN, write=context.writable)
         self.files = FileSet(
             context.disk,
@@ -181,10 +182,6 @@ class ConsumeQueuePlugin(reput.Plugin):
             self.queues[topic, queue_id] = queue
         return queue
 
-    @property
-    def _writes_extend(self) -> bool:
-        return self.config.extend and self.context.writable
-
     @reput.hookimpl
     def reput_recover(self, max_physical_offset: int, progress: int) -> int:
         """Find each queue's extent, cut what the log does not have, correct the minimum.
@@ -205,20 +202,23 @@ class ConsumeQueuePlugin(reput.Plugin):
         self.context.queue_floors.keep(
             {key: queue.max_offset for key, queue in self.queues.items() if _is_gone(queue, low)}
         )
+        has_files = False
         for queue in self.queues.values():
+            has_files = has_files or len(queue.files.bases) > 0
             doubtful = queue.max_physical_offset > progress or queue.max_physical_offset < 0
             report_lost_messages(queue, self.context, max_physical_offset)
             truncate(queue, end)
             if doubtful and self.context.writable and not self.context.clean:
                 # A killed writer may have left units or names unflushed.
                 queue.files.note_unflushed()
-            correct_min_offset(queue, self.context.log.min_physical_offset)
+            correct_min_offset(queue, low)
             is_cut = queue.extend is not None and recover_extend(queue, queue.extend)
             if queue.files.lost_last or is_cut:
                 progress = min(progress, max(queue.max_physical_offset, 0))
-        if not any(queue.files.bases for queue in self.queues.values()):
-            return 0
-        return min(progress, complete_to)
+        if not has_files:
+            progress = 0
+        self._noted.progress = min(progress, complete_to)
+        return self._noted.progress
 
     def _mend_short(self, known_offset: int) -> int:
         """Find again the extents of queues that lack units which they once had.
@@ -307,6 +307,10 @@ class ConsumeQueuePlugin(reput.Plugin):
     @reput.hookimpl
     def reput_dispatch(self, batch: DispatchBatch) -> None:
         """Write the units of ``batch``, one run per queue."""
+        times = self._noted.times
+        if not times.has_begun:
+            self._noted.begin(self.queues)
+        times.note(batch)
         source = ExtendSource.of(batch) if self.config.extend else None
         for run in runs(batch):
             self._append(run, source)
@@ -400,7 +404,8 @@ class ConsumeQueuePlugin(reput.Plugin):
             return 0
         if not self.context.writable:
             self._refresh(queue)
-        return offset_by_time(queue, self.context.log, timestamp, boundary)
+        times = self._noted.times.known()
+        return offset_by_time(queue, self.context.log, timestamp, boundary, times)
 
     @reput.hookimpl
     def reput_queues(self) -> list[QueueInfo]:
@@ -452,6 +457,7 @@ class ConsumeQueuePlugin(reput.Plugin):
     @reput.hookimpl
     def reput_trim(self, min_physical_offset: int) -> None:
         """Remove files that point only to the log's lost head, and correct the minimum."""
+        self._noted.times.trim(min_physical_offset)
         for queue in list(self.queues.values()):
             correct_min_offset(queue, min_physical_offset)
             if self.context.writable:

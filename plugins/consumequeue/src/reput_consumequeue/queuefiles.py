@@ -34,8 +34,12 @@ def unit_file_size(entry: Entry) -> int | None:
 
 def unit_files(disk: Disk, directory: str) -> list[tuple[int, int]]:
     """Return the offset of the first byte and the size of each file of units, ascending."""
-    sizes = ((entry.name, unit_file_size(entry)) for entry in disk.list(directory))
-    return [(int(name), size) for name, size in sizes if size is not None]
+    found = []
+    for entry in disk.list(directory):
+        size = unit_file_size(entry)
+        if size is not None:
+            found.append((int(entry.name), size))
+    return found
 
 
 class QueueFiles(RecordFiles):
@@ -87,7 +91,7 @@ class QueueFiles(RecordFiles):
                     0,
                     f"the file does not follow the one before it; {self._advice()}",
                 )
-        self.bases = tuple(base // UNIT_SIZE for base, _ in found)
+        self.bases = tuple([base // UNIT_SIZE for base, _ in found])
 
     def _advice(self) -> str:
         # All queues, as the units that one queue lacks are not looked for in a dispatched log.

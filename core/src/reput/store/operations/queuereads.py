@@ -183,6 +183,10 @@ class QueueReads:
     ) -> int:
         """Return the queue offset of the first message from a time on, or of the last until then.
 
+        Also if the clock was set back, but for messages that a broker has stored and listed itself,
+        whose times are taken as ascending. Without such a message, it is the queue's end, or its
+        beginning.
+
         Args:
             topic: the topic's name.
             queue_id: the queue.

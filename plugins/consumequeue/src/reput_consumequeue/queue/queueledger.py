@@ -1,7 +1,8 @@
 """Note which queues exist, and find queues that lack units which they once had.
 
 A queue is noted before the store's progress says that its units are on disk; its end is noted when
-the plugin is closed. See `reput_consumequeue.queueextents`.
+the plugin is closed. See `reput_consumequeue.queueextents`. So is where store times go back; see
+`reput.log.TimeRuns`.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
+from reput.log import TimeRuns
 from reput.record.layout import PROPERTY_LIGHT_QUEUES
 from reput_consumequeue.queueextents import QueueExtent, load_extents, save_extents
 
@@ -42,6 +44,20 @@ class QueueLedger:
             self._noted = load_extents(context.root, context.disk)
         self._saved = dict(self._noted)
         self._all_noted = -1  # number of queues when each of them was noted
+        self.times = TimeRuns(context.root, context.disk)
+        self.progress = 0
+        """Physical offset of the first message that is dispatched after the opening."""
+
+    def begin(self, queues: Queues) -> None:
+        """Find the store time of the last message before `progress`, before the first dispatch."""
+        newest, end = None, 0
+        if self._is_kept:
+            for queue in queues.values():
+                if end < queue.max_physical_offset <= self.progress:
+                    newest, end = queue, queue.max_physical_offset
+        place = None if newest is None else newest.files.read_place(newest.max_offset - 1)
+        timestamp = -1 if place is None else self._context.log.store_timestamp_at(place[0])
+        self.times.begin(self.progress, timestamp)
 
     def short(self, queues: Queues) -> list[tuple[str, int]]:
         """Find queues that are missing or end too early, although the log has more of them.
@@ -54,11 +70,10 @@ class QueueLedger:
         """
         if not self._context.writable:
             return []
-        found = [
-            key  # had files since the oldest log files were removed
-            for key, floor in self._context.queue_floors.known.items()
-            if floor and (key not in queues or not queues[key].files.bases)
-        ]
+        found = []
+        for key, floor in self._context.queue_floors.known.items():
+            if floor and (key not in queues or not queues[key].files.bases):
+                found.append(key)  # had files since the oldest log files were removed
         lacking = 0
         for key, reach in list(self._noted.items()):
             end = queues[key].max_offset if key in queues else 0
@@ -84,7 +99,11 @@ class QueueLedger:
     def keep_new(self, queues: Queues) -> None:
         """Note the queues that are not noted yet; called when their units are on disk."""
         count = len(queues)  # before they are read: more may come meanwhile
-        if not self._is_kept or count == self._all_noted:
+        if not self._is_kept:
+            return
+        if self.times.is_changed:
+            self.times.save()
+        if count == self._all_noted:
             return
         new = {key: each for key, each in list(queues.items()) if key not in self._noted}
         self._take(new)

@@ -4,17 +4,21 @@ Source: RocketMQ 5 ``ConsumeQueue#getOffsetInQueueByTime`` and
 ``MappedFileQueue#getConsumeQueueMappedFileByTime``: the lower boundary is the first message stored
 at the time or later, the upper one the last stored at the time or earlier. (4.8 chose the file by
 its modification time and took the nearer neighbour.)
+
+Different on purpose: RocketMQ halves as if times ascended, and finds anything if a clock was set
+back. Here each part of the log in which they ascend (`reput.log.TimeRun`) is searched by itself.
 """
 
 from __future__ import annotations
 
 import bisect
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from reput_consumequeue.layout import PRE_BLANK_SIZE
 
 if TYPE_CHECKING:
-    from reput.log import LogView
+    from reput.log import LogView, TimeRun
     from reput_consumequeue.queue.consumequeue import ConsumeQueue
 
 __all__ = ["offset_by_time"]
@@ -22,8 +26,16 @@ __all__ = ["offset_by_time"]
 LOWER = "lower"
 
 
-def offset_by_time(queue: ConsumeQueue, log: LogView, timestamp: int, boundary: str) -> int:
+def offset_by_time(
+    queue: ConsumeQueue,
+    log: LogView,
+    timestamp: int,
+    boundary: str,
+    runs: Sequence[TimeRun] = (),
+) -> int:
     """See `reput.plugin.hookspecs.reput_offset_by_time`."""
+    if len(runs) > 1:
+        return _by_runs(queue, log, timestamp, boundary, runs)
     low, high = queue.min_offset, queue.max_offset
     base = _file_by_time(queue, log, timestamp, boundary)
     if base is None:
@@ -40,6 +52,58 @@ def offset_by_time(queue: ConsumeQueue, log: LogView, timestamp: int, boundary: 
     else:
         found = _halve(queue, log, timestamp, boundary, first, last)
     return min(max(found, low), high)
+
+
+def _by_runs(
+    queue: ConsumeQueue, log: LogView, timestamp: int, boundary: str, runs: Sequence[TimeRun]
+) -> int:
+    """Do the same in a log whose store times go back: search the runs that may have the time."""
+    low, high = queue.min_offset, queue.max_offset
+    is_lower = boundary == LOWER
+    numbers = range(len(runs)) if is_lower else reversed(range(len(runs)))
+    for number in numbers:
+        run = runs[number]
+        if is_lower and run.highest is not None and run.highest < timestamp:
+            continue
+        if not is_lower and run.lowest > timestamp:
+            continue
+        first = _unit_at(queue, run.start_offset, low, high)
+        last = high - 1
+        if number + 1 < len(runs):
+            last = _unit_at(queue, runs[number + 1].start_offset, first, high) - 1
+        search = _halve if run.is_sorted else _look
+        found = search(queue, log, timestamp, boundary, first, last)
+        if first <= found <= last:
+            return found
+    return high if is_lower else min(low, high)
+
+
+def _unit_at(queue: ConsumeQueue, physical_offset: int, first: int, stop: int) -> int:
+    """Return the first unit in ``[first, stop)`` of a message at an offset or later, else stop."""
+    if physical_offset <= 0:
+        return first
+    # Units ascend with the log; that of a lost message has the place of the next one.
+    return bisect.bisect_left(
+        range(stop), physical_offset, first, stop, key=lambda unit: _offset_of(queue, unit)
+    )
+
+
+def _offset_of(queue: ConsumeQueue, unit: int) -> int:
+    place = queue.files.read_place(unit)
+    return -1 if place is None or place[1] == PRE_BLANK_SIZE else place[0]
+
+
+def _look(
+    queue: ConsumeQueue, log: LogView, timestamp: int, boundary: str, first: int, last: int
+) -> int:
+    """Do as `_halve`, but in units whose times do not ascend."""
+    if boundary == LOWER:
+        found = (unit for unit in range(first, last + 1) if _time_of(queue, log, unit) >= timestamp)
+        return next(found, last + 1)
+    for unit in range(last, first - 1, -1):
+        if 0 <= _time_of(queue, log, unit) <= timestamp:
+            return unit
+    return first - 1
 
 
 def _halve(

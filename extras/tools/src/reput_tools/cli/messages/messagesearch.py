@@ -19,7 +19,7 @@ from reput_tools.cli.kit.failures import warn
 from reput_tools.cli.kit.progressbar import ProgressBar
 from reput_tools.cli.messages.bodysearch import finder_of, rows_with
 from reput_tools.cli.messages.grepcontext import GrepContext
-from reput_tools.cli.messages.timerange import batches_between, first_offset_since
+from reput_tools.cli.messages.timerange import batches_between, time_runs
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -221,7 +221,7 @@ def by_reading(
     Yields:
         Each message, and whether it is a match, not only near one.
     """
-    first = first_offset_since(store.log, wanted.since)
+    first = time_runs(store).first_file_since(store.log, wanted.since)
     size = store.log.max_physical_offset - first
     neighbours = GrepContext(context) if context else None
     with ProgressBar("reading", None, "bytes", shown=not sys.stdout.isatty()) as progress:

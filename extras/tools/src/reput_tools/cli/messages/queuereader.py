@@ -9,10 +9,11 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from reput.log import CLOCK_SLACK_MS
 from reput_tools.cli.kit.exitcodes import ExitCode
 from reput_tools.cli.kit.failures import Failure
 from reput_tools.cli.kit.knowntopics import no_topic
-from reput_tools.cli.messages.timerange import CLOCK_SLACK_MS
+from reput_tools.cli.messages.timerange import time_runs
 
 if TYPE_CHECKING:
     from reput import Store
@@ -173,8 +174,17 @@ class QueueReader:
             if not placed:
                 return
             yield from placed
-            if self._until is not None and _is_later(placed[-1], self._until):
+            if self._until is not None and self._is_past(placed[-1], self._until):
                 return
+
+    def _is_past(self, placed: Placed | Lost, until: int) -> bool:
+        """Whether all that follows in the queue was stored after ``until``, whatever clocks did."""
+        if not isinstance(placed, Placed):
+            return False
+        message = placed.message
+        if message.store_timestamp <= until + CLOCK_SLACK_MS:
+            return False
+        return not time_runs(self._store).comes_again(message.physical_offset, until)
 
     def last(self, count: int, matches: Callable[[Placed], bool]) -> list[Placed | Lost]:
         """Return the last messages that match, and losses among them, by reading backward.
@@ -217,11 +227,6 @@ def last_of(found: Iterable[Placed | Lost], count: int) -> list[Placed | Lost]:
         while held > count:
             held -= isinstance(kept.popleft(), Placed)
     return list(kept)
-
-
-def _is_later(placed: Placed | Lost, until: int) -> bool:
-    """Whether all that follows in the queue was stored after ``until``, whatever clocks did."""
-    return isinstance(placed, Placed) and placed.message.store_timestamp > until + CLOCK_SLACK_MS
 
 
 def follow(

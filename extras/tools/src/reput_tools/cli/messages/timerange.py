@@ -1,44 +1,27 @@
 """Reads the part of the log that may hold messages of a range of times.
 
-A log is in storing order, and store times ascend with it, except after clocks were put back. So the
-time of each file's first message says where to begin, and a message later than the last time wanted
-ends the reading.
+A log is in storing order, and store times ascend with it, except after clocks were put back; see
+`reput.log.TimeRuns`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
+
+from reput.files import Disk
+from reput.log import CLOCK_SLACK_MS, TimeRuns
 
 if TYPE_CHECKING:
     from reput import Store
-    from reput.log import LogView
     from reput.record import DispatchBatch
 
-__all__ = ["CLOCK_SLACK_MS", "batches_between", "first_offset_since"]
-
-CLOCK_SLACK_MS: Final = 60_000
-"""By how much a clock may have been put back without a message being missed."""
+__all__ = ["batches_between", "time_runs"]
 
 
-def first_offset_since(log: LogView, begin: int) -> int:
-    """Return the start of the newest log file before which nothing was stored from ``begin`` on.
-
-    Args:
-        log: the store's log.
-        begin: store time, ms.
-    """
-    first, size = log.min_physical_offset, log.file_size
-    if begin < CLOCK_SLACK_MS:
-        return first
-    start = (log.max_physical_offset - 1) // size * size
-    # From the newest file back: users mostly ask for recent messages, and files are few.
-    while start > first:
-        timestamp = log.store_timestamp_at(start)
-        if 0 <= timestamp <= begin - CLOCK_SLACK_MS:
-            return start
-        start -= size
-    return first
+def time_runs(store: Store) -> TimeRuns:
+    """Return where the store times of a store's log go back, as far as that is known."""
+    return TimeRuns.of(store.root, Disk().at(store.root))
 
 
 def batches_between(
@@ -53,11 +36,12 @@ def batches_between(
         end: latest store time wanted, ms; None for all.
         stop: physical offset at which reading ends; the log's end when left out.
     """
+    runs = time_runs(store)
     if begin is not None:
-        start = max(start, first_offset_since(store.log, begin))
+        start = max(start, runs.first_file_since(store.log, begin))
     for batch in store.scan(start, stop):
         yield batch
         if end is not None and len(batch):
             earliest = int(batch.store_timestamp.min())
-            if earliest > end + CLOCK_SLACK_MS:
+            if earliest > end + CLOCK_SLACK_MS and not runs.comes_again(batch.end_offset, end):
                 return

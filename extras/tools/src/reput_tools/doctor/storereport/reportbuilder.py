@@ -11,6 +11,7 @@ import attrs
 
 import reput
 from reput.files import system_clock
+from reput.log import TimeRuns
 from reput_tools.doctor.statistics.counts import TimeRange
 from reput_tools.doctor.statistics.logcount import count_log
 from reput_tools.doctor.statistics.logpart import LogPart
@@ -30,11 +31,10 @@ from reput_tools.offline import (
 )
 
 if TYPE_CHECKING:
-    from reput.log import Damage, LogView, Loss
+    from reput.log import Damage, Loss
 
 __all__ = ["make_report"]
 
-_CLOCK_SLACK_MS: Final = 60_000  # by which a clock may have been put back
 _WORTH_PROCESSES: Final = 256 << 20  # bytes; a smaller log is read before processes have begun
 
 
@@ -79,7 +79,9 @@ def make_report(
         disk, log = traces.disk, store.log
         start, end = log.min_physical_offset, log.max_physical_offset
         is_open, writer = traces.is_open, traces.writer_pid
-        first = start if since is None else _first_file_since(log, since, start, end)
+        first = start
+        if since is not None:
+            first = TimeRuns.of(store.root, disk).first_file_since(log, since)
         part = LogPart(
             root=store.root,
             file_size=log.file_size,
@@ -154,15 +156,3 @@ def _known_losses(losses: Iterable[Loss], damages: Iterable[Damage]) -> int:
     """Return how many losses were known before this look at the log."""
     found = {damage.start_offset for damage in damages}
     return sum(1 for loss in losses if loss.start_offset not in found)
-
-
-def _first_file_since(log: LogView, since: int, start: int, end: int) -> int:
-    """Return the start of the newest log file before which nothing was stored from ``since`` on."""
-    size = log.file_size
-    at = (end - 1) // size * size
-    while at > start:
-        timestamp = log.store_timestamp_at(at)
-        if 0 <= timestamp <= since - _CLOCK_SLACK_MS:
-            return at
-        at -= size
-    return start
