@@ -90,6 +90,10 @@ ALLOWED = {
         ],
         "a copy for a reader, outside of the store; SQLite opens its files by itself",
     ),
+    (
+        "extras/tools/src/reput_tools/offline/rebuilder/stagingarea.py",
+        "tempfile.TemporaryDirectory",
+    ): "files that are only compared, outside of a store that cannot be written",
 }
 
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
+import shutil
+import tempfile
 
 import click
 import pytest
 from commands import commands
-from permissions import forbid
+from permissions import forbid, forbid_writing
 
 import reput
 from reput.dispatch.statefiles.manifest import Manifest
 from reput.errors import CorruptFileError
 from reput.files import Disk
+from reput_testing import snapshot
 from reput_tools.cli.root import reput as command_line
 
 ID = "7F0000010001A1B2C3D400000000002A"
@@ -212,6 +215,38 @@ def test_notes_that_may_not_be_read_are_named_and_never_taken_for_none(
     else:
         assert outcome.code == 5, outcome
         _check_line(outcome, "Permission denied")
+
+
+CHANGES_NOTHING = (
+    *((name, *options) for name in sorted(LOOKS) for options in CALLS[name]),
+    ("rebuild", "index", "--check"),
+    ("rebuild", "--check", "--jobs", "2"),
+    ("repair", "--dry-run"),
+    ("repair", "NEW"),
+    ("scrub", "--rate", "0"),
+    ("verify",),
+    ("verify", "--deep"),
+)
+
+
+@pytest.mark.parametrize("call", CHANGES_NOTHING, ids=_id)
+def test_what_changes_nothing_needs_no_permission_to_write(
+    full_store, tmp_path, run, monkeypatch, call
+):
+    call = [str(tmp_path / "new") if part == "NEW" else part for part in call]
+    expected = run(call, full_store).code
+    shutil.rmtree(tmp_path / "new", ignore_errors=True)
+    before = snapshot(full_store)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    forbid_writing(monkeypatch, full_store)
+
+    outcome = run(call, full_store)
+
+    assert expected in (0, 3), outcome
+    assert outcome.code == expected, outcome
+    assert snapshot(full_store) == before
+    assert [*tmp_path.iterdir()] == [full_store]
 
 
 # --------------------------------------------------------------------------- another writer

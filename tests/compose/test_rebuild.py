@@ -6,6 +6,7 @@ import shutil
 
 import pytest
 import rebuildstores
+from permissions import forbid_writing
 from rebuildstores import LOG, SPLIT
 
 import reput
@@ -121,6 +122,37 @@ def test_a_comparison_changes_nothing_and_finds_what_differs(path):
 
     assert found == [str(victim.relative_to(path))]
     assert snapshot(path) == before
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_comparison_in_a_store_that_cannot_be_written_is_made_elsewhere(
+    path, tmp_path, monkeypatch, jobs
+):
+    victim = next((path / "consumequeue").rglob("0" * 20))
+    with open(victim, "r+b") as file:
+        file.write(b"\xff")
+    before = snapshot(path)
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", None)
+    forbid_writing(monkeypatch, path)
+
+    built = rebuild(path, jobs=jobs, split_size=SPLIT, check=True)
+
+    found = [each.path for one in built for each in one.differences]
+    assert found == [str(victim.relative_to(path))]
+    assert snapshot(path) == before
+    assert [*tmp_path.iterdir()] == [path]
+    with pytest.raises(OSError, match="Read-only file system"):
+        rebuild(path, jobs=jobs)
+
+
+def test_on_other_machines_a_store_must_be_writable_for_a_comparison(path, monkeypatch):
+    with LocalEngine(1) as engine:
+        engine.is_local = False
+        forbid_writing(monkeypatch, path)
+
+        with pytest.raises(OSError, match="Read-only file system"):
+            run_rebuild(path, (), engine, check=True)
 
 
 def test_a_failure_says_where_and_leaves_everything_as_it_was(path):

@@ -107,6 +107,36 @@ def test_what_is_outside_of_the_root_is_refused_by_every_operation(root, outside
     assert contents(outside) == before
 
 
+@pytest.mark.parametrize("follow_links", [False, True])
+def test_a_scratch_directory_is_reached_too_and_nothing_else(root, outside, tmp_path, follow_links):
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    disk = Disk().at(str(root), follow_links=follow_links, scratch=str(scratch))
+
+    for each in (disk, pickle.loads(pickle.dumps(disk))):
+        each.make_directory(str(scratch / "made" / "below"), durable=True)
+        each.replace(str(scratch / "made" / "below" / "file"), b"made")
+        assert each.read_file(str(scratch / "made" / "below" / "file")) == b"made"
+        assert each.read_file(str(root / "file")) == b"store's own"
+        each.remove_tree(str(scratch / "made"))
+        assert contents(scratch) == {}
+        for path in (f"{outside}/canary", f"{scratch}2/x", f"{scratch}/../outside/canary"):
+            with pytest.raises(UnsafePathError):
+                each.read_file(path)
+        each.release()
+
+
+def test_a_link_in_a_scratch_directory_is_refused(root, outside, tmp_path):
+    (tmp_path / "scratch").mkdir()
+    (tmp_path / "scratch" / "link").symlink_to(outside)
+    disk = Disk().at(str(root), scratch=str(tmp_path / "scratch"))
+
+    with pytest.raises(UnsafePathError, match="is a symbolic link to"):
+        disk.replace(str(tmp_path / "scratch" / "link" / "canary"), b"changed")
+
+    assert (outside / "canary").read_bytes() == CANARY
+
+
 def test_whether_a_link_exists_can_be_asked_and_not_what_it_hides(root, outside):
     (root / "link").symlink_to(outside)
     disk = bound(root)

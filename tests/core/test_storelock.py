@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import shutil
@@ -34,6 +35,12 @@ HOLD_AS_JAVA = """
 TAKE_AS_JAVA = """
     import fcntl
     fcntl.lockf(open(sys.argv[1] + '/lock', 'r+b'), fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
+"""
+
+
+SHARE = """
+    import fcntl
+    fcntl.lockf(open(sys.argv[1] + '/lock', 'rb'), fcntl.LOCK_SH | fcntl.LOCK_NB, 1, 0)
 """
 
 
@@ -142,6 +149,43 @@ def test_a_lock_as_java_takes_it_keeps_us_out_and_is_kept_out_by_ours(tmp_path):
 
     ours.release()
     assert succeeds(tmp_path, TAKE_AS_JAVA)
+
+
+class ReadOnly(Disk):
+    """A disk whose files may only be read."""
+
+    number = errno.EROFS
+
+    def open(self, path, *, write=False, create=False, fresh=False):
+        if write or create:
+            raise OSError(self.number, os.strerror(self.number), path)
+        return super().open(path)
+
+
+@pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES, errno.EPERM])
+def test_who_may_only_read_keeps_writers_out_and_others_who_read_in(tmp_path, number):
+    disk = ReadOnly()
+    disk.number = number
+    (tmp_path / "lock").write_bytes(b"lock")
+    lock = lock_of(tmp_path, disk)
+
+    with pytest.raises(OSError, match="lock"):
+        lock.acquire()
+    lock.acquire(writes=False)
+
+    assert not succeeds(tmp_path, HOLD)
+    assert not succeeds(tmp_path, TAKE_AS_JAVA)
+    assert succeeds(tmp_path, SHARE)
+    lock.release()
+    assert succeeds(tmp_path, HOLD)
+
+
+@pytest.mark.parametrize("text", [HOLD, HOLD_AS_JAVA], ids=["reput", "java"])
+def test_who_may_only_read_is_kept_out_by_a_writer(tmp_path, text):
+    with holding(tmp_path, text) as holder:
+        with pytest.raises(StoreLockedError):
+            lock_of(tmp_path, ReadOnly()).acquire(writes=False)
+        holder.communicate("")
 
 
 @pytest.mark.parametrize("began", [0, 1], ids=["of-no-process", "of-a-later-process"])

@@ -83,6 +83,14 @@ def test_lines_that_the_file_of_offsets_has_are_dropped_and_no_others(journal):
     assert Disk().read_file(journal.path) == b""
 
 
+def test_who_only_reads_does_without_a_file_that_cannot_be_read(journal):
+    Disk().make_directory(journal.path)  # a directory in its place
+
+    assert StartJournal(journal.path, Disk(), writable=False).load() == []
+    with pytest.raises(IsADirectoryError):
+        journal.load()
+
+
 # ------------------------------------------------------------------ in a store
 
 

@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 from commands import commands
+from permissions import forbid_writing
 
 import reput
 from reput.errors import CorruptFileError, StoreLockedError
 from reput.files import Disk, file_name
 from reput_integrity import BackgroundScrub, Scrubber, ScrubState
 from reput_integrity.scrub.tokenbucket import TokenBucket
-from reput_testing import ManualClock
+from reput_testing import ManualClock, snapshot
 
 pytestmark = pytest.mark.sizes(commitlog={"window_size": 8192})
 
@@ -229,6 +230,37 @@ def test_a_store_that_reput_never_wrote_gets_no_file(root):
     assert not scrubber.remembers
     assert state.rounds == 1
     assert sorted(root.rglob("*")) == before
+
+
+def test_a_store_that_cannot_be_written_is_scrubbed_from_its_beginning(root, monkeypatch):
+    with Scrubber(root) as scrubber:
+        scrubber.step()
+    before = snapshot(root)
+    forbid_writing(monkeypatch, root)
+
+    with Scrubber(root) as scrubber:
+        state = scrubber.run()
+
+    assert not scrubber.remembers
+    assert (state.rounds, state.finding_count, state.read_size) == (1, 0, size_of_log(root))
+    assert snapshot(root) == before
+
+
+def test_a_store_that_becomes_read_only_is_scrubbed_to_its_end(root, monkeypatch):
+    with Scrubber(root) as scrubber:
+        scrubber.step()
+        forbid_writing(monkeypatch, root)
+
+        assert scrubber.run().rounds == 1
+        assert not scrubber.remembers
+
+
+def test_a_place_that_is_named_must_be_writable(root, tmp_path, monkeypatch):
+    (tmp_path / "places").mkdir()
+    forbid_writing(monkeypatch, tmp_path / "places")
+
+    with pytest.raises(OSError, match="Read-only file system"):
+        Scrubber(root, state=tmp_path / "places" / "one")
 
 
 # ---------------------------------------------------------------------------- in a program

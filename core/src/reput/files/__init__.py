@@ -19,12 +19,14 @@ if TYPE_CHECKING:
     from reput.files.filenames import file_name as file_name
     from reput.files.filenames import is_file_name as is_file_name
     from reput.files.filenames import is_safe_name as is_safe_name
+    from reput.files.filenames import is_system_name as is_system_name
     from reput.files.filepool import FilePool as FilePool
     from reput.files.filepool import Handle as Handle
     from reput.files.filepool import ReplacedError as ReplacedError
     from reput.files.mappedfile import MappedFileQueue as MappedFileQueue
     from reput.files.readmap import MAPPED_MIN as MAPPED_MIN
     from reput.files.system.directorytree import Entry as Entry
+    from reput.files.system.directorytree import is_read_only as is_read_only
     from reput.files.system.disk import Buffer as Buffer
     from reput.files.system.disk import Disk as Disk
     from reput.files.system.disk import system_clock as system_clock
@@ -49,7 +51,9 @@ _EXPORTS = {
     "file_name": "filenames",
     "is_disk_full": "system.diskfull",
     "is_file_name": "filenames",
+    "is_read_only": "system.directorytree",
     "is_safe_name": "filenames",
+    "is_system_name": "filenames",
     "create_temporary_file": "filecreation",
     "create_file": "filecreation",
     "new_lock": "reput.signalsafe",

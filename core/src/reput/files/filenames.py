@@ -5,7 +5,14 @@ from __future__ import annotations
 import os
 from typing import Final
 
-__all__ = ["FILE_NAME_DIGITS", "OWN_DIRECTORY", "file_name", "is_file_name", "is_safe_name"]
+__all__ = [
+    "FILE_NAME_DIGITS",
+    "OWN_DIRECTORY",
+    "file_name",
+    "is_file_name",
+    "is_safe_name",
+    "is_system_name",
+]
 
 OWN_DIRECTORY: Final = "reput"
 """The directory of a store with all files that reput writes and RocketMQ does not know."""
@@ -22,6 +29,15 @@ def file_name(base_offset: int) -> str:
 def is_file_name(name: str) -> bool:
     """Whether ``name`` is an offset in digits, as `file_name` returns."""
     return len(name) == FILE_NAME_DIGITS and name.isascii() and name.isdigit()
+
+
+def is_system_name(name: str) -> bool:
+    """Whether ``name`` is hidden, or ``lost+found``: neither reput nor a broker uses such names.
+
+    File systems, desktops and version control put them into directories: snapshots, ``.nfs…`` for a
+    file that was removed while it was open.
+    """
+    return name.startswith(".") or name == "lost+found"
 
 
 def is_safe_name(name: str) -> bool:

@@ -12,7 +12,7 @@ from attrs.validators import instance_of
 
 import reput
 from reput.errors import CorruptFileError, MessageIllegalError
-from reput.files import OWN_DIRECTORY, FilePool
+from reput.files import OWN_DIRECTORY, FilePool, is_system_name
 from reput.plugin import INT32_MAX, QueueInfo, ReadColumns, ReadResult, integer_between
 from reput.status import ReadStatus
 from reput_consumequeue.extend.extendfiles import ExtendSource
@@ -162,7 +162,7 @@ class ConsumeQueuePlugin(reput.Plugin):
         """Yield topic, queue id and `unit_files` of every queue directory."""
         disk = self.context.disk
         for topic in disk.list(f"{root or self.context.root}/{DIRECTORY}"):
-            if not topic.is_dir() or not self._is_good(topic.name):
+            if is_system_name(topic.name) or not topic.is_dir() or not self._is_good(topic.name):
                 continue
             for queue in disk.list(topic.path):
                 name = queue.name

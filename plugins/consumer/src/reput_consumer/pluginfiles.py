@@ -51,7 +51,9 @@ class PluginFiles:
         light = document(offsets.LIGHT_FILE_NAME)
         known = Topics(document(topics.FILE_NAME), takes_copies=not context.replica)
         begun = StartJournal(
-            context.directory(*_OWN_DIRECTORY, startjournal.FILE_NAME), context.disk
+            context.directory(*_OWN_DIRECTORY, startjournal.FILE_NAME),
+            context.disk,
+            context.writable,
         )
         return cls(
             ConsumerOffsets(document(offsets.FILE_NAME), light, begun, known.cover),

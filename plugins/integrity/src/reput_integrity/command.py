@@ -153,7 +153,10 @@ def _rounds(scrubber: Scrubber, every: int | None, *, as_json: bool) -> bool:
 
     begin, end = scrubber.extent  # opens the store: an error here is the only output
     if not scrubber.remembers:
-        warn("the place is not remembered, as reput never wrote this store; --state names a file")
+        warn(
+            "the place is not remembered, as reput never wrote this store, or cannot write it; "
+            "--state names a file"
+        )
     if not scrubber.has_sums:
         warn(
             "the store has no sums of whole records, so only bodies are checked; "

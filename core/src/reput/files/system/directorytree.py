@@ -14,15 +14,16 @@ import stat
 from functools import partial
 from typing import NoReturn, Protocol, Self
 
-from reput.errors import UnsafePathError
+from reput.errors import ReputError, UnsafePathError
 from reput.files.system.diskfull import FlushFailedError
 from reput.files.system.parallelflush import heart
 from reput.files.system.storeroot import ANYWHERE, NO_NAMES, Descriptor, Keeper, StoreRoot, link_at
 
-__all__ = ["DirectoryTree", "Entry", "is_absence"]
+__all__ = ["DirectoryTree", "Entry", "is_absence", "is_read_only"]
 
 _BY_NAME = operator.attrgetter("name")
 _ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG)
+_READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 class Entry(Protocol):
@@ -64,7 +65,7 @@ class DirectoryTree:
 
     # ------------------------------------------------------------------ one store's disk
 
-    def at(self, root: str, *, follow_links: bool = False) -> Self:
+    def at(self, root: str, *, follow_links: bool = False, scratch: str = "") -> Self:
         """Return a disk bound to one store: it refuses every path outside ``root``.
 
         The bound disk has the class of this disk and shares its attributes. It refuses symbolic
@@ -75,6 +76,8 @@ class DirectoryTree:
         Args:
             root: absolute path of the store's directory, which need not exist yet.
             follow_links: whether links below the root are followed.
+            scratch: absolute path of a directory outside of the store whose files the disk reaches,
+                too, for what is made of the store where the store cannot be written.
 
         Raises:
             UnsafePathError: this disk is bound already, and ``root`` is outside of its root.
@@ -86,7 +89,7 @@ class DirectoryTree:
                 follow_links, outer = True, None
         made = object.__new__(type(self))
         made.__dict__ = self.__dict__
-        made._root = StoreRoot(root, follow_links, outer)
+        made._root = StoreRoot(root, follow_links, outer, scratch)
         return made
 
     @property
@@ -181,7 +184,7 @@ class DirectoryTree:
         root = self._root
         try:
             if root.follow_links:
-                root.names(path)  # raises for a path outside of the root
+                root.reach(path)  # raises for a path outside of the root
                 return sorted(os.listdir(path))
             descriptor = root.open_directory(path)
         except FileNotFoundError:
@@ -196,7 +199,7 @@ class DirectoryTree:
         root = self._root
         try:
             if root.follow_links:
-                root.names(path)  # raises for a path outside of the root
+                root.reach(path)  # raises for a path outside of the root
                 with os.scandir(path) as found:
                     return sorted(found, key=_BY_NAME)
             descriptor = root.open_directory(path)
@@ -371,3 +374,8 @@ def is_absence(error: OSError | ValueError) -> bool:
     if isinstance(error, OSError):
         return error.errno in _ABSENT and not isinstance(error, UnsafePathError)
     return True  # a name with a byte 0
+
+
+def is_read_only(error: OSError) -> bool:
+    """Whether the cause of ``error`` is a file system, or a permission, that allows no change."""
+    return error.errno in _READ_ONLY and not isinstance(error, ReputError)

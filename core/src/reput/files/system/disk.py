@@ -265,6 +265,13 @@ class Disk(DirectoryTree):
         """
         return try_lock(descriptor)
 
+    def lock_shared(self, descriptor: int) -> bool:
+        """Lock the file's first byte as `lock` does, for a file open to read.
+
+        Others may share the lock; it excludes locks of writers, and they exclude it.
+        """
+        return try_lock(descriptor, shared=True)
+
     def lock_owner(self, descriptor: int) -> int | None:
         """Return the owner of the lock, as `reput.files.system.filelock.lock_owner` does."""
         return lock_owner(descriptor)

@@ -21,8 +21,12 @@ _SET_LOCK: Final[int] = getattr(fcntl, "F_OFD_SETLK", fcntl.F_SETLK)
 _GET_LOCK: Final[int] = getattr(fcntl, "F_OFD_GETLK", fcntl.F_GETLK)
 
 
-def try_lock(descriptor: int) -> bool:
+def try_lock(descriptor: int, *, shared: bool = False) -> bool:
     """Lock the first byte for this open file.
+
+    Args:
+        descriptor: open to write, or, for a shared lock, to read.
+        shared: whether others may have a shared lock, too; nobody else has the lock then.
 
     Returns:
         False if another open file, or another process, has the lock.
@@ -32,12 +36,13 @@ def try_lock(descriptor: int) -> bool:
     """
     try:
         try:
-            _ask(descriptor, _SET_LOCK)
+            _ask(descriptor, _SET_LOCK, fcntl.F_RDLCK if shared else fcntl.F_WRLCK)
         except OSError as error:
             if error.errno != errno.EINVAL:
                 raise
             # The kernel or the file system may not support locks of open files.
-            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
+            kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+            fcntl.lockf(descriptor, kind | fcntl.LOCK_NB, 1, 0)
     except OSError as error:
         if error.errno in (errno.EACCES, errno.EAGAIN):
             return False
@@ -54,15 +59,15 @@ def lock_owner(descriptor: int) -> int | None:
     """
     for command in dict.fromkeys((_GET_LOCK, fcntl.F_GETLK)):
         try:
-            kind, pid = _ask(descriptor, command)
+            kind, pid = _ask(descriptor, command, fcntl.F_WRLCK)
         except (OSError, struct.error):
             continue
         return pid if kind != fcntl.F_UNLCK else None
     return None
 
 
-def _ask(descriptor: int, command: int) -> tuple[int, int]:
+def _ask(descriptor: int, command: int, wanted: int) -> tuple[int, int]:
     """Request or query the lock; return kind and process of the system's answer."""
-    asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0)
+    asked = _FLOCK.pack(wanted, os.SEEK_SET, 0, 1, 0)
     kind, _, _, _, pid = _FLOCK.unpack(fcntl.fcntl(descriptor, command, asked)[: _FLOCK.size])
     return kind, pid

@@ -59,6 +59,8 @@ class StoreRoot:
         path: its absolute path.
         follow_links: whether links below it are followed; they may lead out of it then.
         outer: the root that contains this one, for a directory of a store that has its own root.
+        scratch: path of another directory, below which paths are reached in the same way; none if
+            empty.
 
     Attributes:
         frozen_reason: why nothing may be changed any more; None while changes are allowed. Code
@@ -67,18 +69,26 @@ class StoreRoot:
         keepers: what releases descriptors if the process has no more.
     """
 
-    def __init__(self, path: str, follow_links: bool, outer: StoreRoot | None = None) -> None:
+    def __init__(
+        self,
+        path: str,
+        follow_links: bool,
+        outer: StoreRoot | None = None,
+        scratch: str = "",
+    ) -> None:
         self.path = path
         self.follow_links = follow_links
         self.frozen_reason: str | None = None
         self._outer = outer
+        self._scratch = StoreRoot(scratch, follow_links) if scratch else None
         self._prefix = path if path.endswith(os.sep) else path + os.sep
         self.held: dict[str, Descriptor] = {}
         self.keepers: weakref.WeakSet[Keeper] = weakref.WeakSet()
         self._lock = new_lock()  # reentrant, for signal handlers
 
     def __reduce__(self) -> str | tuple[object, ...]:
-        return StoreRoot, (self.path, self.follow_links, self._outer)
+        scratch = "" if self._scratch is None else self._scratch.path
+        return StoreRoot, (self.path, self.follow_links, self._outer, scratch)
 
     def require_open(self) -> None:
         """Raise if the disk was frozen: nothing may be changed any more."""
@@ -110,6 +120,8 @@ class StoreRoot:
         signal handler may have interrupted it.
         """
         self.held = {}
+        if self._scratch is not None:
+            self._scratch.release()
 
     def makes_room(self) -> bool:
         """Have all keepers release descriptors; return whether there were any."""
@@ -136,6 +148,10 @@ class StoreRoot:
             raise UnsafePathError(path, 'has a step ".."', "name the file without it")
         return names
 
+    def has(self, path: str) -> bool:
+        """Whether ``path`` is this directory, or begins with its path."""
+        return path == self.path or path.startswith(self._prefix)
+
     def reach(self, path: str) -> tuple[Descriptor | None, str]:
         """Return the open directory that has ``path``, and the name there.
 
@@ -149,6 +165,8 @@ class StoreRoot:
         directory = self.held.get(above)
         if directory is not None and name not in NO_NAMES:
             return directory, name
+        if self._scratch is not None and self._scratch.has(path):
+            return self._scratch.reach(path)
         names = self.names(path)
         if self.follow_links or not names:
             return None, path

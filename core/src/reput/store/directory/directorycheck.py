@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from reput.errors import EXPECTED, StoreNotFoundError
-from reput.files.filenames import OWN_DIRECTORY
+from reput.files.filenames import OWN_DIRECTORY, is_system_name
 from reput.files.system.disk import Disk
 
 __all__ = ["UNFINISHED", "refuse_other_files", "refuse_unfinished"]
@@ -25,15 +25,13 @@ _OWN: Final = frozenset({"abort", "checkpoint", "config", "lock", OWN_DIRECTORY}
 """What a store may have before it has a log: what an opening leaves that was killed, and settings
 of RocketMQ that were put there for a new store; each also while it is being replaced. Files derived
 from a log are not among them: where these are, a log is missing."""
-_OF_MOUNTS: Final = "lost+found"
 _SHOWN: Final = 3
 
 
 def refuse_other_files(root: str, names: Iterable[str]) -> None:
     """Raise if ``root``, which holds no log, holds files that are not a new store's.
 
-    Hidden names and ``lost+found`` do not count: version control, desktops and file systems put
-    them into directories that people call empty.
+    Names of `is_system_name` do not count: people call directories with such names empty.
 
     Args:
         root: the store's directory, absolute.
@@ -54,7 +52,7 @@ def refuse_other_files(root: str, names: Iterable[str]) -> None:
 
 
 def _is_ignored(name: str) -> bool:
-    return name.removesuffix(".new") in _OWN or name == _OF_MOUNTS or name.startswith(".")
+    return name.removesuffix(".new") in _OWN or is_system_name(name)
 
 
 def refuse_unfinished(root: str, disk: Disk | None = None) -> None:

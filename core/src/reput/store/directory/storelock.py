@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import attrs
 
 from reput.errors import StoreLockedError
+from reput.files.system.directorytree import is_read_only
 from reput.files.system.filelock import OPEN_FILE
 from reput.log.reader.logend import Writer
 from reput.signalsafe import new_lock
@@ -70,7 +71,9 @@ class StoreLock:
         """Take the lock.
 
         Args:
-            writes: whether to write the holder into the file; if false, the file must exist.
+            writes: whether to write the holder into the file; if false, the file must exist, and
+                permission to read it is enough: then the lock keeps writers out, and others that
+                only read may share it.
 
         Raises:
             StoreLockedError: a writer has the store, in this process or another.
@@ -81,9 +84,15 @@ class StoreLock:
             # release the lock of a store that is open in this process.
             if identity in _held_here:
                 raise StoreLockedError(self.root, os.getpid(), _held_here[identity].reason)
-            descriptor = self.disk.open(self.path, create=writes, write=True)
+            lock = self.disk.lock
             try:
-                if not self.disk.lock(descriptor):
+                descriptor = self.disk.open(self.path, create=writes, write=True)
+            except OSError as error:
+                if writes or not is_read_only(error):
+                    raise
+                descriptor, lock = self.disk.open(self.path), self.disk.lock_shared
+            try:
+                if not lock(descriptor):
                     raise StoreLockedError(self.root, *self._holder(descriptor))
                 self._is_signed = self._has_signature(descriptor)
                 if writes:

@@ -30,6 +30,7 @@ class SparkEngine:
 
     splits = True
     is_here = False
+    is_local = False
 
     def __init__(self, spark: SparkSession, parallelism: int | None = None) -> None:
         self._spark = spark

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from reput.files import is_system_name
 from reput_consumequeue.extend.extendfiles import ExtendFiles
 from reput_consumequeue.extend.extendunits import ExtendUnits, plain_units
 from reput_consumequeue.extend.layout import (
@@ -71,7 +72,9 @@ def _size_on_disk(context: StoreContext) -> int:
 def _on_disk(disk: Disk, root: str) -> Iterator[tuple[str, str, str]]:
     """Yield topic, queue id and path of every directory of extend files."""
     for topic in disk.list(f"{root}/{EXTEND_DIRECTORY}"):
-        for queue in disk.list(topic.path) if topic.is_dir() else ():
+        if is_system_name(topic.name) or not topic.is_dir():
+            continue
+        for queue in disk.list(topic.path):
             if queue.is_dir():
                 yield topic.name, queue.name, queue.path
 

@@ -23,6 +23,7 @@ from typing import Final
 
 import attrs
 
+from reput.errors import ReputError
 from reput.files import Disk
 
 logger = logging.getLogger(__name__)
@@ -43,6 +44,8 @@ class StartJournal:
 
     path: str
     disk: Disk
+    writable: bool = True
+    """Whether it may be added to; one that may not does without a file that it cannot read."""
     _size: int = attrs.field(init=False, default=0)
     """Bytes of valid lines."""
     _lock: threading.RLock = attrs.field(init=False, factory=threading.RLock)
@@ -53,9 +56,19 @@ class StartJournal:
         return self._size
 
     def load(self) -> list[Start]:
-        """Read the file; all lines that were added are on disk."""
+        """Read the file; all lines that were added are on disk.
+
+        Raises:
+            OSError: the file cannot be read, and is to be written.
+        """
         with self._lock:
-            data = self.disk.read_if_exists(self.path, _SIZE_MAX) or b""
+            try:
+                data = self.disk.read_if_exists(self.path, _SIZE_MAX) or b""
+            except OSError as error:
+                if self.writable or isinstance(error, ReputError):
+                    raise
+                logger.warning("file not readable, starts of groups not known error=%s", error)
+                return []
             found = list(_starts_of(data))
             self._size = sum(size for _, size in found)
             if self._size < len(data.rstrip(b"\0")):

@@ -17,7 +17,7 @@ import attrs
 
 import reput
 from reput.errors import StoreLockedError
-from reput.files import OWN_DIRECTORY, Disk, system_clock
+from reput.files import OWN_DIRECTORY, Disk, is_read_only, system_clock
 from reput_integrity.batchcheck import BatchChecker
 from reput_integrity.findings import SumFinding
 from reput_integrity.layout import DIRECTORY
@@ -43,7 +43,7 @@ class Scrubber:
         path: the store's directory.
         rate: bytes of the log a second; 0 for as fast as possible.
         state: file that remembers the place; ``<store>/reput/scrub`` when left out. None stands for
-            no file, also in a store that reput never wrote: nothing is made there.
+            no file, also in a store that reput never wrote, or that cannot be written.
         follow_links: as for `reput.open`.
         clock: ms since the epoch.
         monotonic: seconds.
@@ -73,8 +73,10 @@ class Scrubber:
         self._memory = self._disk  # where the state is
         self._file = self._place_of(state)
         self._saved = clock()
+        self._must_remember = bool(state)
         if self._file is not None:
-            self._lock(f"{self._file}.lock")
+            with self._forgetting():
+                self._lock(f"{self._file}.lock")
         self.state = (
             ScrubState() if self._file is None else ScrubState.load(self._file, self._memory)
         )
@@ -102,6 +104,18 @@ class Scrubber:
             self._memory.close(descriptor)
             raise StoreLockedError(path, None)
         self._stack.callback(self._memory.close, descriptor)
+
+    @contextlib.contextmanager
+    def _forgetting(self) -> Iterator[None]:
+        """Do without a file for the place if the store cannot be written, and none was named."""
+        try:
+            yield
+        except OSError as error:
+            if self._must_remember or not is_read_only(error):
+                raise
+            assert self._file is not None
+            self._memory.list_names(os.path.dirname(self._file))  # which may not be read, either
+            self._file = None
 
     @property
     def remembers(self) -> bool:
@@ -194,7 +208,8 @@ class Scrubber:
         """Bring the place to disk."""
         self._saved = self.clock()
         if self._file is not None:
-            self._memory.replace(self._file, self.state.encode())
+            with self._forgetting():
+                self._memory.replace(self._file, self.state.encode())
 
     def close(self) -> None:
         """Save the place, and close the store."""

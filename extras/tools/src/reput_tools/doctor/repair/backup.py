@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from reput.errors import ReputError
-from reput.files import Disk, file_name, is_safe_name
+from reput.files import Disk, file_name, is_safe_name, is_system_name
 from reput.storefiles import UNFINISHED
 from reput_tools.doctor.repair.filecopy import copy_tree
 from reput_tools.doctor.repair.storebuilder import bases_of
@@ -206,6 +206,7 @@ def back_up(plan: RepairPlan, path: str, ranges: Sequence[tuple[int, int]], disk
         names={
             entry.name: file_name(known[entry.name].base) if entry.name in known else ""
             for entry in entries
+            if not is_system_name(entry.name)
         },
         sizes={name: part.size for name, part in known.items()},
         changes=tuple(changes),
@@ -213,6 +214,7 @@ def back_up(plan: RepairPlan, path: str, ranges: Sequence[tuple[int, int]], disk
             entry.name
             for entry in disk.list(plan.root)
             if entry.name not in (_LOG, STAGING, UNFINISHED, "lock")
+            and not is_system_name(entry.name)
         ),
     )
     own.flush_directory(path)

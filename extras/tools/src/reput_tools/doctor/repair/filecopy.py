@@ -134,8 +134,12 @@ def copy_tree(
         return left_out
     follows = disk.follows_links
     if entry.is_dir(follow_symlinks=follows):
+        try:
+            entries = disk.list(source)
+        except PermissionError:
+            return [source]
         target_disk.make_directory(target)
-        for below in disk.list(source):
+        for below in entries:
             path = os.path.join(target, below.name)
             left_out += copy_tree(disk, below.path, target_disk, path, wanted=wanted, told=told)
         target_disk.flush_directory(target)

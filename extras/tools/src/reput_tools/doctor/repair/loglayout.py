@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from reput.files import Disk, file_name, is_file_name
+from reput.files import Disk, file_name, is_file_name, is_system_name
 from reput.record.layout import BLANK_MAGIC, BLANK_MIN_SIZE, SIZE_AND_MAGIC
 from reput_tools.doctor.repair.statedbases import counted_bases, sampled_bases
 
@@ -91,6 +91,8 @@ def lay_out(root: str, disk: Disk, file_size: int = 0) -> LogLayout:
 
 
 def _is_candidate(entry: Entry, notices: list[Notice]) -> bool:
+    if is_system_name(entry.name):
+        return False
     if entry.is_symlink():
         entry.is_file()  # raises where links are refused
     if entry.is_file():

@@ -16,7 +16,15 @@ import attrs
 
 import reput
 from reput.errors import ReputError
-from reput.files import OWN_DIRECTORY, Disk, FilePool, MappedFileQueue, file_name, is_file_name
+from reput.files import (
+    OWN_DIRECTORY,
+    Disk,
+    FilePool,
+    MappedFileQueue,
+    file_name,
+    is_file_name,
+    is_system_name,
+)
 from reput.log import (
     LOG_SECTION,
     CheckedNote,
@@ -240,7 +248,9 @@ def _copy_samples(source: Source, root: str, disk: Disk) -> None:
     for name, plugin in source.plan.plugins.plugins.items():
         whole.update(offline_hooks(name, plugin).reput_tools_rebuilt_from() or ())
     for entry in source.disk.list(source.plan.root):
-        if entry.name in _OWN or entry.name == OWN_DIRECTORY or not _is_directory(source, entry):
+        if entry.name in _OWN or entry.name == OWN_DIRECTORY or is_system_name(entry.name):
+            continue
+        if not _is_directory(source, entry):
             continue
         if entry.name in whole:
             copy_tree(source.disk, entry.path, disk, os.path.join(root, entry.name))
@@ -273,6 +283,8 @@ def _is_directory(source: Source, entry: object) -> bool:
 def _files(disk: Disk, directory: str) -> list[tuple[str, int]]:
     found = []
     for entry in disk.list(directory):
+        if is_system_name(entry.name):
+            continue
         if entry.is_dir(follow_symlinks=disk.follows_links):
             found += _files(disk, entry.path)
         elif entry.is_file(follow_symlinks=disk.follows_links) and entry.name.isdigit():
@@ -293,6 +305,8 @@ def _take_over(source: Source, root: str, disk: Disk) -> list[Notice]:
     for entry in source.disk.list(plan.root):
         name = entry.name
         if name in made or name in _OWN or name in old or name == OWN_DIRECTORY:
+            continue
+        if is_system_name(name):
             continue
         for path in copy_tree(source.disk, entry.path, disk, os.path.join(root, name)):
             shown = os.path.relpath(path, plan.root)

@@ -12,7 +12,7 @@ from typing import Final
 import attrs
 
 from reput.errors import CorruptFileError
-from reput.files import Disk
+from reput.files import Disk, is_system_name
 from reput.storefiles import UNFINISHED
 from reput_tools.doctor.repair.backup import (
     BYTES,
@@ -62,6 +62,7 @@ def put_back(path: str, store: str, disk: Disk) -> Backup:
     aside = {entry.name for entry in own.list(files)}
     for entry in disk.list(store):
         is_new = entry.name not in backup.parts or entry.name in aside
+        is_new = is_new and not is_system_name(entry.name)
         if is_new and entry.name not in (_LOG, UNFINISHED, "lock"):
             remove(disk, entry)
     for name in sorted(aside & set(backup.parts)):
@@ -76,7 +77,7 @@ def put_back(path: str, store: str, disk: Disk) -> Backup:
 
 def _put_back_log(backup: Backup, path: str, log: str, disk: Disk, own: Disk) -> None:
     """Bring the log's files back to their old names, sizes and bytes."""
-    there = {entry.name for entry in disk.list(log)}
+    there = {entry.name for entry in disk.list(log) if not is_system_name(entry.name)}
     plain = {name for name in there if not name.startswith(WAS)}
     if backup.step == RENAMED:
         after = {new: old for old, new in backup.names.items() if new}

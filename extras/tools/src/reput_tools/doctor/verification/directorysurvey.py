@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from reput.errors import UnsafePathError
-from reput.files import file_name, is_file_name
+from reput.files import file_name, is_file_name, is_system_name
 from reput.record.layout import HEADER, HEADER_SIZE, MAGIC_V1, MAGIC_V2, RECORD_MIN_SIZE
 from reput.storefiles import is_known_name
 from reput_tools.doctor.findings import Finding, Findings, Severity, end_at
@@ -75,6 +75,8 @@ def survey(
     found = Survey(root, disk)
     for entry in sorted(disk.list(root), key=lambda each: each.name):
         name = entry.name
+        if is_system_name(name):
+            continue
         if not is_known_name(name) and name not in plugins:
             findings.add(
                 attrs.evolve(
@@ -104,7 +106,8 @@ def _check_plain(entry: Entry, disk: Disk) -> None:
         entry.stat()  # raises
     if entry.is_dir(follow_symlinks=False):
         for below in disk.list(entry.path):
-            _check_plain(below, disk)
+            if not is_system_name(below.name):
+                _check_plain(below, disk)
     elif not entry.is_file(follow_symlinks=False):
         raise UnsafePathError(
             entry.path, "is a link, pipe, socket or device", "a regular file is expected"
@@ -142,6 +145,8 @@ def _survey_log(found: Survey, findings: Findings, file_size: int) -> None:
     directory = os.path.join(found.root, COMMIT_LOG)
     sizes: dict[int, int] = {}
     for entry in sorted(found.disk.list(directory), key=lambda each: each.name):
+        if is_system_name(entry.name):
+            continue
         try:
             is_file = entry.is_file()
         except UnsafePathError as error:

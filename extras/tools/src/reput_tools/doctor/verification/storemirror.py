@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from reput.errors import CorruptFileError
-from reput.files import OWN_DIRECTORY, file_name, is_file_name
+from reput.files import OWN_DIRECTORY, file_name, is_file_name, is_system_name
 from reput.storefiles import Manifest
 from reput_tools.doctor.findings import Finding, Findings, NotChecked, Severity, end_at
 from reput_tools.doctor.verification.directorysurvey import COMMIT_LOG
@@ -224,6 +224,8 @@ def _link_around(
 
 def _sizes_below(directory: str, name: str, disk: Disk) -> Iterator[tuple[str, int]]:
     for entry in disk.list(directory):
+        if is_system_name(entry.name):
+            continue
         path = f"{name}/{entry.name}"
         if entry.is_dir(follow_symlinks=disk.follows_links):
             yield from _sizes_below(entry.path, path, disk)

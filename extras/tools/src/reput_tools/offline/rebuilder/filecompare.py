@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from reput.files import is_system_name
 from reput_tools.offline.contract.comparison import Difference
 
 if TYPE_CHECKING:
@@ -193,6 +194,8 @@ def _files(root: str, name: str, disk: Disk) -> Iterator[str]:
         yield name
         return
     for below in disk.list(os.path.join(root, name)):
+        if is_system_name(below.name):
+            continue
         path = os.path.join(name, below.name)
         if below.is_dir(follow_symlinks=follows):
             yield from _files(root, path, disk)

@@ -11,13 +11,12 @@ import functools
 import logging
 import os
 import time
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from reput.errors import CorruptFileError, PluginError, ReputError, UnsafePathError
+from reput.errors import CorruptFileError, PluginError, ReputError
 from reput.files import OWN_DIRECTORY, Disk, system_clock
 from reput.log import QueueFloors
 from reput.plugin import PluginSet, StoreContext
@@ -38,6 +37,7 @@ from reput_tools.offline.rebuilder.rebuildtasks import (
     run_task,
 )
 from reput_tools.offline.rebuilder.rebuildworker import Job, Worker
+from reput_tools.offline.rebuilder.stagingarea import StagingArea
 
 if TYPE_CHECKING:
     from pluggy import HookRelay
@@ -168,8 +168,6 @@ class _Rebuild:
         self.root = closed.root
         self.config = config
         self.disk = closed.disk
-        # On the store's file system, so that the files can be renamed into place.
-        self.staging = os.path.join(self.root, OWN_DIRECTORY, "rebuild")
         self.engine = engine
         self.split_size = split_size
         self.look = look
@@ -183,29 +181,27 @@ class _Rebuild:
         self.plugins = self.closed.plugins(self.config)
         targets = _targets(self.plugins, wanted)
         log = self.closed.log
-        kept = self._directories() if self.check else set()
         end = log.max_physical_offset
         if self.look is not None and self.look.end_offset is not None:
             end = max(min(end, self.look.end_offset), log.min_physical_offset)
-        if not self.check:
-            self._sweep()
-        self.job = Job(
-            root=self.root,
-            file_size=log.file_size,
-            start_offset=log.min_physical_offset,
-            end_offset=end,
-            plugins=tuple(self.plugins.plugins),
-            sections=sections,
-            # A unique name: an attempt that outlives its rebuild writes where no other process
-            # reads.
-            staging=os.path.join(self.staging, uuid.uuid4().hex),
-            follow_links=self.disk.follows_links,
-            queue_floors=self._floors(log, sections),
-            damaged=() if self.look is None else self.look.damaged,
-            passes_over_damage=self.look is not None and self.look.explains,
-            is_check=self.check,
-        )
+        area = StagingArea(self.root, self.disk, is_check=self.check, is_local=self.engine.is_local)
+        self.disk = area.disk
         try:
+            self.job = Job(
+                root=self.root,
+                file_size=log.file_size,
+                start_offset=log.min_physical_offset,
+                end_offset=end,
+                plugins=tuple(self.plugins.plugins),
+                sections=sections,
+                staging=area.own,
+                scratch=area.scratch,
+                follow_links=self.disk.follows_links,
+                queue_floors=self._floors(log, sections),
+                damaged=() if self.look is None else self.look.damaged,
+                passes_over_damage=self.look is not None and self.look.explains,
+                is_check=self.check,
+            )
             built = self._build(log, targets, is_sound=self.closed.is_sound)
             _check_names(built)
             if self.check:
@@ -214,14 +210,11 @@ class _Rebuild:
                 return [self._compared(each, log, named) for each in built]
             for each in built:
                 plugin = each.facts.plugin
-                aside = os.path.join(self.staging, "old", plugin)
+                aside = os.path.join(area.directory, "old", plugin)
                 self.closed.replace_directories(plugin, each.directory, each.names, aside=aside)
             assumed = self._assumed() if manifest is None else ()
         finally:
-            if self.check:
-                self._sweep_own(kept)
-            else:
-                self._sweep()
+            area.clear()
         return [attrs.evolve(each.facts, assumed=assumed) for each in built]
 
     def _assumed(self) -> tuple[str, ...]:
@@ -265,34 +258,6 @@ class _Rebuild:
                 if hooks.close is not None:
                     hooks.close()
         return floors.known
-
-    def _sweep(self) -> None:
-        """Remove what this rebuild, or an earlier one that was killed, has left."""
-        try:
-            self.disk.remove_tree(self.staging)
-        except UnsafePathError:
-            raise
-        except OSError as error:
-            # An attempt on another machine may still be writing there. No other process reads it,
-            # and an error of the rebuild itself must not be hidden by this one.
-            logger.warning(
-                "left for the next rebuild to remove directory=%s error=%s",
-                self.staging,
-                error,
-            )
-
-    def _directories(self) -> set[str]:
-        """Return which of the directories around the staging area exist."""
-        around = (self.staging, os.path.join(self.root, OWN_DIRECTORY))
-        return {path for path in around if self.disk.exists(path)}
-
-    def _sweep_own(self, kept: set[str]) -> None:
-        """Remove only what this check has made; ``kept`` existed before the check."""
-        self.disk.remove_tree(self.job.staging)
-        for path in (self.staging, os.path.join(self.root, OWN_DIRECTORY)):
-            # A writer may have come meanwhile and use the directory.
-            if path not in kept and self.disk.exists(path) and not self.disk.list(path):
-                self.disk.remove_directory(path)
 
     def _compared(self, built: _Built, log: LogReader, named: frozenset[str]) -> Rebuilt:
         assert self.look is not None

@@ -59,6 +59,8 @@ class Job:
     """Configuration sections of the log and the plugins."""
     staging: str
     """Directory below which all is written; used by this job alone."""
+    scratch: str = ""
+    """Directory outside of the store that has ``staging``; empty if the store has it."""
     follow_links: bool = False
     """As for `reput.open`."""
     queue_floors: Mapping[tuple[str, int], int] = attrs.field(factory=dict)
@@ -82,7 +84,7 @@ class Worker:
 
     def __init__(self, job: Job, disk: Disk | None = None) -> None:
         self.job = job
-        self.disk = disk or Disk().at(job.root, follow_links=job.follow_links)
+        self.disk = disk or Disk().at(job.root, follow_links=job.follow_links, scratch=job.scratch)
         self._pool = FilePool(self.disk, _FILES_OPEN)
         directory = os.path.join(job.root, "commitlog")
         files = MappedFileQueue(directory, job.file_size, self.disk, self._pool)

@@ -73,6 +73,11 @@ class Engine(Protocol):
         """Whether tasks run in this process, one by one."""
         ...
 
+    @property
+    def is_local(self) -> bool:
+        """Whether tasks run on this machine, where they reach files of its temporary directory."""
+        ...
+
     def run(
         self, work: Work, tasks: Sequence[Task], told: Callable[[int], None] = lambda size: None
     ) -> list[Any]:
@@ -100,6 +105,8 @@ class LocalEngine:
         ProcessEndedError: from `run`: a process ended, or none could begin, as a script uses
             several without ``if __name__ == "__main__":``.
     """
+
+    is_local = True
 
     def __init__(self, jobs: int | None = None, *, splits: bool | None = None) -> None:
         self.parallelism = max(jobs or os.cpu_count() or 1, 1)
