@@ -13,7 +13,7 @@ from fakecluster import FakeCluster, Fault
 from reput.record import Message, java_string_hash
 from reput_client import BrokerError, Client, ConnectError
 from reput_client.remoting import Command, QueueName, RequestCode, ResetOffset, write_body
-from reput_consumer import MemberExistsError, MessageQueue, sql
+from reput_consumer import MemberExistsError, MessageQueue, SubscriptionMismatchError, sql
 
 ClientOf = Callable[..., Client]
 GROUP, TOPIC = "billing", "orders"
@@ -269,7 +269,11 @@ def test_members_of_one_client_are_members_for_themselves(
         assert sorted(cluster.broker.members[GROUP]) == ["a", "b"]
         with pytest.raises(MemberExistsError, match="'b'"):
             client.consumer(GROUP, TOPIC, name="b")
+        with pytest.raises(SubscriptionMismatchError, match="alike"):
+            client.consumer(GROUP, {TOPIC: "paid"}, name="c")
         assert sorted(cluster.broker.members[GROUP]) == ["a", "b"]
+        with client.consumer(GROUP, {TOPIC: "paid"}, name="c", mixed=True):
+            assert sorted(cluster.broker.members[GROUP]) == ["a", "b", "c"]
 
 
 def test_a_member_whose_connections_broke_is_known_again(

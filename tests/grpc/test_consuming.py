@@ -241,6 +241,16 @@ def test_members_that_pull_and_clients_that_pop_do_not_mix(broker, client, names
     assert me.consume(group, topic).status.code == OK
 
 
+def test_a_client_that_subscribes_differently_is_a_member(broker, client, names):
+    group, topic = names
+    plugin = broker.store.plugin(ConsumerPlugin)
+    with broker.store.pop_consumer(group, {topic: "a"}, name="near"):
+        assert client("far").consume(group, topic, tags="b||a").status.code == OK
+        assert plugin.progress(group).is_mixed
+        assert client("far").consume(group, topic, tags="a").status.code == OK
+        wait_until(lambda: not plugin.progress(group).is_mixed)
+
+
 def test_the_store_knows_the_clients_and_what_is_out(broker, client, names):
     group, topic = names
     broker.put(broker_message(topic, "1"))

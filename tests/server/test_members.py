@@ -29,6 +29,7 @@ from reput_client.remoting import (
     parse_body,
     write_body,
 )
+from reput_consumer import SubscriptionMismatchError
 from reput_consumer.backend.embeddedbackend import EmbeddedBackend
 
 GROUP = "billing"
@@ -154,6 +155,33 @@ def test_consumers_of_this_process_are_in_the_same_group(served):
 
     assert both == ["far", "near"]
     assert members(peer) == ["far"]
+
+
+def test_clients_that_subscribe_differently_are_members_with_a_warning(served, caplog):
+    def beat(peer, name, **topics):
+        wants = tuple(Subscription(topic=topic, expression=tags) for topic, tags in topics.items())
+        data = ConsumerData(group=GROUP, subscriptions=wants)
+        body = Heartbeat(client_id=name, producer_groups=(), consumers=(data,)).encode()
+        assert peer.ask(RequestCode.HEART_BEAT, body=body).code == 0
+
+    progress = served.store.plugin("consumer").progress
+    one, two = served.peer(), served.peer()
+    beat(one, "one", orders="a||b")
+    beat(two, "two", orders="b || a")
+    assert not progress(GROUP).is_mixed
+    beat(two, "two", orders="b")
+    assert members(one) == ["one", "two"]
+    assert progress(GROUP).is_mixed
+    text = "members of a group subscribe differently"
+    assert caplog.text.count(text) == 1
+    with pytest.raises(SubscriptionMismatchError):
+        served.store.consumer(GROUP, {"orders": "a"})
+    beat(one, "one", bills="*")
+    notified(one), notified(two)
+    for peer, name, topics in 2 * ((one, "one", {"bills": "*"}), (two, "two", {"orders": "b"})):
+        beat(peer, name, **topics)  # nothing is new
+    assert (notified(one), notified(two)) == (0, 0)
+    assert caplog.text.count(text) == 2
 
 
 @pytest.mark.parametrize(

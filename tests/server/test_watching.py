@@ -112,6 +112,7 @@ def test_metrics_say_what_the_server_and_the_store_do(watched):
     assert found[("reput_server_got_messages_total", *both)] == 3
     assert found[("reput_server_group_lag_messages", ("group", "billing"))] == 2
     assert found[("reput_server_group_members", ("group", "billing"))] == 1
+    assert found[("reput_server_group_mixed", ("group", "billing"))] == 0
     for times, count in (("send", 3), ("put", 3), ("read", 1)):
         name = f"reput_server_{times}_seconds"
         assert found[(f"{name}_count",)] == count
@@ -120,6 +121,16 @@ def test_metrics_say_what_the_server_and_the_store_do(watched):
     assert found[("reput_plugin_lag_bytes", ("plugin", "consumequeue"))] == 0
     assert found[("reput_topic_messages_total", ("topic", "orders"))] == 3
     assert {"reput_server_held_pulls", "reput_server_waiting_sends"} <= names
+
+
+def test_members_that_subscribe_differently_are_shown(watched):
+    work(watched)
+    with watched.store.consumer("billing", {"orders": "paid"}, name="other", mixed=True):
+        found = metrics_of(get(watched.server.metrics, "/metrics")[2])
+        page = get(watched.server.metrics, "/")[2]
+
+    assert found[("reput_server_group_mixed", ("group", "billing"))] == 1
+    assert "2, which subscribe differently" in page
 
 
 def test_every_metric_is_listed_and_told(watched):
@@ -188,6 +199,7 @@ def test_the_page_shows_what_there_is(watched):
     assert {"orders", "billing", "consumequeue", "running"} <= set(page.cells)
     at = page.cells.index("billing")
     assert page.cells[at + 1] == "2"
+    assert page.cells[at + 4] == "1"
     assert "broker-a of DefaultCluster" in text
     assert 'class="verdict ok"' in text
     assert not page.tags & {"script", "img", "iframe", "object"}

@@ -82,11 +82,12 @@ class GrpcClient:
         publishing = m.Publishing(topics=[m.Resource(name=each) for each in topics])
         return self.tell(m.Settings(client_type=1, publishing=publishing))
 
-    def consume(self, group: str, *topics: str, kind: int = 3) -> Any:
+    def consume(self, group: str, *topics: str, kind: int = 3, tags: str = "*") -> Any:
         """Be a consumer."""
+        expression = m.FilterExpression(type=1, expression=tags)
         subscription = m.Subscription(group=m.Resource(name=group))
         for each in topics:
-            subscription.subscriptions.add(topic=m.Resource(name=each))
+            subscription.subscriptions.add(topic=m.Resource(name=each), expression=expression)
         return self.tell(m.Settings(client_type=kind, subscription=subscription))
 
     def send(self, topic: str, *bodies: str, **system: Any) -> Any:

@@ -75,6 +75,7 @@ def test_json_has_everything_and_a_rate_if_asked_for(run, path):
         "dead_letter_count": 1,
         "out_count": 0,
         "out_since_timestamp": None,
+        "is_mixed": False,
         "members": [],
         "messages_per_second": 0.0,
         "queues": [
@@ -88,6 +89,18 @@ def test_json_has_everything_and_a_rate_if_asked_for(run, path):
             )
         ],
     }
+
+
+def test_members_that_subscribe_differently_are_shown(run, at):
+    at.put("1")
+    with at.consumer("g", {"orders": "A"}), at.consumer("g", {"orders": "B"}, mixed=True):
+        for options in ([], ["g"]):
+            assert "subscribe differently" not in run("groups", at.root, *options).out
+        at.work_for(2_000)
+
+        for options in ([], ["g"]):
+            assert "members subscribe differently" in run("groups", at.root, *options).out
+        assert run("groups", at.root, "--json").json["groups"][0]["is_mixed"] is True
 
 
 def test_an_unknown_group_and_a_store_without_groups_are_told(run, path, tmp_path):

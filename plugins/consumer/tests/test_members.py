@@ -20,7 +20,13 @@ from hypothesis.stateful import (
 )
 
 import reput
-from reput_consumer import Average, Circle, ConsistentHash, MessageQueue
+from reput_consumer import (
+    Average,
+    Circle,
+    ConsistentHash,
+    MessageQueue,
+    SubscriptionMismatchError,
+)
 from reput_consumer.allocation import share
 from reput_consumer.backend.queuelocks import QueueLocks
 from reput_testing import ManualClock
@@ -348,3 +354,60 @@ def test_locks_of_members_that_never_joined_are_forgotten_when_there_are_many():
     assert len(locks._owners) < 1_001 + 2
     assert locks.take("g", "other", [MessageQueue("orders", "broker-a", 1_999)]) == set()
     assert locks.take("g", "other", [MessageQueue("orders", "broker-a", 0)]) != set()
+
+
+# ------------------------------------------------------------------ other subscriptions
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("orders", "bills"),
+        ("orders", ["orders", "bills"]),
+        ({"orders": "A"}, {"orders": "B"}),
+        ({"orders": "A"}, "orders"),
+    ],
+)
+def test_a_member_that_subscribes_differently_is_refused(at, one, other):
+    with at.consumer("g", one, name="a"):
+        with pytest.raises(SubscriptionMismatchError, match="use a group for each"):
+            at.consumer("g", other, name="b")
+
+        assert at.plugin.port.members("g") == ["a"]
+    with at.consumer("g", other, name="b"):  # after the other has left
+        assert not at.plugin.progress("g").is_mixed
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [({"orders": "A || B"}, {"orders": "B||A"}), ("orders", {"orders": "*"})]
+)
+def test_the_same_subscription_may_be_written_in_two_ways(at, one, other):
+    with at.consumer("g", one, name="a"), at.consumer("g", other, name="b"):
+        assert at.plugin.port.members("g") == ["a", "b"]
+
+
+def test_members_that_ask_for_it_may_subscribe_differently_with_a_warning(at, caplog):
+    one = at.consumer("g", {"orders": "A"}, name="a")
+    with one, at.consumer("g", {"orders": "B"}, name="b", mixed=True):
+        assert at.plugin.progress("g").is_mixed
+
+    assert "members of a group subscribe differently" in caplog.text
+
+
+def test_members_that_read_everything_may_subscribe_as_they_like(at, caplog):
+    options = {"broadcast": True}
+    with at.consumer("g", {"orders": "A"}, name="a", **options):
+        with at.consumer("g", {"orders": "B"}, name="b", **options):
+            assert not at.plugin.progress("g").is_mixed
+
+    assert "subscribe differently" not in caplog.text
+
+
+def test_members_that_pop_may_have_other_topics_but_not_other_tags(at):
+    pop = at.store.pop_consumer
+    with pop("g", {"orders": "A"}, name="a"), pop("g", "bills", name="b"):
+        assert not at.plugin.progress("g").is_mixed
+        with pytest.raises(SubscriptionMismatchError):
+            pop("g", {"orders": "B"}, name="c")
+        with pop("g", {"orders": "B"}, name="c", mixed=True):
+            assert at.plugin.progress("g").is_mixed

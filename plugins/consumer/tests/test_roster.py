@@ -49,6 +49,7 @@ def test_members_and_their_queues_are_seen_beside_the_writer(at):
             broadcast=False,
             topics=("%RETRY%g", "orders"),
             queues=(("%RETRY%g", 0), *(("orders", queue) for queue in range(4))),
+            subscriptions=("orders (*)",),
         )
         assert at.plugin.roster().members == (member,)
 
@@ -148,7 +149,7 @@ def test_a_file_that_is_none_or_another_process_s_is_not_believed(at, text):
 
 
 def test_more_members_than_the_file_holds_are_left_out_and_that_is_told(at, monkeypatch):
-    monkeypatch.setattr("reput_consumer.memberlist.memberlistfile._SIZE_MAX", 700)
+    monkeypatch.setattr("reput_consumer.memberlist.memberlistfile._SIZE_MAX", 760)
     at.put("1")
     with at.consumer(name="a"), at.consumer(name="b"), at.consumer(name="c"):
         at.work_for(500)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from reput_consumer.errors import GroupDisabledError as GroupDisabledError
     from reput_consumer.errors import GroupKindError as GroupKindError
     from reput_consumer.errors import MemberExistsError as MemberExistsError
+    from reput_consumer.errors import SubscriptionMismatchError as SubscriptionMismatchError
     from reput_consumer.group.membersettings import EARLIEST as EARLIEST
     from reput_consumer.group.membersettings import LATEST as LATEST
     from reput_consumer.group.membersettings import MemberSettings as MemberSettings
@@ -64,7 +65,9 @@ if TYPE_CHECKING:
     from reput_consumer.selectors import TAG as TAG
     from reput_consumer.selectors import Selector as Selector
     from reput_consumer.selectors import TagFilter as TagFilter
+    from reput_consumer.selectors import are_mixed as are_mixed
     from reput_consumer.selectors import sql as sql
+    from reput_consumer.selectors import subscriptions_of as subscriptions_of
 
 _EXPORTS = {
     "ALL": "selectors",
@@ -117,14 +120,17 @@ _EXPORTS = {
     "Selector": "selectors",
     "Start": "group.membersettings",
     "TAG": "selectors",
+    "SubscriptionMismatchError": "errors",
     "TagFilter": "selectors",
     "TopicSettings": "metadata.topicsettings",
+    "are_mixed": "selectors",
     "checked_group": "names",
     "checked_topic": "names",
     "dead_letter_topic": "names",
     "pop_retry_topic": "names",
     "retry_topic": "names",
     "sql": "selectors",
+    "subscriptions_of": "selectors",
 }
 
 __all__ = [*_EXPORTS]

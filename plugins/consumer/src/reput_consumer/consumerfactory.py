@@ -41,6 +41,7 @@ class ConsumerFactory(ABC):
         until: str | dt.datetime | None = None,
         strategy: Strategy | None = None,
         name: str | None = None,
+        mixed: bool = False,
         **options: Any,
     ) -> Consumer:
         """Join a group, and return the consumer that reads its share of the queues.
@@ -62,9 +63,13 @@ class ConsumerFactory(ABC):
                 those stored before it.
             strategy: how queues are shared out; all members of a group must have the same one.
             name: the member's name, unlike those of all other members; one is made when left out.
+            mixed: join although members select other topics or tags. Each then leaves out what it
+                does not want of its queues, and no other member reads it.
             options: others of `reput_consumer.MemberSettings`.
 
         Raises:
+            SubscriptionMismatchError: a member of the group selects other topics or tags. Clients
+                of brokers do not know what the members of other programs select.
             ReputError: the store is read-only, no broker answers, or the group does not take the
                 consumer.
             ValueError: a name, a selector, or another argument that cannot be.
@@ -81,6 +86,7 @@ class ConsumerFactory(ABC):
             name=name,
             ordered=ordered,
             broadcast=broadcast,
+            mixed=mixed,
             **options,
         )
 

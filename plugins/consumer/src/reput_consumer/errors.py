@@ -17,6 +17,7 @@ __all__ = [
     "GroupKindError",
     "MemberExistsError",
     "NotAssignedError",
+    "SubscriptionMismatchError",
 ]
 
 
@@ -62,6 +63,25 @@ class GroupKindError(ReputError):
         return (
             f"group {self.group!r} has members that {self.has}, so none can {self.asked}; "
             f"use another group, or close the members that {self.has} first"
+        )
+
+
+@attrs.define(eq=False)
+class SubscriptionMismatchError(ReputError):
+    """Members of one group would subscribe to other topics or tags; messages would be left out."""
+
+    group: str
+    has: tuple[str, ...]
+    """What a member of the group subscribes to."""
+    asked: tuple[str, ...]
+
+    def __str__(self) -> str:
+        has, asked = ", ".join(self.has), ", ".join(self.asked)
+        return (
+            f"group {self.group!r} has a member that subscribes to {has:.500}, and this one asks "
+            f"for {asked:.500}: each of them would leave out messages of its queues that no other "
+            "member reads; let all members subscribe alike, use a group for each, or pass "
+            "mixed=True"
         )
 
 

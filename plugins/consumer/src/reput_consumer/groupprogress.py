@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from reput_consumer.names import is_retry_topic, retry_topic
+from reput_consumer.selectors import are_mixed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -55,6 +56,11 @@ class GroupProgress:
     queues: tuple[QueueProgress, ...]
     """Of the topics of which the group has offsets, and of its retry topic."""
     dead_letter_count: int
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether members select different messages, so that messages are left out."""
+        return are_mixed(self.members)
 
     @property
     def lag(self) -> int:

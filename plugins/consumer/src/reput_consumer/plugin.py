@@ -228,6 +228,7 @@ class ConsumerPlugin(ConsumerFactory, reput.Plugin):
         start: str | int | dt.datetime = "latest",
         idle: float | None = None,
         name: str | None = None,
+        mixed: bool = False,
     ) -> PopConsumer:
         """Join a group whose members are handed messages one by one, each until a deadline.
 
@@ -242,9 +243,12 @@ class ConsumerPlugin(ConsumerFactory, reput.Plugin):
                 `consumer`.
             idle: seconds without a message after which iterating ends.
             name: the member's name, unlike those of all other members; one is made when left out.
+            mixed: join although members select other tags of a topic. Each then leaves out what it
+                does not want, and no other member gets it.
 
         Raises:
             GroupKindError: the group has members that pull.
+            SubscriptionMismatchError: a member selects other tags of a topic.
             ReputError: the store is read-only, or the group may not read.
             ValueError: a name, a selector, or another argument that cannot be.
             TypeError: an argument of a wrong type.
@@ -261,6 +265,7 @@ class ConsumerPlugin(ConsumerFactory, reput.Plugin):
             invisible_ms_of(invisible),
             start_of(start),
             idle,
+            mixed,
         )
         consumer.join()
         return consumer
@@ -359,6 +364,7 @@ class ConsumerPlugin(ConsumerFactory, reput.Plugin):
                 tuple(sorted(each.topics)),
                 _places(held.get((group, each.member))),
                 each.pops,
+                each.subscriptions,
             )
             for group in registry.groups()
             for each in registry.members(group)

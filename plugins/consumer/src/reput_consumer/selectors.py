@@ -6,13 +6,13 @@ Source: RocketMQ ``FilterAPI#buildSubscriptionData`` and ``ExpressionType``.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final, Self
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, Protocol, Self
 
 import attrs
 
 from reput.record import java_string_hash
-from reput_consumer.names import checked_topic
+from reput_consumer.names import checked_topic, is_retry_topic
 
 if TYPE_CHECKING:
     import numpy as np
@@ -20,7 +20,18 @@ if TYPE_CHECKING:
 
     from reput.record import DispatchBatch, MessageView
 
-__all__ = ["ALL", "SQL92", "TAG", "Selector", "TagFilter", "selectors_of", "sql"]
+__all__ = [
+    "ALL",
+    "SQL92",
+    "TAG",
+    "Selector",
+    "Subscriber",
+    "TagFilter",
+    "are_mixed",
+    "selectors_of",
+    "sql",
+    "subscriptions_of",
+]
 
 TAG: Final = "TAG"
 SQL92: Final = "SQL92"
@@ -50,6 +61,13 @@ class Selector:
     def selects_all(self) -> bool:
         """Whether all messages are selected."""
         return self.kind == TAG and self.expression.strip() in ("", ALL)
+
+    def __str__(self) -> str:
+        if self.selects_all:
+            return ALL
+        if self.kind == TAG:
+            return " || ".join(sorted(self.tags))
+        return f"{self.kind}: {self.expression}"
 
     @classmethod
     def of(cls, given: object) -> Self:
@@ -101,6 +119,37 @@ def selectors_of(given: object) -> dict[str, Selector]:
     if not found:
         raise ValueError("subscription: one topic at least expected")
     return found
+
+
+class Subscriber(Protocol):
+    """A member of a group, as far as others must subscribe like it."""
+
+    @property
+    def broadcast(self) -> bool:
+        """Whether it reads all messages, whatever others do."""
+
+    @property
+    def pops(self) -> bool:
+        """Whether it is handed messages one by one, of its own topics alone."""
+
+    @property
+    def subscriptions(self) -> tuple[str, ...]:
+        """See `subscriptions_of`."""
+
+
+def subscriptions_of(selectors: Mapping[str, Selector]) -> tuple[str, ...]:
+    """Return what a member selects, as text, for comparison; without retry topics."""
+    found = (f"{topic} ({each})" for topic, each in selectors.items() if not is_retry_topic(topic))
+    return tuple(sorted(found))
+
+
+def are_mixed(members: Iterable[Subscriber]) -> bool:
+    """Whether members of one group select different messages, so that messages are left out."""
+    sharing = [each for each in members if not each.broadcast]
+    if any(each.pops for each in sharing):
+        texts = {text for each in sharing for text in each.subscriptions}
+        return len({text.partition(" (")[0] for text in texts}) < len(texts)
+    return len({each.subscriptions for each in sharing}) > 1
 
 
 class TagFilter:

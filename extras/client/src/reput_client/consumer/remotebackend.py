@@ -38,6 +38,8 @@ from reput_consumer import (
     MemberExistsError,
     MessageQueue,
     Selector,
+    SubscriptionMismatchError,
+    are_mixed,
     retry_topic,
 )
 
@@ -235,17 +237,25 @@ class RemoteBackend:
         changed: Callable[[], None],
         *,
         broadcast: bool = False,
+        mixed: bool = False,
     ) -> None:
         """See `ConsumerBackend.join`."""
         version = self._runtime.clock()
         self._runtime.call(
-            self._join(member, Membership(group, selectors, version, broadcast, changed))
+            self._join(member, Membership(group, selectors, version, broadcast, changed), mixed)
         )
 
-    async def _join(self, member: str, membership: Membership) -> None:
+    async def _join(self, member: str, membership: Membership, mixed: bool) -> None:
         key = membership.group, member
         if key in self._sessions:
             raise MemberExistsError(*key)
+        for (group, _), session in self._sessions.items():  # as far as members are known here
+            other = session.member
+            if mixed or group != membership.group or other is None:
+                continue
+            if are_mixed((membership, other)):
+                has, asked = other.subscriptions, membership.subscriptions
+                raise SubscriptionMismatchError(group, has, asked)
         session = self._sessions[key] = self._runtime.new_session(member)
         session.member = membership
         session.topics = membership.topics

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import attrs
 
@@ -28,7 +28,7 @@ from reput_client.remoting import (
     Subscription,
     Unregister,
 )
-from reput_consumer import ALL
+from reput_consumer import ALL, subscriptions_of
 
 if TYPE_CHECKING:
     from reput_client.config import ClientOptions
@@ -59,10 +59,17 @@ class Membership:
     broadcast: bool
     changed: Callable[[], None]
 
+    pops: ClassVar[bool] = False
+
     @property
     def topics(self) -> set[str]:
         """The topics that it reads."""
         return set(self.selectors)
+
+    @property
+    def subscriptions(self) -> tuple[str, ...]:
+        """What it selects, as text."""
+        return subscriptions_of(self.selectors)
 
     def data(self) -> ConsumerData:
         """Return what a heartbeat says of it."""

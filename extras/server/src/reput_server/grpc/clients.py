@@ -9,11 +9,15 @@ import attrs
 
 from reput.errors import ReputError
 from reput_consumer import (
+    ALL,
+    SQL92,
+    TAG,
     GroupDisabledError,
     GroupKindError,
     MemberExistsError,
     Selector,
     pop_retry_topic,
+    subscriptions_of,
 )
 from reput_server.grpc.messagetypes import Broken, ClientType, Code, Refused
 from reput_server.grpc.namespaces import group_of, topic_of
@@ -29,6 +33,7 @@ __all__ = ["Client", "Clients"]
 
 _CONSUMERS: Final = (ClientType.PUSH_CONSUMER, ClientType.SIMPLE_CONSUMER)
 _EXPIRY_MS: Final = 120_000
+_SQL: Final = 2  # of ``FilterType``
 _STREAMS_MAX: Final = 8
 """Streams of one client; its libraries have one."""
 _TOPICS_MAX: Final = 1_000
@@ -50,6 +55,8 @@ class Client:
     """What it reads, or produces to."""
     settings_size: int = 0
     """Bytes of its settings."""
+    subscriptions: tuple[str, ...] = ()
+    """What it selects of each topic, as text."""
     waits: bool = False
     """Whether its group did not take it; its next settings try again."""
     streams: list[CommandQueue] = attrs.field(factory=list)
@@ -125,7 +132,8 @@ class Clients:
             Refused: it is neither a producer nor a consumer, its group does not take it, or the
                 settings of all clients take too much memory.
         """
-        group, topics = _read(settings)
+        group, selectors = _read(settings)
+        topics, subscriptions = frozenset(selectors), subscriptions_of(selectors)
         now = self.context.clock()
         self.expire(now)
         client, size, limits = self.by_id.get(client_id), settings.ByteSize(), self._limits
@@ -142,19 +150,21 @@ class Clients:
             if len(client.streams) >= _STREAMS_MAX:
                 raise Refused(Code.TOO_MANY_REQUESTS, "the client has too many streams")
             client.streams.append(stream)
-        if client.waits or (client.group, client.topics) != (group, topics):
-            await self._change(client, group, topics)
+        said = group, topics, subscriptions
+        if client.waits or (client.group, client.topics, client.subscriptions) != said:
+            before = client.group
+            client.group, client.topics, client.subscriptions = said
+            await self._change(client, before)
         return client
 
-    async def _change(self, client: Client, group: str | None, topics: frozenset[str]) -> None:
-        before, client.group, client.topics = client.group, group, topics
-        client.waits = False
+    async def _change(self, client: Client, before: str | None) -> None:
+        group, client.waits = client.group, False
         if before is not None:
             await self.context.run_in_turn(self.context.plugin.port.leave, before, client.client_id)
         if group is None:
             return
         try:
-            await self.context.run_in_turn(self._join, group, client.client_id, topics)
+            await self.context.run_in_turn(self._join, group, client)
         except MemberExistsError:
             logger.warning("two clients have one id group=%s id=%s", group, client.client_id)
         except GroupDisabledError as error:
@@ -167,11 +177,18 @@ class Clients:
             self.drop(client.client_id)
             raise Refused(Code.FORBIDDEN, str(error)) from None
 
-    def _join(self, group: str, client_id: str, topics: frozenset[str]) -> None:
-        port = self.context.plugin.port
-        read = {topic: Selector() for topic in topics}
-        read |= {pop_retry_topic(group, topic): Selector() for topic in topics}
-        port.join(group, client_id, read, lambda: None, pops=True)
+    def _join(self, group: str, client: Client) -> None:
+        read = {topic: Selector() for topic in client.topics}
+        read |= {pop_retry_topic(group, topic): Selector() for topic in client.topics}
+        self.context.plugin.port.join(
+            group,
+            client.client_id,
+            read,
+            lambda: None,
+            mixed=True,  # as RocketMQ, which leaves it to its users
+            subscriptions=client.subscriptions,
+            pops=True,
+        )
 
     @property
     def _limits(self) -> Limits:
@@ -207,20 +224,27 @@ class Clients:
         ]
 
 
-def _read(settings: Any) -> tuple[str | None, frozenset[str]]:
+def _read(settings: Any) -> tuple[str | None, dict[str, Selector]]:
     """Return group and topics that settings name; no group of a producer."""
     kind = settings.WhichOneof("pub_sub")
     if kind == "publishing":
-        named = settings.publishing.topics
+        named = [(each, Selector()) for each in settings.publishing.topics]
         group = None
     elif kind == "subscription":
         if settings.client_type not in _CONSUMERS:
             raise Refused(Code.BAD_REQUEST, f"a consumer of type {settings.client_type}")
-        named = [each.topic for each in settings.subscription.subscriptions]
+        named = [
+            (each.topic, _selector(each.expression)) for each in settings.subscription.subscriptions
+        ]
         group = group_of(settings.subscription.group)
     else:
         text = "settings of a producer or of a consumer expected"
         raise Refused(Code.BAD_REQUEST, text)
     if len(named) > _TOPICS_MAX:
         raise Refused(Code.BAD_REQUEST, f"{len(named)} topics; {_TOPICS_MAX} at most")
-    return group, frozenset(topic_of(each) for each in named)
+    return group, {topic_of(topic): selector for topic, selector in named}
+
+
+def _selector(given: Any) -> Selector:
+    """Return what settings select, unchecked: receives name it once more, and are checked."""
+    return Selector(given.expression or ALL, SQL92 if given.type == _SQL else TAG)

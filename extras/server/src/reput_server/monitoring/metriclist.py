@@ -109,6 +109,12 @@ _LISTED: Final = (
         _GROUP,
     ),
     Metric("reput_server_group_members", "gauge", "Members of a consumer group.", _GROUP),
+    Metric(
+        "reput_server_group_mixed",
+        "gauge",
+        "1 if members of a group subscribe differently, so that messages are left out.",
+        _GROUP,
+    ),
 )
 METRICS: Final = {each.name: each for each in _LISTED}
 """All metrics by name."""

@@ -113,6 +113,7 @@ def _values(found: ServerFigures) -> Iterator[tuple[str, _Values]]:
         "sent_back_total": dict(found.sent_back.items()),
         "group_lag_messages": {(name,): each.lag for name, each in groups},
         "group_members": {(name,): each.member_count for name, each in groups},
+        "group_mixed": {(name,): each.is_mixed for name, each in groups},
     }
     named = [(address_text(each.address), each) for each in found.replicas]
     by_replica: dict[str, dict[tuple[str, ...], float]] = {

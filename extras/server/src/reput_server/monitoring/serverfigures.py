@@ -98,6 +98,8 @@ class GroupFigures:
     """Messages a second that it got in the last minute."""
     topics: tuple[str, ...]
     """Those of which it has offsets."""
+    is_mixed: bool
+    """Whether its members subscribe differently, so that messages are left out."""
 
 
 @attrs.frozen
@@ -325,7 +327,8 @@ def _of_group(
             lag += max(queue.max_queue_offset - max(offset, queue.min_queue_offset), 0)
     topics = tuple(sorted({topic for topic, _ in offsets}))
     rate = context.statistics.get_rate_of(name, topics)
-    return GroupFigures(lag, len(context.port.members(name)), rate, topics)
+    port = context.plugin.port
+    return GroupFigures(lag, len(port.members(name)), rate, topics, port.is_mixed(name))
 
 
 def health_of(plugins: Sequence[PluginState], failure: object) -> Health:

@@ -145,7 +145,8 @@ def _groups(found: ServerFigures) -> Iterable[str]:
         rate = f"{each.rate:,.1f}/s"
         count, since = found.out.get(name, (0, 0))
         out = f"{count:,}, the first for {_age(found.at - since)}" if count else ""
-        rows.append([name, f"{each.lag:,}", rate, out, f"{each.member_count:,}", topics])
+        members = f"{each.member_count:,}" + (", which subscribe differently" * each.is_mixed)
+        rows.append([name, f"{each.lag:,}", rate, out, members, topics])
     names = ["group", "=not consumed", "=messages out", "=not acknowledged", "=members", "topics"]
     return _table("Consumer groups", names, rows, len(largest))
 

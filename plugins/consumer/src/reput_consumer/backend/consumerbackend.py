@@ -192,6 +192,7 @@ class ConsumerBackend(Protocol):
         changed: Callable[[], None],
         *,
         broadcast: bool = False,
+        mixed: bool = False,
     ) -> None:
         """Add a member to a group.
 
@@ -202,9 +203,11 @@ class ConsumerBackend(Protocol):
             changed: called, from any thread, whenever members of the group, or queues of the
                 topics, have come or gone; it may use the port.
             broadcast: whether each member reads everything.
+            mixed: whether other members may select something else.
 
         Raises:
-            ReputError: the group may not read, has a member of that name, or selectors of that kind
+            ReputError: the group may not read, has a member of that name or one that selects
+                something else, as far as members are known here, or selectors of that kind
                 are not understood.
             ValueError: a selector is not a valid condition; the text says where.
         """

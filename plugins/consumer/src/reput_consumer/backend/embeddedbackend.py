@@ -25,7 +25,7 @@ from reput_consumer.errors import GroupDisabledError
 from reput_consumer.messagequeue import MessageQueue
 from reput_consumer.metadata.subscriptiongroups import GroupSettings
 from reput_consumer.names import RETRY_PREFIX, dead_letter_topic
-from reput_consumer.selectors import TAG, Selector, TagFilter
+from reput_consumer.selectors import TAG, Selector, TagFilter, are_mixed, subscriptions_of
 
 if TYPE_CHECKING:
     from reput.plugin import MessageFilter, StoreContext
@@ -336,8 +336,10 @@ class EmbeddedBackend:
         changed: Callable[[], None],
         *,
         broadcast: bool = False,
+        mixed: bool = False,
         pops: bool = False,
         commits: bool = True,
+        subscriptions: tuple[str, ...] | None = None,
     ) -> None:
         """See `ConsumerBackend.join`.
 
@@ -347,9 +349,11 @@ class EmbeddedBackend:
             selectors: what it reads, by topic.
             changed: called when the group has other members or queues.
             broadcast: whether it reads all queues.
+            mixed: whether other members may select something else, with a warning.
             pops: whether the member takes no queues for itself.
             commits: False for a member whose offsets are kept elsewhere, or nowhere: it may join in
                 a store that was opened for reading, too.
+            subscriptions: what it selects, for comparison; of the selectors if left out.
         """
         self.known.check_reader()
         for topic, selector in selectors.items():
@@ -357,8 +361,11 @@ class EmbeddedBackend:
         settings = self.check_group(group, commits=commits)
         if broadcast and not settings.consume_broadcast_enable:
             raise GroupDisabledError(group, "consumeBroadcastEnable")
+        if subscriptions is None:
+            subscriptions = subscriptions_of(selectors)
+        topics, now = frozenset(selectors), self.clock()
         self.registry.add(
-            Membership(group, member, frozenset(selectors), changed, broadcast, self.clock(), pops)
+            Membership(group, member, topics, changed, broadcast, now, pops, subscriptions, mixed)
         )
 
     def check_group(self, group: str, *, commits: bool = True, soon: bool = False) -> GroupSettings:
@@ -404,6 +411,10 @@ class EmbeddedBackend:
     def members(self, group: str) -> list[str]:
         """See `ConsumerBackend.members`."""
         return [each.member for each in self.registry.members(group)]
+
+    def is_mixed(self, group: str) -> bool:
+        """Whether members of a group select different messages; see `are_mixed`."""
+        return are_mixed(self.registry.members(group))
 
     def lock(self, group: str, member: str, queues: Iterable[MessageQueue]) -> set[MessageQueue]:
         """See `ConsumerBackend.lock`."""

@@ -5,12 +5,16 @@ Source: RocketMQ ``ConsumerManager`` and ``ConsumerGroupInfo``.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Collection
 
 import attrs
 
-from reput_consumer.errors import GroupKindError, MemberExistsError
+from reput_consumer.errors import GroupKindError, MemberExistsError, SubscriptionMismatchError
+from reput_consumer.selectors import are_mixed
+
+logger = logging.getLogger(__name__)
 
 __all__ = ["MemberRegistry", "Membership"]
 
@@ -28,6 +32,10 @@ class Membership:
     """When it joined, ms."""
     pops: bool = False
     """Whether it is handed messages one by one, and does not share queues out."""
+    subscriptions: tuple[str, ...] = ()
+    """What it selects of each topic, as text."""
+    mixed: bool = False
+    """Whether it joins although others select something else."""
 
 
 @attrs.define(eq=False)
@@ -48,6 +56,7 @@ class MemberRegistry:
         Raises:
             MemberExistsError: the group has a member of that name.
             GroupKindError: its members pull and this one pops, or the other way round.
+            SubscriptionMismatchError: it selects something else than they do.
         """
         kinds = {False: "pull", True: "pop"}
         with self._lock:
@@ -57,9 +66,24 @@ class MemberRegistry:
             if any(each.pops is not membership.pops for each in members.values()):
                 has, asked = kinds[not membership.pops], kinds[membership.pops]
                 raise GroupKindError(membership.group, has, asked)
+            unlike = [each for each in members.values() if are_mixed((membership, each))]
+            if unlike and not membership.mixed:
+                raise SubscriptionMismatchError(
+                    membership.group, unlike[0].subscriptions, membership.subscriptions
+                )
             members = self._groups.setdefault(membership.group, {})
             others = list(members.values())
             members[membership.member] = membership
+        if unlike:
+            logger.warning(
+                "members of a group subscribe differently, messages are left out group=%s "
+                "member=%s subscriptions=%r other=%s other_subscriptions=%r",
+                membership.group,
+                membership.member,
+                ", ".join(membership.subscriptions),
+                unlike[0].member,
+                ", ".join(unlike[0].subscriptions),
+            )
         self.changed()
         self._tell(others)
 

@@ -38,6 +38,7 @@ _JSON = {
             "out_since_timestamp": "when the oldest of them was popped, or null",
             "oldest_timestamp": "store time of the oldest message not consumed yet, or null",
             "messages_per_second": "with `--rate`: messages consumed in a second",
+            "is_mixed": "whether members subscribe to other topics or tags than others",
             "members[].member": "client id of a member",
             "members[].since_timestamp": "since when it is a member",
             "members[].broadcast": "whether it gets all messages",
@@ -158,6 +159,7 @@ def _document(progress: GroupProgress, rate: float | None, roster: MemberList) -
         "out_count": progress.out_count,
         "out_since_timestamp": progress.out_since,
         "oldest_timestamp": progress.oldest_timestamp,
+        "is_mixed": progress.is_mixed,
         "members": [_member(each) for each in progress.members] if roster.is_known else None,
         "queues": [
             {

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["print_group", "print_groups"]
 
 _UNKNOWN = "?"
+_MIXED = "members subscribe differently, so each leaves out messages that no other member reads"
 
 
 def print_groups(
@@ -75,6 +76,9 @@ def print_groups(
     click.echo()
     if (text := _writer(roster)) is not None:
         click.echo(text)
+    for each in found:
+        if each.is_mixed:
+            click.echo(f"{escape_text(each.group)}: {_MIXED}")
     # RocketMQ's own groups are of no interest to most readers.
     shown = max(found, key=lambda each: (not each.group.startswith(SYSTEM_GROUP_PREFIX), each.lag))
     name = escape_text(shown.group)
@@ -94,6 +98,8 @@ def print_group(progress: GroupProgress, rate: float | None, roster: MemberList,
     count = format_count(len(progress.members)) if roster.is_known else _UNKNOWN
     text = _writer(roster)
     facts.append(("members", count if text is None else f"{count} ({text})"))
+    if progress.is_mixed:
+        facts.append(("warning", _MIXED))
     if rate is not None:
         facts.append(("consumed", f"{rate:,.1f} messages/s"))
     print_facts(facts, indent=0)

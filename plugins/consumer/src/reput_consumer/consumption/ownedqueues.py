@@ -76,6 +76,7 @@ class OwnedQueues(ConsumeResults):
             self._selectors,
             self.rebalance,
             broadcast=settings.broadcast,
+            mixed=settings.mixed,
         )
         self._is_member = True
         self.rebalance()

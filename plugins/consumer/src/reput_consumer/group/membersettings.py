@@ -82,6 +82,8 @@ class MemberSettings:
     """One message of a queue after the other (``MessageListenerOrderly``)."""
     broadcast: bool = False
     """Each member reads everything (``MessageModel.BROADCASTING``)."""
+    mixed: bool = False
+    """Join a group whose members select other topics or tags, though messages are left out."""
     start: Start = Start(LATEST)
     """(``consumeFromWhere``)"""
     fetch_count: int = _count(32)

@@ -209,6 +209,7 @@ def _entry(member: GroupMember) -> dict[str, Any]:
         "topics": member.topics,
         "queues": queues,
         "pops": member.pops,
+        "subscriptions": member.subscriptions,
     }
 
 
@@ -260,8 +261,10 @@ def _member(entry: object) -> GroupMember:
     ):
         raise ValueError(f"a member expected, found {entry!r:.100}")
     queues = _queues(entry.get("queues"))
-    pops = entry.get("pops") is True
-    return GroupMember(group, member, since, broadcast, tuple(topics), queues, pops)
+    pops, texts = entry.get("pops") is True, entry.get("subscriptions", [])
+    if not isinstance(texts, list) or not all(isinstance(each, str) for each in texts):
+        raise ValueError(f"a member expected, found {entry!r:.100}")
+    return GroupMember(group, member, since, broadcast, tuple(topics), queues, pops, tuple(texts))
 
 
 def _is_count(value: object) -> TypeGuard[int]:

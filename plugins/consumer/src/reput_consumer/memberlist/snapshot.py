@@ -27,6 +27,8 @@ class GroupMember:
     queues among themselves and do not report them."""
     pops: bool = False
     """Whether it is handed messages one by one, of all queues."""
+    subscriptions: tuple[str, ...] = ()
+    """What it selects of each topic, as text; without retry topics."""
 
 
 @attrs.frozen

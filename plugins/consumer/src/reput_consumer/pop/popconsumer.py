@@ -157,6 +157,7 @@ class PopConsumer:
     invisible_ms: int
     start: Start
     idle: float | None
+    mixed: bool
     _is_closed: bool = attrs.field(init=False, default=False)
     _turn: int = attrs.field(init=False, default=0)
     _arrived: threading.Condition = attrs.field(init=False, factory=threading.Condition)
@@ -172,7 +173,9 @@ class PopConsumer:
         """
         retries = {pop_retry_topic(self.group, topic): Selector() for topic in self.selectors}
         read = {**self.selectors, **retries}
-        self.popper.port.join(self.group, self.member, read, self._wake, pops=True)
+        self.popper.port.join(
+            self.group, self.member, read, self._wake, pops=True, mixed=self.mixed
+        )
         self._token = self.popper.waiting.begin(self.group, read, self._wake)
         try:
             for topic in self.selectors:

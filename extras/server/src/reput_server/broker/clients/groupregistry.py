@@ -16,7 +16,7 @@ import attrs
 
 from reput.errors import ReputError
 from reput_client.remoting import ConsumerData, Subscription
-from reput_consumer import MemberExistsError, Selector
+from reput_consumer import MemberExistsError, Selector, subscriptions_of
 from reput_server.broker.clients.groupnotifier import GroupNotifier
 
 if TYPE_CHECKING:
@@ -54,21 +54,21 @@ class ConsumerGroup:
     clients: dict[str, Client] = attrs.field(factory=dict)
     subscriptions: dict[str, Subscription] = attrs.field(factory=dict)
     """By topic; the newest that any client has sent."""
+    joined: dict[str, object] = attrs.field(factory=dict)
+    """What each client has said of itself when it joined, by client id."""
 
     def subscription(self, topic: str) -> Subscription | None:
         """Return what the group wants of a topic."""
         return self.subscriptions.get(topic)
 
-    def update(self, data: ConsumerData) -> bool:
-        """Take over what a client says; return whether the topics are other ones now."""
+    def update(self, data: ConsumerData) -> None:
+        """Take over what a client says."""
         self.data = data
-        before = set(self.subscriptions)
         kept = {}
         for each in data.subscriptions:
             known = self.subscriptions.get(each.topic)
             kept[each.topic] = each if known is None or each.version > known.version else known
         self.subscriptions = kept
-        return set(kept) != before
 
 
 @attrs.define(eq=False)
@@ -111,8 +111,18 @@ class GroupRegistry:
         if group is None:
             group = self.consumers[data.group] = ConsumerGroup(data.group, data)
         before = group.clients.get(client.client_id)
-        has_changed = group.update(data) or before is None or before.peer is not client.peer
+        group.update(data)
+        said = (
+            data.message_model,
+            {(each.topic, each.expression, each.expression_type) for each in data.subscriptions},
+        )
+        has_changed = (
+            before is None
+            or before.peer is not client.peer
+            or group.joined.get(client.client_id) != said
+        )
         group.clients[client.client_id] = client
+        group.joined[client.client_id] = said
         leave = self._leaver(self.drop_consumer, data.group, client)
         client.peer.remember(("consumer", data.group, client.client_id), leave)
         # A client that has gone meanwhile has left already, and would stay for ever.
@@ -146,6 +156,7 @@ class GroupRegistry:
         if found.clients[client_id].peer is not peer:
             return
         del found.clients[client_id]
+        found.joined.pop(client_id, None)
         if not found.clients:
             del self.consumers[group]
         peer.forget(("consumer", group, client_id))
@@ -191,6 +202,13 @@ class GroupRegistry:
                 selectors,
                 changed,
                 broadcast=broadcast,
+                mixed=True,  # as RocketMQ, which leaves it to its users
+                subscriptions=subscriptions_of(
+                    {
+                        each.topic: Selector(each.expression, each.expression_type)
+                        for each in data.subscriptions
+                    }
+                ),
                 pops=self.context.plugin.popper.modes.pops(data.group),
                 commits=self.context.is_writable,
             )
