@@ -113,6 +113,45 @@ def test_what_messages_of_system_topics_list_is_ignored(tmp_path, topic):
     plugin.reput_close()
 
 
+HIDDEN = [
+    *("%RETRY%g", "%DLQ%g", "SCHEDULE_TOPIC_XXXX", "rmq_sys_wheel_timer"),
+    *("RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC", "TRANS_CHECK_MAX_TIME_TOPIC"),
+]
+
+
+@pytest.mark.parametrize("stated", [{}, {PROPERTY_LIGHT_QUEUE_OFFSETS: "7"}])
+@pytest.mark.parametrize("topic", [*HIDDEN, "T"])
+def test_a_light_queue_lists_a_message_and_none_of_its_copies(tmp_path, topic, stated):
+    config = {"commitlog": {"file_size": 1 << 16, "max_light_queues": 9}}
+    named = {PROPERTY_LIGHT_QUEUES: "%LMQ%a"}
+    flag = 4 if topic == "T" else 0  # a prepared message is in no queue
+    hidden = reput.Message(topic, b"hidden", properties={**named, **stated}, sys_flag=flag)
+
+    def listed(store):
+        store.wait_dispatched()
+        return [each.body for each in store.read("%LMQ%a", 0, 0)]
+
+    with reput.open(tmp_path, plugins=["consumequeue"], config=config) as store:
+        store.put(hidden)
+        store.put(reput.Message("T", b"1", properties=named))
+        store.put_many([hidden, reput.Message("T", b"2", properties={**named, **stated})])
+        assert listed(store) == [b"1", b"2"]
+    with reput.open(tmp_path) as store:
+        store.put(reput.Message("T", b"3", properties=named))
+        assert listed(store) == [b"1", b"2", b"3"]
+
+
+@pytest.mark.parametrize("name", [each for each in BAD if each.startswith("%LMQ%")])
+def test_a_message_for_a_light_queue_that_cannot_be_is_refused(tmp_path, name):
+    config = {"commitlog": {"file_size": 1 << 16, "max_light_queues": 9}}
+    message = reput.Message("T", b"", properties={PROPERTY_LIGHT_QUEUES: f"%LMQ%a,{name}"})
+    with reput.open(tmp_path, plugins=["consumequeue"], config=config) as store:
+        for put in (lambda: store.put(message), lambda: store.put_many([message, message])):
+            with pytest.raises(MessageIllegalError):
+                put()
+        assert store.log.queue_offsets == {}
+
+
 @pytest.mark.parametrize("offsets", ["0,0", "0,1"])
 def test_a_queue_that_a_message_names_twice_lists_it_once(tmp_path, offsets):
     log = SmallLog.of([_light("%LMQ%a,%LMQ%a", offsets), _light("%LMQ%a", "1")])

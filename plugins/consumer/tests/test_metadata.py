@@ -536,6 +536,13 @@ def test_local_offsets_have_the_form_of_section_6(tmp_path):
     }
 
 
+@pytest.mark.parametrize("name", ["", "..", "a/b", "x" * 256, "\u00fc" * 128, "\udc80" * 86])
+def test_local_offsets_refuse_what_no_directory_is_called(tmp_path, name):
+    for names in ((name, "g"), ("c", name)):
+        with pytest.raises(ValueError, match="at most 255 bytes"):
+            LocalOffsets(str(tmp_path), *names)
+
+
 def test_local_offsets_of_other_queues_are_kept_and_a_torn_file_falls_back_section_6(tmp_path):
     one, other = (MessageQueue("T", "broker-a", number) for number in (0, 1))
     local = LocalOffsets(str(tmp_path), "c", "g")

@@ -36,6 +36,21 @@ def test_messages_of_a_block_are_seen_when_it_ends_and_not_before(steps):
     assert [receipt.topic for receipt in transaction.receipt] == ["orders", "payments", "orders"]
 
 
+def test_light_queues_list_what_was_committed_once(tmp_path):
+    config = {"commitlog": {"file_size": 1 << 20, "max_light_queues": 9}}
+    light = {"INNER_MULTI_DISPATCH": "%LMQ%a"}
+    plugins = ["consumequeue", "transaction"]
+    with reput.open(tmp_path, plugins=plugins, config=config) as store:
+        transactions = store.plugin("transaction")
+        given_up = transactions.prepare(reput.Message("t", b"1", properties=light))
+        transactions.rollback(given_up)
+        transactions.commit(transactions.prepare(reput.Message("t", b"2", properties=light)))
+        transactions.prepare(reput.Message("t", b"3", properties=light))
+        store.wait_dispatched()
+
+        assert [each.body for each in store.read("%LMQ%a", 0, 0)] == [b"2"]
+
+
 def test_a_block_that_raises_leaves_nothing(steps):
     at = steps()
 

@@ -18,6 +18,7 @@ OWN_DIRECTORY: Final = "reput"
 """The directory of a store with all files that reput writes and RocketMQ does not know."""
 
 FILE_NAME_DIGITS: Final = 20
+_NAME_SIZE_MAX: Final = 255
 _FILE_NAME: Final = f"%0{FILE_NAME_DIGITS}d"
 
 
@@ -41,7 +42,9 @@ def is_system_name(name: str) -> bool:
 
 
 def is_safe_name(name: str) -> bool:
-    """Whether ``name`` can only be a single step of a path."""
+    """Whether ``name`` can be a single step of a path: no separator, 255 bytes at most."""
     if not name or name in (".", "..") or "\0" in name or "/" in name:
+        return False
+    if len(name.encode(errors="surrogatepass")) > _NAME_SIZE_MAX:
         return False
     return os.sep not in name and (os.altsep is None or os.altsep not in name)

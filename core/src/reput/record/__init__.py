@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from reput.record.encoding.encoder import Encoder as Encoder
     from reput.record.encoding.encoder import Prepared as Prepared
     from reput.record.encoding.encoder import check_topic as check_topic
+    from reput.record.encoding.lightqueues import check_light_queue as check_light_queue
     from reput.record.encoding.lightqueues import inner_message_count as inner_message_count
     from reput.record.encoding.lightqueues import light_queue_names as light_queue_names
     from reput.record.messageids import pack_host as pack_host
@@ -77,6 +78,7 @@ _EXPORTS = {
     "encode_property_text": "messages.message",
     "fixed_rows": "text.textmatrix",
     "host_of": "messageview",
+    "check_light_queue": "encoding.lightqueues",
     "inner_message_count": "encoding.lightqueues",
     "java_string_hash": "text.javatext",
     "java_string_hash_column": "text.javatext",

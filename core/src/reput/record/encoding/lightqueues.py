@@ -2,7 +2,10 @@
 
 Source: RocketMQ 5.3 ``MultiDispatch`` / ``LmqDispatch``: each ``%LMQ%…`` name in
 ``INNER_MULTI_DISPATCH`` has one queue, 0, with its own queue offsets; the record carries these in
-``INNER_MULTI_QUEUE_OFFSET``. Inner batches: one record that counts as ``INNER_NUM`` messages.
+``INNER_MULTI_QUEUE_OFFSET``. Different on purpose: dead letters and messages of half topics, which
+RocketMQ lists once more, are in no light queue, and neither are messages that no queue lists; and a
+name that no directory can have is refused. Inner batches: one record that counts as ``INNER_NUM``
+messages.
 """
 
 from __future__ import annotations
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "InQueues",
+    "check_light_queue",
     "in_queues",
     "inner_message_count",
     "light_queue_names",
@@ -40,20 +44,36 @@ __all__ = [
     "with_light_queue_offsets",
 ]
 
-_SYSTEM_PREFIX = "rmq_sys_"
-_SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
+_HIDDEN_PREFIXES = (RETRY_PREFIX, "%DLQ%", "rmq_sys_", "RMQ_SYS_")
+_HIDDEN_TOPICS = ("SCHEDULE_TOPIC_XXXX", "TRANS_CHECK_MAX_TIME_TOPIC")
+_NAME_SIZE_MAX = 255  # bytes that a file system allows for one component of a path
 _NUMBER = re.compile(r"[0-9]{1,19}")  # `str.isdigit` is true of digits that `int` does not take
 _COUNT_MAX = (1 << 31) - 1
 
 
 def light_queue_names(topic: str, properties: Mapping[str, str]) -> list[str]:
-    """Return the names that ``properties`` list; none for topics whose list RocketMQ ignores."""
+    """Return the names that ``properties`` list; none for topics that hold copies of messages."""
     listed = properties.get(PROPERTY_LIGHT_QUEUES, "")
-    if not listed.strip() or topic == _SCHEDULE_TOPIC:
-        return []
-    if topic.startswith((RETRY_PREFIX, _SYSTEM_PREFIX)):
+    if not listed.strip() or topic in _HIDDEN_TOPICS or topic.startswith(_HIDDEN_PREFIXES):
         return []
     return listed.split(",")
+
+
+def check_light_queue(field: str, name: str) -> None:
+    """Refuse the name of a light queue that no directory can have.
+
+    Args:
+        field: what the error names.
+        name: the name, which begins with ``%LMQ%``.
+
+    Raises:
+        MessageIllegalError: it has ``/`` or characters that cannot be printed, or is too long.
+    """
+    if "/" in name or not name.isprintable():
+        raise MessageIllegalError(field, name, None, "it cannot be the name of a directory")
+    size = len(name.encode())  # printable text has no lone surrogates
+    if size > _NAME_SIZE_MAX:
+        raise MessageIllegalError(field, size, _NAME_SIZE_MAX, "too many bytes")
 
 
 def with_light_queue_offsets(
@@ -61,22 +81,30 @@ def with_light_queue_offsets(
     properties_text: bytes,
     next_offsets: Mapping[tuple[str, int], int],
     max_count: int,
+    *,
+    is_listed: bool,
 ) -> tuple[Message, dict[tuple[str, int], int]]:
     """Return ``message`` with a property of its light queues' offsets, and the offsets by queue.
 
+    A message that is in no light queue, such as the copy of one that is, states no offsets.
+
     Raises:
+        MessageIllegalError: a name that no light queue can have.
         LightQueueCountError: the message would create more light queues than allowed.
     """
     properties = parse_properties(properties_text)
-    names = light_queue_names(message.topic, properties)
+    names = light_queue_names(message.topic, properties) if is_listed else []
     if not names:
-        return message, {}
+        if properties.pop(PROPERTY_LIGHT_QUEUE_OFFSETS, None) is None:
+            return message, {}
+        return _with_properties(message, properties), {}
     offsets: dict[tuple[str, int], int] = {}
     texts = []
     for name in names:
         if not name.startswith(LIGHT_QUEUE_PREFIX):
             texts.append("")
             continue
+        check_light_queue(PROPERTY_LIGHT_QUEUES, name)
         key = name, 0
         offsets[key] = next_offsets.get(key, 0)
         texts.append(str(offsets[key]))
@@ -87,14 +115,13 @@ def with_light_queue_offsets(
             raise LightQueueCountError(
                 PROPERTY_LIGHT_QUEUES, known + fresh, max_count, "light queues"
             )
-    return _with_property(
-        message, properties, PROPERTY_LIGHT_QUEUE_OFFSETS, ",".join(texts)
-    ), offsets
+    properties[PROPERTY_LIGHT_QUEUE_OFFSETS] = ",".join(texts)
+    return _with_properties(message, properties), offsets
 
 
-def _with_property(message: Message, properties: dict[str, str], name: str, value: str) -> Message:
-    """Return ``message`` with these properties, and the property ``name`` as their last."""
-    text = encode_properties({**properties, name: value}).encode()
+def _with_properties(message: Message, properties: dict[str, str]) -> Message:
+    """Return ``message`` with these properties, in their order."""
+    text = encode_properties(properties).encode()
     return attrs.evolve(message, keys=None, tags=None, properties=text)
 
 
@@ -149,23 +176,24 @@ def in_queues(
         light_max: how many light queues may exist; None if the store has no light queues.
 
     Raises:
-        MessageIllegalError: ``INNER_NUM`` and the flag of an inner batch disagree.
+        MessageIllegalError: ``INNER_NUM`` and the flag of an inner batch disagree, or a light queue
+            has a name that it cannot have.
         LightQueueCountError: the message would create more light queues than allowed.
     """
     message, special = prepared[4], prepared[10]
     count = inner_message_count(prepared) if special else 1
     light: dict[tuple[str, int], int] = {}
+    counts = prepared[9] & TRANSACTION_MASK in (0, TRANSACTION_COMMIT)
     if light_max is not None and special:
-        message, light = with_light_queue_offsets(message, prepared[7], next_offsets, light_max)
+        message, light = with_light_queue_offsets(
+            message, prepared[7], next_offsets, light_max, is_listed=counts
+        )
         prepared = encoder.prepare(message)
     key = message.topic, message.queue_id
-    counts = prepared[9] & TRANSACTION_MASK in (0, TRANSACTION_COMMIT)
     queue_offset = next_offsets.get(key, 0) if counts else 0
     if prepared[9] & INNER_BATCH:
-        properties = parse_properties(prepared[7])
-        prepared = encoder.prepare(
-            _with_property(prepared[4], properties, PROPERTY_INNER_BASE, str(queue_offset))
-        )
+        properties = {**parse_properties(prepared[7]), PROPERTY_INNER_BASE: str(queue_offset)}
+        prepared = encoder.prepare(_with_properties(prepared[4], properties))
     following = {light_key: light_offset + 1 for light_key, light_offset in light.items()}
     if counts:
         following[key] = queue_offset + count

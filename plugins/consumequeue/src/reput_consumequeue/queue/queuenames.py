@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from reput.errors import MessageIllegalError
 from reput.files import is_safe_name
-from reput.record import check_topic
+from reput.record import check_light_queue, check_topic
 from reput.record.layout import LIGHT_QUEUE_PREFIX
 
 __all__ = ["check_name"]
-
-_NAME_SIZE_MAX = 255  # bytes that a file system allows for one component of a path
 
 
 def check_name(topic: str) -> None:
@@ -24,8 +22,6 @@ def check_name(topic: str) -> None:
     if not str(topic).startswith(LIGHT_QUEUE_PREFIX):
         check_topic(topic)
         return
-    if not is_safe_name(topic) or not topic.isprintable():
+    check_light_queue("topic", topic)
+    if not is_safe_name(topic):  # other systems have further separators
         raise MessageIllegalError("topic", topic, None, "it cannot be the name of a directory")
-    size = len(topic.encode())  # printable text has no lone surrogates
-    if size > _NAME_SIZE_MAX:
-        raise MessageIllegalError("topic", size, _NAME_SIZE_MAX, "too many bytes")

@@ -68,7 +68,10 @@ class LocalOffsets:
     def __attrs_post_init__(self) -> None:
         for name in (self.client_id, self.group):
             if not is_safe_name(name):
-                raise ValueError(f"{name!r}: it becomes the name of a directory, and cannot be one")
+                raise ValueError(
+                    f"{name[:100]!r}, {len(name)} characters: it becomes the name of a directory, "
+                    "which has no / and at most 255 bytes"
+                )
 
     @property
     def path(self) -> str:
