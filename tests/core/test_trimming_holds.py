@@ -42,6 +42,18 @@ def test_what_a_plugin_needs_is_kept_until_it_does_not_need_it(tmp_path):
     assert removed(free) == [SIZE, 2 * SIZE]
 
 
+def test_a_reader_asks_what_plugins_need_too(tmp_path):
+    with open_with(tmp_path, Notes()) as store:
+        fill(store, 4)
+    plugin = Notes(needs=SIZE + 100)
+    with reput.open(tmp_path, "r", plugins=[plugin]) as store:
+        held = store.trim_log(3 * SIZE, dry_run=True)
+
+    assert plugin.asked == 1
+    assert removed(held) == [0]
+    assert holders(held, 3 * SIZE) == [("notes", SIZE + 100)]
+
+
 def test_what_a_plugin_says_counts_only_for_what_it_had_seen_by_then(tmp_path):
     # What it is given behind its answer it may need, whatever it said before.
     with open_with(tmp_path, Notes(needs=None)) as store:
