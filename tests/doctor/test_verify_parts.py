@@ -23,7 +23,7 @@ from verifiedstores import (
 
 import reput
 from reput import Message
-from reput.errors import StoreNotFoundError
+from reput.errors import CorruptFileError, NoReaderError, StoreNotFoundError
 from reput_tools.doctor.findings import Severity
 from reput_tools.doctor.verification.verifyrun import verify
 from reput_tools.offline import lock_store
@@ -120,6 +120,69 @@ def test_a_damaged_note_of_ours_is_told(name, kind, root):
     assert (found.file, found.severity) == (f"reput/{name}", Severity.DAMAGE)
     assert report.exit_code == 1
     assert report.checked.plugins == ["consumequeue", "index"]
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "kind"),
+    [
+        ("items_per_file", "itemz_per_file", "reput.manifest"),
+        ('"items_per_file": 60', '"items_per_file": -5', "reput.manifest"),
+        ('"index"\n', '"indez"\n', "reput.manifest"),
+        ('"file_size"', '"file_zize"', "log.unreadable"),
+    ],
+)
+def test_options_and_plugins_that_no_reader_takes_are_told(right, wrong, kind, root):
+    path = root / "reput" / "manifest.json"
+    text = path.read_text()
+    assert right in text
+    path.write_text(text.replace(right, wrong))
+
+    assert only(checked(root), kind).severity >= Severity.DAMAGE
+
+
+@pytest.mark.parametrize(("first", "last"), [(0, -1), (0, 1)])
+def test_index_files_in_another_order_than_their_contents_are_told(first, last, root):
+    files = sorted((root / "index").iterdir())
+    assert len(files) > 1
+    one, other = files[first], files[last]
+    one.rename(root / "kept")
+    other.rename(one)
+    (root / "kept").rename(other)
+
+    found = [each for each in checked(root).findings if each.kind == "index.order"]
+
+    assert [each.severity for each in found] == [Severity.DAMAGE] * 2
+    assert {each.file for each in found} == {f"index/{each.name}" for each in (one, other)}
+
+
+def test_an_index_file_that_was_renamed_is_told_if_its_order_is_another_one(root):
+    *_, last = sorted((root / "index").iterdir())
+    later = last.rename(last.with_name("20990101000000000"))
+    assert checked(root).is_healthy
+
+    later.rename(last.with_name("20200101000000000"))
+    assert "index.order" in kinds(checked(root))
+
+
+@pytest.mark.parametrize(
+    ("call", "kind"), [("queues", None), ("read", "store.queue"), ("query", "store.key")]
+)
+def test_a_store_is_asked_as_a_reader_asks(call, kind, root, monkeypatch):
+    def fail(store, *given, **named):
+        raise (
+            CorruptFileError("f", 0, "cannot be read")
+            if kind
+            else NoReaderError("queues", "consumequeue")
+        )
+
+    monkeypatch.setattr(f"reput.Store.{call}", fail)
+
+    report = checked(root)
+
+    if kind is None:  # a store without queues is healthy
+        assert report.is_healthy
+    else:
+        assert kinds(report) == [kind]
 
 
 def test_progress_that_cannot_be_read_or_is_of_another_log_is_told(root):

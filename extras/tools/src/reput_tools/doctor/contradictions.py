@@ -15,7 +15,7 @@ def contradicts(difference: Difference) -> bool:
 
     A file that lacks something, or that is there as a whole though nothing leads to it, is wrong.
     """
-    return not difference.is_absent and difference.kind not in ("missing", "extra")
+    return not difference.is_absent and difference.kind not in ("missing", "extra", "order")
 
 
 def vouches(built: Rebuilt) -> bool:

@@ -51,7 +51,8 @@ def reput_tools_rebuilt_from() -> Collection[str] | None:
 def reput_tools_named_by_clock() -> Collection[str] | None:
     """Return directories whose files are named by the time at which they were made.
 
-    The log does not determine these names: a comparison matches such files by their first 40 bytes.
+    The log does not determine these names: a comparison matches such files by their first 40 bytes,
+    and then compares the order of the names.
     """
 
 

@@ -14,7 +14,13 @@ from reput.files import OWN_DIRECTORY
 from reput.plugin import PluginSet, default_plugins, how_to_install, installed
 from reput_tools.doctor.checksumcoverage import SUMS
 from reput_tools.doctor.contradictions import contradicts, vouches
-from reput_tools.doctor.findings import Finding, Findings, NotChecked, Severity
+from reput_tools.doctor.findings import (
+    Finding,
+    Findings,
+    NotChecked,
+    Severity,
+    finding_of_file,
+)
 from reput_tools.doctor.verification.directorysurvey import COMMIT_LOG
 from reput_tools.doctor.verification.truncatedfiles import once_for_each_cut
 from reput_tools.offline import inspect_store, run_rebuild
@@ -56,11 +62,12 @@ class DerivedChecked:
     """Messages in damaged ranges of the log that derived files know."""
 
 
-def usable_plugins(traces: Traces, not_checked: list[NotChecked]) -> Usable:
+def usable_plugins(traces: Traces, findings: Findings, not_checked: list[NotChecked]) -> Usable:
     """Return the plugins that can be asked; what prevents others is added to ``not_checked``.
 
     Args:
         traces: of the store.
+        findings: is added to: options that no plugin takes.
         not_checked: is added to.
     """
     try:
@@ -79,12 +86,18 @@ def usable_plugins(traces: Traces, not_checked: list[NotChecked]) -> Usable:
         if name not in known:
             reason = f"it is not installed ({how_to_install(name)})"
             not_checked.append(NotChecked(name, reason))
+            others = set(traces.records.names())
+            if name not in others and others - set(names):  # one that is not named has worked
+                text = f"the plugin {name}, which is not installed and has no files in the store"
+                findings.add(_wrong_manifest(text, "the plugins that have worked in the store"))
             continue
         own = {name: sections[name]} if name in sections else {}
         try:
             _load(name, own, offered)
         except (PluginError, ConfigError) as error:
             not_checked.append(NotChecked(name, str(error)))
+            if isinstance(error, ConfigError):
+                findings.add(_wrong_manifest(str(error), "options that the plugin has"))
         else:
             usable.append(name)
     plugins, usable = _ordered(usable, sections, not_checked)
@@ -98,6 +111,18 @@ def usable_plugins(traces: Traces, not_checked: list[NotChecked]) -> Usable:
         else:
             derived.append(name)
     return Usable(tuple(usable), tuple(derived), sections, manifest is not None)
+
+
+def _wrong_manifest(found: str, expected: str) -> Finding:
+    return finding_of_file(
+        Severity.DAMAGE,
+        "reput.manifest",
+        "reput",
+        f"{OWN_DIRECTORY}/manifest.json",
+        found,
+        expected,
+        "correct the file, or put it back from a copy: commands do not open the store with it",
+    )
 
 
 def _load(name: str, sections: Mapping[str, Mapping[str, Any]], offered: Sequence[Any]) -> None:
@@ -354,7 +379,7 @@ def _is_beyond(difference: Difference, end: int) -> bool:
 
 def _is_unfinished(difference: Difference, reached: int | None, *, was_closed: bool) -> bool:
     """Whether the plugin had not come so far, so that the next opening adds what is missing."""
-    if was_closed:
+    if was_closed or difference.kind == "order":
         return False
     places = [each.physical_offset for each in difference.messages]
     known = [place for place in places if place is not None]

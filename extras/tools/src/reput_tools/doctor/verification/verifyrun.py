@@ -32,6 +32,7 @@ from reput_tools.doctor.verification.directorysurvey import COMMIT_LOG, survey
 from reput_tools.doctor.verification.logcheck import check_log
 from reput_tools.doctor.verification.logfindings import add_log_findings, damaged_ranges
 from reput_tools.doctor.verification.loghead import check_head
+from reput_tools.doctor.verification.readeropening import check_opening
 from reput_tools.doctor.verification.statefilecheck import check_own
 from reput_tools.doctor.verification.storemirror import mirror_of
 from reput_tools.doctor.verification.truncatedfiles import check_sizes
@@ -140,7 +141,7 @@ class _Check:
             lambda: check_head(surveyed, traces, recorded, self.findings, self.not_checked),
         )
         hidden = self._broker_files()
-        usable = usable_plugins(traces, self.not_checked)
+        usable = usable_plugins(traces, self.findings, self.not_checked)
         usable = attrs.evolve(usable, derived=hidden.without(usable.derived, self.not_checked))
         mirror = opened.enter_context(
             mirror_of(
@@ -219,6 +220,16 @@ class _Check:
         self._count("reput", lambda: check_own(traces, store, self.findings))
         ends = _unknown_end if hidden.reason("config") else _ends_of(found)
         self._count("config", lambda: check_settings(self.root, self.disk, ends, self.findings))
+        if (self.findings.worst or Severity.NOTICE) < Severity.DAMAGE and not hidden.everything:
+            # Damage that is known may be the reason for which a reader refuses the store.
+            check_opening(
+                surveyed,
+                self.findings,
+                self.not_checked,
+                config=self.config,
+                asks=is_held,
+                was_closed=traces.was_closed,
+            )
 
     def _broker_files(self) -> NotCompared:
         """Report files of brokers that reput does not write."""

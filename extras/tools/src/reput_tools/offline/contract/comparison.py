@@ -49,7 +49,8 @@ class Difference:
     """File position of the first byte that differs; 0 if one of the two files is missing."""
     reason: str
     kind: str = "bytes"
-    """``missing`` or ``extra`` for a file that only one of the two sides has, else ``bytes``, or a
+    """``missing`` or ``extra`` for a file that only one of the two sides has, ``order`` for one
+    whose name has another place among the names than its contents have, else ``bytes``, or a
     plugin's own short word for what stands there: ``unit``, ``item``, …"""
     size: int = 0
     """Bytes from `position` to the last one that differs; 0 if not known."""

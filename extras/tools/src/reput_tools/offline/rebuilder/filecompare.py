@@ -43,7 +43,7 @@ def compare(
         names: files and directories below both that are compared, with all that is in them.
         disk: file operations.
         named_by_clock: those of ``names`` whose files are matched by their first bytes, as the
-            names say when the files were made.
+            names say when the files were made. The order of the names is compared.
         limit: how many differences of each file; the last of so many reaches to the last byte of
             the file that differs. After a hundred times as many, one of each file.
     """
@@ -81,6 +81,7 @@ def _all_differences(
             pairs = _alike(root, sorted(found), built, sorted(expected), disk)
             for path, other in pairs:
                 yield from _differences(root, path, built, other, disk, limit)
+            yield from _misnamed(pairs)
             found -= {path for path, _ in pairs}
             expected -= {other for _, other in pairs}
         for path in sorted(expected | found):
@@ -172,6 +173,26 @@ def _alike(
             pairs.append((path, other))
             next(paths for paths in left.values() if path in paths).remove(path)
     return pairs
+
+
+def _misnamed(pairs: Sequence[tuple[str, str]]) -> Iterator[Difference]:
+    """Yield the files whose names have another order than their contents: readers go by names."""
+    directories: dict[str, list[tuple[str, str]]] = {}
+    for path, other in pairs:
+        directories.setdefault(os.path.dirname(path), []).append((other, path))
+    for files in directories.values():
+        by_content = [path for _, path in sorted(files)]
+        places = {path: place for place, path in enumerate(sorted(by_content), 1)}
+        for place, path in enumerate(by_content, 1):
+            if places[path] != place:
+                yield Difference(
+                    path,
+                    0,
+                    "the name gives the file another place than its contents have",
+                    kind="order",
+                    found=f"place {places[path]} of {len(files)}, by the file's name",
+                    expected=f"place {place}, by its contents",
+                )
 
 
 def _form(path: str) -> str:
