@@ -113,7 +113,7 @@ def test_what_a_record_cannot_hold_is_refused_by_name(changes):
         "主题",
         " ",
         "a" * 128,
-        "%DLQ%" + "g" * 250,
+        "%DLQ%" + "g" * 251,
         None,
     ],
 )
@@ -123,7 +123,8 @@ def test_a_name_that_rocketmq_would_not_take_is_no_topic(topic):
 
 
 @pytest.mark.parametrize(
-    "topic", ["TopicTest", "%RETRY%g", "a|b-c_1", "a" * 127, "%RETRY%" + "g" * 248]
+    "topic",
+    ["TopicTest", "%RETRY%g", "a|b-c_1", "a" * 127, "%RETRY%" + "g" * 248, "%DLQ%" + "g" * 250],
 )
 def test_names_that_rocketmq_takes_are_topics(topic):
     check_topic(topic)

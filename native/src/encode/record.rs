@@ -2,8 +2,8 @@
 
 use crate::encode::message::Numbers;
 use crate::shared::layout::{
-    HEADER_SIZE, MAGIC_V1, MAGIC_V2, RETRY_PREFIX, TOPIC_SIZE_MAX, TOPIC_SIZE_V1_MAX,
-    TRANSACTION_COMMIT, TRANSACTION_MASK,
+    DEAD_LETTER_PREFIX, HEADER_SIZE, MAGIC_V1, MAGIC_V2, RETRY_PREFIX, TOPIC_SIZE_MAX,
+    TOPIC_SIZE_V1_MAX, TRANSACTION_COMMIT, TRANSACTION_MASK,
 };
 
 /// A topic as a record holds it.
@@ -18,8 +18,8 @@ impl NamedTopic {
     pub fn of(name: &[u8]) -> Option<Self> {
         let is_allowed =
             |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'%' | b'|' | b'_' | b'-');
-        let is_retry = name.starts_with(RETRY_PREFIX);
-        let limit = if is_retry {
+        let is_of_group = name.starts_with(RETRY_PREFIX) || name.starts_with(DEAD_LETTER_PREFIX);
+        let limit = if is_of_group {
             TOPIC_SIZE_MAX
         } else {
             TOPIC_SIZE_V1_MAX

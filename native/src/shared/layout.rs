@@ -30,6 +30,7 @@ layout! {
     TOPIC_SIZE_MAX: usize = 255;
     PROPERTIES_SIZE_MAX: usize = 32_767;
     RETRY_PREFIX: &[u8] = b"%RETRY%";
+    DEAD_LETTER_PREFIX: &[u8] = b"%DLQ%";
     TRANSACTION_MASK: i32 = 0xC;
     TRANSACTION_COMMIT: i32 = 0x8;
     BORN_HOST_V6: i32 = 0x10;

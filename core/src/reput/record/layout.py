@@ -96,6 +96,7 @@ PROPERTY_INNER_NUM: Final = "INNER_NUM"
 PROPERTY_INNER_BASE: Final = "INNER_BASE"
 LIGHT_QUEUE_PREFIX: Final = "%LMQ%"
 RETRY_PREFIX: Final = "%RETRY%"
+DEAD_LETTER_PREFIX: Final = "%DLQ%"
 FILLER_TOPIC: Final = "RMQ_SYS_REPUT_HOLE"
 """Topic of the filler records that replace lost ones; small fillers have only its beginning."""
 
@@ -105,7 +106,7 @@ CRC_PROPERTY_SIZE: Final = len(CRC_PROPERTY_NAME) + 10 + 1
 """Bytes that the whole-record checksum takes at the end of the properties."""
 
 TOPIC_SIZE_V1_MAX: Final = 127
-TOPIC_SIZE_MAX: Final = 255  # retry topics only
+TOPIC_SIZE_MAX: Final = 255  # topics of retries and dead letters only
 PROPERTIES_SIZE_MAX: Final = 32_767
 RECORD_OVERHEAD_MAX: Final = 65_536  # a record may exceed the body limit by this
 

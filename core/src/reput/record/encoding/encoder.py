@@ -20,6 +20,7 @@ from reput.record.layout import (
     BORN_HOST_V6,
     CRC_PROPERTY_NAME,
     CRC_PROPERTY_SIZE,
+    DEAD_LETTER_PREFIX,
     FILLER_TOPIC,
     HEADER_DTYPE,
     HEADER_SIZE,
@@ -69,7 +70,8 @@ def check_topic(topic: str) -> None:
         raise MessageIllegalError(
             "topic", topic, None, "only letters, digits and % | _ - are allowed"
         )
-    limit = TOPIC_SIZE_MAX if topic.startswith(RETRY_PREFIX) else TOPIC_SIZE_V1_MAX
+    is_of_group = topic.startswith((RETRY_PREFIX, DEAD_LETTER_PREFIX))
+    limit = TOPIC_SIZE_MAX if is_of_group else TOPIC_SIZE_V1_MAX
     if len(topic) > limit:
         raise MessageIllegalError("topic", len(topic), limit, "too many characters")
 

@@ -18,6 +18,7 @@ import attrs
 
 from reput.errors import LightQueueCountError, MessageIllegalError
 from reput.record.layout import (
+    DEAD_LETTER_PREFIX,
     INNER_BATCH,
     LIGHT_QUEUE_PREFIX,
     PROPERTY_INNER_BASE,
@@ -44,7 +45,7 @@ __all__ = [
     "with_light_queue_offsets",
 ]
 
-_HIDDEN_PREFIXES = (RETRY_PREFIX, "%DLQ%", "rmq_sys_", "RMQ_SYS_")
+_HIDDEN_PREFIXES = (RETRY_PREFIX, DEAD_LETTER_PREFIX, "rmq_sys_", "RMQ_SYS_")
 _HIDDEN_TOPICS = ("SCHEDULE_TOPIC_XXXX", "TRANS_CHECK_MAX_TIME_TOPIC")
 _NAME_SIZE_MAX = 255  # bytes that a file system allows for one component of a path
 _NUMBER = re.compile(r"[0-9]{1,19}")  # `str.isdigit` is true of digits that `int` does not take

@@ -44,7 +44,8 @@ class Message:
     """
 
     topic: str
-    """Letters, digits and ``% | _ -``, at most 127; at most 255 if it begins with ``%RETRY%``."""
+    """Letters, digits and ``% | _ -``, at most 127; at most 255 if it begins with ``%RETRY%`` or
+    ``%DLQ%``."""
     body: bytes = b""
     queue_id: int = 0
     """The queue of the topic, 0 or more."""
