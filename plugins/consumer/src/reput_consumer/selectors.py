@@ -88,7 +88,7 @@ class Selector:
         if not found.tags and not found.selects_all:
             raise ValueError(f"selector {given[:100]!r}: a tag expected, or '*' for all")
         if any(map(_OF_CONDITIONS.search, found.tags)):
-            # It would select no message, and the group would pass over all of them.
+            # It would select no message, and the group would skip them all.
             text = (
                 f"{given[:100]!r} is not a list of tags; for a condition use reput_consumer.sql(…)"
             )

@@ -161,7 +161,7 @@ def _settle(task: asyncio.Task[Any], future: _Future) -> None:
 
 
 async def _cancel_all() -> None:
-    """Cancel all tasks, and those that began meanwhile: a thread may submit work, a task another.
+    """Cancel all tasks, also new ones: a thread may submit work, and a task may begin another.
 
     A task that is left when the loop is closed keeps its socket open.
     """

@@ -51,7 +51,7 @@ def cut(text: str, width: int, *, right: bool = False) -> str:
     return space + text if right else text + space
 
 
-def fit(widths: Sequence[int], room: int) -> Fit:
+def fit(widths: Sequence[int], space: int) -> Fit:
     """Choose columns and widths for a terminal.
 
     The widest columns are cut first, all to the same width. If ten columns of the terminal for
@@ -59,15 +59,15 @@ def fit(widths: Sequence[int], room: int) -> Fit:
 
     Args:
         widths: of whole columns.
-        room: columns of the terminal.
+        space: columns of the terminal.
     """
     least = [min(width, _LEAST) for width in widths]
     shown = [*range(len(widths))]
     gap_after = None
-    while len(shown) > 1 and _taken([least[each] for each in shown], gap_after) > room:
+    while len(shown) > 1 and _taken([least[each] for each in shown], gap_after) > space:
         gap_after = len(shown) // 2
         del shown[gap_after]
-    left = room - (_taken([0] * len(shown), gap_after))
+    left = space - (_taken([0] * len(shown), gap_after))
     cap = _common_cap([widths[each] for each in shown], left)
     return Fit(shown, [min(widths[each], cap) for each in shown], gap_after)
 
@@ -78,9 +78,9 @@ def _taken(widths: Sequence[int], gap_after: int | None) -> int:
     return sum(widths) + (gap_after is not None) + _GAP * (count - 1)
 
 
-def _common_cap(widths: Sequence[int], room: int) -> int:
+def _common_cap(widths: Sequence[int], space: int) -> int:
     """Return the greatest width to which all that are wider can be cut, so that the sum fits."""
-    left = room
+    left = space
     for number, width in enumerate(sorted(widths)):
         share = left // (len(widths) - number)
         if width > share:
