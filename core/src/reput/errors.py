@@ -109,22 +109,11 @@ class PluginFlushError(PluginError):
 EXPECTED: Final = 'the store does not exist: a store is a directory that holds "commitlog"'
 """Reason of a `StoreNotFoundError` for a directory that does not exist."""
 _NOT_A_STORE: Final = 'this directory is not a store: a store holds "commitlog"; check the path'
-_DLEDGER: Final = (
-    'this directory holds a log of DLedger ("{}") in place of "commitlog"; `reput sql` and '
-    "`reput export` read it, and nothing else does yet"
-)
 
 
 def expected_at(path: str) -> str:
     """Return the reason of a `StoreNotFoundError` for a path that is not a store."""
-    try:
-        names = os.listdir(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return EXPECTED
-    except OSError:
-        return _NOT_A_STORE
-    logs = sorted(name for name in names if name.startswith("dledger-"))
-    return _DLEDGER.format(logs[0]) if logs else _NOT_A_STORE
+    return _NOT_A_STORE if os.path.isdir(path) else EXPECTED
 
 
 @attrs.define(eq=False, slots=False)

@@ -97,6 +97,7 @@ struct Cut {
 
 /// See `reput.record.decode.cut_window`.
 #[pyfunction]
+#[pyo3(signature = (window, base_offset, check_offset, check_crc, check_record_crc, _walks, gap = Arg::of(0)))]
 pub fn cut_window<'py>(
     py: Python<'py>,
     window: &Bound<'py, PyAny>,
@@ -105,16 +106,18 @@ pub fn cut_window<'py>(
     check_crc: &Bound<'py, PyAny>,
     check_record_crc: &Bound<'py, PyAny>,
     _walks: &Bound<'py, PyAny>,
+    gap: Arg<usize>,
 ) -> PyResult<Bound<'py, PyAny>> {
     guarded(py, "cut_window", || {
         slices!(window);
         let base_offset = base_offset.get()?;
+        let gap = gap.get()?;
         let checks = Checks {
             offset: check_offset.is_truthy()?,
             crc: check_crc.is_truthy()?,
             record_crc: check_record_crc.is_truthy()?,
         };
-        let cut = unlocked(py, window.len(), || cut(window, base_offset, checks));
+        let cut = unlocked(py, window.len(), || cut(window, base_offset, checks, gap));
         let numbers = PyDict::new(py);
         numbers.set_item("queue_id", array(py, cut.queue_id))?;
         numbers.set_item("queue_offset", array(py, cut.queue_offset))?;
@@ -133,7 +136,7 @@ pub fn cut_window<'py>(
     })
 }
 
-fn cut(window: &[u8], base_offset: i64, checks: Checks) -> Cut {
+fn cut(window: &[u8], base_offset: i64, checks: Checks, gap: usize) -> Cut {
     // Most records are larger, and a column that was guessed too small grows.
     let guess = window.len() / 256 + 1;
     let mut found = Cut {
@@ -146,8 +149,8 @@ fn cut(window: &[u8], base_offset: i64, checks: Checks) -> Cut {
         reason: Reason::None,
         stated: 0,
     };
-    while let Some(record) = record_at(window, found.end_position) {
-        let at = found.end_position;
+    while let Some(record) = record_at(window, found.end_position.saturating_add(gap)) {
+        let at = found.end_position + gap;
         found.stated = be_i64(record, PHYSICAL_OFFSET);
         let parts = Parts::of(record);
         found.reason = parts.map_or(Reason::LengthMismatch, |parts| {

@@ -133,6 +133,11 @@ class MappedFileQueue:
     one writer may call `add`, `truncate` and `trim`.
     """
 
+    entries_from: int = 1 << 62
+    """Offset from which on each record has the head of an entry of DLedger before it."""
+    visible_end: int | None = None
+    """Offset after which nothing counts, whatever the files hold; None without such a limit."""
+
     def __init__(
         self, directory: str, file_size: int, disk: Disk, pool: FilePool, maps_to_read: bool = False
     ) -> None:
@@ -167,7 +172,7 @@ class MappedFileQueue:
             CorruptFileError: a file of another size than the rest, a gap between two files, or a
                 dangling link.
         """
-        found = _sized_files(self._disk, self.directory)
+        found = self._sized_files(self.directory)
         if found and found[-1][1] == 0:
             base, _ = found.pop()
             path = self.path(base)
@@ -200,6 +205,27 @@ class MappedFileQueue:
             expected = base + self.file_size
         self.bases = tuple(base for base, _ in found)
 
+    def _sized_files(self, directory: str) -> list[tuple[int, int]]:
+        """Return ``(base offset, size)`` of every file that is named by an offset, ascending."""
+        found = []
+        for entry in self._disk.list(directory):
+            name = entry.name
+            if not is_file_name(name):
+                logger.warning("ignored, because its name is not an offset file=%s", entry.path)
+                continue
+            try:
+                if entry.is_file():
+                    found.append((int(name), entry.stat().st_size))
+                    continue
+                entry.stat()
+            except FileNotFoundError:
+                if entry.is_symlink():
+                    reason = "a link whose target does not exist; put the target back, or remove it"
+                    raise CorruptFileError(entry.path, 0, reason) from None
+                continue  # another process removed it between the listing and now
+            logger.warning("ignored, because it is not a regular file file=%s", entry.path)
+        return found
+
     def _take_size_of(self, found: list[tuple[int, int]], damaged: Callable[[str], None]) -> None:
         """Take the largest file's size, unless a file has the size that is configured."""
         sizes = {size for _, size in found}
@@ -216,7 +242,7 @@ class MappedFileQueue:
 
     def refresh(self) -> None:
         """List the directory again, for files that another process added or removed."""
-        found = _sized_files(self._disk, self.directory)
+        found = self._sized_files(self.directory)
         known = frozenset(self.bases)
         self.bases = tuple(base for base, size in found if size == self.file_size or base in known)
 
@@ -474,25 +500,3 @@ def unused_path(disk: Disk, directory: str, name: str) -> str:
         number += 1
         path = os.path.join(directory, f"{name}-{number}")
     return path
-
-
-def _sized_files(disk: Disk, directory: str) -> list[tuple[int, int]]:
-    """Return ``(base offset, size)`` of every file that is named by an offset, ascending."""
-    found = []
-    for entry in disk.list(directory):
-        name = entry.name
-        if not is_file_name(name):
-            logger.warning("ignored, because its name is not an offset file=%s", entry.path)
-            continue
-        try:
-            if entry.is_file():
-                found.append((int(name), entry.stat().st_size))
-                continue
-            entry.stat()
-        except FileNotFoundError:
-            if entry.is_symlink():
-                reason = "a link whose target does not exist; put the target back, or remove it"
-                raise CorruptFileError(entry.path, 0, reason) from None
-            continue  # another process removed it between the listing and now
-        logger.warning("ignored, because it is not a regular file file=%s", entry.path)
-    return found

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from reput.log.progress import ProgressFile as ProgressFile
     from reput.log.progress import fingerprint_of as fingerprint_of
     from reput.log.reader.batchreader import CheckedRanges as CheckedRanges
+    from reput.log.reader.ledgerfiles import LedgerFiles as LedgerFiles
+    from reput.log.reader.ledgerfiles import ledger_in as ledger_in
+    from reput.log.reader.ledgerfiles import log_files as log_files
     from reput.log.reader.logend import LogEnd as LogEnd
     from reput.log.reader.logend import Tail as Tail
     from reput.log.reader.logend import Writer as Writer
@@ -55,6 +58,7 @@ _EXPORTS = {
     "FILLED": "damage",
     "GONE": "damage",
     "LOG_SECTION": "config",
+    "LedgerFiles": "reader.ledgerfiles",
     "LogEnd": "reader.logend",
     "LogHead": "recovery.logstate",
     "LogStateFile": "recovery.logstate",
@@ -75,6 +79,8 @@ _EXPORTS = {
     "Writer": "reader.logend",
     "fill": "recovery.repair",
     "fingerprint_of": "progress",
+    "ledger_in": "reader.ledgerfiles",
+    "log_files": "reader.ledgerfiles",
 }
 
 __all__ = [*_EXPORTS]

@@ -21,6 +21,7 @@ import numpy as np
 from reput.engine import kernel
 from reput.record.batch import Corruption, CorruptionKind, DispatchBatch, SpanRow
 from reput.record.checksum import crc32, record_crc_matches
+from reput.record.entries import LastEntry, size_and_magic, wrong_entry
 from reput.record.layout import (
     AFTER_STORE_HOST_DTYPE,
     BLANK_MAGIC,
@@ -105,9 +106,14 @@ class Decoder:
     topics: TopicDictionary = attrs.field(factory=topic_table)
     _walks: bool = False
     """Whether the last window's records were so large that a walk is cheaper than a search."""
+    _last_entry: LastEntry | None = None
 
     def decode(
-        self, window: npt.NDArray[np.uint8], base_offset: int, file_end: int | None = None
+        self,
+        window: npt.NDArray[np.uint8],
+        base_offset: int,
+        file_end: int | None = None,
+        gap: int = 0,
     ) -> DecodeResult:
         """Decode the records that begin at ``window[0]``.
 
@@ -116,6 +122,8 @@ class Decoder:
             base_offset: physical offset of ``window[0]``.
             file_end: physical offset at which the file ends, if known: a blank must end there, and
                 a record that ends after it is corrupt.
+            gap: bytes before each record, the first one included: the head of an entry of DLedger,
+                which is checked; 0 without.
 
         Returns:
             The batch of all whole, valid records from the start of the window on.
@@ -127,25 +135,37 @@ class Decoder:
             self.check_crc,
             self.check_record_crc,
             self._walks,
+            gap,
         )
-        count = len(header)
+        whole = count = len(header)
+        finding: Corruption | None = None
         if self.requires_record_crc and self.check_record_crc and count:
             row = _first_without_crc(window, places)
             if row < count:
-                position, reason, count = int(places[SpanRow.START, row]), _NO_RECORD_CRC, row
-                places, header = places[:, :row], header[:row]
-                numbers = {name: column[:row] for name, column in numbers.items()}
+                position, reason, count = int(places[SpanRow.START, row]) - gap, _NO_RECORD_CRC, row
+        if gap and count:
+            start, size = places[SpanRow.START, :count], places[SpanRow.SIZE, :count]
+            row, finding, self._last_entry = wrong_entry(
+                window, start, size, base_offset, self._last_entry, self.check_crc
+            )
+            if finding is not None:
+                position, count = finding.physical_offset - base_offset, row
+        if count < whole:
+            places, header = places[:, :count], header[:count]
+            numbers = {name: column[:count] for name, column in numbers.items()}
         if count:
             self._walks = position > _WALK_ABOVE * count
-        finding: Corruption | None
-        if reason:
+        if finding is None and reason:
             kind, detail = _FINDINGS[reason]
+            finding = Corruption(base_offset + position, kind, detail.format(stated))
+        if finding is not None:
             end, next_offset, needed = End.BAD, base_offset + position, 0
-            finding = Corruption(next_offset, kind, detail.format(stated))
         else:
             end, next_offset, needed, finding = _what_follows(
-                window, base_offset, position, file_end
+                window, base_offset, position, file_end, gap
             )
+            if self._last_entry is not None and end == End.BLANK:
+                self._last_entry = self._last_entry._replace(end=next_offset)
         codes = self.topics.encode(window, places[SpanRow.TOPIC], places[SpanRow.TOPIC_SIZE])
         batch = DispatchBatch(
             window=window,
@@ -186,6 +206,7 @@ def cut_window(
     check_crc: bool,
     check_record_crc: bool,
     walks: bool,
+    gap: int = 0,
 ) -> tuple[Any, ...]:
     """Cut the valid records from the start of a window on into columns.
 
@@ -196,16 +217,17 @@ def cut_window(
         check_crc: see `Decoder`.
         check_record_crc: see `Decoder`.
         walks: how to look for borders, which changes no answer.
+        gap: bytes before each record, the first one included, that are passed over.
 
     Returns:
         Where the records and their parts are, ``(8, n)`` int64, rows as `SpanRow` names them; the
         headers, ``(n, 88)`` uint8, each row a `HEADER_DTYPE`, as if all hosts were IPv4; by name
         some or none of their numbers, ``(n,)`` in native byte order; the position after the last
-        record; the fault of the record there by its number in `_FINDINGS`, 0 if it is valid
-        or no whole record; and the physical offset that this record states.
+        record, before the next gap; the fault of the record there by its number in `_FINDINGS`, 0
+        if it is valid or no whole record; and the physical offset that this record states.
     """
     few = walks or len(window) <= _WALK_WITHIN
-    borders = _walk_bytes(window) if few else _find_borders(window)
+    borders = _walk_bytes(window, gap) if few else _find_borders(window, gap)
     header = _cut_headers(window, borders.start)
     places, structural = _cut_parts(window, borders, header)
     # The first record that fails a check; each check covers only rows before the one found.
@@ -232,7 +254,7 @@ def cut_window(
                 break
     position, stated = borders.end_position, 0
     if reason:
-        position, stated = int(borders.start[count]), int(header["physical_offset"][count])
+        position, stated = int(borders.start[count]) - gap, int(header["physical_offset"][count])
         places, header = places[:, :count], header[:count]
     rows = header.view(np.uint8).reshape(count, HEADER_DTYPE.itemsize)
     return places, rows, {}, position, reason, stated
@@ -241,13 +263,13 @@ def cut_window(
 # --------------------------------------------------------------------------- borders
 
 
-def _find_borders(window: npt.NDArray[np.uint8]) -> _Borders:
+def _find_borders(window: npt.NDArray[np.uint8], gap: int) -> _Borders:
     starts = magic_places(window)
     sizes = words_at(window, starts, np.dtype(">i4")).astype(np.int64)
     ends = starts + sizes
-    is_chain = len(starts) > 0 and starts[0] == 0 and int(sizes.min()) >= RECORD_MIN_SIZE
-    if not is_chain or not np.array_equal(ends[:-1], starts[1:]):
-        return _walk_bytes(window)  # a body holds the magic, or no record begins the window
+    is_chain = len(starts) > 0 and starts[0] == gap and int(sizes.min()) >= RECORD_MIN_SIZE
+    if not is_chain or not np.array_equal(ends[:-1] + gap, starts[1:]):
+        return _walk_bytes(window, gap)  # a body holds the magic, or no record begins the window
     if ends[-1] > len(window):  # the last one is cut by the window's end
         starts, sizes = starts[:-1], sizes[:-1]
     return _Borders(starts, sizes, int(ends[len(starts) - 1]) if len(starts) else 0)
@@ -273,10 +295,10 @@ def _few_places(mask: npt.NDArray[np.bool_]) -> npt.NDArray[np.int64]:
     return np.concatenate([places, np.flatnonzero(mask[whole:]) + whole])
 
 
-def _walk_bytes(window: npt.NDArray[np.uint8]) -> _Borders:
+def _walk_bytes(window: npt.NDArray[np.uint8], gap: int) -> _Borders:
     starts = []
     view, unpack = window.data, SIZE_AND_MAGIC.unpack_from
-    position, end = 0, len(window)
+    position, end = gap, len(window)
     last = end - RECORD_MIN_SIZE
     while position <= last:
         size, magic = unpack(view, position)
@@ -285,13 +307,13 @@ def _walk_bytes(window: npt.NDArray[np.uint8]) -> _Borders:
         if position + size > end:
             break
         starts.append(position)
-        position += size
+        position += size + gap
     start = np.array(starts, np.int64)
-    return _Borders(start, np.diff(start, append=position), position)
+    return _Borders(start, np.diff(start, append=position) - gap, position - gap)
 
 
 def _what_follows(
-    window: npt.NDArray[np.uint8], base_offset: int, position: int, file_end: int | None
+    window: npt.NDArray[np.uint8], base_offset: int, position: int, file_end: int | None, gap: int
 ) -> tuple[str, int, int, Corruption | None]:
     """Classify the bytes after the last record: end, next offset, needed size, finding."""
     offset = base_offset + position
@@ -302,19 +324,27 @@ def _what_follows(
             return End.WINDOW, offset, position + HEADER_SIZE, None
         detail = f"{rest} bytes are left, a blank needs {BLANK_MIN_SIZE}"
         return End.BAD, offset, 0, Corruption(offset, CorruptionKind.NO_BLANK, detail)
-    size, magic = SIZE_AND_MAGIC.unpack_from(window.data, position)
+    if gap:
+        size, magic = size_and_magic(window[position : position + gap + BLANK_MIN_SIZE].tobytes())
+        if magic == 0 and size != 0 and rest < gap + BLANK_MIN_SIZE and not at_file_end:
+            return End.WINDOW, offset, position + gap + HEADER_SIZE, None
+    else:
+        size, magic = SIZE_AND_MAGIC.unpack_from(window.data, position)
     if magic == BLANK_MAGIC and size >= BLANK_MIN_SIZE:
         if file_end is None or offset + size == file_end:
             return End.BLANK, offset + size, 0, None
         detail = f"a blank of {size} bytes, {file_end - offset} are left in the file"
         return End.BAD, offset, 0, Corruption(offset, CorruptionKind.BAD_SIZE, detail)
     if magic in (MAGIC_V1, MAGIC_V2):
-        if not RECORD_MIN_SIZE <= size <= RECORD_SIZE_MAX:
-            detail = f"size {size}, possible are {RECORD_MIN_SIZE} to {RECORD_SIZE_MAX}"
+        if not RECORD_MIN_SIZE <= size - gap <= RECORD_SIZE_MAX:
+            detail = f"size {size}, possible are {RECORD_MIN_SIZE + gap} to {RECORD_SIZE_MAX + gap}"
             return End.BAD, offset, 0, Corruption(offset, CorruptionKind.BAD_SIZE, detail)
         if file_end is not None and offset + size > file_end:
             detail = f"size {size}, but the file ends {file_end - offset} bytes on"
             return End.BAD, offset, 0, Corruption(offset, CorruptionKind.TRUNCATED, detail)
+        if gap and size <= rest:
+            detail = "its entry and its record differ in size"
+            return End.BAD, offset, 0, Corruption(offset, CorruptionKind.LENGTH_MISMATCH, detail)
         return End.WINDOW, offset, position + size, None
     if size == 0:
         # Unwritten space is zero. A writer fills in the size last, so a record without a size is

@@ -12,6 +12,8 @@ import attrs
 import numpy as np
 
 from reput.record.decode import RECORD_SIZE_MAX, Decoder, DecodeResult, End
+from reput.record.entries import ENTRY_HEAD_SIZE
+from reput.record.layout import MAGIC_V1, MAGIC_V2, SIZE_AND_MAGIC
 from reput.signalsafe import SafeEvent, start_thread
 
 if TYPE_CHECKING:
@@ -20,11 +22,12 @@ if TYPE_CHECKING:
     from reput.files.mappedfile import MappedFileQueue
     from reput.record.batch import DispatchBatch
 
-__all__ = ["OPEN_END", "BatchReader", "CheckedRanges", "PrefetchingReader"]
+__all__ = ["OPEN_END", "BatchReader", "CheckedRanges", "PrefetchingReader", "border_of"]
 
 OPEN_END: Final = 1 << 62
 """End of the range that is being written."""
 
+_MAGICS: Final = (MAGIC_V1, MAGIC_V2)
 _AHEAD_COUNT: Final = 2
 """Windows that are prefetched. A third one gains nothing."""
 
@@ -205,6 +208,15 @@ def _serve(tasks: SimpleQueue[_Prefetch | None]) -> None:
         ahead = None  # its buffer is not kept while the thread waits
 
 
+def border_of(files: MappedFileQueue, offset: int) -> int:
+    """Return where the entry begins of the record at ``offset``; in a plain log ``offset``."""
+    if offset >= files.entries_from:
+        head = files.read(offset, SIZE_AND_MAGIC.size)
+        if len(head) == SIZE_AND_MAGIC.size and SIZE_AND_MAGIC.unpack(head)[1] in _MAGICS:
+            return offset - ENTRY_HEAD_SIZE
+    return offset
+
+
 class BatchReader:
     """Reads and decodes windows in one buffer that is reused.
 
@@ -229,8 +241,9 @@ class BatchReader:
     def read(self, start: int, end: int | None = None) -> DecodeResult:
         """Decode from ``start``, a record's beginning, to the window's end or ``end``.
 
-        ``end`` must be the end of a record. A record larger than a window is read whole. The result
-        is empty with `End.WINDOW` only if the files end there.
+        ``end`` must be the end of a record. A record larger than a window is read whole. Each may
+        also be where an entry of DLedger begins, or the record in it. The result is empty with
+        `End.WINDOW` only if the files end there.
         """
         if self._checked is not None:
             # Windows end where a range does in which records must have a checksum of their own.
@@ -243,14 +256,16 @@ class BatchReader:
         return self._read(start, end)
 
     def _read(self, start: int, end: int | None) -> DecodeResult:
-        size = self.window_size
+        size, gap = self.window_size, 0
+        if start >= self.files.entries_from:
+            start, gap = border_of(self.files, start), ENTRY_HEAD_SIZE
         while True:
             base = self.files.base_of(start)
             file_end = None if base is None else base + self.files.file_size
             if end is not None:
                 size = min(size, end - start)
             window = self._window(start, size)
-            result = self._decoder.decode(window, start, file_end)
+            result = self._decoder.decode(window, start, file_end, gap)
             cut = result.end == End.WINDOW and len(result.batch) == 0
             if not cut or len(window) < size or (end is not None and start + size >= end):
                 return result

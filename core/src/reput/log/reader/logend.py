@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import attrs
 
 from reput.log.damage import Damage
+from reput.log.reader.batchreader import border_of
 from reput.log.reader.logwalk import LogWalk, NextRecord
 from reput.record.checksum import looks_torn
 from reput.record.messageview import message_at
@@ -95,7 +96,8 @@ class ExternalLogEnd:
             return
         with self._lock:
             reader = self._log.window_reader(check_crc=True)
-            walk = LogWalk(reader, self.end_offset, self, follows=True)
+            stop = self._log.files.visible_end
+            walk = LogWalk(reader, self.end_offset, self, stop, follows=True)
             last = -1  # where the last record begins, unless something that follows proves it whole
             for found in walk:
                 if isinstance(found, Damage):
@@ -106,7 +108,7 @@ class ExternalLogEnd:
                     last = int(found.physical_offset[-1])
                     if last + int(found.size[-1]) < found.end_offset:
                         last = -1  # a blank follows
-                self.end_offset = walk.position if last < 0 else last
+                self.end_offset = walk.position if last < 0 else border_of(self._log.files, last)
             end = self._found_end = walk.position
             if last >= 0 and (self._tail is None or self._tail.is_whole(last, end)):
                 self.end_offset = end
@@ -123,7 +125,7 @@ class ExternalLogEnd:
                 then; -1 to hold back no more than now.
         """
         if 0 <= last_record_offset < self.end_offset:
-            self.end_offset = last_record_offset
+            self.end_offset = border_of(self._log.files, last_record_offset)
         self.look()
         found_end = self._found_end
         if self._tail is None or self.end_offset >= found_end:
@@ -152,7 +154,9 @@ class ExternalLogEnd:
 
     def limit(self, position: int) -> int | None:
         """Read up to the damage that was at the end."""
-        return self._damage_at if position < self._damage_at and self._is_damage() else None
+        if position < self._damage_at and self._is_damage():
+            return self._damage_at
+        return self._log.files.visible_end
 
     def past(self, at: int, finding: Corruption | None) -> NextRecord | None:
         """Skip damage only if something follows it that was certainly written later."""

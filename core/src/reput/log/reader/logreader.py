@@ -16,12 +16,18 @@ from reput.errors import CorruptFileError
 from reput.files.filenames import file_name
 from reput.files.mappedfile import MappedFileQueue
 from reput.log.damage import Damage, Loss
-from reput.log.reader.batchreader import BatchReader, CheckedRanges, PrefetchingReader
+from reput.log.reader.batchreader import (
+    BatchReader,
+    CheckedRanges,
+    PrefetchingReader,
+    border_of,
+)
 from reput.log.reader.logend import ExternalLogEnd, LogEnd
 from reput.log.reader.logwalk import LogWalk, NextRecord
 from reput.log.reader.resync import NextRecordFinder
 from reput.record.batch import Corruption, CorruptionKind, DispatchBatch
 from reput.record.decode import RECORD_SIZE_MAX, Decoder
+from reput.record.entries import ENTRY_HEAD_SIZE
 from reput.record.layout import (
     BORN_HOST_POSITION,
     BORN_HOST_V6,
@@ -252,6 +258,7 @@ class LogReader:
         reader = self.window_reader(check_crc=check_crc, check_record_crc=check_crc)
         position = self.min_physical_offset if start is None else start
         stop = self.max_physical_offset if end is None else min(end, self.max_physical_offset)
+        position, stop = border_of(self.files, position), border_of(self.files, stop)
         batch = None
         for found in LogWalk(reader, position, _Within(self, stop), stop, follows=self.follows):
             if isinstance(found, DispatchBatch):
@@ -388,7 +395,8 @@ def check_names(files: MappedFileQueue) -> None:
 
 def _stated_base(files: MappedFileQueue, base: int) -> int:
     """Return the file's base by its first two records; ``base`` if they do not agree."""
-    stated, position = [], 0
+    gap = ENTRY_HEAD_SIZE if base >= files.entries_from else 0
+    stated, position = [], gap
     data = files.read(base, _FIRST_READ_SIZE)  # most often both headers
     for _ in range(2):
         if position + HEADER_SIZE <= len(data):
@@ -401,6 +409,6 @@ def _stated_base(files: MappedFileQueue, base: int) -> int:
         if magic not in (MAGIC_V1, MAGIC_V2) or not RECORD_MIN_SIZE <= size <= files.file_size:
             return base
         stated.append(own - position)
-        position += size
+        position += size + gap
     first, second = stated
     return first if first == second and first >= 0 and first % files.file_size == 0 else base

@@ -17,6 +17,7 @@ from reput.files.system.disk import is_zero
 from reput.log.damage import Damage
 from reput.record.batch import Corruption, CorruptionKind
 from reput.record.decode import RECORD_SIZE_MAX, Decoder, magic_places
+from reput.record.entries import ENTRY_HEAD_SIZE, size_and_magic
 from reput.record.layout import (
     BLANK_MAGIC,
     BLANK_MIN_SIZE,
@@ -51,7 +52,12 @@ _TOPIC = re.compile(rb"[%|a-zA-Z0-9_-]+")
 
 
 def head_at(files: MappedFileQueue, offset: int) -> tuple[int, int]:
-    """Return the size and the magic at ``offset``; zeros if the files do not hold both."""
+    """Return the size and the magic at ``offset``; zeros if the files do not hold both.
+
+    Of an entry, its size and the magic of its record.
+    """
+    if offset >= files.entries_from:
+        return size_and_magic(files.read(offset, ENTRY_HEAD_SIZE + SIZE_AND_MAGIC.size))
     head = files.read(offset, SIZE_AND_MAGIC.size)
     return SIZE_AND_MAGIC.unpack(head) if len(head) == SIZE_AND_MAGIC.size else (0, 0)
 
@@ -150,6 +156,9 @@ class NextRecordFinder:
             start += size
         return start == end
 
+    def _gap_at(self, offset: int) -> int:
+        return ENTRY_HEAD_SIZE if offset >= self._files.entries_from else 0
+
     def _file_end(self, offset: int) -> int:
         base = self._files.base_of(offset)
         return offset if base is None else base + self._files.file_size
@@ -195,10 +204,11 @@ class NextRecordFinder:
             if len(window_bytes) < HEADER_SIZE:
                 return None
             if not is_zero(window_bytes):
+                gap = self._gap_at(start)
                 window = np.frombuffer(window_bytes, np.uint8)
                 places = magic_places(window)
                 stated = words_at(window, places + _OWN_OFFSET_POSITION, np.dtype(">i8"))
-                for offset in (places[stated == places + start] + start).tolist():
+                for offset in (places[stated == places + start] + start - gap).tolist():
                     # Limits the work on bodies that contain many records inside of records.
                     if self._spent > RECORD_SIZE_MAX + 8 * (offset - first):
                         continue
@@ -219,7 +229,8 @@ class NextRecordFinder:
         if len(record) < size:
             return 0
         self._decoder.requires_record_crc = self._checked.covers(offset)
-        batch = self._decoder.decode(np.frombuffer(record, np.uint8), offset).batch
+        gap = self._gap_at(offset)
+        batch = self._decoder.decode(np.frombuffer(record, np.uint8), offset, gap=gap).batch
         sound = len(batch) == 1 and int(batch.store_timestamp[0]) >= since
         return size if sound else 0
 
@@ -230,7 +241,8 @@ class NextRecordFinder:
         if not size:
             return 0
         record = np.frombuffer(self._files.read(offset, size), np.uint8)
-        return int(self._decoder.decode(record, offset).batch.store_timestamp[0])
+        gap = self._gap_at(offset)
+        return int(self._decoder.decode(record, offset, gap=gap).batch.store_timestamp[0])
 
     def damage(self, finding: Corruption, end: int, store_timestamp: int = 0) -> Damage:
         """Return the damage from a decoder's finding to ``end``, with what the header tells.
@@ -252,6 +264,7 @@ class NextRecordFinder:
 
     def _queue_place(self, start: int) -> tuple[str | None, int | None, int | None]:
         """Return topic, queue id and queue offset of a damaged record; None for unreadable ones."""
+        start += self._gap_at(start)
         head = self._files.read(start, HEADER_SIZE + 2 * HOST_EXTRA_V6)
         if len(head) < HEADER_SIZE + 2 * HOST_EXTRA_V6:
             return None, None, None

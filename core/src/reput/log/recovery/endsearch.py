@@ -21,12 +21,14 @@ import attrs
 import numpy as np
 
 from reput.log.damage import Damage
+from reput.log.reader.batchreader import border_of
 from reput.log.reader.logreader import store_timestamp_of
 from reput.log.reader.logwalk import LogWalk, NextRecord
 from reput.log.reader.resync import head_at, is_blank
 from reput.record.batch import Corruption, CorruptionKind
 from reput.record.checksum import SECTOR_SIZE
 from reput.record.decode import End
+from reput.record.entries import ENTRY_HEAD_SIZE
 from reput.record.layout import (
     BLANK_MAGIC,
     MAGIC_V1,
@@ -160,7 +162,7 @@ class _Search:
     def run(self) -> str:
         """Read to the end; return what stands there, a word of `End`."""
         capacity = self.log.files.capacity_end
-        walk = LogWalk(self._reader(), self.start, self)
+        walk = LogWalk(self._reader(), self.start, self, self.log.files.visible_end)
         for found in walk:
             if isinstance(found, Damage):
                 self.damages.append(found)
@@ -201,8 +203,9 @@ class _Search:
         end = start + int(batch.size[row])
         return self.log.finder().damage(finding, end, int(batch.store_timestamp[row]))
 
-    def limit(self, position: int) -> None:
-        """Read to the end of the files."""
+    def limit(self, position: int) -> int | None:
+        """Read to the end of the files, unless less is visible."""
+        return self.log.files.visible_end
 
     def past(self, at: int, finding: Corruption | None) -> NextRecord | None:
         """Skip damage that sound records follow, if they were not part of an unfinished put."""
@@ -299,7 +302,8 @@ def _without_torn_record(log: LogReader, found: RecoveryReport, before: int) -> 
         return found
     what = "topic ends" if is_whole else "properties end"
     finding = Corruption(record, CorruptionKind.TORN, f"its {what} in zeros")
-    return attrs.evolve(found, end_offset=record, finding=finding, last_record_offset=before)
+    end = border_of(log.files, record)
+    return attrs.evolve(found, end_offset=end, finding=finding, last_record_offset=before)
 
 
 def _as_closed(log: LogReader, closed: Progress) -> bytes:
@@ -347,7 +351,8 @@ def _start_file(log: LogReader, bases: tuple[int, ...], until: int | None) -> in
     for base in reversed(bases):
         if head_at(log.files, base)[1] not in (MAGIC_V1, MAGIC_V2):
             continue
-        if until is None or 0 < log.store_timestamp_in_files(base) <= until:
+        record = base + (ENTRY_HEAD_SIZE if base >= log.files.entries_from else 0)
+        if until is None or 0 < log.store_timestamp_in_files(record) <= until:
             return base
     return bases[0]
 

@@ -60,7 +60,7 @@ class BrokerFiles:
     harm: str
     """What a write would do; empty for files beside which reput may write."""
     unseen: str
-    """What a reader does not show."""
+    """What a reader does not show; empty if it shows all."""
     step: str
     """What can be done in place of writing."""
 
@@ -93,9 +93,8 @@ BROKER_FILES: Final = (
         entry="data|index|currterm|checkpoint",
         what="a log of DLedger",
         harm="a write would cut the queues of its messages and give their queue offsets again",
-        unseen="the messages of that log are not shown here; `reput sql` and `reput export` read "
-        "a directory that has no other log",
-        step="write with the broker; reput reads the messages of commitlog, if there is one",
+        unseen="",
+        step="write with the broker; reading works",
     ),
     BrokerFiles(
         kind="rocksdb-queues",

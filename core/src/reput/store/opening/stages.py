@@ -23,7 +23,6 @@ from reput.dispatch.statefiles.storedpluginstates import StoredPluginStates
 from reput.errors import EXPECTED, NotReplicaError, StoreNotFoundError, expected_at
 from reput.files.filenames import OWN_DIRECTORY
 from reput.files.filepool import FilePool
-from reput.files.mappedfile import MappedFileQueue
 from reput.files.preallocation import FileAllocator
 from reput.files.system.disk import system_clock
 from reput.log.config import LOG_SECTION, CommitLogConfig
@@ -31,6 +30,7 @@ from reput.log.damage import Loss
 from reput.log.lossledger import LossLedger
 from reput.log.progress import Progress, ProgressFile
 from reput.log.reader.batchreader import CheckedRanges
+from reput.log.reader.ledgerfiles import LedgerFiles, ledger_in, log_files
 from reput.log.reader.logend import LogEnd, Tail, Writer
 from reput.log.reader.logreader import LogReader, check_names
 from reput.log.recovery.checkpoint import Checkpoint
@@ -58,6 +58,7 @@ from reput.store.directory.problems import StoreProblems
 from reput.store.directory.storelock import StoreLock
 
 if TYPE_CHECKING:
+    from reput.files.mappedfile import MappedFileQueue
     from reput.files.system.disk import Disk
     from reput.store.opening.rollback import Rollback
 
@@ -132,6 +133,8 @@ class LockedStore:
     """Where the log ended when the last writer closed it; None if it did not."""
     clean: bool
     """Whether the last writer closed the store."""
+    ledger: str | None
+    """Name of the folder in which DLedger keeps the log, or its later part."""
 
     def lost_head(self, files: MappedFileQueue) -> Loss | None:
         """Return what the log has lost at its beginning; None if that is nothing, or not known."""
@@ -201,7 +204,7 @@ def lock_store(request: OpenRequest, undoing: Rollback, *, is_missing: bool) -> 
             refuse_other_files(root, names)
     else:
         refuse_unfinished(root, disk)
-    problems = StoreProblems(is_refused=request.writable)
+    problems, ledger = StoreProblems(is_refused=request.writable), None
     calls = HookCalls(
         root, threads=request.threads, now=disk.monotonic, keeps_threads=request.writable
     )
@@ -216,26 +219,34 @@ def lock_store(request: OpenRequest, undoing: Rollback, *, is_missing: bool) -> 
         undoing.in_any_case(lambda: _give_up(lock, disk, calls))
         lock.acquire()
         disk.hold(*held_directories(request))
-    elif not disk.exists(request.path("commitlog")):
-        raise StoreNotFoundError(root, expected_at(root))
     else:
-        _report_broker_files(root, disk, problems)
+        ledger = _look_at_broker_files(root, disk, problems)
+        if ledger is None and not disk.exists(request.path("commitlog")):
+            raise StoreNotFoundError(root, expected_at(root))
     note = LogStateFile.of(root, disk, problems.pass_over)
     closed = problems.read_or_report(note.closed, None)
     clean = closed is not None or not note.abort.present
     manifest = problems.manifest(root, disk)
     records = StoredPluginStates(root, disk, problems.pass_over)
     head, checked = LogHead.of(root, disk), CheckedNote(root, disk)
-    return LockedStore(lock, calls, records, problems, manifest, note, head, checked, closed, clean)
+    return LockedStore(
+        lock, calls, records, problems, manifest, note, head, checked, closed, clean, ledger
+    )
 
 
-def _report_broker_files(root: str, disk: Disk, problems: StoreProblems) -> None:
-    """Report files of brokers that hold what a reader does not show."""
+def _look_at_broker_files(root: str, disk: Disk, problems: StoreProblems) -> str | None:
+    """Report what a reader does not show of brokers' files; return DLedger's folder if any."""
     try:
-        for found in find_broker_files(root, disk, disk.list_names(root)):
-            problems.report(found.problem)
+        names = disk.list_names(root)
+        for found in find_broker_files(root, disk, names):
+            if found.row.unseen:
+                problems.report(found.problem)
+        return ledger_in(root, disk, names)
+    except FileNotFoundError:
+        return None
     except OSError as error:  # a directory without permission, or a link, that reading needs not
         problems.report(str(error))
+        return None
 
 
 def held_directories(request: OpenRequest) -> list[str]:
@@ -319,14 +330,12 @@ def find_files(
     pool = FilePool(request.disk, _LOG_FILES_OPEN)
     undoing.in_any_case(pool.close)
     recorded = {} if locked.manifest is None else locked.manifest.config.get(LOG_SECTION, {})
-    directory = request.path("commitlog")
     size = recorded.get("file_size", 0)  # 0: the files' own size
-    maps_to_read = request.writable and request.disk.reads_plainly
-    files = MappedFileQueue(directory, size, request.disk, pool, maps_to_read)
+    files = log_files(request.root, size, request.disk, pool, locked.ledger)
+    files.maps_to_read = request.writable and request.disk.reads_plainly
     files.load(writable=request.writable, damaged=locked.problems.reporter)
     if not files.bases:
-        size = settings.log.file_size
-        files = MappedFileQueue(directory, size, request.disk, pool, maps_to_read)
+        files.file_size = settings.log.file_size
     if request.master is not None and (locked.manifest is None or locked.manifest.master is None):
         _require_empty(request, files)
     config = with_file_size(settings.log, files, request.sections)
@@ -394,6 +403,8 @@ def examine(
         being_written=not request.writable and not locked.clean and locked.lock.is_taken(),
         is_replica=is_replica,
     )
+    if isinstance(files, LedgerFiles) and (beyond := files.beyond(report.end_offset)):
+        problems.report(beyond)
     return LogFindings(log, report, ledger, places, checked)
 
 

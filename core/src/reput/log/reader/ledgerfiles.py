@@ -1,0 +1,169 @@
+"""`LedgerFiles`: the files of a log that DLedger keeps, and what they say to be committed.
+
+    dledger-n0/data/<20 digits>     entries (`reput.record.entries`)
+    dledger-n0/index/<20 digits>    32 bytes for each entry; a file is named by 32 * its first index
+    dledger-n0/checkpoint           committedIndex=…, as of three seconds ago at most
+    dledger-n0/currterm             voteLeader=…, the node that this one voted for
+
+A plain log may precede the entries: files of ``commitlog``, which end where the first file of
+entries begins. The log is only read.
+
+Source: DLedger ``DLedgerMmapFileStore``, ``MemberState``; RocketMQ ``DLedgerCommitLog``.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from typing import TYPE_CHECKING, Final
+
+from reput.files.mappedfile import MappedFileQueue
+from reput.record.entries import ENTRY_DTYPE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from reput.files.filepool import FilePool
+    from reput.files.system.disk import Disk
+
+__all__ = ["LedgerFiles", "ledger_in", "log_files"]
+
+_UNIT: Final = struct.Struct(">iqiqq")  # magic, position, size, index, term of an entry
+_HEAD: Final = struct.Struct(">iiqqq")  # the same values at the beginning of the entry
+_FOLDER: Final = "dledger-"
+_NOTE_SIZE_MAX: Final = 65_536
+
+
+def ledger_in(root: str, disk: Disk, names: Iterable[str] | None = None) -> str | None:
+    """Return the name of the folder in which DLedger keeps a store's log; None without one.
+
+    Args:
+        root: the store's directory.
+        disk: bound to it.
+        names: the names in it; listed when left out.
+    """
+    for name in sorted(disk.list_names(root) if names is None else names):
+        if name.startswith(_FOLDER) and disk.exists(os.path.join(root, name, "data")):
+            return name
+    return None
+
+
+def log_files(
+    root: str, file_size: int, disk: Disk, pool: FilePool, ledger: str | None = None
+) -> MappedFileQueue:
+    """Return the files of a store's log, not loaded.
+
+    Args:
+        root: the store's directory.
+        file_size: bytes of one file; 0 for the size that the files have.
+        disk: bound to it.
+        pool: of open files.
+        ledger: the name of DLedger's folder, see `ledger_in`; None without.
+    """
+    directory = os.path.join(root, "commitlog")
+    if ledger is None:
+        return MappedFileQueue(directory, file_size, disk, pool)
+    return LedgerFiles(os.path.join(root, ledger), directory, file_size, disk, pool)
+
+
+class LedgerFiles(MappedFileQueue):
+    """Files of entries, perhaps after those of a plain log, all of one size."""
+
+    def __init__(
+        self, folder: str, before: str | None, file_size: int, disk: Disk, pool: FilePool
+    ) -> None:
+        """List the files later, by `load`.
+
+        Args:
+            folder: the directory ``dledger-…``.
+            before: directory of the plain log from before DLedger; None to leave it out.
+            file_size: bytes of one file; 0 for the size that the files have.
+            disk: file operations.
+            pool: of open files.
+        """
+        super().__init__(os.path.join(folder, "data"), file_size, disk, pool)
+        self._folder, self._name = folder, os.path.basename(folder)
+        self._before = before
+
+    def path(self, base_offset: int) -> str:
+        """See `MappedFileQueue.path`."""
+        path = super().path(base_offset)
+        if self._before is None or base_offset >= self.entries_from:
+            return path
+        return os.path.join(self._before, os.path.basename(path))
+
+    def _sized_files(self, directory: str) -> list[tuple[int, int]]:
+        entries = super()._sized_files(directory)
+        self.entries_from = entries[0][0] if entries else type(self).entries_from
+        if self._before is None or not self._disk.exists(self._before):
+            return entries
+        plain = super()._sized_files(self._before)
+        return [each for each in plain if each[0] < self.entries_from] + entries
+
+    # ------------------------------------------------------------------ what is committed
+
+    @property
+    def is_of_another(self) -> bool:
+        """Whether this node has voted for another one: the group has several."""
+        leader = self._note("currterm").get("voteLeader", "")
+        return leader not in ("", "null", self._name.removeprefix(_FOLDER))
+
+    @property
+    def committed_end(self) -> int | None:
+        """Offset after the last entry that DLedger notes as committed; None if that is not known.
+
+        The note is of a moment ago while DLedger runs, or after it was killed.
+        """
+        index = self._note("checkpoint").get("committedIndex", "")
+        if not index.lstrip("-").isdecimal() or not -1 <= int(index) < 1 << 58:
+            return None
+        return self.entries_from if int(index) < 0 else self._end_of(int(index))
+
+    @property
+    def visible_end(self) -> int | None:  # type: ignore[override]
+        """See `MappedFileQueue.visible_end`: in a group of one, all entries will be committed."""
+        return self.committed_end if self.is_of_another else None
+
+    def beyond(self, end_offset: int) -> str:
+        """Return what a reader must know of entries that are not known to be committed, or nothing.
+
+        Args:
+            end_offset: after the last entry of the log, or the last one that is visible.
+        """
+        end = self.committed_end
+        if self.is_of_another:
+            if end is None:
+                return f"{self._name}: it is not known which entries are committed: all are shown"
+            is_more = len(self.read(end, 4).strip(b"\0")) > 0
+            return f"{self._name}: entries after {end} are not committed: not shown" * is_more
+        if end is None or end >= end_offset:
+            return ""
+        return (
+            f"{self._name}: entries from {end} to {end_offset} were not noted as committed; they "
+            "are shown, as a group of one node commits them; a group of several may drop them"
+        )
+
+    def _end_of(self, index: int) -> int | None:
+        """Return the position after an entry, by its unit in the index; None if it is not there."""
+        directory, place = os.path.join(self._folder, "index"), index * _UNIT.size
+        files = [(base, size) for base, size in super()._sized_files(directory) if base <= place]
+        if not files:
+            return None
+        base, size = files[-1]
+        path = os.path.join(directory, f"{base:020d}")
+        unit = self._pool.read(path, min(_UNIT.size, base + size - place), place - base)
+        if len(unit) < _UNIT.size:
+            return None
+        magic, position, size, stated, term = _UNIT.unpack(unit)
+        head = self.read(position, ENTRY_DTYPE.itemsize)[: _HEAD.size]
+        is_there = stated == index and head == _HEAD.pack(magic, size, index, term, position)
+        return position + size if is_there else None
+
+    def _note(self, name: str) -> dict[str, str]:
+        """Return the properties in a small file; of the copy that is left while it is replaced."""
+        for each in (name, f"{name}.bak"):
+            data = self._disk.read_if_exists(os.path.join(self._folder, each), _NOTE_SIZE_MAX)
+            if data:
+                pairs = (line.partition("=") for line in data.decode("latin-1").splitlines())
+                return {key.strip(): value.strip() for key, _, value in pairs}
+        return {}

@@ -1,0 +1,126 @@
+"""Entries of a DLedger log: each is a head of 48 bytes, and one record of the log behind it.
+
+    0       4      8       16     24         32       36      40     44          48
+    +-------+------+-------+------+----------+--------+-------+------+-----------+--------
+    | magic | size | index | term | position | channel| chain | body | body size | record
+    |       |      |       |      |          |        |  crc  | crc  |           |
+    +-------+------+-------+------+----------+--------+-------+------+-----------+--------
+
+Integers are big-endian. A record states the position behind the head as its physical offset. A
+reader of records sees heads as gaps between records. Padding, a magic and a size, ends a file.
+
+Source: DLedger ``DLedgerEntryCoder``, ``DLedgerMmapFileStore#recover``; RocketMQ
+``DLedgerCommitLog``. Different on purpose: the record in an entry is checked, too.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from reput.record.batch import Corruption, CorruptionKind
+from reput.record.layout import BLANK_MAGIC, SIZE_AND_MAGIC
+from reput.record.text.textmatrix import fixed_rows
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+__all__ = ["ENTRY_DTYPE", "ENTRY_HEAD_SIZE", "LastEntry", "size_and_magic", "wrong_entry"]
+
+ENTRY_DTYPE: Final = np.dtype(
+    [
+        ("magic", ">i4"),  # 1; of padding -1
+        ("size", ">i4"),  # bytes, of head and record; of padding: up to the end of the file
+        ("index", ">i8"),  # ordinal of the entry
+        ("term", ">i8"),  # of the leader that appended the entry; never falls
+        ("position", ">i8"),  # byte of the log at which the head begins
+        ("channel", ">i4"),  # 0, as are the next two
+        ("chain_crc", ">i4"),
+        ("body_crc", ">i4"),
+        ("body_size", ">i4"),  # bytes of the record
+    ]
+)
+ENTRY_HEAD_SIZE: Final = ENTRY_DTYPE.itemsize
+"""Bytes of a head."""
+_ENTRY: Final = 1
+_PADDING: Final = -1
+_MAGIC_AND_SIZE: Final = struct.Struct(">ii")
+
+
+class LastEntry(NamedTuple):
+    """The entry before a window."""
+
+    end: int
+    """Position of the next entry."""
+    number: int
+    term: int
+
+
+def size_and_magic(head: bytes) -> tuple[int, int]:
+    """Return size and magic of what begins with ``head``, as if no entry were around the record.
+
+    Args:
+        head: bytes of the log from an entry on: of its head, and 8 more.
+
+    Returns:
+        The size of the entry and the record's magic; of padding its size and a blank's magic; the
+        stated size and 0 for anything else.
+    """
+    if len(head) < _MAGIC_AND_SIZE.size:
+        return 0, 0
+    magic, size = _MAGIC_AND_SIZE.unpack_from(head)
+    if magic == _PADDING:
+        return size, BLANK_MAGIC
+    if magic != _ENTRY or not size or len(head) < ENTRY_HEAD_SIZE + SIZE_AND_MAGIC.size:
+        return size, 0
+    return size, SIZE_AND_MAGIC.unpack_from(head, ENTRY_HEAD_SIZE)[1]
+
+
+def wrong_entry(
+    window: npt.NDArray[np.uint8],
+    start: npt.NDArray[np.int64],
+    size: npt.NDArray[np.int64],
+    base_offset: int,
+    last: LastEntry | None,
+    check_order: bool,
+) -> tuple[int, Corruption | None, LastEntry | None]:
+    """Compare the heads of entries with the records behind them.
+
+    Args:
+        window: ``(w,)`` uint8.
+        start: ``(n,)``, position of each record in the window; a head is before each.
+        size: ``(n,)``, bytes of each record.
+        base_offset: physical offset of ``window[0]``.
+        last: the last entry that was checked, which counts if the window follows it.
+        check_order: whether indexes and terms must follow one another.
+
+    Returns:
+        The first row whose head is wrong, ``n`` if all are right; what is wrong with it; and the
+        last right entry.
+    """
+    heads = fixed_rows(window, start - ENTRY_HEAD_SIZE, ENTRY_DTYPE)
+    position = start - ENTRY_HEAD_SIZE + base_offset
+    is_sized = (heads["magic"] == _ENTRY) & (heads["body_size"] == size)
+    is_sized &= heads["size"] == size + ENTRY_HEAD_SIZE
+    good = is_sized & (heads["position"] == position)
+    index, term = heads["index"].astype(np.int64), heads["term"].astype(np.int64)
+    if check_order:
+        good[1:] &= (np.diff(index) == 1) & (np.diff(term) >= 0)
+        if last is not None and last.end == base_offset and len(good):
+            good[0] &= index[0] == last.number + 1 and term[0] >= last.term
+    row = len(good) if good.all() else int(good.argmin())
+    if row:
+        end = int(position[row - 1] + ENTRY_HEAD_SIZE + size[row - 1])
+        last = LastEntry(end, int(index[row - 1]), int(term[row - 1]))
+    if row == len(good):
+        return row, None, last
+    at, kind = int(position[row]), CorruptionKind.PHYSICAL_OFFSET
+    if not is_sized[row]:
+        kind, detail = CorruptionKind.LENGTH_MISMATCH, "its entry and its record differ in size"
+    elif heads["position"][row] != at:
+        detail = f"its entry states {heads['position'][row]}"
+    else:
+        detail = "index or term of its entry do not follow those of the entry before"
+    return row, Corruption(at, kind, detail), last

@@ -1,0 +1,62 @@
+"""Writes logs as DLedger does, byte by byte; knows nothing of what reads them."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+
+class DLedgerLog:
+    """Entries that are collected, and then written to the files of a node."""
+
+    def __init__(
+        self, root: Path, file_size: int = 16_384, base: int = 0, node: str = "n0"
+    ) -> None:
+        self.root = root
+        self.folder = root / f"dledger-{node}"
+        self.file_size, self.base = file_size, base
+        self.data = bytearray()
+        self.units = bytearray()
+        self.offsets: list[int] = []
+        """Of the records."""
+        self.term = 1
+
+    @property
+    def position(self) -> int:
+        """Where the next entry begins, or padding before it."""
+        return self.base + len(self.data)
+
+    def append(self, record: bytes) -> None:
+        """Append an entry; its record is changed to state its physical offset."""
+        size, left = 48 + len(record), self.file_size - len(self.data) % self.file_size
+        if left < size + 8:
+            self.data += struct.pack(">ii", -1, left) + bytes(left - 8)
+        position, index = self.position, len(self.offsets)
+        record = record[:28] + struct.pack(">q", position + 48) + record[36:]
+        head = (1, size, index, self.term, position, 0, 0, 0, len(record))
+        self.data += struct.pack(">iiqqqiiii", *head) + record
+        self.units += struct.pack(">iqiqq", 1, position, size, index, self.term)
+        self.offsets.append(position + 48)
+
+    def write(self, committed: int | None = None, leader: str = "n0") -> DLedgerLog:
+        """Write all files; ``committed`` is what the checkpoint says, None for all entries."""
+        committed = len(self.offsets) - 1 if committed is None else committed
+        for name, data, base, size in (
+            ("data", self.data, self.base, self.file_size),
+            ("index", self.units, 0, 1 << 20),
+        ):
+            (self.folder / name).mkdir(parents=True, exist_ok=True)
+            for start in range(0, max(len(data), 1), size):
+                part = bytes(data[start : start + size])
+                (self.folder / name / f"{base + start:020d}").write_bytes(part.ljust(size, b"\0"))
+        text = f"#Sat Nov 21 14:15:50 UTC 2026\nendIndex=99\ncommittedIndex={committed}\n"
+        (self.folder / "checkpoint").write_text(text)
+        (self.folder / "currterm").write_text(f"voteLeader={leader}\ncurrTerm={self.term}\n")
+        return self
+
+    def spoil(self, offset: int, data: bytes) -> None:
+        """Overwrite bytes of the log."""
+        base = self.base + (offset - self.base) // self.file_size * self.file_size
+        with (self.folder / "data" / f"{base:020d}").open("r+b") as file:
+            file.seek(offset - base)
+            file.write(data)
