@@ -114,7 +114,7 @@ def scanned(log, window_size, start=None, end=None, check_crc=False):
     """Rows of a scan with windows of that size: offset, size and topic."""
     disk = Disk().at(str(log.root))
     pool = FilePool(disk, 4)
-    files = log_files(str(log.root), log.file_size, disk, pool, log.folder.name)
+    files = log_files(str(log.root), log.file_size, disk, pool)
     files.load(writable=False)
     reader = LogReader(files, window_size, end=LogEnd(log.position))
     rows = []

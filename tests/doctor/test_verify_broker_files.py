@@ -16,7 +16,7 @@ from reput_tools.doctor.repair.repairrun import repair, repair_in_place
 HIDDEN = {
     "batch-queues": {"consumequeue"},
     "rocksdb-queues": {"consumequeue"},
-    "dledger": {"consumequeue", "index", "checkpoint"},
+    "dledger": set(),
 }
 
 

@@ -6,6 +6,7 @@ import contextlib
 import json
 
 import pytest
+from brokerdirectories import unpacked
 from followers import WAIT, caught_up, ended
 from masterlogs import CONFIG, bytes_of, message
 
@@ -14,6 +15,7 @@ from reput_server.follow import (
     BrokerError,
     DirectorySource,
     FollowConfig,
+    FollowEndedError,
     State,
     following,
     open_replica,
@@ -165,6 +167,15 @@ def test_a_directory_without_a_log_is_refused(tmp_path, master, make):
 
     with pytest.raises(BrokerError, match=r"commitlog has no file; name the storePathRootDir"):
         open_replica(tmp_path / "own", DirectorySource(str(master)), FollowConfig())
+
+    assert not (tmp_path / "own").exists()
+
+
+def test_a_directory_whose_later_log_is_of_dledger_is_refused(tmp_path):
+    root = unpacked("dledger/5.3.3-mixed", tmp_path)
+
+    with pytest.raises(FollowEndedError, match="keeps its log by DLedger"):
+        open_replica(tmp_path / "own", DirectorySource(str(root)), FollowConfig())
 
     assert not (tmp_path / "own").exists()
 

@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 
 import pytest
 import wirescript
+from brokerdirectories import snapshot, unpacked
 from jsonkeys import forms_of, keys_of
 from wirepeer import WirePeer, message
 
@@ -254,6 +255,20 @@ def test_a_store_that_another_process_writes_is_followed(tmp_path):
     assert b"before" in first.body
     assert (later.opaque, later.code) == (waiting.opaque, 0)
     assert b"meanwhile" in later.body
+
+
+def test_a_log_of_dledger_is_served_for_reading(tmp_path):
+    root = unpacked("dledger/5.3.3", tmp_path)
+    before = snapshot(root)
+
+    with serving(root, *ANYWHERE, "--read-only") as process:
+        with WirePeer(address_of(process.facts["broker"])) as peer:
+            sent = peer.ask(RequestCode.SEND_MESSAGE_V2, message("orders"), body=b"x")
+            pulled = peer.ask(RequestCode.PULL_MESSAGE, wirescript.pull(0))
+
+    assert sent.code == 16
+    assert (pulled.code, b"once upon a midnight dreary" in pulled.body) == (0, True)
+    assert snapshot(root) == before
 
 
 def test_a_reader_says_that_it_passes_options_of_the_store_over(small, tmp_path):

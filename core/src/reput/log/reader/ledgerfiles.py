@@ -49,7 +49,7 @@ def ledger_in(root: str, disk: Disk, names: Iterable[str] | None = None) -> str 
 
 
 def log_files(
-    root: str, file_size: int, disk: Disk, pool: FilePool, ledger: str | None = None
+    root: str, file_size: int, disk: Disk, pool: FilePool, names: Iterable[str] | None = None
 ) -> MappedFileQueue:
     """Return the files of a store's log, not loaded.
 
@@ -58,9 +58,10 @@ def log_files(
         file_size: bytes of one file; 0 for the size that the files have.
         disk: bound to it.
         pool: of open files.
-        ledger: the name of DLedger's folder, see `ledger_in`; None without.
+        names: the names in the directory among which DLedger's may be; listed when left out.
     """
     directory = os.path.join(root, "commitlog")
+    ledger = ledger_in(root, disk, names) if names is None or names else None
     if ledger is None:
         return MappedFileQueue(directory, file_size, disk, pool)
     return LedgerFiles(os.path.join(root, ledger), directory, file_size, disk, pool)

@@ -244,11 +244,20 @@ class LogReader:
         return size <= _LARGE_SIZE or self.size_at(physical_offset) == size
 
     def store_timestamp_at(self, physical_offset: int) -> int:
-        """Return the store time of the record at that offset, ms; -1 without one."""
-        return store_timestamp_of(self.read(physical_offset, _HEAD_READ_SIZE))
+        """Return the store time of the record at that offset, ms; -1 without one.
+
+        An entry may begin there, as it does where a file begins.
+        """
+        timestamp = store_timestamp_of(self.read(physical_offset, _HEAD_READ_SIZE))
+        if timestamp >= 0 or physical_offset < self.files.entries_from:
+            return timestamp
+        return store_timestamp_of(self.read(physical_offset + ENTRY_HEAD_SIZE, _HEAD_READ_SIZE))
 
     def store_timestamp_in_files(self, physical_offset: int) -> int:
         """Do the same as `store_timestamp_at`, while the log's end is not known yet."""
+        if physical_offset >= self.files.entries_from:
+            border = border_of(self.files, physical_offset)
+            physical_offset = border + ENTRY_HEAD_SIZE
         return store_timestamp_of(self.files.read(physical_offset, _HEAD_READ_SIZE))
 
     def scan(

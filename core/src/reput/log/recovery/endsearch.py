@@ -28,7 +28,6 @@ from reput.log.reader.resync import head_at, is_blank
 from reput.record.batch import Corruption, CorruptionKind
 from reput.record.checksum import SECTOR_SIZE
 from reput.record.decode import End
-from reput.record.entries import ENTRY_HEAD_SIZE
 from reput.record.layout import (
     BLANK_MAGIC,
     MAGIC_V1,
@@ -351,8 +350,7 @@ def _start_file(log: LogReader, bases: tuple[int, ...], until: int | None) -> in
     for base in reversed(bases):
         if head_at(log.files, base)[1] not in (MAGIC_V1, MAGIC_V2):
             continue
-        record = base + (ENTRY_HEAD_SIZE if base >= log.files.entries_from else 0)
-        if until is None or 0 < log.store_timestamp_in_files(record) <= until:
+        if until is None or 0 < log.store_timestamp_in_files(base) <= until:
             return base
     return bases[0]
 

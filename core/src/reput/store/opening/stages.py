@@ -331,7 +331,8 @@ def find_files(
     undoing.in_any_case(pool.close)
     recorded = {} if locked.manifest is None else locked.manifest.config.get(LOG_SECTION, {})
     size = recorded.get("file_size", 0)  # 0: the files' own size
-    files = log_files(request.root, size, request.disk, pool, locked.ledger)
+    ledger = () if locked.ledger is None else (locked.ledger,)
+    files = log_files(request.root, size, request.disk, pool, ledger)
     files.maps_to_read = request.writable and request.disk.reads_plainly
     files.load(writable=request.writable, damaged=locked.problems.reporter)
     if not files.bases:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 import reput
 from reput.errors import ReputError, StoreNotFoundError
-from reput.files import is_file_name
+from reput.files import Disk, is_file_name
+from reput.log import ledger_in
 from reput_server.follow.brokerclient.brokerfacts import BrokerFacts, LogRange
 from reput_server.follow.errors import BrokerError
 from reput_server.follow.localmaster.connection import DirectoryConnection
@@ -63,7 +64,7 @@ class DirectoryMaster:
             ha_port=0,
             in_sync_replicas=1,
             is_controlled=False,
-            is_dledger=False,
+            is_dledger=ledger_in(self.name, Disk()) is not None,
         )
 
     def log_range(self) -> LogRange:

@@ -102,9 +102,13 @@ def holds_a_store(path: str) -> bool:
         OSError: not known, for lack of permission or because the disk fails.
     """
     try:
-        return stat.S_ISDIR(os.stat(os.path.join(path, "commitlog")).st_mode)
+        if stat.S_ISDIR(os.stat(os.path.join(path, "commitlog")).st_mode):
+            return True
     except (FileNotFoundError, NotADirectoryError):
-        return False
+        pass
+    from glob import escape, glob
+
+    return bool(glob(os.path.join(escape(path), "dledger-*", "data")))
 
 
 def _how_to_make_one(path: str) -> str:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Iterator
 from typing import Final
 
 import attrs
 
-from reput.files import Disk, FilePool, MappedFileQueue, system_clock
-from reput.log import CheckedRanges, LogEnd, LogReader, LossLedger
+from reput.files import Disk, FilePool, system_clock
+from reput.log import CheckedRanges, LogEnd, LogReader, LossLedger, log_files
 
 __all__ = ["LogPart", "open_log"]
 
@@ -46,7 +45,7 @@ def open_log(part: LogPart) -> Iterator[LogReader]:
     """Open the log; files that are cut short or missing read as fewer bytes, as damage."""
     disk = Disk().at(part.root, follow_links=part.follow_links)
     pool = FilePool(disk, _FILES_OPEN)
-    files = MappedFileQueue(os.path.join(part.root, "commitlog"), part.file_size, disk, pool)
+    files = log_files(part.root, part.file_size, disk, pool)
     ledger = LossLedger(part.root, disk, system_clock)
     try:
         files.load(writable=False, damaged=lambda text: None)  # the caller's opening has told them

@@ -21,16 +21,16 @@ __all__ = ["NotCompared", "check_broker_files"]
 CHECKPOINT: Final = "checkpoint"
 CONFIG: Final = "config"
 
-_HIDDEN: Final[dict[str, frozenset[str] | None]] = {
+_HIDDEN: Final[dict[str, frozenset[str]]] = {
     "batch-queues": frozenset({"consumequeue", CONFIG}),
     "batch-topics": frozenset(),
-    "dledger": None,
+    "dledger": frozenset(),
     "rocksdb-queues": frozenset({"consumequeue"}),
     "rocksdb-data": frozenset({"index"}),
     "rocksdb-settings": frozenset(),
     "wheel-snapshots": frozenset(),
 }
-"""For each kind of files, the parts that cannot be compared with the log; None for all."""
+"""For each kind of files, the parts that cannot be compared with the log."""
 
 
 @attrs.frozen
@@ -38,12 +38,10 @@ class NotCompared:
     """Parts of a store that are not compared, each with the reason."""
 
     reasons: dict[str, str]
-    everything: str = ""
-    """The reason if no part is compared."""
 
     def reason(self, part: str) -> str:
         """Return why a part is not compared; empty if it is."""
-        return self.everything or self.reasons.get(part, "")
+        return self.reasons.get(part, "")
 
     def without(self, parts: tuple[str, ...], not_checked: list[NotChecked]) -> tuple[str, ...]:
         """Return the parts that are compared; the others are added to ``not_checked``."""
@@ -60,9 +58,9 @@ def check_broker_files(root: str, disk: Disk, findings: Findings) -> NotCompared
         findings: is added to.
     """
     reasons: dict[str, str] = {}
-    everything = ""
     for each in find_broker_files(root, disk, disk.list_names(root)):
-        refused = f"; not opened for writing: {each.row.harm}" if each.row.harm else ""
+        refused = f"not opened for writing: {each.row.harm}" if each.row.harm else ""
+        limits = "; ".join(filter(None, (each.row.unseen, refused)))
         findings.add(
             Finding(
                 severity=Severity.NOTICE,
@@ -70,14 +68,10 @@ def check_broker_files(root: str, disk: Disk, findings: Findings) -> NotCompared
                 part="store",
                 file=each.path,
                 found=each.row.what,
-                expected=f"nothing that reput cannot read; {each.row.unseen}{refused}",
+                expected=f"nothing that reput cannot read or write; {limits}",
                 advice=f"nothing is wrong with it; {each.row.step}",
             )
         )
-        hidden = _HIDDEN[each.row.kind]
         reason = f"the directory has {each.row.what}"
-        if hidden is None:
-            everything = reason
-        else:
-            reasons |= dict.fromkeys(hidden, reason)
-    return NotCompared(reasons, everything)
+        reasons |= dict.fromkeys(_HIDDEN[each.row.kind], reason)
+    return NotCompared(reasons)

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
 import attrs
 
 from reput.errors import CorruptFileError
-from reput.files import Disk, FilePool, MappedFileQueue, system_clock
-from reput.log import CheckedRanges, Damage, LogEnd, LogReader, LossLedger
+from reput.files import Disk, FilePool, system_clock
+from reput.log import CheckedRanges, Damage, LogEnd, LogReader, LossLedger, log_files
 from reput_tools.doctor.checksumcoverage import checksummed_count
 from reput_tools.doctor.tornrecord import torn_damages
-from reput_tools.doctor.verification.directorysurvey import COMMIT_LOG
 from reput_tools.doctor.verification.logorder import LogOrder, join
 from reput_tools.doctor.verification.plausibility import Oddity, PlausibilityCheck
 from reput_tools.offline import DamageCollector, Split, plan_splits, read_in_rounds, read_split
@@ -180,8 +178,7 @@ def _open(task: LogTask) -> Iterator[LogReader]:
     disk = Disk().at(root, follow_links=True)  # a mirror is made of links
     pool = FilePool(disk, _FILES_OPEN)
     try:
-        directory = os.path.join(root, COMMIT_LOG)
-        files = MappedFileQueue(directory, task.place.file_size, disk, pool)
+        files = log_files(root, task.place.file_size, disk, pool)
         files.load(writable=False, damaged=lambda text: None)
         ledger = LossLedger(root, disk, system_clock)
         ledger.load(writable=False)

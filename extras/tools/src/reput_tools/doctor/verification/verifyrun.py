@@ -15,7 +15,7 @@ import reput
 from reput.errors import ReputError, StoreLockedError, StoreNotFoundError, expected_at
 from reput.files import Disk, system_clock
 from reput.installhints import install_extra
-from reput.log import LossLedger
+from reput.log import LossLedger, ledger_in
 from reput.plugin import installed
 from reput_tools.doctor.checksumcoverage import SUMS
 from reput_tools.doctor.contradictions import vouches
@@ -85,7 +85,7 @@ def verify(
     started = time.monotonic()
     root = inspect_store(path).root
     disk = Disk().at(root, follow_links=follow_links)
-    if not disk.exists(os.path.join(root, COMMIT_LOG)):
+    if not inspect_store(path, disk=disk, follow_links=follow_links).has_log:
         raise StoreNotFoundError(root, expected_at(root))
     with contextlib.ExitStack() as opened:
         opened.callback(disk.release)
@@ -210,17 +210,15 @@ class _Check:
         )
         last = found.orders.last_time
         last_time = 0 if last is None else last[1]
-        if hidden.everything:
-            self.not_checked.append(NotChecked("checkpoint", hidden.everything))
-        else:
-            self._count(
-                "checkpoint",
-                lambda: check_checkpoint(self.root, self.disk, store, last_time, self.findings),
-            )
+        self._count(
+            "checkpoint",
+            lambda: check_checkpoint(self.root, self.disk, store, last_time, self.findings),
+        )
         self._count("reput", lambda: check_own(traces, store, self.findings))
         ends = _unknown_end if hidden.reason("config") else _ends_of(found)
         self._count("config", lambda: check_settings(self.root, self.disk, ends, self.findings))
-        if (self.findings.worst or Severity.NOTICE) < Severity.DAMAGE and not hidden.everything:
+        is_plain = ledger_in(self.root, self.disk) is None
+        if (self.findings.worst or Severity.NOTICE) < Severity.DAMAGE and is_plain:
             # Damage that is known may be the reason for which a reader refuses the store.
             check_opening(
                 surveyed,

@@ -11,7 +11,7 @@ import attrs
 
 from reput.errors import PluginError
 from reput.files import OWN_DIRECTORY, Disk, is_safe_name
-from reput.log import CheckedNote, Checkpoint, LogStateFile, ProgressFile
+from reput.log import CheckedNote, Checkpoint, LogStateFile, ProgressFile, ledger_in
 from reput.plugin import PluginSet, installed
 from reput.storefiles import (
     AbortFile,
@@ -68,13 +68,21 @@ class Traces:
     def written_by(self) -> str | None:
         """``"reput"``, ``"rocketmq"`` or ``"rocketmq 5"``; None if there is no store."""
         names = {entry.name for entry in self.disk.list(self.root)}
-        if "commitlog" not in names:
+        if not self.has_log:
             return None
         if OWN_DIRECTORY in names:  # the manifest in it may be missing, or not readable
             return "reput"
         found = self.checkpoint
         later = found is not None and (found.replica_offset or found.confirm_offset)
         return "rocketmq 5" if later or not names.isdisjoint(_FIVE) else "rocketmq"
+
+    @property
+    def has_log(self) -> bool:
+        """Whether the directory holds a log, as a store does, or one of DLedger."""
+        if self.disk.exists(self._path("commitlog")):
+            return True
+        names = [entry.name for entry in self.disk.list(self.root)]
+        return ledger_in(self.root, self.disk, names) is not None
 
     @property
     def is_open(self) -> bool:

@@ -75,7 +75,7 @@ def lock_store(
         opened.callback(disk.release)
         closed = ClosedStore(root, disk, writes, opened)
         refuse_unfinished(root, disk)
-        if not disk.exists(os.path.join(root, "commitlog")):
+        if not closed.has_log:
             raise StoreNotFoundError(root, expected_at(root))
         if writes:
             refuse_broker_files(root, disk, disk.list_names(root))

@@ -7,13 +7,12 @@ get the same batches as in an open store.
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
 from reput.errors import CorruptFileError, PluginError
-from reput.files import Disk, FilePool, MappedFileQueue, system_clock
+from reput.files import Disk, FilePool, system_clock
 from reput.log import (
     LOG_SECTION,
     SKIPPED,
@@ -23,6 +22,7 @@ from reput.log import (
     Loss,
     LossLedger,
     QueueFloors,
+    log_files,
 )
 from reput.plugin import PluginSet, StoreContext, build_config
 from reput.record import CorruptionKind
@@ -86,8 +86,7 @@ class Worker:
         self.job = job
         self.disk = disk or Disk().at(job.root, follow_links=job.follow_links, scratch=job.scratch)
         self._pool = FilePool(self.disk, _FILES_OPEN)
-        directory = os.path.join(job.root, "commitlog")
-        files = MappedFileQueue(directory, job.file_size, self.disk, self._pool)
+        files = log_files(job.root, job.file_size, self.disk, self._pool)
         passes_over = (lambda text: None) if job.passes_over_damage else None
         files.load(writable=False, damaged=passes_over)
         ledger = LossLedger(job.root, self.disk, system_clock)
