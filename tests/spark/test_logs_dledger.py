@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 import struct
 
-import numpy as np
 import pytest
+from dledgerlog import DLedgerLog
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sparkstores import fill, messages_of
 
 import reput
 from reput.errors import CorruptFileError
-from reput_arrow.logs.dledgerentries import ENTRY_DTYPE
 from reput_arrow.logs.logopening import open_log
 from reput_arrow.logs.logplace import LEDGER
 from reput_spark import ReadOptions, SparkReputError
@@ -23,61 +22,6 @@ from reput_spark.source.schema import arrow_schema, spark_schema
 FILE_SIZE = 16_384
 COLUMNS = ["physical_offset", "msg_id", "body", "topic", "queue_offset", "keys", "size"]
 SCHEMA = arrow_schema(spark_schema(COLUMNS))
-
-
-class Ledger:
-    """Writes entries as the library does, byte by byte; knows nothing of what reads them."""
-
-    def __init__(self, directory, file_size=FILE_SIZE, base=0):
-        self.directory = directory
-        self.file_size = file_size
-        self.base = base
-        self.data = bytearray()
-        self.offsets = []  # of the records
-        self.entries = []  # of the entries
-        self.index = 0
-        self.term = 1
-
-    @property
-    def position(self):
-        return self.base + len(self.data)
-
-    def append(self, record, magic=1):
-        """One entry; ``record`` is given the offset at which it stands."""
-        size = 48 + len(record)
-        left = self.file_size - len(self.data) % self.file_size
-        if left < size + 8:
-            self.data += struct.pack(">ii", -1, left) + bytes(left - 8)
-        position = self.position
-        if magic == 1:
-            record = record[:28] + struct.pack(">q", position + 48) + record[36:]
-            self.offsets.append(position + 48)
-        head = (magic, size, self.index, self.term, position, 0, 0, 0, len(record))
-        self.data += struct.pack(">iiqqqiiii", *head) + record
-        self.entries.append(position)
-        self.index += 1
-
-    def write(self, committed=None):
-        self.directory.mkdir(parents=True, exist_ok=True)
-        size = self.file_size
-        padded = bytes(self.data) + bytes(-len(self.data) % size)
-        for start in range(0, len(padded), size):
-            path = self.directory / f"{self.base + start:020d}"
-            path.write_bytes(padded[start : start + size])
-        if committed is not None:
-            text = f"#Sat Nov 21 14:15:50 UTC 2026\nendIndex=99\ncommittedIndex={committed}\n"
-            (self.directory.parent / "checkpoint").write_text(text)
-        return self
-
-    def path_of(self, offset):
-        base = self.base + (offset - self.base) // self.file_size * self.file_size
-        return self.directory / f"{base:020d}", offset - base
-
-    def spoil(self, offset, data):
-        path, position = self.path_of(offset)
-        with path.open("r+b") as file:
-            file.seek(position)
-            file.write(data)
 
 
 class Messages(list):
@@ -94,14 +38,13 @@ def messages(plain_store):
 
 @pytest.fixture
 def ledger(tmp_path, messages):
-    """The messages of the plain store, in entries; some entries hold none of them."""
-    made = Ledger(tmp_path / "store" / "dledger-n0" / "data")
-    for number, message in enumerate(messages):
-        if number % 50 == 0:
-            made.append(b"", magic=2)
-        if number % 70 == 0:
-            made.append(b"configuration", magic=3)
-            made.term += 1
+    return written(tmp_path / "store", messages)
+
+
+def written(root, messages, **options):
+    """A log of DLedger with the records of messages."""
+    made = DLedgerLog(root, **options)
+    for message in messages:
         made.append(message.record)
     return made.write()
 
@@ -118,12 +61,6 @@ def rows_of(path, **options):
 
 def offsets(path, **options):
     return [row["physical_offset"] for row in rows_of(path, **options)]
-
-
-def test_the_head_of_an_entry_is_48_bytes():
-    packed = struct.pack(">iiqqqiiii", 1, 2, 3, 4, 5, 6, 7, 8, 9)
-
-    assert np.frombuffer(packed, ENTRY_DTYPE)[0].tolist() == (1, 2, 3, 4, 5, 6, 7, 8, 9)
 
 
 @pytest.mark.parametrize("where", ["store", "store/dledger-n0", "store/dledger-n0/data", "."])
@@ -162,18 +99,11 @@ def test_any_range_of_offsets(data, ledger_of_all):
 
 @pytest.fixture(scope="module")
 def ledger_of_all(tmp_path_factory, messages):
-    made = Ledger(tmp_path_factory.mktemp("ledger") / "data", base=FILE_SIZE * 7)
-    for message in messages:
-        made.append(message.record)
-    return made.write()
+    return written(tmp_path_factory.mktemp("ledger"), messages, base=FILE_SIZE * 7)
 
 
 def test_small_splits_are_all_of_it_once(tmp_path, messages):
-    made = Ledger(tmp_path / "data", file_size=1 << 20)
-    for _ in range(8):
-        for message in messages:
-            made.append(message.record)
-    made.write()
+    made = written(tmp_path, messages * 8, file_size=1 << 20)
     options = ReadOptions.parse({"path": str(tmp_path), "split_size": "65536"})
 
     assert len(plan_tasks(options)) > 10
@@ -184,12 +114,9 @@ def test_an_entry_larger_than_a_window_is_one_row(tmp_path, messages):
     with reput.open(tmp_path / "large", plugins=()) as store:
         store.put(reput.Message("T", b"x" * ((4 << 20) - 1_000)))
     (large,) = messages_of(tmp_path / "large")
-    made = Ledger(tmp_path / "data", file_size=16 << 20)
-    for message in [messages[1], large, messages[2]]:
-        made.append(message.record)
-    made.write()
+    made = written(tmp_path / "store", [messages[1], large, messages[2]], file_size=16 << 20)
 
-    rows = rows_of(tmp_path / "data")
+    rows = rows_of(made.directory)
 
     assert [len(row["body"]) for row in rows] == [
         len(messages[1].body), len(large.body), len(messages[2].body)
@@ -197,30 +124,23 @@ def test_an_entry_larger_than_a_window_is_one_row(tmp_path, messages):
     assert [row["physical_offset"] for row in rows] == made.offsets
 
 
-@pytest.mark.parametrize("committed", [-1, 0, 57, 300, 10_000])
-def test_what_is_not_committed_is_not_read(tmp_path, messages, committed):
-    made = Ledger(tmp_path / "dledger-n1" / "data")
-    for message in messages:
-        made.append(message.record)
+@pytest.mark.parametrize("committed", [-1, 0, 57, 300])
+def test_a_node_that_is_not_the_leader_shows_what_is_committed(tmp_path, messages, committed):
+    made = written(tmp_path, messages)
+
     made.write(committed)
+    own = offsets(tmp_path)
+    made.write(committed, leader="n1")
+    other = offsets(tmp_path)
 
-    assert offsets(tmp_path) == made.offsets[: committed + 1]
-
-
-def test_a_checkpoint_that_says_no_number_is_told(ledger):
-    (ledger.directory.parent / "checkpoint").write_text("committedIndex=many\n")
-
-    with pytest.raises(SparkReputError, match=r"REPUT_DAMAGED.*'many'"):
-        offsets(ledger.directory)
+    assert own == made.offsets
+    assert other == made.offsets[: committed + 1]
 
 
 def test_the_log_from_before_the_ledger_is_read_with_it(tmp_path, messages):
     fill(tmp_path, 20)
     before = [message.physical_offset for message in messages_of(tmp_path)]
-    made = Ledger(tmp_path / "dledger-n0" / "data", base=FILE_SIZE)
-    for message in messages:
-        made.append(message.record)
-    made.write()
+    made = written(tmp_path, messages, base=FILE_SIZE)
 
     places = find_logs([str(tmp_path)])
 
@@ -233,19 +153,14 @@ def test_the_log_from_before_the_ledger_is_read_with_it(tmp_path, messages):
 
 
 def test_a_torn_entry_at_the_end_ends_the_log(tmp_path, messages):
-    made = Ledger(tmp_path / "data")
-    for message in messages[:10]:
-        made.append(message.record)
+    made = written(tmp_path, messages[:10])
     last = made.entries[-1]
-    made.data[last - made.base + 100 :] = b""
-    made.write()
 
-    # Its lengths are there and its end is not; nobody can tell that from a body of zeros, but for
-    # what the record in it says.
-    with pytest.raises(SparkReputError, match="REPUT_DAMAGED"):
-        offsets(tmp_path)
+    made.spoil(last + 100, bytes(made.position - last - 100))
+    torn = offsets(tmp_path)
     made.spoil(last, bytes(48))
-    assert offsets(tmp_path) == made.offsets[:-1]
+
+    assert torn == offsets(tmp_path) == made.offsets[:-1]
 
 
 @pytest.mark.parametrize(
@@ -255,7 +170,6 @@ def test_a_torn_entry_at_the_end_ends_the_log(tmp_path, messages):
         (0, bytes(8)),
         (4, b"\x00\x00\x00\x05"),  # size
         (4, b"\x7f\x00\x00\x00"),
-        (8, b"\x11"),  # index
         (24, b"\x01"),  # position
         (44, b"\x7f"),  # body size
         (48 + 4, b"\xff"),  # magic of the record
@@ -263,15 +177,13 @@ def test_a_torn_entry_at_the_end_ends_the_log(tmp_path, messages):
     ],
 )
 def test_a_damaged_entry_is_told_or_left_out(ledger, messages, at, data):
-    victim = ledger.entries[ledger.entries.index(ledger.offsets[100] - 48)]
-    ledger.spoil(victim + at, data)
+    ledger.spoil(ledger.entries[100] + at, data)
 
     with pytest.raises(SparkReputError, match=r"\[REPUT_DAMAGED\]"):
         offsets(ledger.directory)
     found = offsets(ledger.directory, corrupt="skip")
 
-    left_out = [] if at == 8 else [ledger.offsets[100]]  # a record whose number alone is wrong
-    assert found == [each for each in ledger.offsets if each not in left_out]
+    assert found == [each for each in ledger.offsets if each != ledger.offsets[100]]
 
 
 def test_a_record_that_does_not_match_its_checksum_is_noticed(ledger):
@@ -285,11 +197,8 @@ def test_a_record_that_does_not_match_its_checksum_is_noticed(ledger):
 
 
 def test_damage_in_front_of_what_is_committed_does_not_end_the_log(tmp_path, messages):
-    made = Ledger(tmp_path / "data")
-    for message in messages[:30]:
-        made.append(message.record)
+    made = written(tmp_path, messages[:30])
     assert made.position < FILE_SIZE
-    made.write(committed=29)
     made.spoil(made.entries[10], b"\xff" * 48)
 
     with pytest.raises(SparkReputError, match="REPUT_DAMAGED"):
@@ -299,39 +208,34 @@ def test_damage_in_front_of_what_is_committed_does_not_end_the_log(tmp_path, mes
 
 
 def test_a_forged_entry_in_a_body_does_not_become_rows(tmp_path, messages):
-    made = Ledger(tmp_path / "data", file_size=1 << 20)
-    for _ in range(5):
-        for message in messages:
-            made.append(message.record)
-    # The body begins behind the heads of entry and record, and says that an entry stands there.
+    made = written(tmp_path / "store", messages * 5, file_size=1 << 20)
+    # The body begins behind the heads of entry and record, and says that an entry begins there.
     at = made.position + 48 + 88
-    forged = struct.pack(">iiqqqiiii", 1, 48 + 100, 7, 9, at, 0, 0, 0, 100) + bytes(100)
+    inner = messages[3].record
+    inner = inner[:28] + struct.pack(">q", at + 48) + inner[36:]
+    head = struct.pack(">iiqqqiiii", 1, 48 + len(inner), 7, 9, at, 0, 0, 0, len(inner))
     with reput.open(tmp_path / "forger", plugins=()) as store:
-        store.put(reput.Message("T", forged + bytes(2_000)))
+        store.put(reput.Message("T", head + inner + bytes(2_000)))
     (record,) = messages_of(tmp_path / "forger")
     for each in [record, *messages, *messages]:
         made.append(each.record)
     made.write()
     size = str(at - 20)
-    options = ReadOptions.parse({"path": str(tmp_path / "data"), "split_size": size})
+    options = ReadOptions.parse({"path": str(made.directory), "split_size": size})
     assert plan_tasks(options)[1].split.start_offset == at
 
     with pytest.raises(SparkReputError, match="REPUT_DAMAGED"):
-        offsets(tmp_path / "data", split_size=size)
-    assert offsets(tmp_path / "data", split_size="file") == made.offsets
-    assert offsets(tmp_path / "data", split_size=size, corrupt="skip") == made.offsets
+        offsets(made.directory, split_size=size)
+    assert offsets(made.directory, split_size="file") == made.offsets
+    assert offsets(made.directory, split_size=size, corrupt="skip") == made.offsets
 
 
 @settings(deadline=None, max_examples=100)
 @given(at=st.integers(0, 1 << 16), spoiled=st.binary(min_size=1, max_size=60))
 def test_any_damage_loses_no_entry_but_those_that_it_hits(at, spoiled, tmp_path_factory, messages):
-    made = Ledger(tmp_path_factory.mktemp("spoiled") / "data", file_size=4_096)
-    for message in messages[1:24]:
-        made.append(message.record)
-    made.write(committed=22)
+    made = written(tmp_path_factory.mktemp("spoiled"), messages[1:24], file_size=4_096)
     at %= made.position
-    _, position = made.path_of(at)
-    spoiled = spoiled[: made.file_size - position]
+    spoiled = spoiled[: made.file_size - at % made.file_size]
     made.spoil(at, spoiled)
 
     found = offsets(made.directory, corrupt="skip")
@@ -347,10 +251,7 @@ def test_any_damage_loses_no_entry_but_those_that_it_hits(at, spoiled, tmp_path_
 
 def test_a_whole_store_of_java_in_entries(tmp_path, golden_store, golden_rows):
     rows = golden_rows("basic", "put")
-    made = Ledger(tmp_path / "data", file_size=1 << 20)
-    for message in messages_of(golden_store("basic")):
-        made.append(message.record)
-    made.write()
+    made = written(tmp_path, messages_of(golden_store("basic")), file_size=1 << 20)
 
     found = rows_of(made.directory)
 

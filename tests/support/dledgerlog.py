@@ -9,11 +9,9 @@ from pathlib import Path
 class DLedgerLog:
     """Entries that are collected, and then written to the files of a node."""
 
-    def __init__(
-        self, root: Path, file_size: int = 16_384, base: int = 0, node: str = "n0"
-    ) -> None:
+    def __init__(self, root: Path, file_size: int = 16_384, base: int = 0) -> None:
         self.root = root
-        self.folder = root / f"dledger-{node}"
+        self.folder = root / "dledger-n0"
         self.file_size, self.base = file_size, base
         self.data = bytearray()
         self.units = bytearray()
@@ -53,6 +51,16 @@ class DLedgerLog:
         (self.folder / "checkpoint").write_text(text)
         (self.folder / "currterm").write_text(f"voteLeader={leader}\ncurrTerm={self.term}\n")
         return self
+
+    @property
+    def directory(self) -> Path:
+        """Of the files of entries."""
+        return self.folder / "data"
+
+    @property
+    def entries(self) -> list[int]:
+        """Where each entry begins."""
+        return [offset - 48 for offset in self.offsets]
 
     def spoil(self, offset: int, data: bytes) -> None:
         """Overwrite bytes of the log."""

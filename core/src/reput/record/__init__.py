@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from reput.record.encoding.lightqueues import check_light_queue as check_light_queue
     from reput.record.encoding.lightqueues import inner_message_count as inner_message_count
     from reput.record.encoding.lightqueues import light_queue_names as light_queue_names
+    from reput.record.entries import ENTRY_HEAD_SIZE as ENTRY_HEAD_SIZE
     from reput.record.messageids import pack_host as pack_host
     from reput.record.messageids import parse_message_id as parse_message_id
     from reput.record.messages.message import Host as Host
@@ -58,6 +59,7 @@ _EXPORTS = {
     "Corruption": "batch",
     "CorruptionKind": "batch",
     "Decoder": "decode",
+    "ENTRY_HEAD_SIZE": "entries",
     "DispatchBatch": "batch",
     "Encoder": "encoding.encoder",
     "End": "decode",

@@ -64,26 +64,27 @@ def log_files(
     ledger = ledger_in(root, disk, names) if names is None or names else None
     if ledger is None:
         return MappedFileQueue(directory, file_size, disk, pool)
-    return LedgerFiles(os.path.join(root, ledger), directory, file_size, disk, pool)
+    return LedgerFiles(os.path.join(root, ledger, "data"), directory, file_size, disk, pool)
 
 
 class LedgerFiles(MappedFileQueue):
     """Files of entries, perhaps after those of a plain log, all of one size."""
 
     def __init__(
-        self, folder: str, before: str | None, file_size: int, disk: Disk, pool: FilePool
+        self, directory: str, before: str | None, file_size: int, disk: Disk, pool: FilePool
     ) -> None:
         """List the files later, by `load`.
 
         Args:
-            folder: the directory ``dledger-…``.
+            directory: with the files of entries: ``dledger-…/data``.
             before: directory of the plain log from before DLedger; None to leave it out.
             file_size: bytes of one file; 0 for the size that the files have.
             disk: file operations.
             pool: of open files.
         """
-        super().__init__(os.path.join(folder, "data"), file_size, disk, pool)
-        self._folder, self._name = folder, os.path.basename(folder)
+        super().__init__(directory, file_size, disk, pool)
+        self._folder = os.path.dirname(directory)
+        self._name = os.path.basename(self._folder)
         self._before = before
 
     def path(self, base_offset: int) -> str:

@@ -16,9 +16,9 @@ import attrs
 
 from reput.errors import ConfigError, StoreNotFoundError
 from reput.files import is_file_name
+from reput.record import ENTRY_HEAD_SIZE
 from reput.record.layout import BLANK_MAGIC, MAGIC_V1, MAGIC_V2
 from reput_arrow.logs.arrowdisk import above, below, disk_of
-from reput_arrow.logs.dledgerentries import ENTRY_DTYPE
 from reput_arrow.logs.logplace import COMMIT_LOG, LEDGER, LogPlace
 
 if TYPE_CHECKING:
@@ -26,9 +26,8 @@ if TYPE_CHECKING:
 
 __all__ = ["find_logs"]
 
-_ENTRY_HEAD_SIZE = ENTRY_DTYPE.itemsize
-_KIND_SIZE = _ENTRY_HEAD_SIZE + 8
-_ENTRY_MAGICS = (b"\0\0\0\1", b"\0\0\0\2", b"\0\0\0\3")  # no record is so small
+_KIND_SIZE = ENTRY_HEAD_SIZE + 8
+_ENTRY_MAGIC = b"\0\0\0\1"  # no record is so small
 
 
 def find_logs(paths: Iterable[str]) -> list[LogPlace]:
@@ -160,6 +159,6 @@ def _kind_of(head: bytes) -> str | None:
     if int.from_bytes(head[4:8], "big") in magics:
         return COMMIT_LOG
     # An entry begins with a small number, or the record in it has its magic after the head.
-    record = head[_ENTRY_HEAD_SIZE + 4 : _ENTRY_HEAD_SIZE + 8]
-    is_entry = head[:4] in _ENTRY_MAGICS or int.from_bytes(record, "big") in magics
+    record = head[ENTRY_HEAD_SIZE + 4 : ENTRY_HEAD_SIZE + 8]
+    is_entry = head[:4] == _ENTRY_MAGIC or int.from_bytes(record, "big") in magics
     return LEDGER if is_entry else None

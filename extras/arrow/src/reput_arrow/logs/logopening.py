@@ -1,10 +1,9 @@
-"""Opens the log at a place, whichever kind it is: the one module that knows both kinds."""
+"""Opens the log at a place, with its end."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from reput_arrow.logs.logplace import LEDGER
 from reput_arrow.logs.openlog import OpenLog
 
 if TYPE_CHECKING:
@@ -24,12 +23,7 @@ def open_log(place: LogPlace, end_offset: int | None = None, *, quickly: bool = 
     Raises:
         CorruptFileError: files are missing, or not all of one size.
     """
-    if place.kind == LEDGER:
-        from reput_arrow.logs.dledgerlog import LedgerLog
-
-        log: OpenLog = LedgerLog(place)
-    else:
-        log = OpenLog(place)
+    log = OpenLog(place)
     try:
         if end_offset is None:
             log.find_end(quickly=quickly)

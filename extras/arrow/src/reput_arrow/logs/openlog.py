@@ -10,11 +10,13 @@ import os
 from typing import TYPE_CHECKING, Self
 
 from reput.files import FilePool, MappedFileQueue, file_name, system_clock
-from reput.log import CheckedNote, LogReader, LogStateFile, Tail, Writer
+from reput.log import CheckedNote, LedgerFiles, LogReader, LogStateFile, Tail, Writer
 from reput_arrow.logs.arrowdisk import LocalDisk, disk_of
+from reput_arrow.logs.logplace import LEDGER
 from reput_tools.offline import Traces, inspect_store
 
 if TYPE_CHECKING:
+    from reput.files import Disk
     from reput_arrow.logs.logplace import LogPlace
 
 __all__ = ["OpenLog"]
@@ -49,15 +51,20 @@ class OpenLog(LogReader):
         only = None if place.only_base is None else file_name(place.only_base)
         disk, directory = disk_of(place.directory, only)
         self._open_files = FilePool(disk, _FILES_OPEN)
-        files = MappedFileQueue(directory, place.file_size, disk, self._open_files)
+        files, root = self._files_of(place, directory, disk), os.path.dirname(directory)
         files.load(writable=False)
-        self._root = os.path.dirname(directory) if isinstance(disk, LocalDisk) else ""
+        self._root = root if isinstance(disk, LocalDisk) else ""
         self._traces: Traces | None = None
         # Without a look at the lock, which not every file system has: up to what was flushed.
-        checked = CheckedNote(os.path.dirname(directory), disk).load(reput_wrote_last=False)
+        checked = CheckedNote(root, disk).load(reput_wrote_last=False)
         tail = Tail(files, self._writer, disk)
         super().__init__(files, _WINDOW_SIZE, tail=tail, checked=checked)
-        self._is_closed = LogStateFile.of(os.path.dirname(directory), disk).closed() is not None
+        self._is_closed = LogStateFile.of(root, disk).closed() is not None
+
+    def _files_of(self, place: LogPlace, directory: str, disk: Disk) -> MappedFileQueue:
+        if place.kind == LEDGER:
+            return LedgerFiles(directory, None, place.file_size, disk, self._open_files)
+        return MappedFileQueue(directory, place.file_size, disk, self._open_files)
 
     def __enter__(self) -> Self:
         return self
@@ -87,7 +94,10 @@ class OpenLog(LogReader):
 
     def fit_window(self, offset: int) -> None:
         """Decode as much at a time as is best for records like the one at ``offset``."""
-        is_large = self.size_at(offset) >= _LARGE_RECORD_SIZE
+        at = (
+            offset + 4 if offset >= self.files.entries_from else offset
+        )  # an entry's size is second
+        is_large = self.size_at(at) >= _LARGE_RECORD_SIZE
         self._window_size = _LARGE_WINDOW_SIZE if is_large else _WINDOW_SIZE
 
     def find_end(self, *, quickly: bool = False) -> None:
@@ -98,6 +108,10 @@ class OpenLog(LogReader):
                 A border there can be the work of a body, so that the end is for readers by
                 `read_split` only: they must land on it, and fail where they do not.
         """
+        visible = self.files.visible_end
+        if visible is not None:
+            self.set_end(visible)
+            return
         last = self.last_written()
         start = self.files.min_offset if last is None else last
         if quickly and last is not None:

@@ -12,7 +12,7 @@ import pyarrow as pa
 from reput.errors import CodecNotFoundError, CorruptFileError, UnpackError
 from reput_arrow.logs.discovery import find_logs
 from reput_arrow.logs.logopening import open_log
-from reput_arrow.logs.logplace import COMMIT_LOG, LogPlace
+from reput_arrow.logs.logplace import LogPlace
 from reput_arrow.logs.openlog import OpenLog
 from reput_arrow.reader.pruning.planner import prune
 from reput_arrow.reader.pruning.recordreader import Left, PartReader
@@ -107,7 +107,7 @@ def _looked_at(place: LogPlace, options: Selection) -> Iterator[OpenLog]:
     with open_log(place, 0) as log:
         after = None
         if options.end_timestamp is not None:
-            after = first_file_after(log, place, options.end_timestamp)
+            after = first_file_after(log, options.end_timestamp)
         if after is None:
             log.find_end(quickly=not _by_file(options))
         else:
@@ -121,9 +121,9 @@ def _tasks(
     """Return the tasks of one log that may hold a record at ``[low, high)``."""
     start, end = log.min_physical_offset, log.max_physical_offset
     rows_from = 0
-    within = place.kind == COMMIT_LOG and not _by_file(options)
+    within = not _by_file(options)
     if options.start_timestamp is not None:
-        start = max(start, last_file_before(log, place, options.start_timestamp))
+        start = max(start, last_file_before(log, options.start_timestamp))
     if options.end_timestamp is not None and within:
         end = end_after(log, start, end, options.end_timestamp)
     if options.start_timestamp is not None and within:

@@ -9,11 +9,7 @@ from __future__ import annotations
 import bisect
 from typing import TYPE_CHECKING, Final
 
-from reput_arrow.logs.dledgerentries import HEAD_SIZE
-from reput_arrow.logs.logplace import LEDGER
-
 if TYPE_CHECKING:
-    from reput_arrow.logs.logplace import LogPlace
     from reput_arrow.logs.openlog import OpenLog
 
 __all__ = ["CLOCK_SLACK_MS", "first_file_after", "last_file_before"]
@@ -22,31 +18,29 @@ CLOCK_SLACK_MS: Final = 60_000
 """By how much a clock may have been put back without a message being missed."""
 
 
-def last_file_before(log: OpenLog, place: LogPlace, timestamp: int) -> int:
+def last_file_before(log: OpenLog, timestamp: int) -> int:
     """Return the start of the newest file before which nothing was stored from ``timestamp`` on.
 
     Args:
         log: the log, open; its end need not be known.
-        place: where the log is.
         timestamp: ms.
     """
-    times = _Times(log, place)
+    times = _Times(log)
     number = bisect.bisect_right(times.written, timestamp - CLOCK_SLACK_MS, key=times.of)
     return times.written[number - 1] if number > 0 else log.files.min_offset
 
 
-def first_file_after(log: OpenLog, place: LogPlace, timestamp: int) -> int | None:
+def first_file_after(log: OpenLog, timestamp: int) -> int | None:
     """Return the start of the oldest file in which nothing was stored before ``timestamp``.
 
     Args:
         log: as for `last_file_before`.
-        place: as for `last_file_before`.
         timestamp: ms.
 
     Returns:
         A physical offset; None where every file may hold such a message.
     """
-    times = _Times(log, place)
+    times = _Times(log)
     number = bisect.bisect_left(times.written, timestamp + CLOCK_SLACK_MS, key=times.of)
     return times.written[number] if number < len(times.written) else None
 
@@ -54,9 +48,8 @@ def first_file_after(log: OpenLog, place: LogPlace, timestamp: int) -> int | Non
 class _Times:
     """Store times of the first records of a log's files."""
 
-    def __init__(self, log: OpenLog, place: LogPlace) -> None:
+    def __init__(self, log: OpenLog) -> None:
         self._log = log
-        self._head_size = HEAD_SIZE if place.kind == LEDGER else 0
         last = log.last_written()
         self.written = [] if last is None else [base for base in log.files.bases if base <= last]
 
@@ -66,7 +59,7 @@ class _Times:
         For a damaged first record it is that of the next file, which is not earlier.
         """
         for number in range(bisect.bisect_left(self.written, base), len(self.written)):
-            found = self._log.store_timestamp_in_files(self.written[number] + self._head_size)
+            found = self._log.store_timestamp_in_files(self.written[number])
             if found >= 0:
                 return found
         return 1 << 62

@@ -212,7 +212,7 @@ def _range(
         elif begin > first and _tail(log, begin) != before.tail:
             raise _made_again(LogCutError(place.directory, begin))
     elif selection.start_timestamp is not None:
-        begin = last_file_before(log, place, selection.start_timestamp)
+        begin = last_file_before(log, selection.start_timestamp)
     try:
         return begin, end_behind(log, begin)
     except LogCutError as error:
