@@ -97,8 +97,8 @@ def wrong_entry(
         check_order: whether indexes and terms must follow one another.
 
     Returns:
-        The first row whose head is wrong, ``n`` if all are right; what is wrong with it; and the
-        last right entry.
+        The first row whose head is wrong, ``n`` if all are right; its fault; and the last right
+        entry.
     """
     heads = fixed_rows(window, start - ENTRY_HEAD_SIZE, ENTRY_DTYPE)
     position = start - ENTRY_HEAD_SIZE + base_offset
