@@ -60,8 +60,8 @@ HARMLESS = {
 ALLOWED = {
     (
         "core/src/reput/errors.py",
-        "os.listdir",
-    ): "names in a directory that is not a store",
+        "os.path.isdir",
+    ): "whether a path that is not a store is a directory",
     ("core/src/reput/store/config.py", "open"): "the user's TOML file, which is not the store's",
     (
         "core/src/reput/store/directory/storelock.py",

@@ -217,7 +217,7 @@ def cut_window(
         check_crc: see `Decoder`.
         check_record_crc: see `Decoder`.
         walks: how to look for borders, which changes no answer.
-        gap: bytes before each record, the first one included, that are no part of one.
+        gap: bytes before each record, the first one included, that are not decoded.
 
     Returns:
         Where the records and their parts are, ``(8, n)`` int64, rows as `SpanRow` names them; the

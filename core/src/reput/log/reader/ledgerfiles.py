@@ -49,7 +49,12 @@ def ledger_in(root: str, disk: Disk, names: Iterable[str] | None = None) -> str 
 
 
 def log_files(
-    root: str, file_size: int, disk: Disk, pool: FilePool, names: Iterable[str] | None = None
+    root: str,
+    file_size: int,
+    disk: Disk,
+    pool: FilePool,
+    names: Iterable[str] | None = None,
+    maps_to_read: bool = False,
 ) -> MappedFileQueue:
     """Return the files of a store's log, not loaded.
 
@@ -59,11 +64,12 @@ def log_files(
         disk: bound to it.
         pool: of open files.
         names: the names in the directory among which DLedger's may be; listed when left out.
+        maps_to_read: see `MappedFileQueue`; files of DLedger are not mapped.
     """
     directory = os.path.join(root, "commitlog")
     ledger = ledger_in(root, disk, names) if names is None or names else None
     if ledger is None:
-        return MappedFileQueue(directory, file_size, disk, pool)
+        return MappedFileQueue(directory, file_size, disk, pool, maps_to_read)
     return LedgerFiles(os.path.join(root, ledger, "data"), directory, file_size, disk, pool)
 
 

@@ -332,11 +332,12 @@ def find_files(
     recorded = {} if locked.manifest is None else locked.manifest.config.get(LOG_SECTION, {})
     size = recorded.get("file_size", 0)  # 0: the files' own size
     ledger = () if locked.ledger is None else (locked.ledger,)
-    files = log_files(request.root, size, request.disk, pool, ledger)
-    files.maps_to_read = request.writable and request.disk.reads_plainly
+    maps_to_read = request.writable and request.disk.reads_plainly
+    files = log_files(request.root, size, request.disk, pool, ledger, maps_to_read)
     files.load(writable=request.writable, damaged=locked.problems.reporter)
     if not files.bases:
-        files.file_size = settings.log.file_size
+        size = settings.log.file_size
+        files = log_files(request.root, size, request.disk, pool, ledger, maps_to_read)
     if request.master is not None and (locked.manifest is None or locked.manifest.master is None):
         _require_empty(request, files)
     config = with_file_size(settings.log, files, request.sections)
