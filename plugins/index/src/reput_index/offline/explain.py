@@ -28,6 +28,7 @@ __all__ = ["explain", "item_text", "touched"]
 
 _MESSAGES_MAX: Final = 20  # named in a difference
 _CHAIN_MAX: Final = 1_000  # items of a slot that are looked at
+_UNWRITTEN_MAX: Final = 1 << 20  # items that a killed broker has not written
 _ITEMS_MAX: Final = 1 << 16  # items of a difference that are looked at
 
 
@@ -119,7 +120,8 @@ def _in_slots(
         for path in (own, built)
     )
     last = min(difference.position + max(difference.size, 1), geometry.items_position) - 1
-    more = (last - HEADER_SIZE) // SLOT_SIZE - slot
+    last_slot = (last - HEADER_SIZE) // SLOT_SIZE
+    more = last_slot - slot
     rest = f"; and {more} slots after it" if more else ""
     items: list[npt.NDArray[np.void]] = []
     number = expected
@@ -135,10 +137,45 @@ def _in_slots(
         kind="slot",
         found=f"slot {slot}: item {found}{rest}",
         expected=f"slot {slot}: item {expected}{rest}",
-        is_absent=difference.is_absent and not found,
+        is_absent=(difference.is_absent and not found)
+        or _lack_unwritten_items(comparison, built, own, (slot, last_slot), geometry),
     )
     told = _with_messages(told, comparison, chained)
     return attrs.evolve(told, message_count=None) if more else told
+
+
+def _lack_unwritten_items(
+    comparison: Comparison, built: str, own: str, slots: tuple[int, int], geometry: Geometry
+) -> bool:
+    """Whether slots are as they were before the last items, which the store's file does not have.
+
+    A broker that is killed leaves them so.
+
+    Args:
+        comparison: the comparison.
+        built: the rebuilt file.
+        own: the store's file.
+        slots: the first and the last one that are compared.
+        geometry: of both files.
+    """
+    position, size = HEADER_SIZE + slots[0] * SLOT_SIZE, (slots[1] - slots[0] + 1) * SLOT_SIZE
+    found, numbers = (
+        np.frombuffer(_read(comparison, path, position, size), ">i4").astype(np.int64)
+        for path in (own, built)
+    )
+    first, end = (max(_next_item(comparison, path), 1) for path in (own, built))
+    if not 0 < end - first <= _UNWRITTEN_MAX:
+        return False
+    previous = _items(comparison, built, first, end - first, geometry)["previous"].astype(np.int64)
+    # Chains of a rebuilt file lead to older items only.
+    while (unwritten := (numbers >= first) & (numbers < end)).any():
+        numbers[unwritten] = previous[numbers[unwritten] - first]
+    return bool(np.array_equal(numbers, found))
+
+
+def _next_item(comparison: Comparison, path: str) -> int:
+    header = np.frombuffer(_read(comparison, path, 0, HEADER_SIZE), HEADER_DTYPE)
+    return int(header["next_item"][0])
 
 
 def _in_items(
