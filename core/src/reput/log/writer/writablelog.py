@@ -313,9 +313,10 @@ class WritableLog(LogReader):
 
     def _no_space(self, file: MappedFile, error: OSError) -> CreateMappedFileError:
         position = self._appender.end_offset - file.base_offset
-        return CreateMappedFileError(
-            "commit log", file.path, position, f"no space for more: {error}"
+        reason = (
+            f"no space after byte {position}: {error.strerror or error}; free space and put again"
         )
+        return CreateMappedFileError("commit log", file.path, None, reason)
 
     def _prepare_next_file(self) -> None:
         """Have the next file made if half of this file is written, or if files are small."""
