@@ -242,7 +242,7 @@ def multi_dispatch(data):
     names = light_queue_names("T", parse_properties(data))
     with contextlib.suppress(ReputError):
         known = {("%LMQ%known", 0): 5}
-        _, offsets = with_light_queue_offsets(Message("T"), data, known, 100)
+        _, offsets = with_light_queue_offsets(Message("T"), data, known, 100, is_listed=True)
         assert {name for name, _ in offsets} <= set(names)
         depth += len(offsets)
     return depth

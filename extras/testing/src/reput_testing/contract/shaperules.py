@@ -7,6 +7,7 @@ import importlib
 import inspect
 import json
 import pickle
+import re
 import textwrap
 from importlib.metadata import EntryPoint
 from importlib.util import find_spec
@@ -22,6 +23,7 @@ from reput_testing.contract.basecontract import ContractRules
 __all__ = ["ShapeRules"]
 
 _PREFIX = "reput_"
+_SECTION = re.compile(r"^\[[a-z]+\] ")  # of the list of commands
 
 
 class ShapeRules(ContractRules):
@@ -160,12 +162,13 @@ class ShapeRules(ContractRules):
             pytest.skip("the plugin's distribution has no commands")
 
         for entry_point in offered:
-            name, _, line = entry_point.name.partition(" ")
+            name, _, text = entry_point.name.partition(" ")
+            line = _SECTION.sub("", text.strip()).rstrip(".")
             command = entry_point.load()
             assert isinstance(command, click.Command), f"{entry_point.value} is not a click.Command"
             assert command.help, f"the command {name} does not say what it does"
             said = command.get_short_help_str(limit=200).rstrip(".")
-            assert line.strip().rstrip(".") in ("", said), f"`reput --help` says: {line.strip()}"
+            assert line in ("", said), f"`reput --help` says: {line}"
 
 
 def _commands_beside(name: str | None) -> list[EntryPoint]:

@@ -9,7 +9,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from reput.log import CLOCK_SLACK_MS
 from reput_tools.cli.kit.exitcodes import ExitCode
 from reput_tools.cli.kit.failures import Failure
 from reput_tools.cli.kit.knowntopics import no_topic
@@ -179,6 +178,8 @@ class QueueReader:
 
     def _is_past(self, placed: Placed | Lost, until: int) -> bool:
         """Whether all that follows in the queue was stored after ``until``, whatever clocks did."""
+        from reput.log import CLOCK_SLACK_MS  # not for --help
+
         if not isinstance(placed, Placed):
             return False
         message = placed.message

@@ -9,11 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from reput.files import Disk
-from reput.log import CLOCK_SLACK_MS, TimeRuns
-
 if TYPE_CHECKING:
     from reput import Store
+    from reput.log import TimeRuns
     from reput.record import DispatchBatch
 
 __all__ = ["batches_between", "time_runs"]
@@ -21,6 +19,9 @@ __all__ = ["batches_between", "time_runs"]
 
 def time_runs(store: Store) -> TimeRuns:
     """Return where the store times of a store's log go back, as far as that is known."""
+    from reput.files import Disk  # not for --help
+    from reput.log import TimeRuns
+
     return TimeRuns.of(store.root, Disk().at(store.root))
 
 
@@ -36,6 +37,8 @@ def batches_between(
         end: latest store time wanted, ms; None for all.
         stop: physical offset at which reading ends; the log's end when left out.
     """
+    from reput.log import CLOCK_SLACK_MS
+
     runs = time_runs(store)
     if begin is not None:
         start = max(start, runs.first_file_since(store.log, begin))
