@@ -87,6 +87,8 @@ class Server:
 def server(tmp_path_factory):
     found = Server(tmp_path_factory.mktemp("fuzzed"))
     yield found
+    # The test that closes both may not have been selected.
+    found.sound.socket.close()
     if found.process.poll() is None:
         found.process.kill()
         found.process.communicate()
