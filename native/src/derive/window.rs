@@ -97,6 +97,7 @@ struct Cut {
 
 /// See `reput.record.decode.cut_window`.
 #[pyfunction]
+#[allow(clippy::too_many_arguments)] // they are those of the Python function
 #[pyo3(signature = (window, base_offset, check_offset, check_crc, check_record_crc, _walks, gap = Arg::of(0)))]
 pub fn cut_window<'py>(
     py: Python<'py>,
