@@ -153,7 +153,7 @@ def test_the_log_from_before_the_ledger_is_read_with_it(tmp_path, messages):
 
 
 def test_a_torn_entry_at_the_end_ends_the_log(tmp_path, messages):
-    made = written(tmp_path, messages[:10])
+    made = written(tmp_path, messages[:10]).write(committed=8)
     last = made.entries[-1]
 
     made.spoil(last + 100, bytes(made.position - last - 100))

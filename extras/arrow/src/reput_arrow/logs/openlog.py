@@ -116,6 +116,9 @@ class OpenLog(LogReader):
         start = self.files.min_offset if last is None else last
         if quickly and last is not None:
             start = self._border_before_end(last)
+        if isinstance(self.files, LedgerFiles):
+            # What was committed is whole, whatever damage looks like the end of a log.
+            start = max(start, self.files.committed_end or 0)
         self.set_end(start)
         end = self._followed() if last is not None else start
         while last is not None and (after := self._after_zeros(end)) is not None:
