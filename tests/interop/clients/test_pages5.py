@@ -3,37 +3,29 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-import mavenparts
 import pytest
-from stock.kinds import built, executable
+from stock.fives import PYTHON5, java, node_folder
+from stock.kinds import executable
 from stock.program import UnavailableError
 
 HERE = Path(__file__).parent
 EXAMPLES = HERE.parents[2] / "examples" / "broker-in-a-test"
-_JAVA = "5.2.0"
 _SECONDS = 300
 
 
 def _java(directory: Path) -> Sequence[str]:
-    try:
-        class_path = mavenparts.build(HERE / "fives" / "java", _JAVA)
-        program = mavenparts.executable("java")
-    except mavenparts.JavaUnavailableError as error:
-        raise UnavailableError(str(error)) from None
-    home = f"-Drocketmq.log.root={directory}"
-    return [program, *mavenparts.SMALL_JVM, home, "-cp", class_path, "OrdersTest.java"]
+    return java(f"-Drocketmq.log.root={directory}", "OrdersTest.java")
 
 
 def _node(directory: Path) -> Sequence[str]:
-    install = ["npm", "install", "--no-audit", "--no-fund", "--no-package-lock", "--silent"]
-    target = built("fives/node", install, copied=("package.json", "program.js"))
-    (directory / "node_modules").symlink_to(target / "node_modules")
+    (directory / "node_modules").symlink_to(node_folder() / "node_modules")
     return [executable("node"), "--test", "orders.test.js"]
 
 
@@ -72,3 +64,18 @@ def test_the_example_passes(kind: str, tmp_path: Path):
     assert done.returncode == 0, done.stdout + done.stderr
     if kind == "java":
         assert done.stdout == "attempt 2\n"
+
+
+@pytest.mark.skipif(
+    not (PYTHON5 / "rocketmq").is_dir(), reason="needs rocketmq-python-client below REPUT_PYTHON5"
+)
+def test_the_snippet_of_the_page_runs():
+    page = (HERE.parents[2] / "docs" / "clients-5.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", page, flags=re.S)
+    environment = {**os.environ, "PYTHONPATH": str(PYTHON5)}
+
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=180
+    )
+
+    assert done.stdout.splitlines() == ["b'one book'"], done.stderr

@@ -108,21 +108,29 @@ class FiveProgram(LineProcess):
         self.ask(do="stop", name=name)
 
 
-def _java(directory: Path) -> Sequence[str]:
+def java(*words: str) -> Sequence[str]:
+    """A command line of Java with the released client."""
     try:
         class_path = mavenparts.build(_HERE / "fives" / "java", _JAVA)
         program = mavenparts.executable("java")
     except mavenparts.JavaUnavailableError as error:
         raise UnavailableError(str(error)) from None
+    return [program, *mavenparts.SMALL_JVM, "-cp", class_path, *words]
+
+
+def node_folder() -> Path:
+    """A folder with the released client below ``node_modules``, and the program."""
+    install = ["npm", "install", "--no-audit", "--no-fund", "--no-package-lock", "--silent"]
+    return built("fives/node", install, copied=("package.json", "program.js"))
+
+
+def _java(directory: Path) -> Sequence[str]:
     home = f"-Duser.home={directory}"
-    log = f"-Drocketmq.log.root={directory / 'logs'}"
-    return [program, *mavenparts.SMALL_JVM, home, log, "-cp", class_path, "reput.fives.Program"]
+    return java(home, f"-Drocketmq.log.root={directory / 'logs'}", "reput.fives.Program")
 
 
 def _node(directory: Path) -> Sequence[str]:
-    install = ["npm", "install", "--no-audit", "--no-fund", "--no-package-lock", "--silent"]
-    target = built("fives/node", install, copied=("package.json", "program.js"))
-    return [executable("node"), str(target / "program.js")]
+    return [executable("node"), str(node_folder() / "program.js")]
 
 
 def _go(directory: Path) -> Sequence[str]:
