@@ -25,6 +25,9 @@ DISTRIBUTIONS = [
 ]
 
 
+KIT = {"reput_tools.cli.kit"}
+
+
 def pyproject(directory: Path) -> dict[str, Any]:
     return tomllib.loads((directory / "pyproject.toml").read_text(encoding="utf-8"))
 
@@ -46,6 +49,10 @@ def imports_of(path: Path) -> set[str]:
     return names
 
 
+def imports_below(directory: Path) -> set[str]:
+    return {name for path in (directory / "src").rglob("*.py") for name in imports_of(path)}
+
+
 def pinned() -> dict[str, list[str]]:
     """Versions by name in constraints.txt."""
     pins: dict[str, list[str]] = {}
@@ -64,16 +71,13 @@ def versions_of(requirement: str) -> str:
     return re.sub(r"^[A-Za-z0-9._-]+(\[[a-z,]+\])?", "", requirement)
 
 
-@pytest.mark.parametrize("name", PLUGINS)
-def test_directory_distribution_import_name_and_entry_point_are_one_word(name: str) -> None:
-    project = pyproject(ROOT / "plugins" / name)["project"]
-
-    entry_points = project["entry-points"]["reput.plugins"]
-
-    assert project["name"] == f"reput-{name}"
-    assert list(entry_points) == [name]
-    assert entry_points[name].startswith(f"reput_{name}:")
-    assert (ROOT / "plugins" / name / "src" / f"reput_{name}" / "__init__.py").is_file()
+def test_directory_distribution_import_name_and_entry_point_are_one_word() -> None:
+    for name in PLUGINS:
+        project = pyproject(ROOT / "plugins" / name)["project"]
+        [(word, place)] = project["entry-points"]["reput.plugins"].items()
+        assert (project["name"], word) == (f"reput-{name}", name)
+        assert place.startswith(f"reput_{name}:")
+        assert (ROOT / "plugins" / name / "src" / f"reput_{name}" / "__init__.py").is_file()
 
 
 def test_the_core_depends_on_pluggy_attrs_and_numpy_only() -> None:
@@ -104,41 +108,31 @@ def test_all_distributions_share_one_version_and_ask_for_its_series() -> None:
     assert {versions_of(requirement) for requirement in requirements} == {series}
 
 
-@pytest.mark.parametrize("directory", [*DISTRIBUTIONS, *EXAMPLES], ids=lambda path: path.name)
-def test_every_distribution_has_a_readme_and_says_that_it_is_typed(directory: Path) -> None:
-    packages = [path.parent for path in directory.glob("src/*/__init__.py")]
-
-    assert (directory / "README.md").is_file()
-    assert packages
-    assert all((package / "py.typed").is_file() for package in packages)
-
-
-@pytest.mark.parametrize("directory", DISTRIBUTIONS, ids=lambda path: path.name)
-@pytest.mark.parametrize("name", ["LICENSE", "NOTICE"])
-def test_every_wheel_carries_the_licence(directory: Path, name: str) -> None:
-    assert (directory / name).read_bytes() == (ROOT / name).read_bytes()
+def test_every_distribution_has_a_readme_and_a_licence_and_says_that_it_is_typed() -> None:
+    for directory in [*DISTRIBUTIONS, *EXAMPLES]:
+        packages = [path.parent for path in directory.glob("src/*/__init__.py")]
+        assert (directory / "README.md").is_file()
+        assert packages
+        assert all((package / "py.typed").is_file() for package in packages)
+    for name in ("LICENSE", "NOTICE"):
+        whole = (ROOT / name).read_bytes()
+        assert [each for each in DISTRIBUTIONS if (each / name).read_bytes() != whole] == []
 
 
-@pytest.mark.parametrize(
-    "directory",
-    [directory for directory in [*DISTRIBUTIONS, *EXAMPLES] if directory.parent.name != "extras"][
-        1:
-    ],
-    ids=lambda path: path.name,
-)
-def test_plugins_and_examples_import_only_what_a_third_party_may(directory: Path) -> None:
-    own = {path.parent.name for path in directory.glob("src/*/__init__.py")}
-
-    names = {
-        name
-        for path in (directory / "src").rglob("*.py")
-        for name in imports_of(path)
-        if name.split(".")[0].startswith("reput") and name.split(".")[0] not in own
-    }
-
+@pytest.mark.parametrize("kind", ["plugins", "examples", "native"])
+def test_plugins_and_examples_import_only_what_a_third_party_may(kind: str) -> None:
     offered = {"reput", *(f"reput_{name}" for name in EXTRAS)}
-    assert {name.split(".")[0] for name in names} <= offered
-    assert [name for name in sorted(names) if re.search(r"\._(?!_)", name)] == []
+    for directory in [*DISTRIBUTIONS, *EXAMPLES]:
+        if kind not in (directory.name, directory.parent.name):
+            continue
+        own = {path.parent.name for path in directory.glob("src/*/__init__.py")}
+        names = {
+            name
+            for name in imports_below(directory)
+            if name.startswith("reput") and name.split(".")[0] not in own
+        }
+        assert {name.split(".")[0] for name in names} <= offered
+        assert [name for name in sorted(names) if re.search(r"\._(?!_)", name)] == []
 
 
 def inner_modules_of(directory: Path) -> set[str]:
@@ -154,26 +148,14 @@ def inner_modules_of(directory: Path) -> set[str]:
     }
 
 
-@pytest.mark.parametrize("directory", [*DISTRIBUTIONS[1:], *EXAMPLES], ids=lambda path: path.name)
-def test_others_import_from_the_core_by_its_public_packages(directory: Path) -> None:
-    found = inner_modules_of(directory)
-
-    assert sorted(found) == []
-
-
-@pytest.mark.parametrize("directory", [*DISTRIBUTIONS[1:], *EXAMPLES], ids=lambda path: path.name)
-def test_commands_of_others_are_made_of_the_kit(directory: Path) -> None:
-    if directory.name == "tools":
-        return
-
-    found = {
-        name.rpartition(".")[0]
-        for path in (directory / "src").rglob("*.py")
-        for name in imports_of(path)
-        if name.startswith("reput_tools.cli.")
-    }
-
-    assert found <= {"reput_tools.cli.kit"}
+def test_others_import_from_the_core_by_its_public_packages_and_commands_from_the_kit() -> None:
+    for directory in [*DISTRIBUTIONS[1:], *EXAMPLES]:
+        assert sorted(inner_modules_of(directory)) == []
+        if directory.name != "tools":
+            inner = {
+                name for name in imports_below(directory) if name.startswith("reput_tools.cli.")
+            }
+            assert {name.rpartition(".")[0] for name in inner} <= {"reput_tools.cli.kit"}
 
 
 def test_nothing_that_pip_install_reput_brings_names_an_extra() -> None:
@@ -191,11 +173,7 @@ def test_nothing_that_pip_install_reput_brings_names_an_extra() -> None:
 
 
 def test_the_core_imports_no_plugin() -> None:
-    names = {
-        name.split(".")[0]
-        for path in (ROOT / "core" / "src").rglob("*.py")
-        for name in imports_of(path)
-    }
+    names = {name.split(".")[0] for name in imports_below(ROOT / "core")}
 
     # `python -m reput` is the command line, where that is installed; kernels are compiled ones.
     found = [name for name in sorted(names) if name.startswith("reput_")]
