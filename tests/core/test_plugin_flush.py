@@ -105,29 +105,9 @@ def in_background(function):
 # --------------------------------------------------------------------------- what is covered
 
 
-def test_a_flush_covers_what_was_dispatched_while_an_older_one_was_running(tmp_path):
-    slow = SlowPlugin()
-    with open_with(tmp_path, slow, rules={"stall_ms": 60_000}) as store:
-        put(store, 5)
-        assert store.wait_dispatched(10)
-        older, _ = in_background(store.flush)
-        assert slow.inside.wait(10)
-        put(store, 5, 5)
-        assert store.wait_dispatched(10)
-        end = store.log.max_physical_offset
-
-        newer, raised = in_background(store.flush)
-        slow.may_return.set()
-        older.join()
-        newer.join()
-
-        assert raised == []
-        assert slow.flushed_to[-1] == end
-        assert progress_of(tmp_path, "slow") == end
-
-
-def test_closing_flushes_what_was_dispatched_while_an_older_flush_was_running(tmp_path):
-    slow = QueueKeeper()
+@pytest.mark.parametrize(("way", "kind"), [("flush", SlowPlugin), ("close", QueueKeeper)])
+def test_it_covers_what_was_dispatched_while_an_older_one_was_running(tmp_path, way, kind):
+    slow = kind()
     store = open_with(tmp_path, slow, rules={"stall_ms": 60_000})
     put(store, 5)
     assert store.wait_dispatched(10)
@@ -137,15 +117,16 @@ def test_closing_flushes_what_was_dispatched_while_an_older_flush_was_running(tm
     assert store.wait_dispatched(10)
     end = store.log.max_physical_offset
 
-    closing, raised = in_background(store.close)
+    newer, raised = in_background(getattr(store, way))
     slow.may_return.set()
     older.join()
-    closing.join()
+    newer.join()
 
     assert raised == []
     assert slow.flushed_to[-1] == end
     assert progress_of(tmp_path, "slow") == end
-    assert not (tmp_path / "abort").exists()
+    assert (tmp_path / "abort").exists() == (way == "flush")
+    store.close()
 
 
 def test_queues_that_are_dispatched_and_not_flushed_leave_abort(tmp_path):
