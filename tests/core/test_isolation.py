@@ -368,6 +368,8 @@ def test_a_store_closes_while_a_plugin_hangs(tmp_path, hook):
     hooks[hook] = (lambda self, batch: gate()) if takes_batch else (lambda self: gate())
     store = open_with(tmp_path, plugin("hung", **hooks), witness, rules=HANGS)
     offsets = put(store, 10)
+    if hook != "reput_close":
+        assert gate.inside.wait(10)
 
     store.close()
 
