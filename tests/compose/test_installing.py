@@ -113,6 +113,7 @@ def test_a_missing_command_names_its_distribution_and_what_that_needs(path):
 @pytest.mark.parametrize(
     ("module", "folder"),
     [
+        ("reput_aio", "./extras/aio"),
         ("reput_table.schema", "./extras/table"),
         ("reput_client", "./extras/client"),
         ("reput_x", None),

@@ -71,5 +71,9 @@ __all__ = [*_EXPORTS, "__version__", "open"]
 
 if not TYPE_CHECKING:  # a name that is not listed is an error for mypy, too
     __getattr__, __dir__ = lazy_exports(
-        __name__, _EXPORTS | {"open": "store.opening.openstore:open_store"}
+        __name__, _EXPORTS | {"aio": "reput_aio:", "open": "store.opening.openstore:open_store"}
     )
+else:
+    import reput_aio as aio
+
+    __all__ += ["aio"]  # for mypy only, as `from reput import *` works without it

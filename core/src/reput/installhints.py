@@ -7,7 +7,9 @@ from typing import Final
 __all__ = ["extra_needed", "install_command", "install_extra", "install_missing"]
 
 _CHECKOUT: Final = "(in a checkout of reput)"
-_EXTRAS: Final = frozenset({"arrow", "client", "server", "spark", "table", "testing", "tools"})
+_EXTRAS: Final = frozenset(
+    {"aio", "arrow", "client", "server", "spark", "table", "testing", "tools"}
+)
 _TOP: Final = frozenset({"core", "native"})
 
 

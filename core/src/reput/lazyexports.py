@@ -22,16 +22,22 @@ def lazy_exports(
     Args:
         package: the package's full name.
         modules: for each name its module, relative to the package, or beginning with ``reput.``
-            or ``reput_``; ``module:name`` if the name there is another one.
+            or ``reput_``; ``module:name`` if the name there is another one, and ``module:`` for the
+            module itself.
     """
 
     def get(name: str) -> Any:
         found = modules.get(name)
         if found is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        module, _, real = found.partition(":")
+        module, is_other, real = found.partition(":")
         path = module if module.startswith(("reput.", "reput_")) else f"{package}.{module}"
-        value = getattr(importlib.import_module(path), real or name)
+        try:
+            value = importlib.import_module(path)
+        except ModuleNotFoundError as error:
+            raise _with_command(error) from None
+        if real or not is_other:
+            value = getattr(value, real or name)
         setattr(sys.modules[package], name, value)  # later uses do not call this function
         return value
 
@@ -39,3 +45,11 @@ def lazy_exports(
         return sorted(vars(sys.modules[package]).keys() | modules.keys())
 
     return get, names
+
+
+def _with_command(error: ModuleNotFoundError) -> ModuleNotFoundError:
+    """Return an error that also has the command to install a distribution of reput."""
+    from reput.installhints import install_missing
+
+    command = install_missing(error.name)
+    return error if command is None else ModuleNotFoundError(f"{error}: {command}", name=error.name)

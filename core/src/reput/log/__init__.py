@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from reput.log.timeruns import TimeRuns as TimeRuns
     from reput.log.writer.queueoffsets import QueueFloors as QueueFloors
     from reput.log.writer.receipts import BatchReceipt as BatchReceipt
+    from reput.log.writer.receipts import FlushProgress as FlushProgress
     from reput.log.writer.receipts import Receipt as Receipt
 
 _EXPORTS = {
@@ -56,6 +57,7 @@ _EXPORTS = {
     "CommitLogConfig": "config",
     "Damage": "damage",
     "FILLED": "damage",
+    "FlushProgress": "writer.receipts",
     "GONE": "damage",
     "LOG_SECTION": "config",
     "LedgerFiles": "reader.ledgerfiles",

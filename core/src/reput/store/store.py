@@ -358,6 +358,20 @@ class Store(ReplicaCalls):
             logger.warning("not waited for a plugin that gets no messages plugin=%s", name)
         return seen
 
+    def call_on_arrival(self, function: Callable[[DispatchBatch], None]) -> Callable[[], None]:
+        """Have a function called with all messages that have come to their queues, from now on.
+
+        It is called on the thread that dispatches, and must neither wait nor raise. It keeps
+        nothing of a batch, whose memory is used again.
+
+        Returns:
+            A function that ends this.
+
+        Raises:
+            ReadOnlyStoreError: the store was opened with ``mode="r"``.
+        """
+        return self._writing().loop.feed.watch(function)
+
     def work(self) -> int | None:
         """Run one slice of each plugin's due work, in a store that has no threads.
 

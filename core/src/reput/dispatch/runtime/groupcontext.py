@@ -36,6 +36,8 @@ class GroupContext:
     """Notes the first message of a batch durably."""
     enrichers: list[tuple[PluginRunner, Hook]] = attrs.field(factory=list, init=False)
     arrivers: list[tuple[PluginRunner, Hook]] = attrs.field(factory=list, init=False)
+    watchers: tuple[Callable[[DispatchBatch], None], ...] = attrs.field(default=(), init=False)
+    """Called with messages that readers can read from now on; replaced as a whole."""
     awaited: tuple[set[str] | None, ...] = attrs.field(default=(), init=False)
     """For each waiting caller, the plugins it waits for, None for all; replaced as a whole."""
     _is_durable: bool = attrs.field(init=False)
@@ -89,6 +91,17 @@ class GroupContext:
             if names in awaited:  # else `begin_waiting` was interrupted
                 awaited.remove(names)
             self.awaited = tuple(awaited)
+
+    def watch(self, function: Callable[[DispatchBatch], None]) -> Callable[[], None]:
+        """Add a function to `watchers`, which must neither wait nor raise; return how to end it."""
+
+        def end() -> None:
+            with self.board.lock:
+                self.watchers = tuple(each for each in self.watchers if each is not function)
+
+        with self.board.lock:
+            self.watchers = (*self.watchers, function)
+        return end
 
     # ------------------------------------------------------------------ what is skipped
 

@@ -194,6 +194,8 @@ class ReadGroup:
                     other.wait(0.1)
             if call is not None and call.error is not None:
                 runner.stop(call.error)
+        for watch in self.feed.watchers:
+            watch(batch)
 
     def _size_windows(self, seconds: float) -> None:
         if seconds > _SHORT_SECONDS:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
+import sys
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self
 
 import attrs
 import numpy as np
@@ -11,7 +12,7 @@ from reput.record.messageids import offset_message_id
 from reput.status import Durability, PutStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Generator, Iterator, Sequence
 
     import numpy.typing as npt
 
@@ -80,6 +81,10 @@ class Receipt(NamedTuple):
         """
         self.progress.wait_flushed(self.end_offset, timeout)
         return self.durability
+
+    def __await__(self) -> Generator[Any, None, Durability]:
+        """Wait as `wait` does, without blocking the event loop; needs ``reput-aio``."""
+        return _awaited(self)
 
 
 @attrs.define(eq=False)
@@ -163,3 +168,13 @@ class BatchReceipt:
         """Wait as `Receipt.wait` does, for all of the records."""
         self.progress.wait_flushed(self.end_offset, timeout)
         return self.durability
+
+    def __await__(self) -> Generator[Any, None, Durability]:
+        """Wait as `Receipt.__await__` does, for all of the records."""
+        return _awaited(self)
+
+
+def _awaited(receipt: Receipt | BatchReceipt) -> Generator[Any, None, Durability]:
+    package: Any = sys.modules["reput"]  # an import would close a circle
+    found: Generator[Any, None, Durability] = package.aio.durability(receipt).__await__()
+    return found

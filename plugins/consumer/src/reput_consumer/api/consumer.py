@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import Executor
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -59,6 +60,8 @@ class Consumer:
         self._at_hand: ReceivedMessage | None = None
         """The message that counts as consumed when the next one is taken."""
         self._shown: set[Place] = set()
+        self.executor: Executor | None = None
+        """Where asynchronous iterating reads; None to read on the event loop."""
 
     def __repr__(self) -> str:
         settings = self._engine.settings
@@ -153,7 +156,7 @@ class Consumer:
 
     async def __aiter__(self) -> AsyncIterator[ReceivedMessage]:
         """Return an asynchronous iterator; while it waits, other tasks run."""
-        while (delivery := self._open(0) or await self._arrival()) is not None:
+        while (delivery := await self._open_soon() or await self._arrival()) is not None:
             for message in self._messages_of(delivery):
                 yield message
             await asyncio.sleep(0)  # other tasks run, too, while messages never end
@@ -164,7 +167,7 @@ class Consumer:
         engine = self._engine
         engine.listen(lambda: _set_soon(loop, arrived))
         try:
-            while (delivery := self._open(0)) is None:
+            while (delivery := await self._open_soon()) is None:
                 if engine.is_over:
                     return None
                 async with asyncio.timeout(self._idle):
@@ -175,6 +178,13 @@ class Consumer:
         finally:
             engine.listen(None)
         return delivery
+
+    async def _open_soon(self) -> Delivery | None:
+        """Return `_open(0)`."""
+        if self.executor is None:
+            return self._open(0)
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self.executor, self._open, 0)
 
     # ------------------------------------------------------------------ a function for each message
 

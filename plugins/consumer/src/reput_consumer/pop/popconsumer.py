@@ -163,6 +163,7 @@ class PopConsumer:
     _arrived: threading.Condition = attrs.field(init=False, factory=threading.Condition)
     _arrivals: int = attrs.field(init=False, default=0)
     _token: int | None = attrs.field(init=False, default=None)
+    _listener: Callable[[], None] | None = attrs.field(init=False, default=None)
 
     def join(self) -> None:
         """Become a member of the group, and begin to read the topics.
@@ -259,10 +260,20 @@ class PopConsumer:
                 return
             yield found[0]
 
+    def listen(self, listener: Callable[[], None] | None) -> None:
+        """Have a function called when there may be messages to receive; None to end that.
+
+        It is called from any thread, by callers that cannot wait.
+        """
+        self._listener = listener
+
     def _wake(self) -> None:
         with self._arrived:
             self._arrivals += 1
             self._arrived.notify_all()
+            listener = self._listener
+        if listener is not None:
+            listener()
 
     def close(self) -> None:
         """Leave the group; messages that are out come again after their deadline."""

@@ -1,0 +1,44 @@
+"""A store in asyncio programs. ``reput.aio`` is this package.
+
+async with reput.aio.open("orders-store", config={"commitlog": {"flush": "sync"}}) as store:
+    receipt = await store.put(reput.Message("orders", b"1"))  # on disk
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from reput.lazyexports import lazy_exports
+
+if TYPE_CHECKING:
+    from reput_aio.asyncstore import AsyncStore as AsyncStore
+    from reput_aio.awaitablecalls import AwaitableCalls as AwaitableCalls
+    from reput_aio.batch import Batch as Batch
+    from reput_aio.consumer import AsyncConsumer as AsyncConsumer
+    from reput_aio.consumer import AsyncMessage as AsyncMessage
+    from reput_aio.flushwaiters import durability as durability
+    from reput_aio.opening import Opening as Opening
+    from reput_aio.opening import open_store as open  # noqa: A004 (`aio.open`, as `reput.open`)
+    from reput_aio.opening import wrap as wrap
+    from reput_aio.popconsumer import AsyncPopConsumer as AsyncPopConsumer
+    from reput_aio.storecalls import AsyncStoreConfig as AsyncStoreConfig
+    from reput_aio.transaction import AsyncTransaction as AsyncTransaction
+
+_EXPORTS = {
+    "AsyncConsumer": "consumer",
+    "AsyncMessage": "consumer",
+    "AsyncPopConsumer": "popconsumer",
+    "AsyncStore": "asyncstore",
+    "AsyncStoreConfig": "storecalls",
+    "AsyncTransaction": "transaction",
+    "AwaitableCalls": "awaitablecalls",
+    "Batch": "batch",
+    "Opening": "opening",
+    "durability": "flushwaiters",
+    "wrap": "opening",
+}
+
+__all__ = [*_EXPORTS, "open"]
+
+if not TYPE_CHECKING:  # a name that is not listed is an error for mypy, too
+    __getattr__, __dir__ = lazy_exports(__name__, _EXPORTS | {"open": "opening:open_store"})

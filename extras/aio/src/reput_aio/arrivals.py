@@ -1,0 +1,122 @@
+"""`Arrivals`: coroutines that wait until a queue has more messages. Thread-safe."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Final
+
+from reput.errors import StoreClosedError
+
+if TYPE_CHECKING:
+    from reput import DispatchBatch, Store
+
+__all__ = ["Arrivals"]
+
+_Queue = tuple[str, int]
+_LIGHT: Final = "%LMQ%"
+"""Light queues have messages of other topics, so any message may be theirs."""
+_LOOK_SECONDS: Final = 0.1
+"""How often a queue is read of a store into which another process puts."""
+
+
+class Arrivals:
+    """Coroutines that wait for messages of queues of one store."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._lock = threading.Lock()
+        self._waiting: dict[_Queue, set[asyncio.Future[None]]] = {}
+        self._end: Callable[[], None] | None = None
+        self._is_closed = False
+
+    @contextlib.contextmanager
+    def awaited(self, topic: str, queue_id: int) -> Iterator[asyncio.Future[None]]:
+        """Yield a future of this loop that is done when the queue has got messages since."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        key = topic, queue_id
+        with self._lock:
+            if self._is_closed:
+                raise StoreClosedError(self._store.root)
+            if self._end is None and self._store.writable:
+                self._end = self._store.call_on_arrival(self._arrive)
+            self._waiting.setdefault(key, set()).add(future)
+        try:
+            yield future
+        finally:
+            future.cancel()
+            with self._lock:
+                self._forget(key, future)
+
+    def _forget(self, key: _Queue, future: asyncio.Future[None]) -> None:
+        futures = self._waiting.get(key)
+        if futures is not None:
+            futures.discard(future)
+            if not futures:
+                del self._waiting[key]
+
+    @property
+    def longest_wait(self) -> float | None:
+        """After how many seconds a queue is read again though nothing is known; None for never."""
+        return None if self._store.writable else _LOOK_SECONDS
+
+    @property
+    def count(self) -> int:
+        """How many coroutines wait."""
+        with self._lock:
+            return sum(map(len, self._waiting.values()))
+
+    def _arrive(self, batch: DispatchBatch) -> None:
+        """Wake those whose queues ``batch`` has messages of; on the thread that dispatches."""
+        if not self._waiting:
+            return
+        pairs = set(zip(batch.topic_code.tolist(), batch.queue_id.tolist(), strict=True))
+        queues = {(batch.topics[code], queue_id) for code, queue_id in pairs}
+        with self._lock:
+            found = self._take(lambda key: key in queues or key[0].startswith(_LIGHT))
+        _call_each(found, _set_done)
+
+    def _take(self, is_wanted: Callable[[_Queue], bool]) -> list[asyncio.Future[None]]:
+        keys = [key for key in self._waiting if is_wanted(key)]
+        return [future for key in keys for future in self._waiting.pop(key)]
+
+    def close(self) -> None:
+        """End all waits; they raise `StoreClosedError`."""
+        with self._lock:
+            self._is_closed = True
+            found = self._take(lambda key: True)
+            end, self._end = self._end, None
+        if end is not None:
+            end()
+        _call_each(found, lambda future: _set_closed(future, self._store.root))
+
+
+def _call_each(
+    futures: list[asyncio.Future[None]], function: Callable[[asyncio.Future[None]], None]
+) -> None:
+    """Call a function with each future, on its loop; one call into each loop."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]] = {}
+    for each in futures:
+        by_loop.setdefault(each.get_loop(), []).append(each)
+    for loop, own in by_loop.items():
+        with contextlib.suppress(RuntimeError):  # the loop is closed, and its coroutines with it
+            loop.call_soon_threadsafe(_call, function, own)
+
+
+def _call(
+    function: Callable[[asyncio.Future[None]], None], futures: list[asyncio.Future[None]]
+) -> None:
+    for each in futures:
+        function(each)
+
+
+def _set_done(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+def _set_closed(future: asyncio.Future[None], root: str) -> None:
+    if not future.done():
+        future.set_exception(StoreClosedError(root))

@@ -1,0 +1,45 @@
+"""`Batch`: messages that are put together when a block ends."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+import attrs
+
+if TYPE_CHECKING:
+    from reput import BatchReceipt, Message
+
+__all__ = ["Batch"]
+
+
+@attrs.define(eq=False)
+class Batch:
+    """What `AsyncStore.batch` returns: an asynchronous context manager that puts at its end.
+
+    A block that raises puts nothing.
+    """
+
+    _put: Callable[[list[Message]], Awaitable[BatchReceipt]]
+    """Stores messages, and waits for the disk."""
+    messages: list[Message] = attrs.field(init=False, factory=list)
+    """What is to be put."""
+    receipt: BatchReceipt | None = attrs.field(init=False, default=None)
+    """Where the messages are; None before they are put, and without messages."""
+
+    def put(self, message: Message) -> None:
+        """Add a message, to be stored when the block ends."""
+        self.messages.append(message)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if kind is None and self.messages:
+            self.receipt = await self._put(self.messages)

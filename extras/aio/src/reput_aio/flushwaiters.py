@@ -1,0 +1,196 @@
+"""`FlushWaiters`: coroutines of one event loop that wait until messages are on disk.
+
+One thread waits for the disk, for all of them. After each flush it makes one call into the loop,
+which ends all waits that the flush covers. Messages that are put while the disk works go with the
+next flush. The thread ends once nothing was waited for during a second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import math
+import os
+import threading
+from typing import TYPE_CHECKING, Final
+
+from reput import Durability
+from reput.errors import ReputError
+from reput.signalsafe import SafeEvent, start_thread
+
+if TYPE_CHECKING:
+    from reput import BatchReceipt, Receipt
+    from reput.log import FlushProgress
+
+__all__ = ["FlushWaiters", "durability", "fresh_error"]
+
+_IDLE_SECONDS: Final = 1.0
+
+_lock = threading.Lock()
+_all: dict[tuple[FlushProgress, asyncio.AbstractEventLoop], FlushWaiters] = {}
+"""Those whose threads run: of each log and each loop one."""
+
+
+async def durability(receipt: Receipt | BatchReceipt) -> Durability:
+    """Wait until the messages of a receipt are on disk; return their durability.
+
+    ``await receipt`` is the same. Flushes if necessary.
+
+    Raises:
+        ServiceNotAvailableError: flushing failed; the messages may never become durable.
+    """
+    progress, end_offset = receipt.progress, receipt.end_offset
+    if progress.flushed_offset < end_offset:
+        await FlushWaiters.of(progress, asyncio.get_running_loop()).wait(end_offset)
+    return receipt.durability
+
+
+class FlushWaiters:
+    """The waits of one loop for one log. Used on the loop."""
+
+    def __init__(self, progress: FlushProgress, loop: asyncio.AbstractEventLoop) -> None:
+        self._progress = progress
+        self._loop = loop
+        self._waiting: dict[asyncio.Future[bool], tuple[int, float]] = {}
+        """For each wait the physical offset that it waits for, and its time limit."""
+        self._is_asked = False
+        """Whether a flush is going to be asked for, or is under way."""
+        self._timer: asyncio.TimerHandle | None = None
+        self._target = 0
+        self._asked = SafeEvent()
+        self._has_thread = False
+
+    @classmethod
+    def of(cls, progress: FlushProgress, loop: asyncio.AbstractEventLoop) -> FlushWaiters:
+        """Return the waits of a loop for a log."""
+        found = _all.get((progress, loop))
+        return cls(progress, loop) if found is None else found
+
+    async def wait(self, end_offset: int, seconds: float = math.inf) -> bool:
+        """Wait until the log is on disk below ``end_offset``, at most the log's end.
+
+        Returns:
+            False after ``seconds``.
+
+        Raises:
+            ServiceNotAvailableError: a flush failed before these bytes were on disk.
+        """
+        loop, waiting = self._loop, self._waiting
+        future: asyncio.Future[bool] = loop.create_future()
+        limit = seconds if seconds == math.inf else loop.time() + seconds
+        waiting[future] = end_offset, limit
+        if not self._is_asked:
+            self._is_asked = True
+            # What else is put in this turn of the loop goes along.
+            loop.call_soon(self._ask)
+        if self._timer is None and limit != math.inf:
+            self._timer = loop.call_at(limit, self._end_late)
+        try:
+            return await future
+        finally:
+            waiting.pop(future, None)
+
+    # ------------------------------------------------------------------ on the loop
+
+    def _ask(self) -> None:
+        """Have the thread wait for everything that is waited for now."""
+        if not self._waiting:
+            self._is_asked = False
+            return
+        self._target = max(offset for offset, _ in self._waiting.values())
+        with _lock:
+            self._asked.set()
+            if self._has_thread:
+                return
+            self._has_thread = True
+            _all.setdefault((self._progress, self._loop), self)
+        try:
+            start_thread(threading.Thread(target=self._run, name="reput-aio-flush", daemon=True))
+        except RuntimeError as error:
+            # The messages stay, and the flush of the store comes to them.
+            with _lock:
+                self._leave()
+            self._asked.clear()
+            self._ended(0, error)
+
+    def _ended(self, flushed_offset: int, error: Exception | None) -> None:
+        """End the waits that a flush has covered; all of them if it has failed."""
+        left = {}
+        for future, wanted in self._waiting.items():
+            if future.done():
+                continue
+            if wanted[0] <= flushed_offset:
+                future.set_result(True)
+            elif error is not None:
+                future.set_exception(fresh_error(error))
+            else:
+                left[future] = wanted
+        self._waiting.clear()
+        self._waiting.update(left)
+        # After the coroutines whose waits have ended: what they put now goes along.
+        self._loop.call_soon(self._ask)
+
+    def _end_late(self) -> None:
+        """End the waits whose time is over."""
+        self._timer = None
+        now, following = self._loop.time(), math.inf
+        for future, (_, limit) in list(self._waiting.items()):
+            if limit > now:
+                following = min(following, limit)
+            elif not future.done():
+                future.set_result(False)
+                del self._waiting[future]
+        if following != math.inf:
+            self._timer = self._loop.call_at(following, self._end_late)
+
+    # ------------------------------------------------------------------ on the thread
+
+    def _run(self) -> None:
+        progress, asked = self._progress, self._asked
+        while asked.wait(_IDLE_SECONDS) or not self._retires():
+            asked.clear()
+            error: Exception | None = None
+            try:
+                progress.wait_flushed(self._target, None)
+            except Exception as raised:  # each wait ends with it, whatever it is
+                error = raised
+            try:
+                flushed = progress.flushed_offset
+            except ReputError:
+                flushed = 0  # a child that was forked
+            try:
+                self._loop.call_soon_threadsafe(self._ended, flushed, error)
+            except RuntimeError:  # the loop is closed, and all of its coroutines with it
+                with _lock:
+                    self._leave()
+                return
+
+    def _retires(self) -> bool:
+        with _lock:
+            if self._asked.is_set():
+                return False
+            self._leave()
+            return True
+
+    def _leave(self) -> None:
+        self._has_thread = False
+        key = self._progress, self._loop
+        if _all.get(key) is self:
+            del _all[key]
+
+
+def fresh_error(error: Exception) -> Exception:
+    """Return a copy: one object that many coroutines raise would mix their tracebacks."""
+    found = copy.copy(error).with_traceback(None)
+    found.__cause__ = error.__cause__
+    return found
+
+
+def _in_child() -> None:
+    global _lock
+    _lock = threading.Lock()
+    _all.clear()  # no thread of these exists here
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)

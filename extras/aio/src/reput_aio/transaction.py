@@ -1,0 +1,44 @@
+"""`AsyncTransaction`: messages that become visible together, or never, in an asyncio program."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+from reput_aio.awaitablecalls import AwaitableCalls
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from reput_aio.threads import Threads
+
+__all__ = ["AsyncTransaction"]
+
+
+class AsyncTransaction(AwaitableCalls):
+    """What `AsyncStore.transaction` returns: a context manager that commits at its end.
+
+    A block that raises, or is cancelled, rolls back. All methods of the transaction are awaited:
+    ``await transaction.put(message)``.
+    """
+
+    def __init__(
+        self, begin: Callable[[], Any], threads: Threads, check: Callable[[], None]
+    ) -> None:
+        super().__init__(None, threads, check)
+        self._begin = begin
+
+    async def __aenter__(self) -> Self:
+        self._check()
+        self._called = await self._threads.call(self._begin)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if not self._called.is_ended:
+            end = self._called.commit if kind is None else self._called.roll_back
+            await self._threads.call(end)
