@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 import reput
-from reput.errors import OffsetOutOfRangeError
+from reput.errors import OffsetOutOfRangeError, ServiceNotAvailableError
+from reput_testing import kill
 
 FILE_SIZE = 4096
 QUIET = {"commitlog": {"file_size": FILE_SIZE, "flush_interval_ms": 60_000}}
@@ -59,3 +60,13 @@ def test_the_end_of_the_log_and_what_is_before_it_is_flushed(store):
     assert late.durability is reput.Durability.APPENDED
     assert late.wait() is reput.Durability.DURABLE
     assert store.flushed_offset == store.log.max_physical_offset
+
+
+def test_nothing_counts_as_flushed_that_was_not_when_the_log_was_closed(store):
+    receipt = store.put(reput.Message("orders", b"body"), wait=False)
+
+    kill(store)
+
+    with pytest.raises(ServiceNotAvailableError):
+        receipt.wait()
+    assert receipt.durability is reput.Durability.APPENDED

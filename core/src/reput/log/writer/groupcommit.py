@@ -13,6 +13,7 @@ Source: RocketMQ ``GroupCommitService``, ``FlushRealTimeService``; the rule for 
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import time
@@ -183,6 +184,9 @@ class GroupCommit:
         # Read the end first: the flush may not cover bytes appended while it runs.
         log, turns, target = self._log, self._turns, self._appender.end_offset
         files = log.unflushed
+        if not files and target > turns.flushed_offset:
+            # By a close that a signal handler's exception ended. These bytes may never be on disk.
+            raise OSError(errno.EBADF, "the log was closed before it was flushed")
         for file in files:
             try:
                 file.flush()
