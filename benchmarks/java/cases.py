@@ -6,11 +6,12 @@ which Java's side names its own.
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import shutil
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,7 @@ __all__ = [
     "derive",
     "idle",
     "open_killed",
+    "put_awaited",
     "put_many",
     "put_one",
     "put_sync",
@@ -112,6 +114,33 @@ def put_sync(trial: Trial, *, full: int, threads: int) -> None:
             start.wait()
             for producer in producers:
                 producer.join()
+        trial.require(sum(done) == count, f"{sum(done)} of {count} puts came back")
+
+
+def put_awaited(trial: Trial, *, full: int, tasks: int) -> None:
+    """Coroutines of one event loop in the place of the threads of `put_sync`."""
+    each = trial.count(full // tasks, least=10)
+    count = tasks * each
+    work = Workload(trial.body_size)
+    shares = [list(work.messages(each, first=task * each)) for task in range(tasks)]
+    done: list[int] = []
+    with _opened(trial, work, count, {"commitlog": {"flush": "sync"}}, warm_up=10) as store:
+
+        async def produce(put: Callable[..., Awaitable[object]], share: list[Any]) -> None:
+            for message in share:
+                await put(message)
+            done.append(len(share))
+
+        async def main() -> None:
+            import reput
+
+            wrapped = reput.aio.wrap(store)
+            trial.settle()
+            with trial.timed("put-sync", count, count * trial.body_size):
+                await asyncio.gather(*(produce(wrapped.put, share) for share in shares))
+            await wrapped.close()
+
+        asyncio.run(main())
         trial.require(sum(done) == count, f"{sum(done)} of {count} puts came back")
 
 

@@ -19,7 +19,8 @@ SMALL_PART = 4
 _PLUGINS = ("reput_consumequeue", "reput_index", "reput_schedule")
 _PUT_COUNT = {100: 1_000_000, 1024: 400_000}
 _MANY_COUNT = 2_000_000
-_SYNC_COUNT = {16: 16_000, 64: 24_000}
+_SYNC_COUNT = {16: 16_000, 64: 24_000, 1_000: 100_000}
+_MANY_THREADS = 1_000
 _READ_COUNT = 400_000
 _KILLED_COUNT = 200_000
 _IDLE_COUNT = 10_000
@@ -53,7 +54,8 @@ class Job:
 
 def _job(name: str, run: partial[None], *order: str, body: int = 100, **rest: object) -> Job:
     of_case = {key: rest.pop(key) for key in ("big_log", "log_part", "repeats") if key in rest}
-    needs = ("reput", *_PLUGINS, *(("reput_arrow",) if name.endswith("arrow") else ()))
+    of_name = {"arrow": ("reput_arrow",), "aio": ("reput_aio",)}
+    needs = ("reput", *_PLUGINS, *of_name.get(name.rpartition(".")[2], ()))
     case = Case(
         name=f"java.{name}",
         table=BESIDE_JAVA,
@@ -100,9 +102,11 @@ def _syncs() -> list[Job]:
     for threads, count in _SYNC_COUNT.items():
         run = partial(cases.put_sync, full=count, threads=threads)
         order = ("sync", "--index", "--sync", "--body", "100", "--threads", str(threads))
-        found.append(
-            _job(f"sync.{threads}", run, *order, count=count, multiple=threads, warm_ups=1)
-        )
+        amount: dict[str, object] = {"count": count, "multiple": threads, "warm_ups": 1}
+        if threads != _MANY_THREADS:  # as threads of Python, these measure the system alone
+            found.append(_job(f"sync.{threads}", run, *order, **amount))
+        awaited = partial(cases.put_awaited, full=count, tasks=threads)
+        found.append(_job(f"sync.{threads}.aio", awaited, *order, **amount))
     return found
 
 

@@ -129,6 +129,15 @@ ROWS: tuple[Row, ...] = (
     ),
     *(
         _row(
+            f"sync.{tasks}.aio",
+            f"{tasks:,} coroutines beside {tasks:,} threads of Java, 100 B, each put on disk",
+            "put-sync",
+            Target(times={JAVA_4: least, JAVA_5: least}),
+        )
+        for tasks, least in ((16, 1.0), (64, 1.3), (1_000, 2.0))
+    ),
+    *(
+        _row(
             f"read.100B.{step}{suffix}",
             f"read by queue{form}, {step:,} a read, 100 B",
             f"{label}-{step}",
