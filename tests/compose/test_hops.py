@@ -16,10 +16,10 @@ CEILINGS = {
     "put": 9,
     "put sync": 28,
     "dispatch": 128,
-    "flush": 197,
+    "flush": 193,
     "read": 46,
     "close": 199,
-    "open": 700,
+    "open": 690,
     "open after a kill": 997,
 }
 SCRIPT = Path(__file__).parents[1] / "support/hops.py"

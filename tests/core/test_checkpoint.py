@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 
+import attrs
 import pytest
 
 import reput
@@ -28,6 +29,29 @@ def test_the_checkpoint_is_rocketmqs(tmp_path):
     assert (data[:48], len(data), set(data[48:])) == (VECTOR, 4096, {0})
     assert Checkpoint.load(path, Disk()) == checkpoint
     assert checkpoint.replay_timestamp == 1_699_999_997_100
+
+
+@pytest.mark.parametrize("size", [None, 24, 4096, 4100])
+def test_only_a_whole_checkpoint_is_overwritten_in_place(tmp_path, size):
+    replaced = []
+
+    class ReplacingDisk(Disk):
+        def replace(self, path, data):
+            replaced.append(path)
+            super().replace(path, data)
+
+    path, disk = tmp_path / "checkpoint", ReplacingDisk()
+    if size is not None:
+        path.write_bytes(b"\1" * size)
+
+    saved = attrs.evolve(Checkpoint.load(str(path), disk), log_timestamp=7).save(str(path), disk)
+    assert Checkpoint.load(str(path), disk) == saved
+    assert len(replaced) == (size != 4096)
+    path.unlink()
+    again = attrs.evolve(saved, log_timestamp=8).save(str(path), disk)
+
+    loaded = Checkpoint.load(str(path), disk)
+    assert (loaded, loaded.crc, path.stat().st_size) == (again, again.crc, 4096)
 
 
 @pytest.mark.parametrize("data", [b"", b"x" * 23])

@@ -154,23 +154,12 @@ class ProgressFile:
         sequence = self._sequence + 1
         slot = _slot(sequence, progress)
         position = sequence % 2 * _SLOT_STRIDE
-        try:
-            if slots:
-                self._write(slot, position)
-        except FileNotFoundError:  # somebody has removed it
-            slots = []
+        if slots and not self.disk.overwrite(self.path, slot, position):
+            slots = []  # somebody has removed it
         if not slots:
             # Complete from the first moment: a reader would take an empty file for damaged.
             self.disk.replace(self.path, bytes(position) + slot)
         self._sequence, self._slots = sequence, [progress, *slots[:1]]
-
-    def _write(self, slot: bytes, position: int) -> None:
-        descriptor = self.disk.open(self.path, write=True)
-        try:
-            self.disk.write(descriptor, slot, position)
-            self.disk.flush(descriptor)
-        finally:
-            self.disk.close(descriptor)
 
 
 def _slot(sequence: int, progress: Progress) -> bytes:

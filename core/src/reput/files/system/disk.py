@@ -309,6 +309,19 @@ class Disk(DirectoryTree):
         self.rename(fresh, path)
         self.flush_directory(os.path.dirname(path))
 
+    def overwrite(self, path: str, data: bytes, position: int = 0) -> bool:
+        """Write to a small file in place; on disk when this returns. False if there is no file."""
+        try:
+            descriptor = self.open(path, write=True)
+        except FileNotFoundError:
+            return False
+        try:
+            self.write(descriptor, data, position)
+            self.flush(descriptor)
+        finally:
+            self.close(descriptor)
+        return True
+
     def finish_replacing(self, directory: str, *names: str, flush: bool = True) -> None:
         """Complete, or undo, calls of `replace` that a kill interrupted.
 

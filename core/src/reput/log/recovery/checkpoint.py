@@ -17,7 +17,7 @@ from __future__ import annotations
 import os
 import struct
 import zlib
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import attrs
 
@@ -95,23 +95,34 @@ class Checkpoint:
     """Physical offset of the last record up to which all queue entries are flushed."""
     crc: int = attrs.field(default=0, eq=False)
     """CRC-32 of the file; 0 without a file."""
+    is_whole: bool = attrs.field(default=False, eq=False)
+    """Whether the file has its full size, so that it is written in place."""
 
     @classmethod
     def load(cls, path: str, disk: Disk) -> Checkpoint:
         """Read the file; all values are 0 if it is missing or too short."""
-        data = disk.read_if_exists(path, CHECKPOINT_SIZE) or b""
+        data = disk.read_if_exists(path, CHECKPOINT_SIZE + 1) or b""
         crc = zlib.crc32(data)
         if len(data) < cls.SIZE_MIN:
             return cls(crc=crc)
-        values: list[int] = [*_FIELDS.unpack(data[: _FIELDS.size].ljust(_FIELDS.size, b"\0")), crc]
+        values: list[Any] = [
+            *_FIELDS.unpack(data[: _FIELDS.size].ljust(_FIELDS.size, b"\0")),
+            crc,
+            len(data) == CHECKPOINT_SIZE,
+        ]
         return cls(*values)
 
     def save(self, path: str, disk: Disk) -> Checkpoint:
-        """Replace the file atomically and durably; return these values with its checksum."""
-        values = attrs.astuple(self, filter=attrs.filters.exclude("crc"))
+        """Write the file durably; return these values with its checksum.
+
+        All values are in one sector, so RocketMQ and we write them in place. A file that is missing
+        or has another size is replaced as a whole.
+        """
+        values = attrs.astuple(self, filter=attrs.filters.exclude("crc", "is_whole"))
         data = _FIELDS.pack(*values).ljust(CHECKPOINT_SIZE, b"\0")
-        disk.replace(path, data)
-        return attrs.evolve(self, crc=zlib.crc32(data))
+        if not (self.is_whole and disk.overwrite(path, data)):
+            disk.replace(path, data)
+        return attrs.evolve(self, crc=zlib.crc32(data), is_whole=True)
 
     @property
     def replay_timestamp(self) -> int:
