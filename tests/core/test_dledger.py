@@ -226,19 +226,20 @@ def test_entries_of_an_older_leader_after_the_end_are_no_messages(tmp_path, reco
     assert end + 48 not in offsets
 
 
-def test_a_node_of_a_group_shows_what_is_committed(tmp_path, records):
-    own = written(tmp_path / "own", records[:50])
-    own.write(committed=30)
-    other = written(tmp_path / "other", records[:50])
-    other.write(committed=30, leader="n1")
+@pytest.mark.parametrize("last", [2, 30])
+def test_a_node_of_a_group_shows_what_is_committed(tmp_path, records, last):
+    own = written(tmp_path / "own", records)
+    own.write(committed=last)
+    other = written(tmp_path / "other", records)
+    other.write(committed=last, leader="n1")
 
     own_offsets, (own_problem,) = shown(own.root)
     other_offsets, (other_problem,) = shown(other.root)
 
     assert own_offsets == own.offsets
-    assert f"entries from {own.offsets[31] - 48} to {own.position}" in own_problem
-    assert other_offsets == other.offsets[:31]
-    assert f"entries after {other.offsets[31] - 48} are not committed" in other_problem
+    assert f"entries from {own.offsets[last + 1] - 48} to {own.position}" in own_problem
+    assert other_offsets == other.offsets[: last + 1]
+    assert f"entries after {other.offsets[last + 1] - 48} are not committed" in other_problem
 
 
 @pytest.mark.parametrize("name", ["checkpoint", "currterm"])

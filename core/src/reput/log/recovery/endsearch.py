@@ -117,7 +117,10 @@ def find_end(
         search.begin(known.physical_offset, known.record_offset, store_timestamp_of(record))
     else:
         until = None if clean else checkpoint.replay_timestamp
-        search.begin(_start_file(log, log.files.bases, until))
+        bases, visible = log.files.bases, log.files.visible_end
+        if visible is not None:
+            bases = tuple(base for base in bases if base < visible) or bases[:1]
+        search.begin(_start_file(log, bases, until))
     end_kind = search.run()
     found = search.found(known)
     if clean and closed is not None:
