@@ -96,7 +96,7 @@ format: $(BIN)/tox ## let ruff mend what it can
 
 dev: $(BIN)/tox ## editable installs and all tools in .venv, for work on the sources
 	@$(INSTALL) --group test --group lint --group types --group docs \
-	  --editable './core[compression]' $(LIGHT:%=--editable ./extras/%) --editable './extras/arrow[sql]' --editable './extras/server[grpc,metrics]' --editable './extras/tools[prometheus,opentelemetry]' $(PLUGINS:%=--editable ./plugins/%)
+	  --editable './core[compression]' $(LIGHT:%=--editable ./extras/%) --editable './extras/arrow[sql]' --editable './extras/server[grpc,metrics]' --editable './extras/tools[prometheus,opentelemetry,rocksdb]' $(PLUGINS:%=--editable ./plugins/%)
 	@$(MAKE) --no-print-directory native-installed
 	@echo 'ready: $(BIN)/pytest tests/core, $(BIN)/mypy, $(BIN)/ruff check'
 

@@ -51,6 +51,7 @@ CALLS = {
 WITHOUT_STORE = {
     *(
         "completion",
+        "convert",
         "demo",
         "diff",
         "dlq",

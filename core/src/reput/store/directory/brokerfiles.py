@@ -94,7 +94,7 @@ BROKER_FILES: Final = (
         what="a log of DLedger",
         harm="a write would cut the queues of its messages and give their queue offsets again",
         unseen="",
-        step="write with the broker; reading works",
+        step="write with the broker, or make a plain store by `reput convert`; reading works",
     ),
     BrokerFiles(
         kind="rocksdb-queues",
@@ -104,7 +104,7 @@ BROKER_FILES: Final = (
         what="queues in RocksDB (storeType=defaultRocksDB)",
         harm="the broker's readers would stop for ever at the first message of a write",
         unseen="reading by topic shows none of their messages, scanning the log shows all",
-        step=f"{_READ} by scanning the log",
+        step=f"make a plain store by `reput convert`, or {_READ} by scanning the log",
     ),
     BrokerFiles(
         kind="rocksdb-data",

@@ -15,7 +15,7 @@ from reput_tools.offline import inspect_store
 if TYPE_CHECKING:
     from reput_tools.doctor.repair.repairplan import RepairPlan
 
-__all__ = ["NoSpaceError", "check_space", "needed_space"]
+__all__ = ["NoSpaceError", "check_space", "needed_space", "require_space"]
 
 _SPARE: Final = 16 << 20
 _BUILT_TIMES: Final = 2
@@ -24,7 +24,7 @@ _BUILT_TIMES: Final = 2
 
 @attrs.define(eq=False, slots=False)
 class NoSpaceError(ReputError, OSError):
-    """There is too little space for what a repair makes; nothing was made."""
+    """There is too little space for what is to be made; nothing was made."""
 
     path: str
     needed: int
@@ -62,9 +62,17 @@ def check_space(plan: RepairPlan, directory: str, *, has_log: bool) -> None:
     Raises:
         NoSpaceError: there is too little.
     """
+    require_space(directory, needed_space(plan, has_log=has_log))
+
+
+def require_space(directory: str, needed: int) -> None:
+    """Check that ``directory``, or the nearest one above it that exists, has ``needed`` bytes free.
+
+    Raises:
+        NoSpaceError: there is too little.
+    """
     while not os.path.isdir(directory) and os.path.dirname(directory) != directory:
         directory = os.path.dirname(directory)
     _, available = Disk().usage(directory)
-    needed = needed_space(plan, has_log=has_log)
     if needed > available:
         raise NoSpaceError(directory, needed, available)

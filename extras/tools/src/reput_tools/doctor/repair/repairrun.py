@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from reput.errors import ReputError
 from reput.files import Disk, system_clock
-from reput.storefiles import UNFINISHED, refuse_broker_files
+from reput.storefiles import refuse_broker_files
 from reput_tools.doctor.repair.backup import Backup, back_up, bring_in_place, move_aside
 from reput_tools.doctor.repair.diskspace import check_space
 from reput_tools.doctor.repair.logrepair import overwritten
@@ -24,9 +23,12 @@ from reput_tools.doctor.repair.undo import put_back
 from reput_tools.doctor.repair.unfinishedstore import (
     STAGING,
     Mark,
+    NotEmptyError,
+    begin,
+    check_empty,
+    end,
     publish,
     read_mark,
-    remove,
     start,
 )
 from reput_tools.offline import LocalEngine, lock_store, run_rebuild
@@ -50,17 +52,6 @@ __all__ = [
 
 _SMALL: Final = 64 << 20
 """Bytes of a log that one process has rebuilt before others have started."""
-
-
-@attrs.define(eq=False, slots=False)
-class NotEmptyError(ReputError):
-    """The directory for the repaired store has other files in it."""
-
-    path: str
-    found: str
-
-    def __str__(self) -> str:
-        return f"{self.path}: there is {self.found!r}; name a new or an empty directory"
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -128,7 +119,7 @@ def repair(
     )
     making = _Making(root, jobs, follow_links, clock, step)
     with look() as plan:
-        making.check_empty(plan)
+        check_empty(making.mark(plan))
         if plan.is_needed:
             return attrs.evolve(making.make(plan), was_compared=False)
     # A comparison takes the store's lock itself.
@@ -153,30 +144,16 @@ class _Making:
         """Return how many processes make plugins' files."""
         return self.wanted_jobs or (1 if plan.size < _SMALL else None)
 
-    def check_empty(self, plan: RepairPlan) -> None:
-        """Refuse a directory in which something is that no repair has left."""
-        disk = Disk().at(self.root)
-        mark = read_mark(self.root, disk)
-        if mark is not None and mark.source == plan.root and not mark.backup:
-            return
-        names = {entry.name for entry in disk.list(self.root)} - {f"{UNFINISHED}.new"}
-        if names:
-            raise NotEmptyError(self.root, min(names))
+    def mark(self, plan: RepairPlan) -> Mark:
+        """Return what says that the store is not complete."""
+        return Mark(source=plan.root, target=self.root)
 
     def make(self, plan: RepairPlan, doubts: tuple[Doubt, ...] = ()) -> Repaired:
         """Make the store; keep what the log and derived files contradict each other about."""
         root = self.root
         check_space(plan, os.path.dirname(root), has_log=False)
-        Disk().make_directory(root, durable=True)
-        disk = Disk().at(root)
-        mark = Mark(source=plan.root, target=root)
-        start(root, disk, mark)
-        staging = os.path.join(root, STAGING)
-        # What an earlier repair has left, which may have published parts already.
-        for entry in disk.list(root):
-            if entry.name != UNFINISHED:
-                remove(disk, entry)
-        disk.make_directory(staging)
+        mark = self.mark(plan)
+        disk, staging = begin(mark)
         source = Source.of(plan, follow_links=self.follow_links)
         built = build(
             source,
@@ -187,8 +164,7 @@ class _Making:
             step=self.step,
         )
         keep_evidence(plan, doubts, source.disk, staging, disk)
-        start(root, disk, attrs.evolve(mark, is_complete=True))
-        publish(root, disk)
+        end(mark, disk)
         return Repaired(plan=plan, target=root, built=built, doubts=doubts)
 
 

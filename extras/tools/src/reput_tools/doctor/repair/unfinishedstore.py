@@ -15,17 +15,41 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
+from reput.errors import ReputError
+from reput.files import Disk
 from reput.storefiles import UNFINISHED
 
 if TYPE_CHECKING:
-    from reput.files import Disk, Entry
+    from reput.files import Entry
 
-__all__ = ["STAGING", "Mark", "publish", "read_mark", "remove", "start"]
+__all__ = [
+    "STAGING",
+    "Mark",
+    "NotEmptyError",
+    "begin",
+    "check_empty",
+    "end",
+    "publish",
+    "read_mark",
+    "remove",
+    "start",
+]
 
 STAGING: Final = "repairing"
 _SIZE_MAX: Final = 65_536
 _LAST: Final = "commitlog"
 """Without it a directory is no store, so it is moved last."""
+
+
+@attrs.define(eq=False, slots=False)
+class NotEmptyError(ReputError):
+    """The directory for the new store has other files in it."""
+
+    path: str
+    found: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: there is {self.found!r}; name a new or an empty directory"
 
 
 @attrs.frozen(kw_only=True)
@@ -40,6 +64,8 @@ class Mark:
     """Where the original bytes are, if the store is repaired in place."""
     is_complete: bool = False
     """Whether all is made, and only has to be renamed into place."""
+    command: str = "repair"
+    """The command that makes the store."""
 
     @property
     def advice(self) -> str:
@@ -47,8 +73,44 @@ class Mark:
         if self.backup:
             undo = shlex.join(["reput", "repair", self.source, "--undo", "--backup", self.backup])
             return f"a repair in place has not ended; put everything back with: {undo}"
-        again = shlex.join(["reput", "repair", self.source, self.target])
-        return f"a repair has not ended; do it again with: {again}"
+        again = shlex.join(["reput", self.command, self.source, self.target])
+        return f"reput {self.command} has not ended; do it again with: {again}"
+
+
+def check_empty(mark: Mark) -> None:
+    """Refuse a directory for a new store in which something is that its command has not left.
+
+    Raises:
+        NotEmptyError: it has other files in it.
+    """
+    disk = Disk().at(mark.target)
+    found = read_mark(mark.target, disk)
+    wanted = (mark.command, mark.source, "")
+    if found is not None and (found.command, found.source, found.backup) == wanted:
+        return
+    names = {entry.name for entry in disk.list(mark.target)} - {f"{UNFINISHED}.new"}
+    if names:
+        raise NotEmptyError(mark.target, min(names))
+
+
+def begin(mark: Mark) -> tuple[Disk, str]:
+    """Make the directory of a new store; return its disk, and where to make the store."""
+    Disk().make_directory(mark.target, durable=True)
+    disk = Disk().at(mark.target)
+    start(mark.target, disk, mark)
+    # What an earlier run has left, which may have published parts already.
+    for entry in disk.list(mark.target):
+        if entry.name != UNFINISHED:
+            remove(disk, entry)
+    staging = os.path.join(mark.target, STAGING)
+    disk.make_directory(staging)
+    return disk, staging
+
+
+def end(mark: Mark, disk: Disk) -> None:
+    """Make a complete store the one of its directory."""
+    start(mark.target, disk, attrs.evolve(mark, is_complete=True))
+    publish(mark.target, disk)
 
 
 def start(directory: str, disk: Disk, mark: Mark) -> None:
@@ -67,7 +129,7 @@ def read_mark(directory: str, disk: Disk) -> Mark | None:
         mark = Mark(**facts)
     except (ValueError, TypeError, RecursionError):
         return None
-    texts = (mark.source, mark.target, mark.backup)
+    texts = (mark.source, mark.target, mark.backup, mark.command)
     is_sound = all(type(text) is str for text in texts) and type(mark.is_complete) is bool
     return mark if is_sound else None
 
