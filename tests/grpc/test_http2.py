@@ -86,6 +86,17 @@ def test_a_request_and_its_answer():
     assert not client.served.respond(stream, HEADERS, b"again", TRAILERS)
 
 
+def test_a_blank_value_ends_no_connection():
+    client = Client()
+    client.me.config.normalize_outbound_headers = False
+    client.me.config.validate_outbound_headers = False
+
+    stream = client.ask(b"body", ("x-mq-client-id", " "))
+
+    [(number, head, data, _)] = client.exchange()
+    assert (number, data, head["x-mq-client-id"]) == (stream, b"body", " ")
+
+
 def test_an_answer_of_headers_alone():
     client = Client()
     stream = client.ask()

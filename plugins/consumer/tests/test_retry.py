@@ -393,6 +393,15 @@ def test_a_topic_grows_when_messages_come_to_queues_that_it_does_not_have(at, co
     assert topic_queues(at, "orders") == (6, 2)
 
 
+def test_a_queue_that_an_operator_has_closed_to_readers_stays_closed(at):
+    at.plugin.topics.put(TopicSettings(topic="orders", read_queue_nums=2, write_queue_nums=6))
+
+    at.store.put(reput.Message("orders", b"x", queue_id=5))
+    at.work_for(10)
+
+    assert topic_queues(at, "orders") == (2, 6)
+
+
 def test_a_topic_that_only_the_store_knows_needs_no_settings(at):
     at.store.put(reput.Message("orders", b"x", queue_id=5))
     at.work_for(10)

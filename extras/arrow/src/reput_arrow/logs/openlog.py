@@ -117,7 +117,7 @@ class OpenLog(LogReader):
         if quickly and last is not None:
             start = self._border_before_end(last)
         if isinstance(self.files, LedgerFiles):
-            # What was committed is whole, whatever damage looks like the end of a log.
+            # Committed entries are whole: zeros among them are damage, and not the log's end.
             start = max(start, self.files.committed_end or 0)
         self.set_end(start)
         end = self._followed() if last is not None else start

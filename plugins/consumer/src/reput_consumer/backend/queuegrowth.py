@@ -38,7 +38,10 @@ class QueueGrowth:
         wanted = {}
         for topic, queue_id in _highest(batch):
             settings = self.topics.get(topic)
-            if settings is not None and queue_id >= settings.read_queue_nums:
+            # A queue that is only written is one that an operator has closed to readers.
+            if settings is not None and queue_id >= max(
+                settings.read_queue_nums, settings.write_queue_nums
+            ):
                 wanted[topic] = queue_id + 1
         if not wanted:
             return False

@@ -83,8 +83,12 @@ class Http2Connection:
     def __init__(
         self, streams: int, header_size: int, stream_window: int, connection_window: int
     ) -> None:
+        # Otherwise one blank value of a client's header would end its connection, as no broker does.
         config = H2Configuration(
-            client_side=False, header_encoding=None, validate_outbound_headers=False
+            client_side=False,
+            header_encoding=None,
+            validate_inbound_headers=False,
+            validate_outbound_headers=False,
         )
         self._served = H2Connection(config)
         self._served.local_settings = Settings(
