@@ -20,7 +20,7 @@ pytest.importorskip("reput_transaction")
 import mixedplan as plan
 from mixedlives import MixedLives
 
-from reput_testing.casebudget import is_soak
+from reput_testing.casebudget import is_one_case, is_soak
 from reput_testing.crashes.killrounds import KILLS_VARIABLE
 
 pytestmark = [pytest.mark.proof, pytest.mark.sizes(**plan.SIZES), pytest.mark.shows("kill")]
@@ -30,6 +30,6 @@ def test_killed_mixes_lose_double_and_hurry_nothing(tmp_path):
     kills = int(os.environ.get(KILLS_VARIABLE) or (2_000 if is_soak() else 4))
     lives = MixedLives(tmp_path)
 
-    lives.run(kills)
+    lives.run(kills, 1 if is_one_case() else 2)
 
     assert lives.killed_count >= kills

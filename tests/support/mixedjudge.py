@@ -134,6 +134,9 @@ class Judge:
                 case "ended":
                     for name in line["names"]:
                         self.told[name].is_ended = True
+                case "unsure":
+                    for name in line["names"]:
+                        self.told[name].cancelling = True
                 case "phase":
                     end["phase"] = line["phase"]
                     self.ahead_ms = max(self.ahead_ms, line["ahead_ms"])

@@ -61,10 +61,14 @@ class Processes:
         """Fork a process that calls the function; its id."""
         return int(self._ask((function, arguments)))
 
-    def end(self, pid: int) -> int:
-        """Wait until it is dead; its status."""
+    def end(self, pid: int, stops: tuple[float, float] | None = None) -> int:
+        """Wait until it is dead, and stop it for a while before; its status."""
         handle = os.pidfd_open(pid)
         try:
+            if stops is not None and not select.select([handle], [], [], stops[0])[0]:
+                os.kill(pid, signal.SIGSTOP)
+                select.select([handle], [], [], stops[1])
+                os.kill(pid, signal.SIGCONT)
             if not select.select([handle], [], [], HANG_SECONDS)[0]:
                 os.kill(pid, signal.SIGABRT)  # what its threads do goes to the log
                 select.select([handle], [], [], HANG_SECONDS)
@@ -94,28 +98,36 @@ class MixedLives(KillRounds[Processes]):
 
     def __init__(self, directory: Path) -> None:
         super().__init__()
-        self.ended = 0
+        self.ended_count = 0
         self.acked_count = 0
         self.read_count = 0
         self.delivered_count = 0
         self._directory = directory
+        self._real = Path(os.environ.get("REPUT_SOAK_DISK") or "/var/tmp")
 
     def __str__(self) -> str:
         return (
-            f"{self.killed_count} kills ({self.kinds}), {self.ended} ended, {self.acked_count} "
-            f"messages acknowledged, {self.delivered_count} delivered, {self.read_count} read "
-            f"beside, {self.seconds:.0f} s, seed {self.seed}"
+            f"{self.killed_count} kills ({self.kinds}), {self.ended_count} ended, "
+            f"{self.acked_count} messages acknowledged, {self.delivered_count} delivered, "
+            f"{self.read_count} read beside, "
+            f"{self.killed_count / max(self.seconds, 1e-9):.1f} kills/s, seed {self.seed}"
         )
+
+    def enter_job(self, job: int) -> None:
+        self._directory = self._directory / str(job)
 
     def processes(self) -> Processes:
         return Processes(self._directory / "processes.log")
 
     def live(self, processes: Processes, life: int, kills: int) -> None:
+        planned = plan.Life(self.seed, life)
         home = self._directory / "life"
+        if planned.is_on_disk:
+            home = self._real / f"reput-soak-{os.getpid()}"
         shutil.rmtree(home, ignore_errors=True)
         home.mkdir(parents=True)
         root, judge = home / "store 0", Judge()
-        for death in plan.Life(self.seed, life).deaths():
+        for death in planned.deaths():
             judge.ahead_ms += death.jump_ms
             try:
                 with self._readers(processes, death, root, home) as tails:
@@ -130,6 +142,8 @@ class MixedLives(KillRounds[Processes]):
                 ) from error
             if judge.is_blind or self.killed_count >= kills:
                 break
+        if planned.is_on_disk:
+            shutil.rmtree(home)
         self.acked_count += sum(
             told.place is not None or told.half is not None for told in judge.told.values()
         )
@@ -148,12 +162,12 @@ class MixedLives(KillRounds[Processes]):
             death=death,
             ahead_ms=judge.ahead_ms,
         )
-        status = processes.end(pid)
+        status = processes.end(pid, death.stops)
         end = judge.hear(Tail(journal).lines())
         if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL:
             self.count_kill(f"{death.job} {end['phase']}")
         elif status == 0:
-            self.ended += 1
+            self.ended_count += 1
         else:
             raise Violation(f"the process failed: {os.waitstatus_to_exitcode(status)}")
         return end
@@ -164,7 +178,7 @@ class MixedLives(KillRounds[Processes]):
     ) -> Iterator[list[Tail]]:
         """Processes that read beside."""
         tails, pids = [], []
-        for number in range(death.seed % 3):
+        for number in range(max(death.seed % 12 - 9, 0)):
             path = home / f"reader {death.number} {number}"
             tails.append(Tail(path))
             pids.append(
@@ -190,10 +204,14 @@ class MixedLives(KillRounds[Processes]):
         if not root.exists():
             return root, judge
         mended = root.with_name(f"store {death.number + 1}")
-        copy_store(root, mended)
+        rests = death.rests or death.goes_on_mended
+        if rests:
+            copy_store(root, mended)
         look_as_reader(root, judge, end["floor"])
         for tail in tails:
             self.read_count += judge.check_reader(tail.lines())
+        if not rests:
+            return root, judge
         after = judge.copy()
         bring_to_rest(
             mended,

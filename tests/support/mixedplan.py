@@ -72,6 +72,14 @@ class Death:
     jump_ms: int
     """How far the clock has gone since the death before."""
     sections: Mapping[str, Mapping[str, Any]]
+    flushes: bool
+    """Whether flushes of the disk are real."""
+    full: tuple[int, int]
+    """The first operation that finds the disk full, and how many do."""
+    stops: tuple[float, float] | None
+    """When the process is stopped, and for how long; seconds."""
+    rests: bool
+    """Whether the store is brought to rest and compared in all, not only read."""
     goes_on_mended: bool
     compares: bool
     """Whether the derived files are compared with those of a rebuild."""
@@ -120,11 +128,17 @@ class Life:
             },
         }
 
+    @property
+    def is_on_disk(self) -> bool:
+        """Whether the store is on a real disk, which is full for a while, beside SIGSTOP."""
+        return self.number % 10 == 9
+
     def deaths(self) -> Iterator[Death]:
         """What happens to it."""
         chance = random.Random(f"{self.seed}/{self.number}")
         lasting = self.sections(chance)
-        for number in range(chance.randint(5, 12)):
+        count = chance.randint(5, 12)
+        for number in range(count):
             changing = {
                 "flush": chance.choice(("async", "async", "sync")),
                 "read_horizon": chance.choice(("", "appended", "durable")),
@@ -135,8 +149,8 @@ class Life:
                 job = chance.choice((REBUILD, BACKFILL))
             phase = chance.choices((OPENING, WRITING, CLOSING, FULLY), (25, 50, 20, 5))[0]
             by_operation = chance.random() < 0.6
-            most = {OPENING: 120, WRITING: 1_500, CLOSING: 150, FULLY: 1}[phase]
-            longest = {OPENING: 0.05, WRITING: 0.4, CLOSING: 0.05, FULLY: 0.0}[phase]
+            most = {OPENING: 120, WRITING: 600, CLOSING: 150, FULLY: 1}[phase]
+            longest = {OPENING: 0.05, WRITING: 0.3, CLOSING: 0.05, FULLY: 0.0}[phase]
             yield Death(
                 seed=chance.getrandbits(48),
                 number=number,
@@ -144,14 +158,28 @@ class Life:
                 plugin=chance.choice(("consumequeue", "index", "schedule", "transaction")),
                 phase=phase,
                 operation=int(most ** chance.random()) if by_operation else None,
-                seconds=chance.random() * longest,
+                seconds=chance.random() ** 3 * longest,
                 threads=chance.choice((1, 1, 2, 3)),
-                calls=chance.choice((4, 20)) if phase in (CLOSING, FULLY) else 60,
+                calls=chance.choice((2, 10)) if phase in (CLOSING, FULLY) else 60,
                 jump_ms=chance.choice((0, 0, 500, 1_500, 4_000)),
                 sections={**lasting, "commitlog": {**lasting["commitlog"], **changing}},
-                goes_on_mended=chance.random() < 0.25,
+                flushes=self.is_on_disk,
+                full=self._full(chance),
+                stops=self._stops(chance),
+                rests=number == count - 1,
+                goes_on_mended=chance.random() < 0.1,
                 compares=chance.random() < 0.25,
             )
+
+    def _full(self, chance: random.Random) -> tuple[int, int]:
+        if not self.is_on_disk or chance.random() < 0.5:
+            return 0, 0
+        return chance.randint(1, 200), chance.choice((1, 3, 40))
+
+    def _stops(self, chance: random.Random) -> tuple[float, float] | None:
+        if not self.is_on_disk or chance.random() < 0.5:
+            return None
+        return chance.random() * 0.1, chance.random() * 0.1
 
 
 def id_of(body: bytes) -> str:

@@ -16,19 +16,21 @@ import random
 import signal
 import socket
 import sys
+import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
+import attrs
 import mixedplan as plan
 from mixedreader import Journal, read
 from mixedrest import check_back
 from sizes import resize
 
 import reput
-from reput.errors import StoreNotFoundError
+from reput.errors import ReputError, StoreNotFoundError
 from reput.log import Progress, ProgressFile
 from reput_schedule import delayed
 from reput_testing.disks.selfkillingdisk import SelfKillingDisk
@@ -69,7 +71,8 @@ class Writer:
             }
         )
         self.clock = Clock(ahead_ms)
-        self.disk = SelfKillingDisk(flushes=False, maps=death.operation is not None)
+        self.disk = SelfKillingDisk(flushes=death.flushes, maps=death.operation is not None)
+        self.disk.be_full(*death.full)
         self.store: Any = None
         self.parked: list[tuple[str, Any]] = []
         """Timed messages that may be cancelled."""
@@ -89,6 +92,21 @@ class Writer:
 
     def open(self) -> Any:
         self.enter(plan.OPENING)
+        for _ in range(self.death.full[1]):
+            with self.full_disk():
+                return self._open()
+        return self._open()
+
+    @contextlib.contextmanager
+    def full_disk(self) -> Iterator[None]:
+        """Go on behind what fails while the disk is full."""
+        try:
+            yield
+        except (ReputError, OSError):
+            if not self.death.full[1]:
+                raise
+
+    def _open(self) -> Any:
         return reput.open(
             self.root,
             plugins=plan.PLUGINS,
@@ -99,8 +117,9 @@ class Writer:
 
     def close(self) -> None:
         self.enter(plan.CLOSING)
-        self.store.close()
-        self.journal.note("closed")
+        with self.full_disk():
+            self.store.close()
+            self.journal.note("closed")
 
     def write(self) -> None:
         self.store = self.open()
@@ -122,17 +141,19 @@ class Writer:
         self.enter(plan.WRITING)
         self.enter(plan.CLOSING)
         with contextlib.suppress(StoreNotFoundError):  # none was made before the kill
-            rebuild(self.root, jobs=1, disk=self.disk)
-        self.journal.note("rebuilt")
+            with self.full_disk():
+                rebuild(self.root, jobs=1, disk=self.disk)
+                self.journal.note("rebuilt")
 
     def backfill(self) -> None:
         """As ``reput backfill --from-start`` does it."""
         path = os.path.join(self.root, "reput", "progress", self.death.plugin)
-        self.disk.make_directory(os.path.dirname(path))
         file = ProgressFile(path, self.disk)
-        file.load()
-        file.save(Progress(0, -1, 1))
-        file.save(Progress(0))
+        with self.full_disk():
+            self.disk.make_directory(os.path.dirname(path))
+            file.load()
+            file.save(Progress(0, -1, 1))
+            file.save(Progress(0))
         self.store = self.open()
         self.enter(plan.WRITING)
         self.store.wait_dispatched()
@@ -157,7 +178,8 @@ class Writer:
             call = chance.choices((*kinds, *more), weights)[0]
             names = [f"{self.death.number}.{thread}.{number + each}" for each in range(5)]
             number += 5
-            call(chance, names)
+            with self.full_disk():
+                call(chance, names)
 
     def told(self, call: Callable[[], Any], kind: str, names: list[str], **facts: Any) -> Any:
         self.journal.note("begin", names=names, kind=kind, **facts)
@@ -228,6 +250,9 @@ class Writer:
                     raise _OutOfStockError
         except (_OutOfStockError, TransactionEndedError):
             pass  # the latter: a check was quicker
+        except (ReputError, OSError):
+            self.journal.note("unsure", names=known)  # it is rolled back
+            raise
         self.journal.note("ended", names=known)
 
     def half(self, chance: random.Random, names: list[str]) -> None:
@@ -260,7 +285,8 @@ class Writer:
         jobs = (self.jump, self.clean, self.compact, self.renew, self.look, self.flush)
         for _ in range(self.death.calls // 3):
             job = chance.choices(jobs, (10, 8, 5, 4, 10, 4))[0]
-            job(chance, [])
+            with self.full_disk():
+                job(chance, [])
             threading.Event().wait(chance.random() * 0.01)  # producers have their turn
 
     def jump(self, chance: random.Random, names: list[str]) -> None:
@@ -308,6 +334,18 @@ def write(root: str, journal: str, death: plan.Death, ahead_ms: int) -> None:
 # --------------------------------------------------------------------------- the template
 
 
+def warm_up() -> None:
+    """Live once, so that processes which are forked have imported all that a life needs."""
+    death = next(plan.Life(1, 1).deaths())
+    with tempfile.TemporaryDirectory() as directory:
+        write(
+            os.path.join(directory, "store"),
+            os.path.join(directory, "journal"),
+            attrs.evolve(death, phase=plan.FULLY, operation=None, calls=20, seconds=3_600.0),
+            0,
+        )
+
+
 def main() -> None:
     """Fork processes until the other end hangs up."""
     faulthandler.enable()
@@ -318,6 +356,7 @@ def main() -> None:
     import reput_index  # noqa: F401
 
     resize(plan.SIZES)
+    warm_up()
     gc.freeze()
     functions: dict[str, Callable[..., None]] = {"write": write, "read": read}
     while True:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -15,6 +16,7 @@ import reput
 from reput_testing import KillContract, QuickDisk
 from reput_testing.crashes.killloop import KillLoop, kill_count
 from reput_testing.crashes.killplan import Ack, Death, Life, Moment, PluginSource
+from reput_testing.crashes.killrounds import KillRounds
 from reput_testing.crashes.survivingmessages import SurvivingMessages, records_of
 from reput_testing.logs.producers import FLUSH, PUT_WHOLE, READ, Sender, calls
 
@@ -270,3 +272,35 @@ def _sender(sequence):
 def test_a_body_tells_its_sender():
     assert Sender.of(_sender(3) + b"filler") == Sender(SEED, 0, 3)
     assert Sender.of(b"short") is None
+
+
+class CountedLives(KillRounds[None]):
+    """Each life counts one kill; the life ``fails`` fails."""
+
+    def __init__(self, fails: int) -> None:
+        super().__init__()
+        self.fails = fails
+
+    def enter_job(self, job: int) -> None:
+        self.job = job
+
+    def processes(self):
+        return contextlib.nullcontext()
+
+    def live(self, processes, life, kills):
+        assert life % 2 == self.job
+        assert life != self.fails, self.again(life)
+        self.count_kill(f"job {self.job}")
+
+
+@pytest.mark.parametrize("fails", [-1, 5])
+def test_jobs_share_the_lives_and_the_first_failure_ends_them(fails, capfd):
+    lives = CountedLives(fails)
+
+    if fails < 0:
+        lives.run(40, 2)
+        assert lives.killed == {"job 0": 20, "job 1": 20}
+        assert "40 of 40 kills" in capfd.readouterr().err
+    else:
+        with pytest.raises(AssertionError, match=f"REPUT_KILL_SEED=.?{lives.seed}/5"):
+            lives.run(1 << 40, 2)

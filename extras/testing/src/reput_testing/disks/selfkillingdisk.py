@@ -6,6 +6,7 @@ this disk hits it surely, and also in the middle of a write.
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 import signal
@@ -36,11 +37,25 @@ class SelfKillingDisk(QuickDisk):
         self._flushes = flushes
         self._maps = maps
         self._left = -1
+        self._full = range(0)
+        self._writes = 0
         self._lock = threading.Lock()
 
     def die_at(self, operation: int) -> None:
         """Kill the process before the n-th operation from now on."""
         self._left = operation
+
+    def be_full(self, write: int, count: int) -> None:
+        """Refuse ``count`` operations that need space, from the given one on."""
+        self._writes, self._full = 0, range(write, write + count)
+
+    def _take_space(self, path: str) -> None:
+        if self._full:
+            with self._lock:
+                self._writes += 1
+                is_full = self._writes in self._full
+            if is_full:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
 
     def is_last(self) -> bool:
         """Count one operation; return whether it is the chosen one."""
@@ -60,10 +75,12 @@ class SelfKillingDisk(QuickDisk):
         """Create a file, or open it."""
         if create:
             self._pass()
+            self._take_space(path)
         return super().open(path, write=write, create=create, fresh=fresh)
 
     def write_some(self, descriptor: int, data: Buffer, position: int) -> int:
         """Write; the last write ends at a page's end, where the system is interrupted."""
+        self._take_space(f"descriptor {descriptor}")
         if self.is_last():
             first = -position % _PAGE_SIZE
             if 0 < first < len(data):
@@ -74,6 +91,7 @@ class SelfKillingDisk(QuickDisk):
     def allocate(self, descriptor: int, size: int, start: int = 0) -> None:
         """Allocate space."""
         self._pass()
+        self._take_space(f"descriptor {descriptor}")
         super().allocate(descriptor, size, start)
 
     def truncate(self, descriptor: int, size: int) -> None:
@@ -109,6 +127,7 @@ class SelfKillingDisk(QuickDisk):
     def make_one_directory(self, path: str) -> None:
         """Make a directory."""
         self._pass()
+        self._take_space(path)
         super().make_one_directory(path)
 
     def flush_directory(self, path: str) -> None:
