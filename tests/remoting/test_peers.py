@@ -33,6 +33,16 @@ def test_who_has_the_key_is_believed_and_nobody_else():
     assert not is_signed_with(Command(10, {"Signature": "ä"}), "secret")
 
 
+def test_a_signature_covers_neither_the_request_code_nor_names_nor_where_values_end():
+    signed = sign(Command(10, {"a": "1", "b": "23"}, b"x"), "me", "secret")
+    split = {**signed.fields, "a": "12", "b": "3"}
+    renamed = {"c" if name == "b" else name: text for name, text in signed.fields.items()}
+
+    assert is_signed_with(Command(11, signed.fields, b"x"), "secret")
+    assert is_signed_with(Command(10, split, b"x"), "secret")
+    assert is_signed_with(Command(10, renamed, b"x"), "secret")
+
+
 def test_a_field_that_older_clients_add_behind_the_signature_does_not_matter():
     signed = sign(Command(12, {"key": "k"}), "me", "secret")
 
