@@ -412,3 +412,10 @@ def test_bodies_that_are_large_when_unpacked_come_in_parts(tmp_path, monkeypatch
 
     assert [body for batch in batches for body in batch["body"].to_pylist()] == [bytes(100_000)] * 9
     assert all(batch.nbytes <= 300_000 for batch in batches)
+
+
+def test_a_scan_shows_its_logs_its_limits_and_its_columns(tmp_path):
+    found = scan(str(tmp_path), topic=["b", "a"], columns=["topic", "body"])
+
+    assert repr(found).startswith(f"<Scan of {str(tmp_path)!r} topics=['a', 'b']")
+    assert repr(found).endswith(" columns=topic, body>")

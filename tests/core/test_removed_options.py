@@ -67,3 +67,8 @@ def test_an_unknown_option_is_refused_and_the_removed_ones_are_not_named(root):
         reput.open(root, config={"commitlog": {"dept": 3}})
 
     assert "depth" not in str(found.value)
+
+
+def test_an_option_that_is_nearly_right_is_named(root):
+    with pytest.raises(ConfigError, match=r"no such option; did you mean 'file_size'\? known: "):
+        reput.open(root, config={"commitlog": {"file_sizes": 3}})

@@ -681,3 +681,25 @@ class LogMachine(RuleBasedStateMachine):
 
 TestLogMachine = LogMachine.TestCase
 TestLogMachine.settings = settings(max_examples=25, stateful_step_count=20, deadline=None)
+
+
+def test_what_a_terminal_shows_of_a_store_says_what_matters(tmp_path):
+    with reput.open(tmp_path) as store:
+        receipt = store.put(reput.Message("T", b"x" * 65, queue_id=2))
+        batch = store.put_many([reput.Message("T", b"short")] * 3)
+        receipt.wait()
+        long, short = store.get(receipt.msg_id), store.get(batch[0].msg_id)
+
+    assert repr(receipt) == (
+        f"<Receipt T/2 queue_offset=0 physical_offset=0 size={receipt.size} "
+        f"msg_id={receipt.msg_id} DURABLE>"
+    )
+    assert f"<BatchReceipt 3 messages physical_offset={receipt.size} end_offset=" in repr(batch)
+    assert "T/2 queue_offset=0" in repr(long)
+    assert f"body={b'x' * 64!r}… (65 bytes)" in repr(long)
+    assert "body=b'short' (5 bytes)" in repr(short)
+    assert repr(batch.first(0)) == "<BatchReceipt 0 messages>"
+
+
+def test_a_package_lists_its_public_names_only():
+    assert dir(reput) == sorted(reput.__all__)

@@ -77,7 +77,13 @@ class ConfigError(ReputError, ValueError):
 
     def __str__(self) -> str:
         text = f"[{self.section}] {self.option}: {self.reason}"
-        return f"{text}; known: {', '.join(self.known)}" if self.known else text
+        if not self.known:
+            return text
+        import difflib  # only for errors
+
+        near = difflib.get_close_matches(self.option, self.known, n=1)
+        meant = f"; did you mean {near[0]!r}?" if near else ";"
+        return f"{text}{meant} known: {', '.join(self.known)}"
 
 
 @attrs.define(eq=False, slots=False)

@@ -42,7 +42,7 @@ def lazy_exports(
         return value
 
     def names() -> list[str]:
-        return sorted(vars(sys.modules[package]).keys() | modules.keys())
+        return sorted(vars(sys.modules[package])["__all__"])
 
     return get, names
 

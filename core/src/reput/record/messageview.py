@@ -32,6 +32,7 @@ __all__ = ["MessageView", "host_of", "message_at"]
 _from_bytes = int.from_bytes
 _new = object.__new__
 _HOST_V4_SIZE = 8
+_SHOWN_BODY = 64
 _MAGIC_V1_END = MAGIC_V1 & 0xFF  # the byte in which the two magic numbers differ
 
 
@@ -122,9 +123,11 @@ class MessageView:
         return MessageView, (self.record, self.physical_offset)
 
     def __repr__(self) -> str:
+        body = self.body
+        shown = repr(body) if len(body) <= _SHOWN_BODY else f"{body[:_SHOWN_BODY]!r}…"
         return (
             f"<MessageView {self.topic}/{self.queue_id} queue_offset={self.queue_offset} "
-            f"physical_offset={self.physical_offset} body={len(self.body)} bytes>"
+            f"physical_offset={self.physical_offset} body={shown} ({len(body)} bytes)>"
         )
 
     def __eq__(self, other: object) -> bool:

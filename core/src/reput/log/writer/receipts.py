@@ -50,6 +50,13 @@ class Receipt(NamedTuple):
     store_timestamp: int
     """ms."""
 
+    def __repr__(self) -> str:
+        return (
+            f"<Receipt {self.topic}/{self.queue_id} queue_offset={self.queue_offset} "
+            f"physical_offset={self.physical_offset} size={self.size} msg_id={self.msg_id} "
+            f"{self.durability.name}>"
+        )
+
     @property
     def status(self) -> PutStatus:
         """Always ``PUT_OK``: a failed put raises an exception."""
@@ -100,6 +107,14 @@ class BatchReceipt:
     sizes: npt.NDArray[np.int64]
     store_timestamps: npt.NDArray[np.int64]
     """``(n,)``, ms."""
+
+    def __repr__(self) -> str:
+        if not len(self):
+            return "<BatchReceipt 0 messages>"
+        return (
+            f"<BatchReceipt {len(self)} messages physical_offset={self.physical_offsets[0]} "
+            f"end_offset={self.end_offset} {self.durability.name}>"
+        )
 
     @classmethod
     def of(cls, progress: FlushProgress, receipts: Sequence[Receipt]) -> Self:

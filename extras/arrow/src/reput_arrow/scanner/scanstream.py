@@ -37,6 +37,16 @@ class Scan:
     batch_size: int = BATCH_SIZE
     """Bytes of a batch, at most, but for a message that is larger alone."""
 
+    def __repr__(self) -> str:
+        chosen = self.selection
+        limits = [
+            f" {field.name}={_shown(getattr(chosen, field.name))}"
+            for field in attrs.fields(type(chosen))
+            if field.name != "paths" and getattr(chosen, field.name) != field.default
+        ]
+        paths = ", ".join(map(repr, chosen.paths))
+        return f"<Scan of {paths}{''.join(limits)} columns={', '.join(self.schema.names)}>"
+
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         """Yield batches in the order of the logs and of their messages.
 
@@ -92,6 +102,11 @@ class Scan:
         arrays = list(batch.columns)
         arrays[place] = as_text(arrays[place])
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+
+def _shown(value: object) -> str:
+    """Return the text of an option; of a set, its items in their order."""
+    return repr(sorted(value)) if isinstance(value, frozenset) else repr(value)
 
 
 def _with_type(schema: pa.Schema, name: str, kind: pa.DataType) -> pa.Schema:

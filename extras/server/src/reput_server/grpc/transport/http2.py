@@ -83,7 +83,7 @@ class Http2Connection:
     def __init__(
         self, streams: int, header_size: int, stream_window: int, connection_window: int
     ) -> None:
-        # Otherwise one blank value of a client's header would end its connection, as no broker does.
+        # Otherwise a blank value of one header ends the connection, which RocketMQ's proxy keeps.
         config = H2Configuration(
             client_side=False,
             header_encoding=None,
