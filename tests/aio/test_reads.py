@@ -11,6 +11,7 @@ import reput
 from reput import Message, ReadStatus
 from reput.errors import ReputError, StoreClosedError
 from reput_aio.readplacement import ReadPlacement
+from reput_aio.threads import Threads
 from reput_consumer import Retry
 
 PLUGINS = ["consumequeue", "consumer", "index", "retention", "transaction"]
@@ -345,3 +346,17 @@ def test_a_plain_await_opens_a_store_too(tmp_path):
         return store.closed
 
     assert asyncio.run(main())
+
+
+def test_a_call_that_comes_as_the_threads_end_says_that_the_store_is_closed(monkeypatch):
+    threads = Threads(1, "store")
+    submit = threads.pool.submit
+
+    def ending(*call):
+        threads.close()
+        return submit(*call)
+
+    monkeypatch.setattr(threads.pool, "submit", ending)
+
+    with pytest.raises(StoreClosedError):
+        asyncio.run(threads.call(list))

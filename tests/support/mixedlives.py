@@ -204,7 +204,7 @@ class MixedLives(KillRounds[Processes]):
         if not root.exists():
             return root, judge
         mended = root.with_name(f"store {death.number + 1}")
-        rests = death.rests or death.goes_on_mended
+        rests = death.rests or death.goes_on_repaired
         if rests:
             copy_store(root, mended)
         look_as_reader(root, judge, end["floor"])
@@ -222,7 +222,7 @@ class MixedLives(KillRounds[Processes]):
             compares=death.compares,
         )
         after.ahead_ms += REST_MS
-        if death.goes_on_mended:
+        if death.goes_on_repaired:
             shutil.rmtree(root)
             return mended, after
         shutil.rmtree(mended)

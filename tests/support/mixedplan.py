@@ -80,7 +80,7 @@ class Death:
     """When the process is stopped, and for how long; seconds."""
     rests: bool
     """Whether the store is brought to rest and compared in all, not only read."""
-    goes_on_mended: bool
+    goes_on_repaired: bool
     compares: bool
     """Whether the derived files are compared with those of a rebuild."""
 
@@ -167,7 +167,7 @@ class Life:
                 full=self._full(chance),
                 stops=self._stops(chance),
                 rests=number == count - 1,
-                goes_on_mended=chance.random() < 0.1,
+                goes_on_repaired=chance.random() < 0.1,
                 compares=chance.random() < 0.25,
             )
 

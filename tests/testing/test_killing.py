@@ -36,7 +36,7 @@ def death():
         sizes={},
         max_body_size=200,
         flushes=False,
-        goes_on_mended=False,
+        goes_on_repaired=False,
         reads_first=False,
     )
 

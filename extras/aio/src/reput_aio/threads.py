@@ -39,7 +39,14 @@ class Threads:
         """
         if self._is_closed:
             raise StoreClosedError(self._root)
-        return await asyncio.get_running_loop().run_in_executor(self._pool, function)
+        loop = asyncio.get_running_loop()
+        try:
+            answer = loop.run_in_executor(self._pool, function)
+        except RuntimeError:
+            if self._is_closed:  # since the check above
+                raise StoreClosedError(self._root) from None
+            raise
+        return await answer
 
     def close(self) -> None:
         """Wait for calls under way, and end the threads. Blocks."""

@@ -310,7 +310,7 @@ class Disk(DirectoryTree):
         self.flush_directory(os.path.dirname(path))
 
     def overwrite(self, path: str, data: bytes, position: int = 0) -> bool:
-        """Write to a small file in place; on disk when this returns. False if there is no file."""
+        """Write to a small file in place; on disk when this returns. False if it is missing."""
         try:
             descriptor = self.open(path, write=True)
         except FileNotFoundError:

@@ -186,7 +186,7 @@ class KillLoop(KillRounds[WriterTemplate]):
                 self._check(store)
         if self._check_closed is not None:
             self._check_closed(mended, config)
-        if death.goes_on_mended:
+        if death.goes_on_repaired:
             shutil.rmtree(root, ignore_errors=True)
             mended.rename(root)
 

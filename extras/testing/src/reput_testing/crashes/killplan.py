@@ -118,7 +118,7 @@ class Death:
     max_body_size: int
     flushes: bool
     """Whether files are really flushed, which takes time and shows nothing after a kill."""
-    goes_on_mended: bool
+    goes_on_repaired: bool
     """Whether the next writer starts with what another writer has recovered and closed; if not,
     with the files as this kill has left them."""
     reads_first: bool
@@ -169,7 +169,7 @@ class Life:
                 },
                 max_body_size=min(file_size - 1_024, 8_192),
                 flushes=flushes,
-                goes_on_mended=chance.random() < 0.25,
+                goes_on_repaired=chance.random() < 0.25,
                 reads_first=number % 2 == 0,
             )
 

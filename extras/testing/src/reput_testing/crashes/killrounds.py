@@ -140,7 +140,14 @@ class KillRounds(abc.ABC, Generic[_Processes]):
         os._exit(0)
 
     def enter_job(self, job: int) -> None:
-        """Prepare a forked process, whose files must be apart from those of the others."""
+        """Prepare a forked process, whose files must be apart from those of the others.
+
+        A class that runs several jobs overrides this: without files of its own, each job would
+        check what another one has put.
+
+        Raises:
+            NotImplementedError: the class does not.
+        """
         raise NotImplementedError(f"{type(self).__name__} has one job only")
 
     def _counts(self) -> dict[str, object]:

@@ -85,7 +85,7 @@ class Converted:
     end_offset: int
     """Of the new log, physical offsets."""
     lost: tuple[str, ...]
-    """Damage of the source, for people: what stood there is not in the new store."""
+    """Damage of the source, for people; the new store lacks these bytes."""
     notices: tuple[Notice, ...]
     """What could not be taken over."""
     problems: tuple[str, ...]
@@ -117,7 +117,7 @@ def convert(
         step: called with the name of each step; returns a callable for its progress.
 
     Raises:
-        StoreNotFoundError: there is no store.
+        StoreNotFoundError: the source is not a store.
         StoreLockedError: a process has it open for writing.
         NotEmptyError: ``target`` has other files in it.
         NotConvertibleError: it is a plain store, or has files that state physical offsets.
