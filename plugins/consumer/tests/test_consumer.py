@@ -6,6 +6,7 @@ import asyncio
 import datetime as dt
 import json
 import threading
+import time
 
 import pytest
 from groupstores import bodies
@@ -274,6 +275,44 @@ def test_a_consumer_is_awaited_while_other_tasks_run(tmp_path):
 
     with reput.open(tmp_path, plugins=["consumequeue", "consumer"]) as store:
         assert asyncio.run(consume(store)) == [b"0", b"1", b"2"]
+
+
+def test_the_last_acknowledgement_ends_a_consumer_that_is_awaited(at):
+    at.put("1")
+
+    async def consume():
+        async with at.consumer(explicit=True, idle=None, until="end") as consumer:
+            messages = aiter(consumer)
+            message = await anext(messages)
+            following = asyncio.create_task(anext(messages, None))
+            while consumer._engine._listener is None:
+                await asyncio.sleep(0)
+            message.ack()
+            return await asyncio.wait_for(following, 30)
+
+    assert asyncio.run(consume()) is None
+
+
+def test_all_threads_end_where_the_selector_skips_the_last_messages(at):
+    at.put("1", "2")
+
+    with at.consumer("g", {"orders": "other"}, idle=None, until="end") as consumer:
+        engine = consumer._engine
+        fetch = engine._fetch
+
+        def fetch_while_others_sleep(assignment):
+            while engine._sleeping < 3:
+                time.sleep(0)
+            fetch(assignment)
+
+        engine._fetch = fetch_while_others_sleep
+        run = threading.Thread(target=consumer.run, args=(bodies,), kwargs={"threads": 4})
+        run.start()
+        run.join(30)
+        is_ended = not run.is_alive()
+        consumer.stop()
+        run.join()
+    assert is_ended
 
 
 def test_closing_the_store_ends_a_waiting_consumer(tmp_path):

@@ -261,3 +261,5 @@ class AsyncConsumer:
                 self._consumed += 1
         except StoreClosedError:
             logger.debug("message comes again, as the store was closed")
+        finally:  # also of one that could not be sent back: another is handled in its place
+            message._finish()

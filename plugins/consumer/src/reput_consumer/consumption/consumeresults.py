@@ -46,8 +46,6 @@ class ConsumeResults(Member):
                     # Messages that the selector skipped need not be looked at again either.
                     offset = max(offset, assignment.next_offset)
                 self._moved(assignment, offset, only_forward=not self.settings.ordered)
-            if self.goals is not None and self._sleeping:
-                self.wake_all()
             if not assignment.is_ready and self._refill(assignment):
                 self.wake()
             if assignment.is_leaving:
@@ -118,6 +116,8 @@ class ConsumeResults(Member):
     def _moved(self, assignment: Assignment, offset: int | None, *, only_forward: bool) -> None:
         if assignment.move(offset, only_forward=only_forward):
             self._save_later()
+            if self._is_at_goals():
+                self.wake_all()  # nothing else will come that wakes them
 
     def _refill(self, assignment: Assignment) -> bool:
         """Fetch more from a queue, unless too much of it is unfinished; return whether it will."""
