@@ -77,10 +77,10 @@ ci: $(BIN)/tox ## what CI runs after `make test`: each distribution alone, all p
 	  $(TOX) run-parallel -e "$$changed" --parallel auto --parallel-no-spinner $(ARGS); fi
 
 matrix: $(BIN)/tox ## both, and Spark, Rust, prose and the site whether they have changed or not
-	@$(TOX) run-parallel -m test ci changed --parallel auto --parallel-no-spinner $(ARGS)
+	@REPUT_FILES=1/1; export REPUT_FILES; $(TOX) run-parallel -m test ci changed --parallel auto --parallel-no-spinner $(ARGS)
 
 nightly: $(BIN)/tox ## every case of everything, for hours; a failure is bisected, and its command printed
-	@$(TOX) --version >/dev/null; PYTEST_DEBUG_TEMPROOT="$(TEMPROOT)" PATH="$(INTERPRETERS)$$PATH" \
+	@$(TOX) --version >/dev/null; REPUT_FILES=1/1 PYTEST_DEBUG_TEMPROOT="$(TEMPROOT)" PATH="$(INTERPRETERS)$$PATH" \
 	  $(BIN)/python packaging/nightly.py $(ARGS)
 
 soak: $(BIN)/tox ## kill writers and cut the power, thousands of times; KILLS=100000 for so many kills of stores with all plugins

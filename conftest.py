@@ -33,6 +33,7 @@ sys.path.append(
 )  # modules that tests of all folders share
 
 
+import fileshare  # noqa: E402
 import sizes  # noqa: E402
 import sparsecopy  # noqa: E402
 
@@ -47,6 +48,21 @@ def _all_rows(case: str) -> dict[str, list[dict[str, Any]]]:
             row = json.loads(line)
             by_kind.setdefault(row["kind"], []).append(row)
     return by_kind
+
+
+def pytest_ignore_collect(collection_path: Path, config: Any) -> bool | None:
+    """Leave out files of tests that are not in the share which ``REPUT_FILES`` names.
+
+    A file that the command line names is never left out.
+    """
+    share = os.environ.get(fileshare.VARIABLE)
+    if not share or collection_path.suffix != ".py":
+        return None
+    path = collection_path.relative_to(config.rootpath).as_posix()
+    named = {argument.partition("::")[0] for argument in config.args}
+    if path in named or str(collection_path) in named:
+        return None
+    return None if fileshare.is_in_share(path, share) else True
 
 
 def pytest_itemcollected(item: Any) -> None:
