@@ -131,13 +131,20 @@ def test_a_batch_is_put_at_its_end_and_not_if_its_block_raises(tmp_path, disk):
             for number in range(100):  # more than are put on the loop
                 batch.put(Message("orders", b"%d" % number))
 
+        other = store.batch()
+
         async def fail():
-            async with store.batch() as other:
+            async with other:
                 other.put(Message("orders", b"never"))
                 raise KeyError
 
         with pytest.raises(KeyError):
             await fail()
+        with pytest.raises(RuntimeError, match="nothing was put yet"):
+            other.receipt  # noqa: B018
+        async with store.batch() as empty:
+            pass
+        assert len(empty.receipt) == 0
         return batch.receipt.durability, sum(map(len, store.store.scan()))
 
     assert run(main, tmp_path / "store", disk) == (Durability.DURABLE, 100)

@@ -10,7 +10,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    Generic,
+    Literal,
+    ParamSpec,
+    Self,
+    TypeVar,
+    overload,
+)
 
 from reput.errors import OffsetOutOfRangeError, PluginError, PluginFlushError
 from reput.plugin.base import Plugin
@@ -42,6 +52,19 @@ if TYPE_CHECKING:
     from reput.store.operations.puts import DirectPuts
     from reput.store.pluginstore import StoreComponents
     from reput.store.shutdown.closer import Closer
+    from reput_consumer import ConsumerPlugin
+    from reput_retention import RetentionPlugin
+
+    P = ParamSpec("P")
+    R = TypeVar("R", covariant=True)
+
+    class OfferedMethod(Generic[P, R]):
+        """A method of a plugin that is called on the store, without the plugin."""
+
+        def __init__(self, method: Callable[Concatenate[Any, P], R]) -> None: ...
+
+        def __get__(self, store: object, kind: object = None) -> Callable[P, R]: ...
+
 
 __all__ = ["Store"]
 
@@ -464,7 +487,11 @@ class Store(ReplicaCalls):
         self._closer.close(seconds_argument("timeout", timeout))
         do_not_close_at_exit(self)
 
-    if not TYPE_CHECKING:  # a type checker must not know these names
+    if TYPE_CHECKING:  # what reput's own plugins offer; of type Any where one is not installed
+        consumer = OfferedMethod(ConsumerPlugin.consumer)
+        pop_consumer = OfferedMethod(ConsumerPlugin.pop_consumer)
+        expire_log = OfferedMethod(RetentionPlugin.expire_log)
+    else:
 
         def __getattr__(self, name: str) -> Callable[..., Any]:
             """Return a method that a plugin offers here; see `reput.Plugin.store_methods`."""

@@ -25,8 +25,18 @@ class Batch:
     """Stores messages, and waits for the disk."""
     messages: list[Message] = attrs.field(init=False, factory=list)
     """What is to be put."""
-    receipt: BatchReceipt | None = attrs.field(init=False, default=None)
-    """Where the messages are; None before they are put, and without messages."""
+    _receipt: BatchReceipt | None = attrs.field(init=False, default=None)
+
+    @property
+    def receipt(self) -> BatchReceipt:
+        """Where the messages are, of which none is there if none was added.
+
+        Raises:
+            RuntimeError: the block has not ended yet, or an exception has ended it.
+        """
+        if self._receipt is None:
+            raise RuntimeError("nothing was put yet: messages are put when the block ends")
+        return self._receipt
 
     def put(self, message: Message) -> None:
         """Add a message, to be stored when the block ends."""
@@ -41,5 +51,5 @@ class Batch:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if kind is None and self.messages:
-            self.receipt = await self._put(self.messages)
+        if kind is None:
+            self._receipt = await self._put(self.messages)

@@ -30,6 +30,7 @@ class ConsumerFactory(ABC):
 
     def consumer(
         self,
+        /,
         group: str,
         topics: Mapping[str, str | Selector | None] | str | list[str],
         *,
