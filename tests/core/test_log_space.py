@@ -171,3 +171,19 @@ def test_no_space_ahead_is_no_error_yet(tmp_path):
         store.put(reput.Message("t", b"before"))
         disk.room = 0
         assert store.put(reput.Message("t", bytes(1000))).physical_offset > 0
+
+
+@pytest.mark.parametrize("number", [errno.EOPNOTSUPP, errno.EINVAL])
+def test_a_file_system_that_cannot_allocate_has_its_blocks_written(tmp_path, monkeypatch, number):
+    def refuse(descriptor, start, length):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "posix_fallocate", refuse)
+    with reput.open(tmp_path / "s", plugins=[], config={"commitlog": {"file_size": SIZE}}) as store:
+        store.put(reput.Message("orders", b"first"))
+    with reput.open(tmp_path / "s") as store:  # gives space to bytes that are there
+        store.put(reput.Message("orders", bytes(3 * MIB)))
+        sizes = [len(batch) for batch in store.scan()]
+
+    assert sum(sizes) == 2
+    assert 3 * MIB <= space(tmp_path / "s" / "commitlog" / file_name(0)) < 64 * MIB

@@ -204,7 +204,22 @@ class Disk(DirectoryTree):
         """
         if self._root.frozen_reason is not None:
             self._root.require_open()
-        os.posix_fallocate(descriptor, start, size - start)
+        try:
+            os.posix_fallocate(descriptor, start, size - start)
+        except OSError as error:  # musl leaves file systems without it, as NFS or ZFS, to callers
+            if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL) or size <= start:
+                raise
+            self._fill_blocks(descriptor, size, start)
+
+    def _fill_blocks(self, descriptor: int, size: int, start: int) -> None:
+        """Write one byte of each block that reads as zero: what glibc does in that case."""
+        if self.size(descriptor) < size:
+            self.truncate(descriptor, size)
+        block = os.fstat(descriptor).st_blksize
+        for position in range(start // block * block, size, block):
+            place = max(position, start)
+            if os.pread(descriptor, 1, place) == b"\0":
+                os.pwrite(descriptor, b"\0", place)
 
     def truncate(self, descriptor: int, size: int) -> None:
         """Set the size of the file; added bytes read as zero and take no space yet."""
