@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.case import Case
 from benchmarks.tables import TRANSACTION
 from benchmarks.trial import Latencies, Trial
+from reput.files import Disk
+from reput.log import Progress, StateFile
 
 if TYPE_CHECKING:
     import reput
@@ -95,7 +97,7 @@ def follow(trial: Trial) -> None:
         store.wait_dispatched()
         size = store.log.max_physical_offset
         store.remove_plugin("transaction")
-    (trial.directory / "s0" / "reput" / "progress" / "transaction").unlink()
+    StateFile.of(str(trial.directory / "s0"), Disk()).save_in_both({"transaction": Progress(0)})
     with _store(trial, ["consumequeue"], number=0) as store:
         with trial.timed("follow: half, commit and marker", 3 * count, size):
             store.add_plugin("transaction", {"automatic": False})

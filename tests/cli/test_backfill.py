@@ -12,6 +12,8 @@ import pytest
 from openstores import is_written, until
 
 import reput
+from reput.files import Disk
+from reput.log import StateFile
 from reput_tools.cli.kit.exitcodes import ExitCode
 from reput_tools.cli.kit.storeplugins import used_plugins
 
@@ -284,11 +286,12 @@ def test_a_plugin_that_the_other_process_does_not_use_cannot_be_followed(
 
 def test_from_the_start_needs_the_store_alone(run, plugin_store, writer) -> None:
     path = plugin_store("notes")
-    before = (path / "reput" / "progress" / "notes").read_bytes()
+    progress = StateFile.of(str(path), Disk()).entry("notes")
+    before = progress.load()
     writer(path)
 
     outcome = run("backfill", path, "notes", "--from-start")
 
     assert outcome.code == ExitCode.LOCKED
     assert "--from-start" in outcome.err
-    assert (path / "reput" / "progress" / "notes").read_bytes() == before
+    assert progress.load() == before

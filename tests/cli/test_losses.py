@@ -17,7 +17,7 @@ def damaged(plain_store):
     bytes_of[bytes_of.index(b"body 5\x06orders")] ^= 1
     first.write_bytes(bytes_of)
     (path / "abort").touch()
-    (path / "reput" / "flushed").unlink(missing_ok=True)
+    (path / "reput" / "state").unlink(missing_ok=True)
     (path / "checkpoint").unlink(missing_ok=True)
     return path
 

@@ -187,7 +187,7 @@ def test_files_that_a_replica_removes_keep_their_queue_offsets(tmp_path, clock):
         assert replica.trim_log(base).min_physical_offset == base
         assert replica.fed_offset == len(data)
     shutil.rmtree(root / "consumequeue")  # nothing but the floors knows of "early" now
-    os.remove(root / "reput" / "progress" / "consumequeue")
+    os.remove(root / "reput" / "state")
     with opened(root, clock, plugins) as replica:
         replica.promote()
         assert replica.put(reput.Message("early", b"x", 0)).queue_offset == 20

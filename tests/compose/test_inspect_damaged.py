@@ -17,10 +17,9 @@ NOTES = [
     "checkpoint",
     "reput/manifest.json",
     "reput/losses.jsonl",
-    "reput/flushed",
+    "reput/state",
     "reput/queue-offsets.json",
     "reput/plugins/consumequeue.json",
-    "reput/progress/consumequeue",
 ]
 NOT_NEEDED_FOR_GET = {"reput/queue-offsets.json", *NOTES[-2:]}
 COMMANDS = {
@@ -268,7 +267,7 @@ def test_a_scan_goes_on_behind_log_files_that_are_gone(long_store, hurt):
 
 
 def test_messages_of_a_damaged_store_can_be_put_into_another(store, tmp_path):
-    _make_directory(store / "reput/flushed")
+    _make_directory(store / "reput/state")
     printed = cli_runner().invoke(command_line, ["cat", str(store), "orders", "--json"])
 
     done = cli_runner().invoke(
@@ -283,7 +282,7 @@ def test_messages_of_a_damaged_store_can_be_put_into_another(store, tmp_path):
         assert sum(len(batch) for batch in other.scan()) == 40
 
 
-@pytest.mark.parametrize("refused", ["reput", "reput/progress/consumequeue", "checkpoint"])
+@pytest.mark.parametrize("refused", ["reput", "reput/state", "checkpoint"])
 def test_what_may_not_be_read_is_named_and_passed_over(store, refused, monkeypatch):
     real_open, (above, name) = os.open, os.path.split(refused)
 

@@ -26,7 +26,7 @@ from mixedrest import bring_to_rest, look_as_reader
 from mixedshop import SECTIONS, Shop
 
 import reput
-from reput.log import Progress, ProgressFile
+from reput.log import Progress, StateFile
 from reput_testing import KillPoints, QuickDisk, copy_store
 from reput_tools.offline import rebuild
 
@@ -163,13 +163,8 @@ def test_the_head_of_the_log_is_removed(shop, tmp_path, record_property):
 @pytest.mark.parametrize("plugin", ["consumequeue", "index", "schedule", "transaction"])
 def test_a_backfill(plugin, shop, tmp_path, record_property):
     shop.close()
-    path = shop.root / "reput" / "progress" / plugin
-
     with shop.disk.watching():
-        file = ProgressFile(str(path), shop.disk)
-        file.load()
-        file.save(Progress(0, -1, 1))
-        file.save(Progress(0))
+        StateFile.of(str(shop.root), shop.disk).save_in_both({plugin: Progress(0)})
         shop.open()
         shop.store.wait_dispatched()
         shop.store.flush()

@@ -243,7 +243,7 @@ def test_a_message_that_brings_another_records_checksum_is_stored_without_it(
         else:
             store.put(message)
         count = len(shown(store))
-    os.remove(tmp_path / "reput" / "flushed")
+    os.remove(tmp_path / "reput" / "state")
     (tmp_path / "abort").write_bytes(b"1")
 
     with open_quickly(tmp_path, "w", log={"file_size": FILE_SIZE}) as store:

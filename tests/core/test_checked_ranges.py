@@ -98,7 +98,7 @@ def test_a_changed_property_is_not_served_beside_a_changed_name(tmp_path):
 def test_recovery_fills_a_record_whose_checksum_lost_its_name(tmp_path):
     places = written(tmp_path, closes=False)
     flip_name(tmp_path, *places[4])
-    (tmp_path / "reput" / "flushed").unlink()
+    (tmp_path / "reput" / "state").unlink()
 
     with reput.open(tmp_path, plugins=(), threads=False) as store:
         (loss,) = store.losses()

@@ -7,7 +7,7 @@ import pytest
 
 import reput
 from reput.files.system.disk import Disk
-from reput.log.progress import Progress, ProgressFile
+from reput.log.progress import Progress, StateFile
 from reput.log.recovery.checkpoint import AbortFile, Checkpoint
 from reput.log.recovery.logstate import LogStateFile
 from reput_testing import QuickDisk
@@ -82,7 +82,7 @@ class ReadBesideDisk(QuickDisk):
 
     def _look(self):
         if os.path.exists(self.path):
-            self.seen.append(ProgressFile(self.path, QuickDisk()).load())
+            self.seen.append(StateFile(self.path, QuickDisk()).entry("p").load())
 
     def open(self, path, **options):
         descriptor = super().open(path, **options)
@@ -101,7 +101,7 @@ class ReadBesideDisk(QuickDisk):
 def test_a_progress_file_is_whole_from_the_first_moment_on(tmp_path):
     path = str(tmp_path / "progress")
     disk = ReadBesideDisk(path)
-    file = ProgressFile(path, disk)
+    file = StateFile(path, disk).entry("p")
 
     for offset in (10, 20, 30):
         file.save(Progress(offset))
@@ -113,45 +113,45 @@ def test_a_progress_file_is_whole_from_the_first_moment_on(tmp_path):
 @pytest.mark.shows("progress")
 def test_progress_is_read_back_and_a_torn_write_leaves_the_one_before(tmp_path):
     path = tmp_path / "progress"
-    file = ProgressFile(str(path), Disk())
+    file = StateFile(str(path), Disk()).entry("p")
     assert file.load() is None
     older, newer = Progress(100, 60, 7), Progress(200, 160, 8)
     file.save(older)
     file.save(newer)
-    assert ProgressFile(str(path), Disk()).load() == newer
+    assert StateFile(str(path), Disk()).entry("p").load() == newer
     whole = path.read_bytes()
 
     # Between the slots there are zeros only.
     slots = [*range(64), *range(64, 4_096, 64), *range(4_096 - 8, len(whole))]
     for size in slots:
         path.write_bytes(whole[:size])
-        assert ProgressFile(str(path), Disk()).load() in (None, older, newer)
+        assert StateFile(str(path), Disk()).entry("p").load() in (None, older, newer)
     for place in [*range(40), *range(4096, 4136)]:
         damaged = bytearray(whole)
         damaged[place] ^= 0x10
         path.write_bytes(damaged)
-        assert ProgressFile(str(path), Disk()).load() in (older, newer)
+        assert StateFile(str(path), Disk()).entry("p").load() in (older, newer)
 
 
 def test_progress_goes_on_in_the_slot_that_is_older(tmp_path):
     path = str(tmp_path / "progress")
     for number in range(1, 8):
-        file = ProgressFile(path, Disk())
+        file = StateFile(path, Disk()).entry("p")
         file.load()
         file.save(Progress(number, number - 1, number))
 
-        assert ProgressFile(path, Disk()).load() == Progress(number, number - 1, number)
+        assert StateFile(path, Disk()).entry("p").load() == Progress(number, number - 1, number)
 
 
 def test_a_later_process_overwrites_the_older_slot(tmp_path):
     path = str(tmp_path / "progress")
-    before = ProgressFile(path, Disk())
+    before = StateFile(path, Disk()).entry("p")
     for offset in (10, 20, 30):
         before.save(Progress(offset))
 
-    ProgressFile(path, Disk()).save(Progress(40))
+    StateFile(path, Disk()).entry("p").save(Progress(40))
 
-    saved = [place.physical_offset for place in ProgressFile(path, Disk()).load_all()]
+    saved = [place.physical_offset for place in StateFile(path, Disk()).entry("p").load_all()]
     assert saved == [40, 30]
 
 
@@ -178,7 +178,7 @@ def test_a_closed_log_is_marked_until_it_is_flushed_again(tmp_path):
 
 def test_a_mark_does_not_count_if_a_later_writer_went_on_in_the_next_file(tmp_path):
     config = {"commitlog": {"file_size": 4096}}
-    notes = [tmp_path / "reput" / "flushed", tmp_path / "checkpoint"]
+    notes = [tmp_path / "reput" / "state", tmp_path / "checkpoint"]
     with reput.open(tmp_path, plugins=[], threads=False, config=config) as store:
         first = store.put(reput.Message("t", bytes(2_000)))
     marked = [note.read_bytes() for note in notes]

@@ -19,10 +19,8 @@ ALWAYS = (
     "abort",
     "checkpoint",
     "lock",
-    "reput/flushed",
-    "reput/head",
+    "reput/state",
     "reput/manifest.json",
-    "reput/progress/offsets",
 )
 WHEN_CLOSED = ("reput/plugins/offsets.json",)
 LOSSES = "reput/losses.jsonl"  # there when a message was lost
@@ -132,7 +130,7 @@ def _lose_a_message(store):
     name = "commitlog/" + f"{0:020d}"
     data = bytearray(store.files[name])
     data[offset + 90] ^= 0xFF
-    for file in ("reput/flushed", "reput/progress/offsets", "checkpoint"):
+    for file in ("reput/state", "checkpoint"):
         store.files.pop(file, None)
     store.damaged(name, bytes(data))
     with open(os.path.join(store.root, "abort"), "w", encoding="ascii") as abort:

@@ -15,7 +15,7 @@ from openstores import put, state_of, until
 import reput
 from reput.dispatch.statefiles.storedpluginstates import StoredPluginStates
 from reput.errors import PluginError, PluginOrderError
-from reput.log.progress import Progress, ProgressFile
+from reput.log.progress import Progress, StateFile
 from reput_testing import FaultyDisk, KillPoints, QuickDisk
 from reput_testing.crashes.storeinternals import store_internals
 
@@ -445,16 +445,16 @@ def test_the_older_slot_is_believed_where_the_newer_one_does_not_agree_with_the_
     with open_with(tmp_path, threads=False) as store:
         offsets = put(store, 3)
         disk, log = QuickDisk(), store.log
-        file = ProgressFile(os.fspath(tmp_path / "slots"), disk)
+        file = StateFile(os.fspath(tmp_path / "slots"), disk).entry("p")
         right = store.get(offsets[0]).record
         file.save(Progress(offsets[1], offsets[0], zlib.crc32(right)))
         file.save(Progress(offsets[2], offsets[1], 12_345))
-        assert ProgressFile(file.path, disk).believable(log) == offsets[1]
+        assert StateFile(file.path, disk).entry("p").believable(log) == offsets[1]
         assert "rewritten below" in caplog.text
         file.save(Progress(offsets[2] + 1_000_000, -1, 0))
         file.save(Progress(offsets[2] + 2_000_000, -1, 0))
-        assert ProgressFile(file.path, disk).believable(log) is None
-    assert ProgressFile(os.fspath(tmp_path / "none"), disk).believable(log) is None
+        assert StateFile(file.path, disk).entry("p").believable(log) is None
+    assert StateFile(os.fspath(tmp_path / "none"), disk).entry("p").believable(log) is None
 
 
 # --------------------------------------------------------------------------- read horizon

@@ -360,8 +360,8 @@ def test_a_place_where_another_record_stands_now_is_not_believed(tmp_path):
 
 def test_a_damaged_file_of_that_place_is_not_believed(tmp_path):
     places = _killed_behind_a_flush(tmp_path, 30)
-    for path in [tmp_path / "reput" / "flushed", *(tmp_path / "reput" / "progress").iterdir()]:
-        path.write_bytes(b"\xa5" * path.stat().st_size)
+    path = tmp_path / "reput" / "state"
+    path.write_bytes(b"\xa5" * path.stat().st_size)
 
     with open_store(tmp_path) as store:
         assert store.recovery.start_offset == 0

@@ -192,7 +192,7 @@ def test_progress_that_cannot_be_read_or_is_of_another_log_is_told(root):
     assert only(checked(root), "reput.progress").file == "reput/progress/index"
 
     path.write_bytes(kept)
-    (root / "reput" / "flushed").unlink()  # which holds the last record's checksum, too
+    (root / "reput" / "state").unlink()  # which holds the last record's checksum, too
     place = places(root)[-1][0]
     flip_log(root, place + 44)  # born time, which no checksum covers
     assert "reput.progress-record" in kinds(checked(root))

@@ -369,7 +369,7 @@ def test_a_crash_while_files_are_appended_leaves_a_log_that_is_shorter_and_valid
 
 def test_nothing_is_appended_to_a_store_whose_end_no_writer_noted(tmp_path):
     filled(tmp_path, 3)
-    (tmp_path / "reput" / "flushed").unlink()
+    (tmp_path / "reput" / "state").unlink()
     before = snapshot(tmp_path / "commitlog")
 
     with (

@@ -344,7 +344,7 @@ def test_a_store_with_record_checksums_gets_them(tmp_path):
 
     write(tmp_path / "store", [[rows_of(0, 300)], [rows_of(1, 30)]])
 
-    (tmp_path / "store" / "reput" / "flushed").unlink()  # so that opening reads all there is
+    (tmp_path / "store" / "reput" / "state").unlink()  # so that opening reads all there is
     with reput.open(tmp_path / "store", "r", plugins=()) as store:
         assert store.recovery.finding is None
         assert store.recovery.message_count >= 30
@@ -500,7 +500,7 @@ def test_a_store_that_was_opened_meanwhile_is_refused_at_the_end(tmp_path):
 
 def test_a_damaged_store_is_refused(tmp_path):
     write(tmp_path / "store", [[rows_of(0, 50)]])
-    (tmp_path / "store" / "reput" / "flushed").unlink()
+    (tmp_path / "store" / "reput" / "state").unlink()
     file = tmp_path / "store" / "commitlog" / f"{0:020d}"
     data = bytearray(file.read_bytes())
     data[90] ^= 1

@@ -337,7 +337,7 @@ def published_on(root, disk, partitions=PARTITIONS, **options):
         return publish(str(root), intent, engine, disk=disk, clock=lambda: NOW)
 
 
-@pytest.mark.parametrize("part", ["/write-", "publish.json", "writes.json", "reput/flushed"])
+@pytest.mark.parametrize("part", ["/write-", "publish.json", "writes.json", "reput/state"])
 def test_what_fails_behind_the_last_name_fails_no_write(tmp_path, closed_store, part):
     root = closed_store(tmp_path / "store")
 

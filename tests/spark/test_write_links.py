@@ -136,7 +136,7 @@ COMMITTED_OVER = [
     "reput/spark/{staging}/{segment}",
     "reput/spark/{staging}/{segment}.positions",
     f"reput/spark/{STALE}",
-    "reput/progress",
+    "reput/state",
     "commitlog",
     "commitlog/{first}",
     "commitlog/{next}",

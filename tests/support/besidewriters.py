@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import traceback
 
 import reput
-from reput.log import ProgressFile
+from reput.log import StateFile
 from reput.status import ReadStatus
 from reput_testing import ManualClock, QuickDisk
 from reput_testing.crashes.killpoints import KillPoints, copy_store
@@ -81,7 +80,7 @@ def look_between(root, copies, plugins, work, check, most=None):
 
 def vouched(root, plugin):
     """How far a plugin's recorded progress reaches; 0 without one."""
-    recorded = ProgressFile(os.path.join(root, "reput", "progress", plugin), QuickDisk()).load()
+    recorded = StateFile.of(root, QuickDisk()).entry(plugin).load()
     return 0 if recorded is None else recorded.physical_offset
 
 

@@ -32,10 +32,8 @@ def open_store(root, mode="w", *, disk=None, plugins=(), clock=None, follow_link
 def killed(root):
     """Make a store that was closed one whose writer was killed before it flushed anything."""
     own = os.path.join(root, "reput")
-    if os.path.exists(os.path.join(own, "flushed")):
-        os.remove(os.path.join(own, "flushed"))
-    for name in os.listdir(os.path.join(own, "progress")):
-        os.remove(os.path.join(own, "progress", name))
+    if os.path.exists(os.path.join(own, "state")):
+        os.remove(os.path.join(own, "state"))
     if os.path.exists(os.path.join(root, "checkpoint")):
         os.remove(os.path.join(root, "checkpoint"))
     with open(os.path.join(root, "abort"), "w", encoding="ascii") as file:

@@ -31,7 +31,7 @@ from sizes import resize
 
 import reput
 from reput.errors import ReputError, StoreNotFoundError
-from reput.log import Progress, ProgressFile
+from reput.log import Progress, StateFile
 from reput_schedule import delayed
 from reput_testing.disks.selfkillingdisk import SelfKillingDisk
 from reput_tools.offline import rebuild
@@ -147,13 +147,8 @@ class Writer:
 
     def backfill(self) -> None:
         """As ``reput backfill --from-start`` does it."""
-        path = os.path.join(self.root, "reput", "progress", self.death.plugin)
-        file = ProgressFile(path, self.disk)
         with self.full_disk():
-            self.disk.make_directory(os.path.dirname(path))
-            file.load()
-            file.save(Progress(0, -1, 1))
-            file.save(Progress(0))
+            StateFile.of(self.root, self.disk).save_in_both({self.death.plugin: Progress(0)})
         self.store = self.open()
         self.enter(plan.WRITING)
         self.store.wait_dispatched()

@@ -350,7 +350,7 @@ def test_the_backup_of_the_table_stands_in_for_it(tmp_path):
 @pytest.mark.parametrize("slot", [0, 1, 2])
 def test_units_that_lead_nowhere_are_replaced_from_the_log(tmp_path, unit, slot):
     root = made(tmp_path / "store")
-    (root / "reput" / "flushed").unlink()
+    (root / "reput" / "state").unlink()
     (root / "abort").touch()
     path = sorted(queue_of(root).glob("0*"))[-2]
     data = bytearray(path.read_bytes())

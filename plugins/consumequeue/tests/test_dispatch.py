@@ -311,7 +311,7 @@ def test_units_and_their_names_are_on_disk_before_progress_says_so(tmp_path):
         store.flush()
         calls = list(disk.calls)
 
-    progress = f"{tmp_path}/reput/progress/consumequeue.new"  # the first one is made aside
+    progress = f"{tmp_path}/reput/state"
     saved = calls.index(("write", progress))
     assert calls.index(("flush", progress)) > saved
     written = {path for operation, path in calls[:saved] if operation == "write"}

@@ -140,10 +140,8 @@ def test_a_closed_store_has_the_files_of_the_page_and_no_other(tmp_path):
         "commitlog/00000000000000000000",
         "consumequeue/t/0/00000000000000000000",
         "lock",
-        "reput/flushed",
-        "reput/head",
+        "reput/state",
         "reput/manifest.json",
         "reput/plugins/consumequeue.json",
-        "reput/progress/consumequeue",
         "reput/queues-consumequeue.json",
     }

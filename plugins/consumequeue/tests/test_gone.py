@@ -42,7 +42,7 @@ def crashed(root, count=90, lost=60):
         file.seek(first)
         file.write(bytes(size - first))
     (root / "abort").write_bytes(b"")
-    for name in ("reput/flushed", "checkpoint"):
+    for name in ("reput/state", "checkpoint"):
         (root / name).unlink(missing_ok=True)
     return first, receipts[-1].physical_offset + receipts[-1].size
 

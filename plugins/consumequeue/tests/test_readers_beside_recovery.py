@@ -9,7 +9,7 @@ import pytest
 from besidewriters import check_queue, killed, look_between, open_still
 
 import reput
-from reput.log import Progress, ProgressFile
+from reput.log import Progress, StateFile
 from reput_tools.offline import rebuild
 
 PLUGINS = ["consumequeue"]
@@ -94,7 +94,7 @@ def test_beside_a_backfill_from_the_start(closed):
     life, root = closed
 
     def backfill(disk):
-        file = ProgressFile(str(root / "reput" / "progress" / "consumequeue"), disk)
+        file = StateFile.of(str(root), disk).entry("consumequeue")
         file.load()
         file.save(Progress(0, -1, 1))
         file.save(Progress(0))

@@ -151,7 +151,7 @@ def test_a_queue_that_is_built_anew_knows_the_runs(timed):
     for now in (BASE + HOUR, BASE + HOUR + 1, BASE, BASE + 1):
         timed.put(now)
     timed.store.close()
-    for name in ("consumequeue", "reput/times.json", "reput/progress/consumequeue"):
+    for name in ("consumequeue", "reput/times.json", "reput/state"):
         path = timed.root / name
         shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
     timed.open()

@@ -6,6 +6,8 @@ import pytest
 from besidewriters import killed, look_between, open_still
 
 import reput
+from reput.files import Disk
+from reput.log import StateFile
 
 pytestmark = pytest.mark.shows("readers-beside")
 
@@ -69,11 +71,11 @@ def test_items_that_were_flushed_behind_the_progress_are_cut_without_a_wrong_hea
     life = Life()
     root = tmp_path / "killed"
     killed(tmp_path / "store", root, CONFIG, PLUGINS, life.put(4), life.put(COUNT - 4))
-    progress = (root / "reput" / "progress" / "index").read_bytes()
+    progress = StateFile.of(str(root), Disk()).entry("index").load()
     with open_still(root, CONFIG, PLUGINS) as store:
         store.wait_dispatched()
-    (root / "reput" / "progress" / "index").write_bytes(progress)
-    (root / "reput" / "flushed").unlink()
+    (root / "reput" / "state").unlink()
+    StateFile.of(str(root), Disk()).entry("index").save(progress)
     (root / "abort").touch()
 
     def mend(disk):

@@ -69,7 +69,7 @@ def test_the_checkpoint_counts_no_message_before_the_log_has_it_on_disk(store):
 @pytest.mark.parametrize("clean", [True, False])
 @pytest.mark.parametrize(
     "lost",
-    [[LOG], [WHEEL], [CHECK], ["timerlog"], [LOG, WHEEL, CHECK], ["reput/progress"], [CHECK, LOG]],
+    [[LOG], [WHEEL], [CHECK], ["timerlog"], [LOG, WHEEL, CHECK], ["reput/state"], [CHECK, LOG]],
 )
 def test_whatever_is_lost_comes_out_of_the_log_again(store, lost, clean):
     files = everything(store)
@@ -205,7 +205,7 @@ def test_a_log_that_was_put_back_in_an_older_state_loses_nothing(tmp_path):
         store.close()
         for name in ("commitlog", "consumequeue"):
             shutil.rmtree(store.root / name)
-        (store.root / "reput/flushed").unlink()
+        (store.root / "reput/state").unlink()
         copy_sparsely(kept, store.root / "commitlog")
 
         store.open()

@@ -21,7 +21,7 @@ DELAYS = st.one_of(
     st.integers(1, 20 * DAY),
     st.sampled_from([1, 999, 1000, 1001, 172_800_000, 172_801_000, 259_200_000, 230_400_000]),
 )
-LOST = ["timerwheel", "timerlog", "config/timercheck", "config/timermetrics", "reput/progress"]
+LOST = ["timerwheel", "timerlog", "config/timercheck", "config/timermetrics", "reput/state"]
 STEPS = st.one_of(
     st.tuples(st.just("put"), DELAYS),
     st.tuples(st.just("put"), DELAYS),

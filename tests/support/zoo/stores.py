@@ -171,7 +171,7 @@ def _message(number: int) -> reput.Message:
 
 def _kill(root: str) -> None:
     """Leave the store as a killed writer does that has flushed nothing."""
-    for name in ("reput/flushed", "checkpoint"):
+    for name in ("reput/state", "checkpoint"):
         path = os.path.join(root, name)
         if os.path.exists(path):
             os.unlink(path)
@@ -190,8 +190,7 @@ def _with_history(root: str) -> None:
         file.seek(hit.physical_offset - base + 90)
         file.write(b"\xff\xee")
     _kill(root)
-    for name in os.listdir(os.path.join(root, "reput/progress")):
-        os.unlink(os.path.join(root, "reput/progress", name))
+    os.unlink(os.path.join(root, "reput/state"))
     with reput.open(root, threads=False, disk=QuickDisk(), clock=ManualClock()) as store:
         store.wait_dispatched()
         assert [loss.action for loss in store.losses()] == ["filled"]

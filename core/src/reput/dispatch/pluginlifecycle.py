@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from reput.dispatch.runtime.workscheduler import WorkScheduler
     from reput.dispatch.statefiles.storedpluginstates import StoredPluginStates
     from reput.files.system.disk import Disk
-    from reput.log.progress import ProgressFile
+    from reput.log.progress import ProgressEntry
     from reput.plugin.base import Plugin
     from reput.plugin.pluginset import PluginSet
 
@@ -56,7 +56,7 @@ class PluginLifecycle:
     loop: ReputLoop
     workers: WorkScheduler
     plugin_flusher: PluginFlusher
-    progress_files: dict[str, ProgressFile]
+    progress_files: dict[str, ProgressEntry]
     disk: Disk
     clock: Callable[[], int]
     after_change: Callable[[PluginSet], None] = lambda plugins: None
@@ -83,7 +83,7 @@ class PluginLifecycle:
             wider = self.plugins.with_plugin(name, plugin)
             record = attrs.evolve(self.records.load(name), asked=False)
             runner = self.opener.runner(wider, name, record)
-            file = None if runner.hooks.dispatch is None else self.opener.progress_file(name)
+            file = None if runner.hooks.dispatch is None else self.opener.progress_of(name)
             try:
                 self._open(runner, file, record)
                 sections = {**self.sections, name: dict(options)} if options else self.sections
@@ -292,10 +292,10 @@ class PluginLifecycle:
             raise PluginError(runner.name, "it has not returned from a call yet")
 
     def _open(
-        self, runner: PluginRunner, file: ProgressFile | None, record: StoredPluginState
+        self, runner: PluginRunner, file: ProgressEntry | None, record: StoredPluginState
     ) -> None:
         log = self.opener.log
-        progress = None if file is None else file.believable(log)
+        progress = None if file is None else file.believable_of(file.known(), log)
         if progress is None:
             progress = log.min_physical_offset
         self.plugin_flusher.forget(runner.name)

@@ -8,7 +8,6 @@ confirms it.
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -16,9 +15,8 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from reput.dispatch.runtime.pluginrunner import PluginRunner, RunnerContext
-from reput.files.filenames import OWN_DIRECTORY
 from reput.files.system.disk import system_clock
-from reput.log.progress import Progress, ProgressFile
+from reput.log.progress import Progress, ProgressEntry, StateFile
 from reput.plugin.storecontext import StoreContext
 
 if TYPE_CHECKING:
@@ -52,6 +50,7 @@ class PluginOpener:
     clock: Callable[[], int] | None
     board: RunnerContext
     records: StoredPluginStates
+    state: StateFile
     access: Callable[[str], StoreAccess]
     """Returns the store as the plugin of that name may use it."""
     floors: QueueFloors
@@ -76,7 +75,7 @@ class PluginOpener:
     def open(
         self,
         runner: PluginRunner,
-        file: ProgressFile | None,
+        file: ProgressEntry | None,
         progress: int,
         *,
         clean: bool,
@@ -148,12 +147,15 @@ class PluginOpener:
             return None, TimeoutError(f"{hook} has not returned after {OPEN_SECONDS:g} s")
         return call.result, call.error
 
-    def progress_file(self, name: str) -> ProgressFile:
-        """Return the progress file of a plugin."""
-        path = os.path.join(self.root, OWN_DIRECTORY, "progress", name)
-        return ProgressFile(path, self.disk, self.records.unreadable)
+    def progress_of(self, name: str) -> ProgressEntry:
+        """Return the progress of a plugin, in the state file that the store writes."""
+        return self.state.entry(name)
 
-    def _lower_progress(self, file: ProgressFile | None, progress: int, offset: int) -> None:
+    def _read_again(self, name: str) -> ProgressEntry:
+        """Return the same to be read from disk, where another process may write it."""
+        return StateFile(self.state.path, self.disk, self.records.unreadable).entry(name)
+
+    def _lower_progress(self, file: ProgressEntry | None, progress: int, offset: int) -> None:
         if self.writable and file is not None and offset < progress:
             file.save(Progress(max(offset, self.log.min_physical_offset)))
 
@@ -171,7 +173,7 @@ class PluginOpener:
             replica=self.log.master is not None,
             recovery="reput" if self.log.keeps_records_after_damage else "rocketmq",
             light_queues=self.log.config.max_light_queues > 0,
-            recorded=lambda: self.progress_file(name).recorded(),
+            recorded=lambda: self._read_again(name).recorded(),
             queue_floors=self.floors,
             note_loss=self._note_loss,
             note_problem=self.note_problem,
@@ -197,7 +199,7 @@ def _open(hooks: PluginHooks, context: StoreContext, end: int, progress: int) ->
 
 def known_progress(
     log: CommitLog,
-    file: ProgressFile,
+    file: ProgressEntry,
     clean: bool,
     recovery: RecoveryReport,
     manifest: Manifest | None,

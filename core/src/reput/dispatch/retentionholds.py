@@ -16,7 +16,6 @@ import attrs
 
 from reput.dispatch.runtime.pluginstate import Phase
 from reput.errors import PluginError
-from reput.log.progress import ProgressFile
 from reput.plugin.storeaccess import DROP, Hold
 
 if TYPE_CHECKING:
@@ -146,8 +145,7 @@ class LiveHolds:
         file = self.live.progress_files.get(runner.name)
         if file is None:
             return runner.position
-        # A separate object, as the flushing thread uses the other.
-        progress = ProgressFile(file.path, file.disk).load()
+        progress = next(iter(file.known()), None)
         return min(runner.position, 0 if progress is None else progress.physical_offset)
 
     def _is_inside(self, runner: PluginRunner) -> bool:

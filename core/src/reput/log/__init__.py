@@ -20,8 +20,11 @@ if TYPE_CHECKING:
     from reput.log.damage import Damage as Damage
     from reput.log.damage import Loss as Loss
     from reput.log.lossledger import LossLedger as LossLedger
+    from reput.log.progress import HEAD as HEAD
+    from reput.log.progress import LOG as LOG
     from reput.log.progress import Progress as Progress
-    from reput.log.progress import ProgressFile as ProgressFile
+    from reput.log.progress import ProgressEntry as ProgressEntry
+    from reput.log.progress import StateFile as StateFile
     from reput.log.progress import fingerprint_of as fingerprint_of
     from reput.log.reader.batchreader import CheckedRanges as CheckedRanges
     from reput.log.reader.ledgerfiles import LedgerFiles as LedgerFiles
@@ -69,8 +72,11 @@ _EXPORTS = {
     "Loss": "damage",
     "LossLedger": "lossledger",
     "NextRecord": "reader.logwalk",
+    "HEAD": "progress",
+    "LOG": "progress",
     "Progress": "progress",
-    "ProgressFile": "progress",
+    "ProgressEntry": "progress",
+    "StateFile": "progress",
     "QueueFloors": "writer.queueoffsets",
     "Receipt": "writer.receipts",
     "SKIPPED": "damage",

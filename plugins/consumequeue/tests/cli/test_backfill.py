@@ -4,7 +4,7 @@ import pytest
 
 import reput
 from reput.files import Disk
-from reput.log import Progress, ProgressFile
+from reput.log import Progress, StateFile
 
 
 def files_of(path):
@@ -53,7 +53,7 @@ def test_what_was_done_while_the_store_was_being_opened_is_kept(
     run, queue_store, monkeypatch
 ) -> None:
     path = queue_store(*(reput.Message("orders", b"x" * 100) for _ in range(5000)))
-    file = ProgressFile(str(path / "reput" / "progress" / "consumequeue"), Disk())
+    file = StateFile.of(str(path), Disk()).entry("consumequeue")
     end = file.load().physical_offset
     file.save(Progress(0))
     monkeypatch.setattr("reput.store.opening.assembly._CATCH_UP_FLUSH_SECONDS", 0)
@@ -65,6 +65,6 @@ def test_what_was_done_while_the_store_was_being_opened_is_kept(
     with pytest.raises(KeyboardInterrupt):
         reput.open(path, progress=interrupt)
 
-    kept = ProgressFile(file.path, Disk()).load().physical_offset
+    kept = StateFile(file.path, Disk()).entry("p").load().physical_offset
     assert end // 2 < kept <= end
     assert run("backfill", path, "consumequeue", "--json").json["start_offset"] == kept

@@ -21,7 +21,7 @@ import attrs
 from reput.dispatch.runtime.pluginstate import Phase
 from reput.errors import ReputError, StoreClosedError
 from reput.files.system.diskfull import is_disk_full
-from reput.log.progress import Progress, ProgressFile, fingerprint_of
+from reput.log.progress import Progress, ProgressEntry, fingerprint_of
 from reput.signalsafe import PeriodicThread, new_lock
 
 if TYPE_CHECKING:
@@ -49,11 +49,9 @@ class _Flushes:
     inside: PluginPosition | None = None
     """What the one covers that has begun and whose result is not known."""
     covered: PluginPosition | None = None
-    """What the last one covers that succeeded and whose progress is written."""
+    """What the last one covers that succeeded."""
     has_failed: bool = False
     """Whether one failed: none is made any more until the plugin is opened again."""
-    unsaved: OSError | None = None
-    """Why the progress of the last one could not be written, though its files are on disk."""
 
     def covers(self, place: PluginPosition) -> bool:
         """Whether the plugin's files are on disk up to ``place``."""
@@ -67,7 +65,7 @@ class PluginFlusher:
         self,
         log: CommitLog,
         board: RunnerContext,
-        progress_files: dict[str, ProgressFile],
+        progress_files: dict[str, ProgressEntry],
         log_note: LogStateFile,
     ) -> None:
         self._log = log
@@ -80,6 +78,8 @@ class PluginFlusher:
         # signal handler that closes the store.
         self._lock = new_lock()
         self._flushes: dict[str, _Flushes] = {}
+        self._changed: dict[str, Progress] = {}
+        """Entries that are not in the state file yet, though what they cover is on disk."""
         self._index_timestamp = 0  # for the checkpoint, as an index's `reput_flush` returned it
         self._is_over = False
         self._rounds: PeriodicThread | None = None
@@ -114,7 +114,7 @@ class PluginFlusher:
             with self._board.lock:
                 places = [(runner, runner.place) for runner in self._board.runners.values()]
             self._log.flusher.flush()
-            self.log_note.flush(self._log, last_record)
+            self._changed |= self.log_note.flushed(self._log, last_record)
         missed, requested = {}, []
         for runner, place in places:
             if runner.phase is Phase.STALLED:
@@ -124,6 +124,7 @@ class PluginFlusher:
         missed |= self._wait(requested, patience)
         with self._lock:
             self._check_open()
+            self._save_changed()
             self._save_checkpoint()
         return missed
 
@@ -145,6 +146,7 @@ class PluginFlusher:
         if call is not None and self._wait([(runner, call)], None):
             return False
         with self._lock:
+            self._save_changed()
             return not (self._of(runner).has_failed or (call is not None and call.error))
 
     def is_flushed(self, runner: PluginRunner) -> bool:
@@ -152,12 +154,14 @@ class PluginFlusher:
         with self._lock:
             flushes = self._of(runner)
             is_derived = runner.hooks.dispatch is None or flushes.covers(runner.place)
-            return flushes.inside is None and is_derived
+            is_saved = runner.name not in self._changed
+            return flushes.inside is None and is_derived and is_saved
 
     def forget(self, name: str) -> None:
         """Forget the flushes of a plugin that was removed, or is opened again."""
         with self._lock:
             self._flushes.pop(name, None)
+            self._changed.pop(name, None)
 
     def _check_open(self) -> None:
         if self._is_over:
@@ -242,15 +246,18 @@ class PluginFlusher:
         file = self._progress_files.get(runner.name)
         # Whether the plugin was opened again, or removed, meanwhile.
         is_old = self._flushes.get(runner.name) is not flushes
-        try:
-            if file is not None and not is_old:
-                record, last = covered.record_offset, self.log_note.last
-                is_last = record == last.offset
-                fingerprint = last.fingerprint if is_last else fingerprint_of(self._log, record)
-                file.save(Progress(covered.position, record, fingerprint))
-            flushes.covered, flushes.unsaved = covered, None
-        except OSError as error:
-            flushes.unsaved = error
+        if file is not None and not is_old:
+            record, last = covered.record_offset, self.log_note.last
+            is_last = record == last.offset
+            fingerprint = last.fingerprint if is_last else fingerprint_of(self._log, record)
+            self._changed[runner.name] = Progress(covered.position, record, fingerprint)
+        flushes.covered = covered
+
+    def _save_changed(self) -> None:
+        """Write the entries of log and plugins whose bytes are on disk, in one write."""
+        if self._changed and not self._is_over:
+            self.log_note.state.save(self._changed)
+            self._changed = {}
 
     def _wait(
         self, requested: Sequence[tuple[PluginRunner, Call]], patience: float | None
@@ -259,7 +266,13 @@ class PluginFlusher:
         deadline = math.inf if patience is None else time.monotonic() + patience
         missed = {}
         for runner, call in requested:
-            if call.wait(deadline - time.monotonic(), idle=self._board.stall_seconds):
+            idle = self._board.stall_seconds
+            done = call.wait(min(_PATIENCE, deadline - time.monotonic()), idle=idle)
+            if not done:
+                with self._lock:  # a plugin that takes long does not delay the record of the others
+                    self._save_changed()
+                done = call.wait(deadline - time.monotonic(), idle=idle)
+            if done:
                 if call.error is not None and is_disk_full(call.error):
                     missed[runner.name] = f"the disk is full: {call.error}"
                 continue
@@ -270,11 +283,9 @@ class PluginFlusher:
                 missed[runner.name] = runner.stalled_text
             else:
                 missed[runner.name] = "it is being flushed"
-        for runner, call in requested:
+        for _, call in requested:
             if not call.thread and call.is_done:
                 self._check_open()
-            if (error := self._of(runner).unsaved) is not None:
-                raise error
         return missed
 
     def _flush_failed(self, runner: PluginRunner, error: BaseException) -> None:
@@ -284,7 +295,7 @@ class PluginFlusher:
         file = self._progress_files.get(runner.name)
         cut_to = None
         if file is not None:  # else the plugin dispatches nothing, and has no place to return to
-            progress = file.load()
+            progress = next(iter(file.known()), None)
             cut_to = progress.physical_offset if progress is not None else 0
         runner.flush_failed(error, cut_to)
 

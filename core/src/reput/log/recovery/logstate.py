@@ -36,7 +36,7 @@ import attrs
 from reput.files.filenames import OWN_DIRECTORY
 from reput.files.jsonfiles import object_of
 from reput.log.damage import GONE, Loss
-from reput.log.progress import Progress, ProgressFile, record_at
+from reput.log.progress import HEAD, LOG, Progress, ProgressEntry, StateFile, record_at
 from reput.log.reader.batchreader import OPEN_END, CheckedRanges
 from reput.log.reader.logreader import store_timestamp_of
 from reput.log.recovery.checkpoint import AbortFile, Checkpoint
@@ -77,7 +77,8 @@ class LogStateFile:
 
     root: str
     disk: Disk
-    file: ProgressFile
+    state: StateFile
+    """Has the notes of log and plugins."""
     abort: AbortFile
     last: LastRecord = LastRecord()
     """What `flush` has noted last."""
@@ -85,10 +86,14 @@ class LogStateFile:
 
     @classmethod
     def of(cls, root: str, disk: Disk, unreadable: Callable[[OSError], None] | None = None) -> Self:
-        """Return the note of the store at ``root``; see `ProgressFile` for ``unreadable``."""
-        path = os.path.join(root, OWN_DIRECTORY, "flushed")
+        """Return the note of the store at ``root``; see `StateFile` for ``unreadable``."""
         abort = AbortFile(os.path.join(root, "abort"), disk)
-        return cls(root, disk, ProgressFile(path, disk, unreadable), abort)
+        return cls(root, disk, StateFile.of(root, disk, unreadable), abort)
+
+    @property
+    def file(self) -> ProgressEntry:
+        """The log's own entry."""
+        return self.state.entry(LOG)
 
     @property
     def checkpoint(self) -> Checkpoint:
@@ -112,12 +117,13 @@ class LogStateFile:
             return None
         return place if place.closed == self.checkpoint.crc else None
 
-    def flush(self, log: LogView, record_offset: int) -> None:
-        """Note that a log is on disk up to the end of the record at an offset; -1 for none."""
+    def flushed(self, log: LogView, record_offset: int) -> dict[str, Progress]:
+        """Return the entry of a log that is on disk up to the end of the record at an offset."""
         self._read(log, record_offset)
-        if self.last.offset >= 0:
-            last = self.last
-            self.file.save(Progress(last.end_offset, last.offset, last.fingerprint))
+        last = self.last
+        if last.offset < 0:
+            return {}
+        return {LOG: Progress(last.end_offset, last.offset, last.fingerprint)}
 
     def close(self, log: LogView, record_offset: int) -> None:
         """Note that a log is closed.
@@ -147,36 +153,19 @@ class LogStateFile:
 class LogHead:
     """The note of where one store's log begins."""
 
-    file: ProgressFile
-
-    @classmethod
-    def of(cls, root: str, disk: Disk) -> Self:
-        """Return the note of the store at ``root``."""
-        return cls(ProgressFile(os.path.join(root, OWN_DIRECTORY, "head"), disk))
-
-    @property
-    def path(self) -> str:
-        """The file."""
-        return self.file.path
+    state: StateFile
 
     @property
     def recorded_offset(self) -> int | None:
         """Physical offset at which the log begins, or before it; None if that is not known."""
-        place = self.file.load()
+        place = self.state.entry(HEAD).load()
         return None if place is None else place.physical_offset
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether both slots can be read."""
-        return len(self.file.load_all()) == 2
 
     def note(self, physical_offset: int) -> None:
         """Note that the log may begin at an offset; on disk, in both slots, when this returns."""
-        slots = self.file.known()
-        if len(slots) == 2 and slots[0].physical_offset == physical_offset:
-            return
-        for mark in (1, 0):  # a progress file does not write the same progress twice
-            self.file.save(Progress(physical_offset, -1, mark))
+        noted = Progress(physical_offset)
+        if self.state.entry(HEAD).known() != [noted, noted]:
+            self.state.save_in_both({HEAD: noted})
 
     def loss(self, min_physical_offset: int) -> Loss | None:
         """Return what a log that begins at ``min_physical_offset`` has lost; None for nothing.
@@ -224,7 +213,7 @@ class CheckedNote:
         recorded = self.recorded or CheckedRanges()
         if reput_wrote_last or not recorded.ranges or recorded.ranges[-1][1] < OPEN_END:
             return recorded
-        flushed = LogStateFile.of(self.root, self.disk).file.load()
+        flushed = StateFile.of(self.root, self.disk).entry(LOG).load()
         return recorded.until(0 if flushed is None else flushed.physical_offset)
 
     def save(self, checked: CheckedRanges) -> None:

@@ -15,13 +15,13 @@ from reput.dispatch.statefiles.manifest import Manifest
 from reput.errors import CorruptFileError, UnsafePathError
 from reput.files.filenames import OWN_DIRECTORY
 from reput.log.recovery.checkpoint import Checkpoint
-from reput.log.recovery.logstate import CheckedNote, LogHead
+from reput.log.recovery.logstate import CheckedNote
 
 if TYPE_CHECKING:
     from reput.dispatch.statefiles.storedpluginstates import StoredPluginStates
     from reput.files.system.disk import Disk
     from reput.log.lossledger import LossLedger
-    from reput.log.progress import ProgressFile
+    from reput.log.progress import StateFile
 
     Note = tuple[str, Callable[[], bool]]
 
@@ -100,7 +100,7 @@ class StoreProblems:
         disk: Disk,
         ledger: LossLedger,
         records: StoredPluginStates,
-        places: Iterable[ProgressFile],
+        state: StateFile,
     ) -> None:
         """Note damaged small files as problems; a missing file is not a problem.
 
@@ -109,11 +109,11 @@ class StoreProblems:
             disk: the store's disk.
             ledger: the loss ledger, loaded.
             records: the records of plugins.
-            places: progress files.
+            state: the state file.
         """
         none: list[str] = []
         plugins = self.read_or_report(records.names, none)
-        for path, is_sound in _notes_of(root, disk, ledger, records, plugins, places):
+        for path, is_sound in _notes_of(root, disk, ledger, records, plugins, state):
             is_there = self.read_or_report(functools.partial(disk.exists, path), False)
             if is_there and not self.read_or_report(is_sound, True) and not self._is_reported(path):
                 self.report(f"{path}: damaged, and its content is ignored")
@@ -133,7 +133,7 @@ def _notes_of(
     ledger: LossLedger,
     records: StoredPluginStates,
     plugins: Iterable[str],
-    places: Iterable[ProgressFile],
+    state: StateFile,
 ) -> list[Note]:
     """Return each note's path, with a function that returns whether the existing file is valid.
 
@@ -143,22 +143,17 @@ def _notes_of(
         ledger: the loss ledger, loaded.
         records: the records of plugins.
         plugins: plugins that have a record.
-        places: progress files.
+        state: the state file.
     """
     checkpoint = os.path.join(root, "checkpoint")
-    head, checked = LogHead.of(root, disk), CheckedNote(root, disk)
+    checked = CheckedNote(root, disk)
     return [
         (checkpoint, lambda: len(disk.read_file(checkpoint)) >= Checkpoint.SIZE_MIN),
         (ledger.path, lambda: not ledger.damaged_count),
-        (head.path, lambda: head.is_whole),
+        (state.path, lambda: bool(state.load())),
         (checked.path, lambda: checked.recorded is not None),
-        *((place.path, _says_where(place)) for place in places),
         *((records.path(name), _is_record(records, name)) for name in plugins),
     ]
-
-
-def _says_where(place: ProgressFile) -> Callable[[], bool]:
-    return lambda: place.load() is not None
 
 
 def _is_record(records: StoredPluginStates, plugin: str) -> Callable[[], bool]:

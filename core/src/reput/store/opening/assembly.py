@@ -204,6 +204,7 @@ def _opener(
         request.clock,
         board,
         locked.records,
+        locked.note.state,
         point.of,
         floors,
         point.wake,

@@ -28,7 +28,7 @@ from reput.files.system.disk import system_clock
 from reput.log.config import LOG_SECTION, CommitLogConfig
 from reput.log.damage import Loss
 from reput.log.lossledger import LossLedger
-from reput.log.progress import Progress, ProgressFile
+from reput.log.progress import Progress, ProgressEntry
 from reput.log.reader.batchreader import CheckedRanges
 from reput.log.reader.ledgerfiles import LedgerFiles, ledger_in, log_files
 from reput.log.reader.logend import LogEnd, Tail, Writer
@@ -80,7 +80,7 @@ __all__ = [
 ]
 
 _LOG_FILES_OPEN: Final = 64
-_HELD: Final = ("plugins", "progress")  # directories in `OWN_DIRECTORY`
+_HELD: Final = ("plugins",)  # directories in `OWN_DIRECTORY`
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -166,7 +166,7 @@ class LogFindings:
     """Reads the log while its end is not set."""
     report: RecoveryReport
     ledger: LossLedger
-    places: dict[str, ProgressFile]
+    places: dict[str, ProgressEntry]
     """Progress file of each plugin that dispatches."""
     checked: CheckedRanges
     """Ranges in which each record has a checksum of its own."""
@@ -228,7 +228,7 @@ def lock_store(request: OpenRequest, undoing: Rollback, *, is_missing: bool) -> 
     clean = closed is not None or not note.abort.present
     manifest = problems.manifest(root, disk)
     records = StoredPluginStates(root, disk, problems.pass_over)
-    head, checked = LogHead.of(root, disk), CheckedNote(root, disk)
+    head, checked = LogHead(note.state), CheckedNote(root, disk)
     return LockedStore(
         lock, calls, records, problems, manifest, note, head, checked, closed, clean, ledger
     )
@@ -366,15 +366,14 @@ def examine(
     root, disk, problems = request.root, request.disk, locked.problems
     checkpoint = problems.read_or_report(lambda: locked.note.checkpoint, Checkpoint())
     places = {
-        name: ProgressFile(request.path(OWN_DIRECTORY, "progress", name), disk, problems.pass_over)
+        name: locked.note.state.entry(name)
         for name, hooks in settings.plugins.hooks.items()
         if hooks.dispatch is not None
     }
     ledger = LossLedger(root, disk, request.now)
     problems.read_or_report(lambda: ledger.load(writable=request.writable), None)
     if not request.writable:
-        noting = (locked.note.file, *places.values())
-        problems.look_for_damaged_notes(root, disk, ledger, locked.records, noting)
+        problems.look_for_damaged_notes(root, disk, ledger, locked.records, locked.note.state)
         lost = problems.read_or_report(lambda: locked.lost_head(files), None)
         if lost is not None and ledger.note(lost):
             problems.report(

@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 __all__ = ["WriterStarted", "begin_changes", "repair_log"]
 
-_OWN_NOTES: Final = ("plugins", "progress", "lost+found")  # directories of small files
+_OWN_NOTES: Final = ("plugins", "lost+found")  # directories of small files
 
 
 @attrs.frozen(eq=False)
@@ -55,7 +55,7 @@ def begin_changes(
     if not is_new:
         for name in _OWN_NOTES:
             disk.finish_replacing(os.path.join(own, name))
-    disk.make_directory(os.path.join(own, "progress"))
+    disk.make_directory(own)
     if not files.bases:
         disk.make_directory(files.directory)
     if locked.manifest is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from reput.log import GONE, LogHead, Loss
+from reput.log import GONE, LogHead, Loss, StateFile
 
 if TYPE_CHECKING:
     from reput_tools.offline import Traces
@@ -23,7 +23,7 @@ def lost_head(traces: Traces, min_physical_offset: int, recorded: Sequence[Loss]
     """
     if not traces.reput_wrote_last:
         return None
-    loss = LogHead.of(traces.root, traces.disk).loss(min_physical_offset)
+    loss = LogHead(StateFile.of(traces.root, traces.disk)).loss(min_physical_offset)
     if loss is None or any(
         each.reason == GONE
         and each.start_offset <= loss.start_offset

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from reput.files import OWN_DIRECTORY, FilePool
-from reput.log import ProgressFile
+from reput.log import StateFile
 from reput_arrow.logs.arrowdisk import LocalDisk, disk_of
 from reput_arrow.logs.logplace import COMMIT_LOG
 
@@ -63,8 +63,7 @@ class DerivedFiles:
         """
         if self.skipped(plugin):
             return None
-        path = os.path.join(self.root, OWN_DIRECTORY, "progress", plugin)
-        return ProgressFile(path, self.disk).believable(log)
+        return StateFile.of(self.root, self.disk).entry(plugin).believable(log)
 
     def reaches(self) -> Mapping[tuple[str, int], QueueExtent]:
         """Return the noted queues, and how far each went at that time.

@@ -21,7 +21,7 @@ from reput.files import (
     is_file_name,
     is_system_name,
 )
-from reput.log import Checkpoint, LogEnd, LogHead, LogReader, LogStateFile
+from reput.log import Checkpoint, LogEnd, LogHead, LogReader, LogStateFile, StateFile
 from reput.plugin import PluginHooks
 from reput.storefiles import UNFINISHED
 from reput_tools.doctor.repair.filecopy import copy_file, copy_tree
@@ -64,7 +64,7 @@ def close_log(root: str, disk: Disk, *, file_size: int, start: int, end: LogEnd)
     """
     time = end.last_store_timestamp
     Checkpoint(time, time, 0).save(os.path.join(root, "checkpoint"), disk)
-    LogHead.of(root, disk).note(start)
+    LogHead(StateFile.of(root, disk)).note(start)
     pool = FilePool(disk, _FILES_OPEN)
     try:
         files = MappedFileQueue(os.path.join(root, "commitlog"), file_size, disk, pool)

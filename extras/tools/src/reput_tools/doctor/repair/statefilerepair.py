@@ -14,10 +14,9 @@ from reput.files import OWN_DIRECTORY, system_clock
 from reput.log import (
     CheckedNote,
     Checkpoint,
-    LogStateFile,
     LossLedger,
-    ProgressFile,
     QueueFloors,
+    StateFile,
 )
 from reput_tools.doctor.repair.loglayout import Notice
 
@@ -72,9 +71,10 @@ def _problems(traces: Traces, end_offset: int) -> Iterator[tuple[str, str, str]]
     own = os.path.join(root, OWN_DIRECTORY)
     if not disk.exists(own):
         return
-    note = LogStateFile.of(root, disk).file
-    if disk.exists(note.path) and note.load() is None:
-        yield "reput.progress", f"{OWN_DIRECTORY}/flushed", "it is damaged"
+    state = StateFile.of(root, disk, lambda error: None)
+    slots = state.load()
+    if not slots and disk.exists(state.path):
+        yield "reput.progress", f"{OWN_DIRECTORY}/state", "it is damaged"
     ledger = LossLedger(root, disk, system_clock)
     ledger.load(writable=False)
     if ledger.damaged_count:
@@ -87,14 +87,10 @@ def _problems(traces: Traces, end_offset: int) -> Iterator[tuple[str, str, str]]
     QueueFloors(root, disk, damaged=floors.append).known  # noqa: B018 - reading tells
     for text in floors:
         yield "reput.queue-offsets", f"{OWN_DIRECTORY}/queue-offsets.json", text
-    names = [entry.name for entry in disk.list(os.path.join(own, "progress"))]
-    for name in (f"progress/{each}" for each in names if not each.endswith(".new")):
-        place = ProgressFile(os.path.join(own, name), disk, lambda error: None).load()
-        if place is None:
-            yield "reput.progress", f"{OWN_DIRECTORY}/{name}", "it is damaged"
-        elif place.physical_offset > end_offset:
-            text = f"it says {place.physical_offset}, and the log ends at {end_offset}"
-            yield "reput.progress", f"{OWN_DIRECTORY}/{name}", text
+    for name, place in slots[0].items() if slots else ():
+        if place.physical_offset > end_offset:
+            text = f"it says {place.physical_offset} for {name}, and the log ends at {end_offset}"
+            yield "reput.progress", f"{OWN_DIRECTORY}/state", text
     records = traces.records
     for name in records.names():
         if not records.is_sound(name):

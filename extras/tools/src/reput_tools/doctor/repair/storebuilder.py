@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Built", "Source", "build", "copied_log"]
 
-_REMADE: Final = frozenset({"progress", "rebuild", "requests", "plugins"})
+_REMADE: Final = frozenset({"rebuild", "state", "requests", "plugins"})
 """Directories of reput's own whose files are rebuilt, or taken over one by one."""
 _FILES_OPEN: Final = 64
 
@@ -173,7 +173,7 @@ def bases_of(plan: RepairPlan) -> range:
 def _write_notes(plan: RepairPlan, root: str, disk: Disk) -> None:
     """Write what lies beside the log of a store that was closed."""
     found, own = plan.searched, os.path.join(root, OWN_DIRECTORY)
-    disk.make_directory(os.path.join(own, "progress"))
+    disk.make_directory(own)
     CheckedNote(root, disk).save(plan.checked)
     if plan.queue_floors:
         QueueFloors(root, disk, writable=True).keep(plan.queue_floors)

@@ -242,7 +242,7 @@ def _behind(name: str, reached: int, end: int) -> Finding:
         severity=Severity.NOTICE,
         kind=f"{name}.unfinished",
         part=name,
-        file=f"{OWN_DIRECTORY}/progress/{name}",
+        file=f"{OWN_DIRECTORY}/state",
         found=f"complete to physical offset {reached}",
         expected=f"{end}, where the log ends",
         advice="nothing: it goes on from there when the store is opened for writing",

@@ -7,12 +7,11 @@ nobody can know it, and the report says so.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from reput.log import LogHead, Loss, ProgressFile
-from reput_tools.doctor.findings import Findings, NotChecked, Severity, end_at, finding_of_file
+from reput.log import LogHead, Loss, StateFile
+from reput_tools.doctor.findings import Findings, NotChecked
 from reput_tools.doctor.missinghead import lost_head
 from reput_tools.doctor.verification.directorysurvey import missing_files
 
@@ -44,24 +43,11 @@ def check_head(
     if not surveyed.log_files:
         return 0
     begins = surveyed.log_files[0].base
-    head = LogHead.of(traces.root, traces.disk)
+    head = LogHead(StateFile.of(traces.root, traces.disk))
     if not traces.reput_wrote_last:
         if begins:
             not_checked.append(NotChecked("log", _unknown(begins, head.recorded_offset)))
         return 0
-    if not head.is_whole:
-        findings.add(
-            finding_of_file(
-                Severity.DAMAGE,
-                "reput.head",
-                "reput",
-                os.path.relpath(head.path, traces.root),
-                _wrong_head(traces, head.path),
-                "two slots, both whole, that say where the log begins",
-                "compare the first file of the log with a copy; the next opening for writing "
-                "writes the file again",
-            )
-        )
     if head.recorded_offset is None:
         not_checked.append(NotChecked("log", _no_note(begins)))
         return 1
@@ -78,12 +64,6 @@ def check_head(
         found="no file; the log begins after it, and no retention of reput has removed it",
     )
     return 1
-
-
-def _wrong_head(traces: Traces, path: str) -> str:
-    if traces.disk.exists(path) and ProgressFile(path, traces.disk).is_short:
-        return end_at(len(traces.disk.read_file(path)))
-    return "a file that is missing or damaged"
 
 
 def _unknown(begins: int, noted: int | None) -> str:

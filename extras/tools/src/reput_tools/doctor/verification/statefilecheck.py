@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Final
 from reput.errors import CorruptFileError
 from reput.files import OWN_DIRECTORY, system_clock
 from reput.log import (
+    HEAD,
+    LOG,
     CheckedNote,
     LossLedger,
-    ProgressFile,
     QueueFloors,
+    StateFile,
     fingerprint_of,
 )
-from reput_tools.doctor.findings import Findings, Severity, end_at, finding_of_file
+from reput_tools.doctor.findings import Findings, Severity, finding_of_file
 from reput_tools.doctor.verification.truncatedfiles import cut_json
 
 if TYPE_CHECKING:
@@ -42,7 +44,7 @@ def check_own(traces: Traces, store: Store, findings: Findings) -> int:
         return 0
     count = _check_manifest(traces, findings)
     count += _check_closed(traces, store, findings)
-    count += _check_progress(traces, store, findings)
+    count += _check_state(traces, store, findings)
     count += _check_ledger(traces, findings)
     count += _check_records(traces, findings)
     count += _check_json(traces, findings)
@@ -96,7 +98,7 @@ def _check_closed(traces: Traces, store: Store, findings: Findings) -> int:
     if end is not None and end > store.log.max_physical_offset and not is_told:
         findings.add(
             finding_of_file(
-                Severity.LOSS, "log.end-missing", "log", f"{OWN_DIRECTORY}/flushed",
+                Severity.LOSS, "log.end-missing", "log", f"{OWN_DIRECTORY}/state",
                 f"the log ends at {store.log.max_physical_offset}",
                 f"its end at {end}, as the store was closed",
                 "look for a copy of the log's last files",
@@ -105,31 +107,29 @@ def _check_closed(traces: Traces, store: Store, findings: Findings) -> int:
     return 0
 
 
-def _check_progress(traces: Traces, store: Store, findings: Findings) -> int:
-    directory = os.path.join(traces.root, OWN_DIRECTORY, "progress")
-    paths = [each.path for each in traces.disk.list(directory)]
-    flushed = os.path.join(traces.root, OWN_DIRECTORY, "flushed")
-    paths += [flushed] if traces.disk.exists(flushed) else []
-    log = store.log
-    for path in sorted(paths):
-        file = os.path.relpath(path, traces.root)
-        saved = ProgressFile(path, traces.disk).load_all()
-        advice = "nothing: the next opening derives again from an older place"
-        if not saved:
-            findings.add(
-                finding_of_file(
-                    Severity.DAMAGE, "reput.progress", "reput", file,
-                    _no_slot(traces, path), "two slots, one of them whole", advice, position=0,
-                )
-            )  # fmt: skip
-            continue
-        newest, end = saved[0], log.max_physical_offset
+def _check_state(traces: Traces, store: Store, findings: Findings) -> int:
+    state = StateFile.of(traces.root, traces.disk)
+    if not traces.disk.exists(state.path):
+        return 0
+    file, slots, log = os.path.relpath(state.path, traces.root), state.load(), store.log
+    advice = "nothing: the next opening derives again from an older place"
+    if not slots:
+        findings.add(
+            finding_of_file(
+                Severity.DAMAGE, "reput.progress", "reput", file,
+                "no slot that is whole", "two slots, one of them whole", advice, position=0,
+            )
+        )  # fmt: skip
+        return 1
+    end = log.max_physical_offset
+    for name, newest in slots[0].items():
+        of = "the log" if name in (LOG, HEAD) else f"plugin {name}"
         if newest.physical_offset > end:
             findings.add(
                 finding_of_file(
                     Severity.WARNING, "reput.progress-ahead", "reput", file,
-                    f"complete to {newest.physical_offset}", f"at most {end}, where the log ends",
-                    advice,
+                    f"{of} is complete to {newest.physical_offset}",
+                    f"at most {end}, where the log ends", advice,
                 )
             )  # fmt: skip
         elif newest.record_offset >= log.min_physical_offset and (
@@ -138,19 +138,13 @@ def _check_progress(traces: Traces, store: Store, findings: Findings) -> int:
             findings.add(
                 finding_of_file(
                     Severity.WARNING, "reput.progress-record", "reput", file,
-                    f"the checksum {newest.fingerprint:08X} of the record at "
+                    f"of {of}, the checksum {newest.fingerprint:08X} of the record at "
                     f"{newest.record_offset}",
                     "that of the record which the log has there",
                     f"{advice}; the record was changed, or the log written again",
                 )
             )  # fmt: skip
-    return len(paths)
-
-
-def _no_slot(traces: Traces, path: str) -> str:
-    if ProgressFile(path, traces.disk).is_short:
-        return end_at(len(traces.disk.read_file(path)))
-    return "no slot that is whole"
+    return 1
 
 
 def _check_ledger(traces: Traces, findings: Findings) -> int:

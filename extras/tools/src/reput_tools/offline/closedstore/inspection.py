@@ -11,7 +11,7 @@ import attrs
 
 from reput.errors import PluginError
 from reput.files import OWN_DIRECTORY, Disk, is_safe_name
-from reput.log import CheckedNote, Checkpoint, LogStateFile, ProgressFile, ledger_in
+from reput.log import CheckedNote, Checkpoint, LogStateFile, ProgressEntry, StateFile, ledger_in
 from reput.plugin import PluginSet, installed
 from reput.storefiles import (
     AbortFile,
@@ -218,8 +218,8 @@ class Traces:
     def _abort(self) -> AbortFile:
         return AbortFile(self._path("abort"), self.disk)
 
-    def _progress(self, plugin: str) -> ProgressFile:
-        return ProgressFile(self._path(OWN_DIRECTORY, "progress", _checked(plugin)), self.disk)
+    def _progress(self, plugin: str) -> ProgressEntry:
+        return StateFile.of(self.root, self.disk).entry(_checked(plugin))
 
 
 def _checked(plugin: str) -> str:

@@ -36,7 +36,7 @@ from reput.storefiles import Phase, path_argument, refuse_broker_files, refuse_u
 from reput_tools.offline.closedstore.inspection import Traces
 
 if TYPE_CHECKING:
-    from reput.log import ProgressFile
+    from reput.log import ProgressEntry
     from reput.storefiles import StoredPluginState
 
 __all__ = ["ClosedStore", "lock_store"]
@@ -244,7 +244,7 @@ class ClosedStore(Traces):
             # Nobody knows whether the records of these files have checksums of their own.
             CheckedNote(self.root, self.disk).save(checked.until(end))
         with self._files() as files:
-            disk.make_directory(os.path.join(own, "progress"), durable=True)
+            disk.make_directory(own, durable=True)
             disk.make_directory(files.directory, durable=True)
             self._abort().create()
             if files.bases and files.bases[-1] == end:
@@ -303,14 +303,11 @@ class ClosedStore(Traces):
         records.save(plugin, record)
         return record
 
-    def _forgotten(self, plugin: str) -> ProgressFile:
+    def _forgotten(self, plugin: str) -> ProgressEntry:
         self._check_writes()
         file = self._progress(plugin)
         self.disk.make_directory(os.path.dirname(file.path), durable=True)
-        # Saved twice, as the file has two slots, neither of which may keep the old progress.
-        file.load()
-        file.save(Progress(0, -1, 1))
-        file.save(Progress(0))
+        file.file.save_in_both({plugin: Progress(0)})
         return file
 
     def _end_last_file(self, files: MappedFileQueue, end: int) -> None:
