@@ -19,7 +19,6 @@ NOTES = [
     "reput/losses.jsonl",
     "reput/state",
     "reput/queue-offsets.json",
-    "reput/plugins/consumequeue.json",
 ]
 NOT_NEEDED_FOR_GET = {"reput/queue-offsets.json", *NOTES[-2:]}
 COMMANDS = {

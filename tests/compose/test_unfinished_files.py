@@ -21,7 +21,7 @@ _RARE = {
     "transaction/00000000000000004096.new",
 }
 """These are made where the oldest files of the log are removed, is long, or a file is damaged."""
-_WHILE_OPEN = ("reput/plugins/", "reput/lost+found/")
+_WHILE_OPEN = ("reput/lost+found/",)
 """The core writes there only while the file ``abort`` is on disk: a closed store has no leftovers
 in these directories."""
 

@@ -22,7 +22,6 @@ ALWAYS = (
     "reput/state",
     "reput/manifest.json",
 )
-WHEN_CLOSED = ("reput/plugins/offsets.json",)
 LOSSES = "reput/losses.jsonl"  # there when a message was lost
 UNUSED = 64  # of a stretch of zeros only the first and the last so many bytes are tried
 
@@ -80,17 +79,13 @@ def _is_worth_it(data, at):
     return any(data[max(at - UNUSED, 0) : at + UNUSED])
 
 
-def _names_of(killed):
-    return (*ALWAYS, LOSSES) if killed else (*ALWAYS, *WHEN_CLOSED, LOSSES)
-
-
 @pytest.mark.parametrize("killed", [False, True], ids=["closed", "killed"])
 def test_no_small_file_is_forgotten(tmp_path, killed):
     store = SmallStore(tmp_path / "store", killed=killed)
 
     small = {name for name in store.files if not name.startswith("commitlog/")}
 
-    assert small == {*_names_of(killed)} - {LOSSES}
+    assert small == {*ALWAYS}
 
 
 @pytest.mark.parametrize(
@@ -98,7 +93,7 @@ def test_no_small_file_is_forgotten(tmp_path, killed):
     [
         pytest.param(name, killed, id=f"{name}-{'killed' if killed else 'closed'}")
         for killed in (False, True)
-        for name in _names_of(killed)
+        for name in (*ALWAYS, LOSSES)
     ],
 )
 def test_a_flipped_bit_of_a_small_file_costs_no_message(tmp_path, name, killed):

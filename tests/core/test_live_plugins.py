@@ -307,11 +307,11 @@ def test_another_process_asks_the_one_that_has_the_store_open(tmp_path):
 def test_a_record_that_is_damaged_is_none(tmp_path):
     with open_with(tmp_path, NotesPlugin()) as store:
         store.suspend_plugin("notes")
-    path = tmp_path / "reput" / "plugins" / "notes.json"
-    whole = path.read_bytes()
+    state = StateFile.of(os.fspath(tmp_path), QuickDisk())
+    whole = state.value("notes/state")
 
     for data in (b"", whole[:20], b"[]", b"\xff" * 50, whole.replace(b"true", b'"true"')):
-        path.write_bytes(data)
+        state.save({"notes/state": data})
         assert StoredPluginStates(os.fspath(tmp_path), QuickDisk()).load("notes").asked is False
 
 

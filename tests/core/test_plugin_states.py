@@ -163,8 +163,9 @@ def test_what_a_later_release_notes_of_a_plugin_leaves_it_suspended(tmp_path):
     witness = plugin("witness", reput_dispatch=lambda self, batch: None)
     with reput.open(tmp_path, plugins=[witness], config=CONFIG) as store:
         store.suspend_plugin("witness")
-    note = tmp_path / "reput/plugins/witness.json"
-    note.write_text(json.dumps({**json.loads(note.read_text()), "of_a_later_release": [1]}))
+    state = StateFile.of(str(tmp_path), Disk())
+    record = {**json.loads(state.value("witness/state")), "of_a_later_release": [1]}
+    state.save({"witness/state": json.dumps(record).encode()})
 
     with reput.open(tmp_path, plugins=[witness], config=CONFIG) as store:
         assert state_of(store, "witness").state == "suspended"

@@ -106,7 +106,6 @@ def test_a_damaged_config_is_told_beside_what_is_healthy(text, kind, root):
     ("name", "kind"),
     [
         ("manifest.json", "reput.manifest"),
-        ("plugins/index.json", "reput.record"),
         ("queues-consumequeue.json", "reput.queue-reaches"),
     ],
 )
@@ -186,16 +185,15 @@ def test_a_store_is_asked_as_a_reader_asks(call, kind, root, monkeypatch):
 
 
 def test_progress_that_cannot_be_read_or_is_of_another_log_is_told(root):
-    path = root / "reput" / "progress" / "index"
+    path = root / "reput" / "state"
     kept = path.read_bytes()
     path.write_bytes(bytes(len(kept)))
-    assert only(checked(root), "reput.progress").file == "reput/progress/index"
+    assert only(checked(root), "reput.state").file == "reput/state"
 
     path.write_bytes(kept)
-    (root / "reput" / "state").unlink()  # which holds the last record's checksum, too
     place = places(root)[-1][0]
     flip_log(root, place + 44)  # born time, which no checksum covers
-    assert "reput.progress-record" in kinds(checked(root))
+    assert "reput.state-record" in kinds(checked(root))
 
 
 def test_recorded_losses_and_dead_letters_are_notices(root):

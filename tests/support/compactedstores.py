@@ -61,7 +61,7 @@ def many(count, keys, topics=("t", "u")):
 def files_of(root):
     """Every file of a store but for those that say when they were written."""
     found = snapshot(root)
-    times = ("checkpoint", "lock", "reput/plugins/compaction.json")
+    times = ("checkpoint", "lock", "reput/state")
     return {name: data for name, data in found.items() if name not in times}
 
 

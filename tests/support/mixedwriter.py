@@ -31,7 +31,7 @@ from sizes import resize
 
 import reput
 from reput.errors import ReputError, StoreNotFoundError
-from reput.log import Progress, StateFile
+from reput.log import StateFile
 from reput_schedule import delayed
 from reput_testing.disks.selfkillingdisk import SelfKillingDisk
 from reput_tools.offline import rebuild
@@ -148,7 +148,7 @@ class Writer:
     def backfill(self) -> None:
         """As ``reput backfill --from-start`` does it."""
         with self.full_disk():
-            StateFile.of(self.root, self.disk).save_in_both({self.death.plugin: Progress(0)})
+            StateFile.of(self.root, self.disk).entry(self.death.plugin).reset()
         self.store = self.open()
         self.enter(plan.WRITING)
         self.store.wait_dispatched()

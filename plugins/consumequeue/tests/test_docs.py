@@ -12,6 +12,8 @@ from pages import ROOT, blocks_of, text_of
 
 import reput
 from reput.dispatch.statefiles.manifest import Manifest
+from reput.files import Disk
+from reput.log import StateFile
 from reput.record import MessageView
 from reput.record.layout import HEADER_DTYPE
 from reput.record.messageids import offset_message_id
@@ -120,7 +122,7 @@ def test_the_small_files_of_the_page_have_the_fields_that_are_written(tmp_path):
     assert Path(Manifest.path(str(tmp_path))).read_text("utf-8") == block(
         "docs/formats.md", "manifest"
     )
-    written = json.loads((tmp_path / "reput" / "plugins" / "consumequeue.json").read_bytes())
+    written = json.loads(StateFile.of(str(tmp_path), Disk()).value("consumequeue/state"))
     assert list(json.loads(block("docs/formats.md", "plugin"))) == list(written)
 
 
@@ -142,6 +144,5 @@ def test_a_closed_store_has_the_files_of_the_page_and_no_other(tmp_path):
         "lock",
         "reput/state",
         "reput/manifest.json",
-        "reput/plugins/consumequeue.json",
         "reput/queues-consumequeue.json",
     }

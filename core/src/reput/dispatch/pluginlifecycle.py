@@ -81,7 +81,7 @@ class PluginLifecycle:
             if name in self.plugins.plugins:
                 raise PluginError(name, "the store uses it already")
             wider = self.plugins.with_plugin(name, plugin)
-            record = attrs.evolve(self.records.load(name), asked=False)
+            record = attrs.evolve(self.records.known(name), asked=False)
             runner = self.opener.runner(wider, name, record)
             file = None if runner.hooks.dispatch is None else self.opener.progress_of(name)
             try:
@@ -235,13 +235,18 @@ class PluginLifecycle:
         for runner in self.board.runners.values():
             self._save_record(runner)
 
-    def close_records(self) -> None:
-        """Write the last records; a plugin whose files are all flushed counts as cleanly closed."""
+    def last_records(self) -> dict[str, bytes]:
+        """Return the last records; a plugin whose files are all flushed counts as cleanly closed.
+
+        They are the entries of the state file that have to be written with the last progress.
+        """
+        found = {}
         for runner in self.board.runners.values():
             flushed = runner.hooks.dispatch is None or self.plugin_flusher.is_flushed(runner)
             stopped = _is_asked(runner) or runner.phase is Phase.RUNNING
             is_clean = flushed and stopped and not runner.is_broken
-            self.records.save(runner.name, attrs.evolve(self._record(runner), is_clean=is_clean))
+            found[runner.name] = attrs.evolve(self._record(runner), is_clean=is_clean)
+        return self.records.entries(found)
 
     def queues_reach(self, physical_offset: int) -> bool:
         """Whether a plugin keeps queues, and all that do have flushed everything below an offset.

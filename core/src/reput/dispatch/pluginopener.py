@@ -153,7 +153,7 @@ class PluginOpener:
 
     def _read_again(self, name: str) -> ProgressEntry:
         """Return the same to be read from disk, where another process may write it."""
-        return StateFile(self.state.path, self.disk, self.records.unreadable).entry(name)
+        return StateFile(self.state.path, self.disk, self.state.unreadable).entry(name)
 
     def _lower_progress(self, file: ProgressEntry | None, progress: int, offset: int) -> None:
         if self.writable and file is not None and offset < progress:

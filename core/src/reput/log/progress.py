@@ -9,18 +9,28 @@ All entries of a slot are written at once: they never disagree. Integers are big
     +-------+---------+-------+----------+------+---------+-----+
 
     an entry:
-    0      1      1+n     2+n               10+n            18+n          22+n     26+n
-    +------+------+-------+-----------------+---------------+-------------+--------+
-    | n    | name | flags | physical offset | record offset | fingerprint | closed |
-    +------+------+-------+-----------------+---------------+-------------+--------+
+    0   1      1+n       9+n      13+n
+    +---+------+---------+--------+-------+
+    | n | name | changed | length | value |
+    +---+------+---------+--------+-------+
 
-The size is that of header and entries, in bytes. A slot takes a page of 4096 bytes, or more if the
-entries need it: the file is replaced as a whole then. The entry ``.log`` is the log's own,
-``.head`` says where the log begins, and each other one is a plugin's, by its name. The flag 1 marks
-a closed log (`LogStateFile`), and ``closed`` is then the CRC-32 of the file ``checkpoint``.
+The size is that of header and entries, in bytes; ``crc`` is the CRC-32 of them. ``changed`` is the
+sequence of the slot in which the value changed last. A slot takes a page of 4096 bytes, or more if
+the entries need it: the file is replaced as a whole then.
 
-The fingerprint is the CRC-32 of the last record below the offset. If the log's record there now has
-another CRC, the log was cut and written again since, and the progress is void.
+The entry ``.log`` says how far the log is on disk, ``.head`` where it begins, and the entry with a
+plugin's name how far the plugin's files are: each is a progress of 25 bytes. The entry
+``NAME/state`` is a plugin's record, in JSON (`StoredPluginStates`).
+
+    a progress:
+    0       1                 9               17            21       25
+    +-------+-----------------+---------------+-------------+--------+
+    | flags | physical offset | record offset | fingerprint | closed |
+    +-------+-----------------+---------------+-------------+--------+
+
+The flag 1 marks a closed log (`LogStateFile`); ``closed`` is then the CRC-32 of the file
+``checkpoint``. The fingerprint is the CRC-32 of the last record below the offset. If the log's
+record there now has another CRC, the log was cut and written again since, and the progress is void.
 """
 
 from __future__ import annotations
@@ -30,7 +40,7 @@ import os
 import struct
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 import attrs
 
@@ -45,6 +55,7 @@ if TYPE_CHECKING:
 __all__ = [
     "HEAD",
     "LOG",
+    "Entry",
     "Progress",
     "ProgressEntry",
     "Recorded",
@@ -61,16 +72,28 @@ HEAD: Final = ".head"
 """Name of the entry that says where the log begins."""
 
 _HEADER: Final = struct.Struct(">4sHHqI")
-_ENTRY: Final = struct.Struct(">BqqII")  # behind the name
+_CHANGED: Final = struct.Struct(">qI")  # between an entry's name and its value
+_PROGRESS: Final = struct.Struct(">BqqII")
 _CRC: Final = struct.Struct(">I")
 _MAGIC: Final = b"RPST"
 _VERSION: Final = 1
 _CLOSED: Final = 1
 _FIRST_READ_SIZE: Final = 4096  # bytes: most records are shorter
 _PAGE_SIZE: Final = 4096  # a slot begins at a page: a torn page never destroys both
-_SIZE_MAX: Final = 1 << 20
+_SIZE_MAX: Final = 1 << 24
+_SEQUENCE_END: Final = 1 << 62
+_TRIES: Final = 3  # how often a reader reads slots that another process may be writing
 
-Slot = Mapping[str, "Progress"]
+
+class Entry(NamedTuple):
+    """An entry of a slot."""
+
+    changed: int
+    """The sequence of the slot in which the value changed last."""
+    value: bytes
+
+
+Slot = Mapping[str, Entry]
 
 
 @attrs.frozen
@@ -86,13 +109,29 @@ class Progress:
     """Of the log's own progress, if the log ends there as it was closed: CRC-32 of the file
     ``checkpoint``; else None."""
 
+    @classmethod
+    def of(cls, value: bytes) -> Self | None:
+        """Return the progress in an entry; None if the value is not a progress."""
+        if len(value) != _PROGRESS.size:
+            return None
+        flags, offset, record, fingerprint, closed = _PROGRESS.unpack(value)
+        if offset < 0 or not -1 <= record <= offset:
+            return None
+        return cls(offset, record, fingerprint, closed if flags & _CLOSED else None)
+
+    def packed(self) -> bytes:
+        """Return the value of the entry."""
+        flags = 0 if self.closed is None else _CLOSED
+        place = self.physical_offset, self.record_offset, self.fingerprint
+        return _PROGRESS.pack(flags, *place, self.closed or 0)
+
 
 @attrs.frozen
 class Recorded:
     """Progress as read at one moment."""
 
     sequence: int
-    """Increases with each write."""
+    """Increases with each change."""
     physical_offset: int
     """Everything below it is in the plugin's files, and on disk."""
 
@@ -107,9 +146,12 @@ class StateFile:
     """Called if the file cannot be read, which then counts as missing; if None, it raises."""
     sequence: int = 0
     """Increases with each write."""
+    is_damaged: bool = False
+    """Whether the file existed when it was read last, and no slot was whole."""
     _slots: list[Slot] | None = None
     """The whole slots, newest first, as they were read or written last; None before that."""
-    _slot_size: int = _PAGE_SIZE
+    _slot_size: int = 0
+    """Bytes from slot to slot; 0 if the file has to be replaced as a whole."""
     _lock: Any = attrs.field(factory=new_lock)
 
     @classmethod
@@ -118,22 +160,27 @@ class StateFile:
         return cls(os.path.join(root, OWN_DIRECTORY, "state"), disk, unreadable)
 
     def entry(self, name: str) -> ProgressEntry:
-        """Return the entry of a plugin, or of the log (`LOG`, `HEAD`)."""
+        """Return the progress of a plugin, or of the log (`LOG`, `HEAD`)."""
         return ProgressEntry(self, name)
 
     def load(self) -> list[Slot]:
         """Return the whole slots, newest first."""
-        try:
-            data = self.disk.read_if_exists(self.path, _SIZE_MAX) or b""
-        except OSError as error:
-            if self.unreadable is None:
-                raise
-            self.unreadable(error)
-            return []
-        size = max(len(data) // 2, _PAGE_SIZE)
-        found = dict(filter(None, map(_read_slot, (data[:size], data[size:]))))
+        data, found, size = b"", {}, _PAGE_SIZE
+        for _ in range(_TRIES):
+            try:
+                data = self.disk.read_if_exists(self.path, _SIZE_MAX) or b""
+            except OSError as error:
+                if self.unreadable is None:
+                    raise
+                self.unreadable(error)
+                return []
+            size = max(len(data) // 2, _PAGE_SIZE)
+            found = dict(filter(None, (_read_slot(data[:size], 0), _read_slot(data[size:], 1))))
+            if found or not data:
+                break
         with self._lock:
-            self._slot_size = size
+            self._slot_size = 0 if size % _PAGE_SIZE or len(data) != 2 * size else size
+            self.is_damaged = bool(data) and not found
             self.sequence = max(found, default=self.sequence)
             self._slots = [found[sequence] for sequence in sorted(found, reverse=True)]
             return self._slots
@@ -142,21 +189,46 @@ class StateFile:
         """Return the same, read once only: for a store's writer, as nobody else writes the file."""
         return self.load() if self._slots is None else self._slots
 
-    def save(self, changed: Slot) -> None:
-        """Change entries, in the older slot; on disk when this returns."""
+    def value(self, name: str, *, known: bool = False) -> bytes | None:
+        """Return the value of an entry in the newest whole slot; None if it has none."""
+        slots = self.known() if known else self.load()
+        entry = slots[0].get(name) if slots else None
+        return None if entry is None else entry.value
+
+    def places(self) -> list[tuple[str, Progress]]:
+        """Return the progress of log and plugins in the newest slot, as it was read last."""
+        entries = self.known()[:1]
+        found = ((name, Progress.of(each.value)) for slot in entries for name, each in slot.items())
+        return [(name, progress) for name, progress in found if progress is not None]
+
+    def save(self, changed: Mapping[str, bytes]) -> None:
+        """Change values, in the older slot; on disk when this returns."""
         with self._lock:
             slots = self.known()  # the older one is overwritten
             newest = slots[0] if slots else {}
-            if all(newest.get(name) == progress for name, progress in changed.items()):
-                return
-            self._write({**newest, **changed}, slots)
+            for name, value in changed.items():
+                if name not in newest or newest[name].value != value:
+                    self._write({**newest, **self._entries(changed, newest)}, slots)
+                    return
 
-    def save_in_both(self, changed: Slot) -> None:
-        """Change entries in both slots."""
+    def save_in_both(self, changed: Mapping[str, bytes], forgotten: str = "") -> None:
+        """Change values in both slots, and remove an entry."""
         with self._lock:
             for _ in range(2):
                 slots = self.known()
-                self._write({**(slots[0] if slots else {}), **changed}, slots)
+                newest = slots[0] if slots else {}
+                entries = {**newest, **self._entries(changed, newest)}
+                entries.pop(forgotten, None)
+                self._write(entries, slots)
+
+    def _entries(self, changed: Mapping[str, bytes], newest: Slot) -> Slot:
+        fresh = self.sequence + 1
+        return {
+            name: newest[name]
+            if name in newest and newest[name].value == value
+            else Entry(fresh, value)
+            for name, value in changed.items()
+        }
 
     def _write(self, entries: Slot, slots: list[Slot]) -> None:
         sequence = self.sequence + 1
@@ -168,6 +240,7 @@ class StateFile:
             size = max(-(-len(slot) // _PAGE_SIZE) * _PAGE_SIZE, size)
             # Both slots count, or an older one could be read at a place that is not its own.
             older = _slot(sequence - 1, slots[0]) if slots and sequence > 1 else b""
+            size = max(-(-len(older) // _PAGE_SIZE) * _PAGE_SIZE, size)
             halves = (older, slot) if sequence % 2 else (slot, older)
             self.disk.replace(self.path, b"".join(half.ljust(size, b"\0") for half in halves))
             self._slot_size = size
@@ -199,7 +272,13 @@ class ProgressEntry:
         return self._of(self.file.known())
 
     def _of(self, slots: Sequence[Slot]) -> list[Progress]:
-        return list(filter(None, (slot.get(self.name) for slot in slots)))
+        found = []
+        for slot in slots:
+            entry = slot.get(self.name)
+            progress = None if entry is None else Progress.of(entry.value)
+            if progress is not None:
+                found.append(progress)
+        return found
 
     def believable(self, log: LogView) -> int | None:
         """Return the newest recorded offset whose last record is still the same in ``log``.
@@ -234,44 +313,57 @@ class ProgressEntry:
 
     def recorded(self) -> Recorded | None:
         """Read what is on disk now, perhaps written by another process; None if nothing is."""
-        progress = self.load()
-        return None if progress is None else Recorded(self.file.sequence, progress.physical_offset)
+        slots = self.file.load()
+        entry = slots[0].get(self.name) if slots else None
+        progress = None if entry is None else Progress.of(entry.value)
+        if entry is None or progress is None:
+            return None
+        return Recorded(entry.changed, progress.physical_offset)
 
     def save(self, progress: Progress) -> None:
         """Change this entry only; on disk when this returns."""
-        self.file.save({self.name: progress})
+        self.file.save({self.name: progress.packed()})
+
+    def reset(self) -> None:
+        """Set the progress to 0, in both slots: everything is derived again."""
+        self.file.save_in_both({self.name: Progress(0).packed()})
 
 
 def _slot(sequence: int, entries: Slot) -> bytes:
     parts = [b""]
-    for name, progress in entries.items():
+    for name, (changed, value) in entries.items():
         encoded = name.encode()
-        flags = 0 if progress.closed is None else _CLOSED
-        place = progress.physical_offset, progress.record_offset, progress.fingerprint
-        packed = _ENTRY.pack(flags, *place, progress.closed or 0)
-        parts.append(len(encoded).to_bytes(1, "big") + encoded + packed)
+        parts += (bytes((len(encoded),)), encoded, _CHANGED.pack(changed, len(value)), value)
     size = _HEADER.size + sum(map(len, parts))
     parts[0] = _HEADER.pack(_MAGIC, _VERSION, len(entries), sequence, size)
     slot = b"".join(parts)
     return slot + _CRC.pack(zlib.crc32(slot))
 
 
-def _read_slot(data: bytes) -> tuple[int, Slot] | None:
+def _read_slot(data: bytes, parity: int) -> tuple[int, Slot] | None:
     """Return sequence and entries of the slot at the start of ``data``; None if not whole."""
     if len(data) < _HEADER.size:
         return None
     magic, version, count, sequence, size = _HEADER.unpack_from(data)
-    if magic != _MAGIC or version != _VERSION or size + _CRC.size > len(data):
+    if magic != _MAGIC or version != _VERSION or not 0 < sequence < _SEQUENCE_END:
+        return None
+    if sequence % 2 != parity or not _HEADER.size <= size <= len(data) - _CRC.size:
         return None
     if _CRC.pack(zlib.crc32(data[:size])) != data[size : size + _CRC.size]:
         return None
     entries, position = {}, _HEADER.size
-    for _ in range(count):
-        end = position + 1 + data[position]
-        name = data[position + 1 : end].decode()
-        flags, offset, record, fingerprint, closed = _ENTRY.unpack_from(data, end)
-        entries[name] = Progress(offset, record, fingerprint, closed if flags & _CLOSED else None)
-        position = end + _ENTRY.size
+    try:
+        for _ in range(count):
+            end = position + 1 + data[position]
+            start = end + _CHANGED.size
+            changed, length = _CHANGED.unpack_from(data, end)
+            if start + length > size:
+                return None
+            name = data[position + 1 : end].decode()
+            entries[name] = Entry(changed, data[start : start + length])
+            position = start + length
+    except (ValueError, IndexError, struct.error):  # no writer of reput made it
+        return None
     return sequence, entries
 
 

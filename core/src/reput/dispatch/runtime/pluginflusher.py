@@ -78,7 +78,7 @@ class PluginFlusher:
         # signal handler that closes the store.
         self._lock = new_lock()
         self._flushes: dict[str, _Flushes] = {}
-        self._changed: dict[str, Progress] = {}
+        self._changed: dict[str, bytes] = {}
         """Entries that are not in the state file yet, though what they cover is on disk."""
         self._index_timestamp = 0  # for the checkpoint, as an index's `reput_flush` returned it
         self._is_over = False
@@ -86,7 +86,7 @@ class PluginFlusher:
 
     # ------------------------------------------------------------------ one round
 
-    def flush(self, patience: float | None = None) -> dict[str, str]:
+    def flush(self, patience: float | None = None, *, is_last: bool = False) -> dict[str, str]:
         """Flush everything: log, plugins, progress, checkpoint.
 
         Everything put and dispatched before this call is on disk when it returns, except for the
@@ -96,6 +96,7 @@ class PluginFlusher:
         Args:
             patience: seconds to wait for plugins; when left out, as long as their flushes advance.
                 The next round looks at a longer flush again.
+            is_last: whether `close` follows, which writes the progress.
 
         Returns:
             By plugin, why it was not flushed: it hangs, takes longer than ``patience``, or found
@@ -124,9 +125,23 @@ class PluginFlusher:
         missed |= self._wait(requested, patience)
         with self._lock:
             self._check_open()
-            self._save_changed()
+            if not is_last:
+                self._save_changed()
             self._save_checkpoint()
         return missed
+
+    def close(self, others: Mapping[str, bytes]) -> None:
+        """Write all progress after the last flush, with other entries, and that the log is closed.
+
+        Raises:
+            OSError: it cannot be written; the next opening recovers as after a crash.
+        """
+        with self._lock:
+            self._check_open()
+            self.log_note.close(
+                self._log, self._log.last_record_offset, {**self._changed, **others}
+            )
+            self._changed = {}
 
     def flush_plugin(self, runner: PluginRunner, *, again: bool = False) -> bool:
         """Flush one plugin that is in no call, whatever its state, and record its progress.
@@ -154,8 +169,7 @@ class PluginFlusher:
         with self._lock:
             flushes = self._of(runner)
             is_derived = runner.hooks.dispatch is None or flushes.covers(runner.place)
-            is_saved = runner.name not in self._changed
-            return flushes.inside is None and is_derived and is_saved
+            return flushes.inside is None and is_derived
 
     def forget(self, name: str) -> None:
         """Forget the flushes of a plugin that was removed, or is opened again."""
@@ -250,7 +264,8 @@ class PluginFlusher:
             record, last = covered.record_offset, self.log_note.last
             is_last = record == last.offset
             fingerprint = last.fingerprint if is_last else fingerprint_of(self._log, record)
-            self._changed[runner.name] = Progress(covered.position, record, fingerprint)
+            place = Progress(covered.position, record, fingerprint)
+            self._changed[runner.name] = place.packed()
         flushes.covered = covered
 
     def _save_changed(self) -> None:

@@ -1,4 +1,4 @@
-"""Plugin records, ``<store>/reput/plugins/<plugin>.json``: a plugin's state and figures.
+"""Plugin records, in the state file: a plugin's state and figures, as a JSON object.
 
 A record is written when a plugin's state changes and, for its figures, now and then. It makes a
 suspension last, tells the next opening which bytes a failed flush leaves in doubt, and shows other
@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -19,6 +19,7 @@ import attrs
 from reput.dispatch.runtime.pluginstate import PluginFigures
 from reput.files.filenames import OWN_DIRECTORY, is_safe_name
 from reput.files.jsonfiles import object_of, structure_of
+from reput.log.progress import StateFile
 from reput.signalsafe import new_lock
 
 if TYPE_CHECKING:
@@ -28,7 +29,12 @@ __all__ = ["RESUME", "SUSPEND", "StoredPluginState", "StoredPluginStates"]
 
 SUSPEND: Final = "suspend"
 RESUME: Final = "resume"
-_READ_SIZE = 1 << 20
+_SUFFIX: Final = "/state"  # behind a plugin's name, which has no slash
+_ERROR_SIZE_MAX: Final = 2_000  # characters
+
+
+def _shortened(text: str | None) -> str | None:
+    return None if text is None else text[:_ERROR_SIZE_MAX]
 
 
 @attrs.frozen(kw_only=True)
@@ -42,7 +48,7 @@ class StoredPluginState(PluginFigures):
     """Whether the plugin was closed with everything flushed, or is still active."""
     cut_to: int | None = None
     """After a failed flush: progress up to which the plugin's files are valid; else None."""
-    last_error: str | None = None
+    last_error: str | None = attrs.field(default=None, converter=_shortened)
     timestamp: int = 0
     """When the record was written, ms."""
     dispatched_to: int = 0
@@ -54,42 +60,36 @@ class StoredPluginStates:
 
     root: str
     disk: Disk
-    unreadable: Callable[[OSError], None] | None = None
-    """Called if a file cannot be read, which then counts as missing; if None, it raises."""
+    state: StateFile = attrs.field(
+        default=attrs.Factory(lambda self: StateFile.of(self.root, self.disk), takes_self=True)
+    )
+    """Has the records."""
     _saved: dict[str, StoredPluginState] = attrs.field(factory=dict)
     _lock: threading.RLock = attrs.field(factory=new_lock)
 
     def load(self, plugin: str) -> StoredPluginState:
         """Read a plugin's record; return one of default values if it is missing or damaged."""
-        try:
-            return self._read(plugin) or StoredPluginState()
-        except OSError as error:
-            if self.unreadable is None:
-                raise
-            self.unreadable(error)
-            return StoredPluginState()
+        self.state.load()
+        return self.known(plugin)
+
+    def known(self, plugin: str) -> StoredPluginState:
+        """Return the same, as the state file was read last."""
+        for slot in self.state.known()[:1]:
+            entry = slot.get(plugin + _SUFFIX)
+            try:
+                record = structure_of(StoredPluginState, object_of(entry.value if entry else b""))
+            except ValueError:
+                break
+            if record.cut_to is None or record.cut_to >= 0:
+                return record
+        # Nobody knows what a damaged file has said.
+        return StoredPluginState(is_clean=not self.state.is_damaged)
 
     def names(self) -> list[str]:
         """Return the names of plugins that have a record, sorted."""
-        entries = self.disk.list(self._path("plugins"))
-        found = (each.name.removesuffix(".json") for each in entries if each.name.endswith(".json"))
-        return sorted(name for name in found if is_safe_name(name))
-
-    def is_sound(self, plugin: str) -> bool:
-        """Whether the existing record of a plugin can be read."""
-        return self._read(plugin) is not None
-
-    def path(self, plugin: str) -> str:
-        """Return the path of a plugin's record."""
-        return self._path("plugins", f"{plugin}.json")
-
-    def _read(self, plugin: str) -> StoredPluginState | None:
-        text = self.disk.read_if_exists(self.path(plugin), _READ_SIZE)
-        try:
-            record = structure_of(StoredPluginState, object_of(text or b""))
-        except ValueError:
-            return None
-        return record if record.cut_to is None or record.cut_to >= 0 else None
+        found = (name for slot in self.state.load()[:1] for name in slot)
+        names = (name.removesuffix(_SUFFIX) for name in found if name.endswith(_SUFFIX))
+        return sorted(name for name in names if is_safe_name(name))
 
     def save(self, plugin: str, record: StoredPluginState) -> None:
         """Replace a plugin's record durably, unless nothing but its time has changed.
@@ -98,16 +98,21 @@ class StoredPluginStates:
             OSError: the record cannot be written.
         """
         with self._lock:
-            if attrs.evolve(record, timestamp=0) == self._saved.get(plugin):
-                return
-            path = self.path(plugin)
-            data = json.dumps(attrs.asdict(record), indent=2).encode() + b"\n"
-            try:
-                self.disk.replace(path, data)
-            except FileNotFoundError:  # a store that RocketMQ made, or somebody has removed it
-                self.disk.make_directory(os.path.dirname(path))
-                self.disk.replace(path, data)
-            self._saved[plugin] = attrs.evolve(record, timestamp=0)
+            timeless = attrs.evolve(record, timestamp=0)
+            if timeless != self._saved.get(plugin):
+                self.state.save(self.entries({plugin: record}))
+                self._saved[plugin] = timeless
+
+    def forget(self, plugin: str) -> None:
+        """Remove a plugin's record durably."""
+        self.state.save_in_both({}, plugin + _SUFFIX)
+
+    def entries(self, records: Mapping[str, StoredPluginState]) -> dict[str, bytes]:
+        """Return the entries of the state file that have records, by plugin."""
+        return {
+            name + _SUFFIX: json.dumps(attrs.asdict(record)).encode()
+            for name, record in records.items()
+        }
 
     # ------------------------------------------------------------------ requests
 

@@ -1,19 +1,19 @@
 """The log's own notes, in ``<store>/reput``: where the log begins and ends, and has checksums.
 
-``flushed`` says how far the log is on disk, and if it was closed. The file has the format of
-progress (`reput.log.progress`). Every round of flushing writes it, and closing writes it last, with
-the mark that the log ends there. So the next opening need not read the last file to its end, and
-notices if the last record was changed. The mark counts until another writer opens the store. A
-writer of reput makes the file ``abort`` first; every other writer changes the file ``checkpoint``,
-whose checksum the mark has.
+The entry ``.log`` of the state file (`reput.log.progress`) says how far the log is on disk, and if
+it was closed. Every round of flushing writes it, and closing writes it last, with the mark that the
+log ends there. So the next opening need not read the last file to its end, and notices if the last
+record was changed. The mark counts until another writer opens the store. A writer of reput makes
+the file ``abort`` first; every other writer changes the file ``checkpoint``, whose checksum the
+mark has.
 
 The other two notes count as long as reput was the last to write the store (`StoreLock.sign`).
 
-``head`` says where the log begins, as its files do not say whether there were older ones. A writer
-notes it when it opens a store, and trimming before it removes a file. A log that begins after the
-noted offset has lost files that nobody trimmed; RocketMQ removes old files, too, and leaves no
-note. The file has two slots, as progress files have, which say the same; they are written in place,
-so that trimming can write them on a full disk.
+The entry ``.head`` says where the log begins, as its files do not say whether there were older
+ones. A writer notes it when it opens a store, and trimming before it removes a file. A log that
+begins after the noted offset has lost files that nobody trimmed; RocketMQ removes old files, too,
+and leaves no note. Both slots have it, so that a torn write does not bring back an older one; they
+are written in place, so that trimming can write them on a full disk.
 
 ``record-crc.json`` says where every record has a checksum of its own. It is on disk before the
 first record of a range is written, and before the first record after it. The range that is being
@@ -28,7 +28,7 @@ from __future__ import annotations
 import json
 import os
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, Self
 
 import attrs
@@ -110,31 +110,35 @@ class LogStateFile:
 
     def closed(self) -> Progress | None:
         """Return where the log ended as it was closed; None if it was not, or was written since."""
-        place = self.file.load()
+        place = next(iter(self.file.known()), None)
         if place is None or place.closed is None:
             return None
         if self.abort.present and not self.abort.left_on_purpose:
             return None
         return place if place.closed == self.checkpoint.crc else None
 
-    def flushed(self, log: LogView, record_offset: int) -> dict[str, Progress]:
+    def flushed(self, log: LogView, record_offset: int) -> dict[str, bytes]:
         """Return the entry of a log that is on disk up to the end of the record at an offset."""
         self._read(log, record_offset)
         last = self.last
         if last.offset < 0:
             return {}
-        return {LOG: Progress(last.end_offset, last.offset, last.fingerprint)}
+        return {LOG: Progress(last.end_offset, last.offset, last.fingerprint).packed()}
 
-    def close(self, log: LogView, record_offset: int) -> None:
+    def close(
+        self, log: LogView, record_offset: int, others: Mapping[str, bytes] | None = None
+    ) -> None:
         """Note that a log is closed.
 
         Args:
             log: the log, which is flushed and takes no more puts.
             record_offset: where its last record begins; -1 in an empty log.
+            others: other entries to write with it.
         """
         self._read(log, record_offset)
         end, fingerprint = log.max_physical_offset, self.last.fingerprint
-        self.file.save(Progress(end, record_offset, fingerprint, self.checkpoint.crc))
+        place = Progress(end, record_offset, fingerprint, self.checkpoint.crc)
+        self.state.save({**(others or {}), LOG: place.packed()})
 
     def _read(self, log: LogView, record_offset: int) -> None:
         """Read the record at an offset, which is the log's last one, unless that was done."""
@@ -154,18 +158,21 @@ class LogHead:
     """The note of where one store's log begins."""
 
     state: StateFile
+    is_writer: bool = False
+    """Whether no other process changes the note meanwhile."""
 
     @property
     def recorded_offset(self) -> int | None:
         """Physical offset at which the log begins, or before it; None if that is not known."""
-        place = self.state.entry(HEAD).load()
-        return None if place is None else place.physical_offset
+        entry = self.state.entry(HEAD)
+        places = entry.known() if self.is_writer else entry.load_all()
+        return places[0].physical_offset if places else None
 
     def note(self, physical_offset: int) -> None:
         """Note that the log may begin at an offset; on disk, in both slots, when this returns."""
         noted = Progress(physical_offset)
         if self.state.entry(HEAD).known() != [noted, noted]:
-            self.state.save_in_both({HEAD: noted})
+            self.state.save_in_both({HEAD: noted.packed()})
 
     def loss(self, min_physical_offset: int) -> Loss | None:
         """Return what a log that begins at ``min_physical_offset`` has lost; None for nothing.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from reput.dispatch.statefiles.manifest import Manifest
@@ -18,7 +18,6 @@ from reput.log.recovery.checkpoint import Checkpoint
 from reput.log.recovery.logstate import CheckedNote
 
 if TYPE_CHECKING:
-    from reput.dispatch.statefiles.storedpluginstates import StoredPluginStates
     from reput.files.system.disk import Disk
     from reput.log.lossledger import LossLedger
     from reput.log.progress import StateFile
@@ -99,7 +98,6 @@ class StoreProblems:
         root: str,
         disk: Disk,
         ledger: LossLedger,
-        records: StoredPluginStates,
         state: StateFile,
     ) -> None:
         """Note damaged small files as problems; a missing file is not a problem.
@@ -108,12 +106,9 @@ class StoreProblems:
             root: the store's directory.
             disk: the store's disk.
             ledger: the loss ledger, loaded.
-            records: the records of plugins.
             state: the state file.
         """
-        none: list[str] = []
-        plugins = self.read_or_report(records.names, none)
-        for path, is_sound in _notes_of(root, disk, ledger, records, plugins, state):
+        for path, is_sound in _notes_of(root, disk, ledger, state):
             is_there = self.read_or_report(functools.partial(disk.exists, path), False)
             if is_there and not self.read_or_report(is_sound, True) and not self._is_reported(path):
                 self.report(f"{path}: damaged, and its content is ignored")
@@ -127,22 +122,13 @@ class StoreProblems:
         return any(path in problem for problem in self._texts)
 
 
-def _notes_of(
-    root: str,
-    disk: Disk,
-    ledger: LossLedger,
-    records: StoredPluginStates,
-    plugins: Iterable[str],
-    state: StateFile,
-) -> list[Note]:
+def _notes_of(root: str, disk: Disk, ledger: LossLedger, state: StateFile) -> list[Note]:
     """Return each note's path, with a function that returns whether the existing file is valid.
 
     Args:
         root: the store's directory.
         disk: the store's disk.
         ledger: the loss ledger, loaded.
-        records: the records of plugins.
-        plugins: plugins that have a record.
         state: the state file.
     """
     checkpoint = os.path.join(root, "checkpoint")
@@ -152,9 +138,4 @@ def _notes_of(
         (ledger.path, lambda: not ledger.damaged_count),
         (state.path, lambda: bool(state.load())),
         (checked.path, lambda: checked.recorded is not None),
-        *((records.path(name), _is_record(records, name)) for name in plugins),
     ]
-
-
-def _is_record(records: StoredPluginStates, plugin: str) -> Callable[[], bool]:
-    return lambda: records.is_sound(plugin)

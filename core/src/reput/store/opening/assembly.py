@@ -219,7 +219,7 @@ def _open_plugins(
     """Open and recover every plugin, and add its runner to the board."""
     plugins = settings.plugins
     for name in plugins.plugins:
-        record = locked.records.load(name)
+        record = locked.records.known(name)
         file = found.places.get(name)
         progress = opener.log.min_physical_offset
         if file is not None:

@@ -80,7 +80,6 @@ __all__ = [
 ]
 
 _LOG_FILES_OPEN: Final = 64
-_HELD: Final = ("plugins",)  # directories in `OWN_DIRECTORY`
 
 
 @attrs.frozen(kw_only=True, eq=False)
@@ -227,8 +226,8 @@ def lock_store(request: OpenRequest, undoing: Rollback, *, is_missing: bool) -> 
     closed = problems.read_or_report(note.closed, None)
     clean = closed is not None or not note.abort.present
     manifest = problems.manifest(root, disk)
-    records = StoredPluginStates(root, disk, problems.pass_over)
-    head, checked = LogHead(note.state), CheckedNote(root, disk)
+    records = StoredPluginStates(root, disk, note.state)
+    head, checked = LogHead(note.state, request.writable), CheckedNote(root, disk)
     return LockedStore(
         lock, calls, records, problems, manifest, note, head, checked, closed, clean, ledger
     )
@@ -251,8 +250,7 @@ def _look_at_broker_files(root: str, disk: Disk, problems: StoreProblems) -> str
 
 def held_directories(request: OpenRequest) -> list[str]:
     """Return directories that nobody removes or renames while a writer has the lock."""
-    own = request.path(OWN_DIRECTORY)
-    return [request.path("commitlog"), own, *[os.path.join(own, name) for name in _HELD]]
+    return [request.path("commitlog"), request.path(OWN_DIRECTORY)]
 
 
 def _give_up(lock: StoreLock, disk: Disk, calls: HookCalls) -> None:
@@ -373,7 +371,7 @@ def examine(
     ledger = LossLedger(root, disk, request.now)
     problems.read_or_report(lambda: ledger.load(writable=request.writable), None)
     if not request.writable:
-        problems.look_for_damaged_notes(root, disk, ledger, locked.records, locked.note.state)
+        problems.look_for_damaged_notes(root, disk, ledger, locked.note.state)
         lost = problems.read_or_report(lambda: locked.lost_head(files), None)
         if lost is not None and ledger.note(lost):
             problems.report(

@@ -6,7 +6,7 @@ import contextlib
 import logging
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import attrs
 
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 __all__ = ["WriterStarted", "begin_changes", "repair_log"]
-
-_OWN_NOTES: Final = ("plugins", "lost+found")  # directories of small files
 
 
 @attrs.frozen(eq=False)
@@ -53,13 +51,11 @@ def begin_changes(
     disk.finish_replacing(request.root, "abort", "checkpoint", flush=False)
     disk.finish_replacing(own, flush=False)
     if not is_new:
-        for name in _OWN_NOTES:
-            disk.finish_replacing(os.path.join(own, name))
+        disk.finish_replacing(os.path.join(own, "lost+found"))
     disk.make_directory(own)
     if not files.bases:
         disk.make_directory(files.directory)
     if locked.manifest is None:
-        disk.make_directory(os.path.join(own, "plugins"))
         disk.hold(*held_directories(request))  # some were missing
     if locked.manifest is None or not is_new:
         # The previous writer may have been killed before these names, or the names of files that

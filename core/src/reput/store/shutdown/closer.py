@@ -146,11 +146,11 @@ class Closer:
             loop.stop()
             plugin_flusher.stop()
         try:
-            for name, reason in plugin_flusher.flush().items():
+            for name, reason in plugin_flusher.flush(is_last=True).items():
                 # The next opening cuts its files to its last progress and derives the rest again.
                 logger.error("plugin not flushed plugin=%s reason=%s", name, reason)
-            members.close_records()
-            plugin_flusher.log_note.close(log, log.last_record_offset)
+            # One write: what log, progress and records say at the end agrees.
+            plugin_flusher.close(members.last_records())
             # `abort` may be removed only if a plugin wrote all queues, as RocketMQ then looks for
             # no missing units. For reput the log's note says that the store was closed.
             if members.queues_reach(log.max_physical_offset):

@@ -72,9 +72,8 @@ def _problems(traces: Traces, end_offset: int) -> Iterator[tuple[str, str, str]]
     if not disk.exists(own):
         return
     state = StateFile.of(root, disk, lambda error: None)
-    slots = state.load()
-    if not slots and disk.exists(state.path):
-        yield "reput.progress", f"{OWN_DIRECTORY}/state", "it is damaged"
+    if not state.load() and disk.exists(state.path):
+        yield "reput.state", f"{OWN_DIRECTORY}/state", "it is damaged"
     ledger = LossLedger(root, disk, system_clock)
     ledger.load(writable=False)
     if ledger.damaged_count:
@@ -87,14 +86,10 @@ def _problems(traces: Traces, end_offset: int) -> Iterator[tuple[str, str, str]]
     QueueFloors(root, disk, damaged=floors.append).known  # noqa: B018 - reading tells
     for text in floors:
         yield "reput.queue-offsets", f"{OWN_DIRECTORY}/queue-offsets.json", text
-    for name, place in slots[0].items() if slots else ():
+    for name, place in state.places():
         if place.physical_offset > end_offset:
             text = f"it says {place.physical_offset} for {name}, and the log ends at {end_offset}"
-            yield "reput.progress", f"{OWN_DIRECTORY}/state", text
-    records = traces.records
-    for name in records.names():
-        if not records.is_sound(name):
-            yield "reput.plugin", f"{OWN_DIRECTORY}/plugins/{name}.json", "it is damaged"
+            yield "reput.state", f"{OWN_DIRECTORY}/state", text
 
 
 def _read(traces: Traces, path: str) -> bytes | None:

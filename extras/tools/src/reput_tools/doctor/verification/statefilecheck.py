@@ -18,7 +18,7 @@ from reput.log import (
     StateFile,
     fingerprint_of,
 )
-from reput_tools.doctor.findings import Findings, Severity, finding_of_file
+from reput_tools.doctor.findings import Findings, Severity, end_at, finding_of_file
 from reput_tools.doctor.verification.truncatedfiles import cut_json
 
 if TYPE_CHECKING:
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 __all__ = ["check_own"]
 
 _JSON_MAX: Final = 64 << 20
+
+_PAGES_SIZE: Final = 2 * 4096  # bytes: each of the two slots of the state file takes pages
 
 
 def check_own(traces: Traces, store: Store, findings: Findings) -> int:
@@ -109,25 +111,28 @@ def _check_closed(traces: Traces, store: Store, findings: Findings) -> int:
 
 def _check_state(traces: Traces, store: Store, findings: Findings) -> int:
     state = StateFile.of(traces.root, traces.disk)
-    if not traces.disk.exists(state.path):
-        return 0
-    file, slots, log = os.path.relpath(state.path, traces.root), state.load(), store.log
-    advice = "nothing: the next opening derives again from an older place"
-    if not slots:
+    file, log = f"{OWN_DIRECTORY}/state", store.log
+    if not state.load():
+        if not state.is_damaged and not (log.max_physical_offset and traces.reput_wrote_last):
+            return 0
         findings.add(
             finding_of_file(
-                Severity.DAMAGE, "reput.progress", "reput", file,
-                "no slot that is whole", "two slots, one of them whole", advice, position=0,
+                Severity.DAMAGE, "reput.state", "reput", file,
+                _no_slot(traces, state), "two slots, one of them whole",
+                "nothing: the next opening writes it, and derives again from the log; it does not "
+                "know which plugins were suspended, and if old files of the log were lost before",
+                position=0,
             )
         )  # fmt: skip
         return 1
+    advice = "nothing: the next opening derives again from an older place"
     end = log.max_physical_offset
-    for name, newest in slots[0].items():
+    for name, newest in state.places():
         of = "the log" if name in (LOG, HEAD) else f"plugin {name}"
         if newest.physical_offset > end:
             findings.add(
                 finding_of_file(
-                    Severity.WARNING, "reput.progress-ahead", "reput", file,
+                    Severity.WARNING, "reput.state-ahead", "reput", file,
                     f"{of} is complete to {newest.physical_offset}",
                     f"at most {end}, where the log ends", advice,
                 )
@@ -137,7 +142,7 @@ def _check_state(traces: Traces, store: Store, findings: Findings) -> int:
         ):
             findings.add(
                 finding_of_file(
-                    Severity.WARNING, "reput.progress-record", "reput", file,
+                    Severity.WARNING, "reput.state-record", "reput", file,
                     f"of {of}, the checksum {newest.fingerprint:08X} of the record at "
                     f"{newest.record_offset}",
                     "that of the record which the log has there",
@@ -145,6 +150,13 @@ def _check_state(traces: Traces, store: Store, findings: Findings) -> int:
                 )
             )  # fmt: skip
     return 1
+
+
+def _no_slot(traces: Traces, state: StateFile) -> str:
+    if not state.is_damaged:
+        return "no file"
+    size = len(traces.disk.read_file(state.path))
+    return end_at(size) if size % _PAGES_SIZE else "no slot that is whole"
 
 
 def _check_ledger(traces: Traces, findings: Findings) -> int:
@@ -175,22 +187,11 @@ def _check_ledger(traces: Traces, findings: Findings) -> int:
 def _check_records(traces: Traces, findings: Findings) -> int:
     names = traces.records.names()
     for name in names:
-        if not traces.records.is_sound(name):
-            findings.add(
-                finding_of_file(
-                    Severity.DAMAGE, "reput.record", "reput",
-                    f"{OWN_DIRECTORY}/plugins/{name}.json",
-                    cut_json(traces.disk, traces.records.path(name)) or "no record of a plugin",
-                    "its state and figures",
-                    "nothing: the next opening writes it again, without the suspension",
-                    position=0,
-                )
-            )  # fmt: skip
-        elif traces.records.load(name).state not in ("running", "retrying"):
+        if traces.records.load(name).state not in ("running", "retrying"):
             findings.add(
                 finding_of_file(
                     Severity.WARNING, "reput.suspended", "reput",
-                    f"{OWN_DIRECTORY}/plugins/{name}.json",
+                    f"{OWN_DIRECTORY}/state",
                     f"the plugin {name} is {traces.records.load(name).state}", "running",
                     f"reput resume {shlex.quote(traces.root)} {name}",
                 )

@@ -36,7 +36,6 @@ from reput.storefiles import Phase, path_argument, refuse_broker_files, refuse_u
 from reput_tools.offline.closedstore.inspection import Traces
 
 if TYPE_CHECKING:
-    from reput.log import ProgressEntry
     from reput.storefiles import StoredPluginState
 
 __all__ = ["ClosedStore", "lock_store"]
@@ -165,7 +164,7 @@ class ClosedStore(Traces):
         rest = tuple(name for name in used if name != plugin)
         attrs.evolve(manifest, plugins=rest, config=config).save(self.root, self.disk)
         self.records.withdraw(plugin)
-        self._forget_record(plugin)
+        self.records.forget(plugin)
 
     def replace_directories(
         self, plugin: str, built: str, names: Sequence[str], *, aside: str
@@ -189,7 +188,7 @@ class ClosedStore(Traces):
             aside: where the old directories go, made if necessary; on the same file system.
         """
         log, last, disk = self.log, self.last_record_offset, self.disk
-        file = self._forgotten(plugin)
+        self._forgotten(plugin)
         disk.make_directory(aside)
         for name in names:
             if disk.exists(self._path(name)):
@@ -200,15 +199,9 @@ class ClosedStore(Traces):
                 disk.rename(os.path.join(built, name), self._path(name))
         disk.flush_directory(self.root)
         # The record of the old files, of a failed flush say, is void for the new ones.
-        self._forget_record(plugin)
+        self.records.forget(plugin)
         fingerprint = fingerprint_of(log, last) if last >= 0 else 0
-        file.save(Progress(log.max_physical_offset, last, fingerprint))
-
-    def _forget_record(self, plugin: str) -> None:
-        path = self.records.path(plugin)
-        if self.disk.exists(path):
-            self.disk.remove(path)
-            self.disk.flush_directory(os.path.dirname(path))
+        self._progress(plugin).save(Progress(log.max_physical_offset, last, fingerprint))
 
     # ------------------------------------------------------------------ more of its log
 
@@ -303,12 +296,11 @@ class ClosedStore(Traces):
         records.save(plugin, record)
         return record
 
-    def _forgotten(self, plugin: str) -> ProgressEntry:
+    def _forgotten(self, plugin: str) -> None:
         self._check_writes()
-        file = self._progress(plugin)
-        self.disk.make_directory(os.path.dirname(file.path), durable=True)
-        file.file.save_in_both({plugin: Progress(0)})
-        return file
+        progress = self._progress(plugin)
+        self.disk.make_directory(os.path.dirname(progress.path), durable=True)
+        progress.reset()
 
     def _end_last_file(self, files: MappedFileQueue, end: int) -> None:
         position = end - files.bases[-1]
