@@ -7,8 +7,8 @@ The order of the steps, with the reasons:
 
 1. log and plugins are flushed: entries derived from a file must be on disk before its removal;
 2. the next queue offsets are written: a queue that loses all its messages continues its offsets;
-3. the note ``reput/head`` is written: a log that begins later than the note says has lost files;
-   then the mark ``reput/trimming``: from here on plugins may know of messages that are gone;
+3. the head is noted in ``reput/state``: a log that begins later than noted has lost files; then the
+   mark ``reput/trimming``: from here on plugins may know of messages that are gone;
 4. files of the log are removed, the oldest first, each durably before the next: a crash leaves no
    gap;
 5. plugins are notified (`reput_trim`), one by one, and the mark is removed after the last.
