@@ -216,3 +216,26 @@ def test_json_is_utf8_and_whole_whatever_the_topics_are_called(run, plain_store)
     outcome = run("info", path, "--scan", "--json")
 
     assert json.loads(outcome.raw.decode("utf-8"))["topics"][0]["topic"] == "%RETRY%group|a"
+
+
+def test_the_state_file_is_shown_entry_by_entry(run, plugin_store) -> None:
+    path = plugin_store("notes")
+    with reput.open(path, mode="r") as store:
+        end = store.log.max_physical_offset
+
+    shown = run("info", path, "--state").out
+    state = run("info", path, "--state", "--json").json["state"]
+    kept = (path / "reput" / "state").read_bytes()
+    (path / "reput" / "state").write_bytes(bytes(len(kept)))
+    damaged = run("info", path, "--state")
+
+    entries = {entry["name"]: entry for entry in state["entries"]}
+    assert entries.keys() == {".log", ".head", "notes", "notes/state"}
+    assert [entries[name]["physical_offset"] for name in (".log", "notes")] == [end, end]
+    assert entries[".log"]["closed"] is not None
+    assert entries["notes/state"]["record"]["state"] == "running"
+    assert max(entry["changed"] for entry in state["entries"]) == state["sequence"]
+    for name in entries:
+        assert f"  {name} " in shown
+    assert "damaged" in damaged.out
+    assert run("info", path, "--json").json["state"] is None

@@ -130,6 +130,8 @@ WHEEL_FILE: Final = "timerwheel"
 LOG_DIRECTORY: Final = "timerlog"
 CONFIG_DIRECTORY: Final = "config"
 CHECK_FILE: Final = "timercheck"
+SECTOR_SIZE: Final = 512
+"""Bytes that a disk writes at once; without many marks the checkpoint has no more."""
 METRICS_FILE: Final = "timermetrics"
 
 TIMER_TOPIC: Final = "rmq_sys_wheel_timer"

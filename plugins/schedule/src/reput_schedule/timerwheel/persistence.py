@@ -22,7 +22,13 @@ from reput_schedule.timerwheel.files.timercheckpoint import (
     is_damaged,
 )
 from reput_schedule.timerwheel.files.timermetrics import TimerMetrics
-from reput_schedule.timerwheel.layout import CHECK_FILE, CONFIG_DIRECTORY, METRICS_FILE, RECORD_SIZE
+from reput_schedule.timerwheel.layout import (
+    CHECK_FILE,
+    CONFIG_DIRECTORY,
+    METRICS_FILE,
+    RECORD_SIZE,
+    SECTOR_SIZE,
+)
 
 if TYPE_CHECKING:
     import threading
@@ -142,8 +148,13 @@ class TimerPersistence:
 
     def _save(self, check: CheckpointRecord) -> None:
         disk = self._context.disk
-        disk.make_directory(self._context.directory(CONFIG_DIRECTORY), durable=True)
-        disk.replace(self._check_path, encode_check(check))
+        data = encode_check(check)
+        first, rest = data[:SECTOR_SIZE], data[SECTOR_SIZE:]
+        # A disk writes a sector at once, so what lies in the first one is overwritten in place.
+        is_small = self.saved is not None and not any(rest)
+        if not (is_small and disk.overwrite(self._check_path, first)):
+            disk.make_directory(self._context.directory(CONFIG_DIRECTORY), durable=True)
+            disk.replace(self._check_path, data)
         self.saved = check
 
     def _flushed_offset(self) -> int:

@@ -25,6 +25,11 @@ from reput_tools.cli.kit.timestamps import format_timestamp
 from reput_tools.cli.messages.lossoutput import damage_document, print_damages
 from reput_tools.cli.messages.messagekeys import DAMAGE_KEYS, TOPIC_KEYS
 from reput_tools.cli.messages.queuereader import choose_queues
+from reput_tools.cli.messages.statefileoutput import (
+    STATE_FILE_KEYS,
+    print_state_file,
+    state_file_document,
+)
 from reput_tools.cli.messages.topicfacts import TopicFacts, print_topics, topic_document, topics_of
 from reput_tools.cli.plugins.pluginkeys import ENGINE_KEYS, STATE_KEYS
 
@@ -50,6 +55,7 @@ _EXAMPLES = """\b
 Examples:
   reput info STORE
   reput info STORE --topic orders --queues
+  reput info STORE --state
 """
 _JSON = {
     **STORE_KEYS,
@@ -84,6 +90,7 @@ _JSON = {
     "retention": "what the plugin of this name reports, such as `is_active`, `due_count` and "
     "`due_size` (files to remove), `held_count`, `held_size` and `holds` (files held back); null "
     "without it",
+    **below("state", STATE_FILE_KEYS),
     **below("plugins[]", STATE_KEYS),
     **below("topics[]", TOPIC_KEYS | {"topic": "its name; `topics` is null if no plugin knows it"}),
 }
@@ -102,9 +109,17 @@ _JSON = {
     is_flag=True,
     help="Read the whole log, verify every checksum, count what can be read and list all damage.",
 )
+@click.option(
+    "--state",
+    "show_state",
+    is_flag=True,
+    help="Show what `reput/state` says of log and plugins, entry by entry.",
+)
 @json_option("one document with every queue", _JSON)
 @with_debug
-def info(path: str, topic: str | None, show_queues: bool, scan: bool, as_json: bool) -> None:
+def info(
+    path: str, topic: str | None, show_queues: bool, scan: bool, show_state: bool, as_json: bool
+) -> None:
     r"""Show what the store at PATH holds: log range, log files, topics, queues, plugins.
 
     The command changes nothing in the store, and another process may write it meanwhile. Without
@@ -126,9 +141,13 @@ def info(path: str, topic: str | None, show_queues: bool, scan: bool, as_json: b
             topic,
         )
         if as_json:
-            print_json(_document(facts))
+            state = {"state": state_file_document(facts.traces) if show_state else None}
+            print_json(_document(facts) | state)
         else:
             _print(facts, show_queues=show_queues)
+            if show_state:
+                print_heading("State file")
+                print_state_file(facts.traces)
     if facts.damages or facts.store.recovery.finding is not None:
         raise click.exceptions.Exit(ExitCode.DAMAGED)
 

@@ -194,6 +194,11 @@ class Traces:
         return decide(self.manifest, None, config or {}, frozenset(), False, offered)
 
     @property
+    def state_file(self) -> StateFile:
+        """The state file, not read yet."""
+        return StateFile.of(self.root, self.disk)
+
+    @property
     def records(self) -> StoredPluginStates:
         """The records of plugins, and requests to the process that has the store open."""
         return StoredPluginStates(self.root, self.disk)
@@ -219,7 +224,7 @@ class Traces:
         return AbortFile(self._path("abort"), self.disk)
 
     def _progress(self, plugin: str) -> ProgressEntry:
-        return StateFile.of(self.root, self.disk).entry(_checked(plugin))
+        return self.state_file.entry(_checked(plugin))
 
 
 def _checked(plugin: str) -> str:
