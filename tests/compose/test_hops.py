@@ -16,11 +16,11 @@ CEILINGS = {
     "put": 9,
     "put sync": 28,
     "dispatch": 128,
-    "flush": 193,
+    "flush": 178,
     "read": 46,
-    "close": 199,
-    "open": 690,
-    "open after a kill": 997,
+    "close": 192,
+    "open": 683,
+    "open after a kill": 981,
 }
 SCRIPT = Path(__file__).parents[1] / "support/hops.py"
 

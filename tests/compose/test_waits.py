@@ -10,7 +10,7 @@ from reput.files.system.disk import Disk
 
 # What each trip may wait for, with the default plugins: the data of log, queues and index, then
 # notes of the store, then `checkpoint`.
-CEILINGS = {"flush": 5, "flush of nothing": 0, "close": 9, "open after a close": 2}
+CEILINGS = {"flush": 5, "flush of nothing": 0, "close": 9, "open after a close": 1}
 
 
 class CountingDisk(Disk):

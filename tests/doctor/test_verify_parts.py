@@ -24,6 +24,8 @@ from verifiedstores import (
 import reput
 from reput import Message
 from reput.errors import CorruptFileError, NoReaderError, StoreNotFoundError
+from reput.files import Disk
+from reput.log import StateFile
 from reput_tools.doctor.findings import Severity
 from reput_tools.doctor.verification.verifyrun import verify
 from reput_tools.offline import lock_store
@@ -191,6 +193,9 @@ def test_progress_that_cannot_be_read_or_is_of_another_log_is_told(root):
     assert only(checked(root), "reput.state").file == "reput/state"
 
     path.write_bytes(kept)
+    progress = StateFile.of(str(root), Disk()).entry("index").load()
+    path.unlink()  # which holds the last record's checksum of the log itself, too
+    StateFile.of(str(root), Disk()).entry("index").save(progress)
     place = places(root)[-1][0]
     flip_log(root, place + 44)  # born time, which no checksum covers
     assert "reput.state-record" in kinds(checked(root))

@@ -190,7 +190,6 @@ def _with_history(root: str) -> None:
         file.seek(hit.physical_offset - base + 90)
         file.write(b"\xff\xee")
     _kill(root)
-    os.unlink(os.path.join(root, "reput/state"))
     with reput.open(root, threads=False, disk=QuickDisk(), clock=ManualClock()) as store:
         store.wait_dispatched()
         assert [loss.action for loss in store.losses()] == ["filled"]

@@ -59,16 +59,24 @@ class AbortFile:
         return self._is_left
 
     def create(self) -> None:
-        """Write the file with this process's id, as the store is being written."""
-        self._replace(str(os.getpid()).encode())
+        """Write the file with this process's id, as the store is being written.
+
+        Only its name is on disk when this returns, as the file's existence is what counts.
+        """
+        self._is_present = self._is_left = None
+        fresh = f"{self.path}.new"  # never the inode of a file that was left on purpose
+        descriptor = self.disk.create_fresh(fresh)
+        try:
+            self.disk.write(descriptor, str(os.getpid()).encode(), 0)
+        finally:
+            self.disk.close(descriptor)
+        self.disk.rename(fresh, self.path)
+        self.disk.flush_directory(os.path.dirname(self.path))
 
     def leave(self) -> None:
         """Note that the store is closed, but that RocketMQ must recover, as queues are missing."""
-        self._replace(_LEFT_ON_PURPOSE)
-
-    def _replace(self, data: bytes) -> None:
         self._is_present = self._is_left = None
-        self.disk.replace(self.path, data)
+        self.disk.replace(self.path, _LEFT_ON_PURPOSE)
 
     def remove(self) -> None:
         """Remove the file durably; only after everything was flushed and dispatched."""
