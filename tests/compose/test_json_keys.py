@@ -148,7 +148,7 @@ def grep(run, store, tmp_path):
 
 def info(run, store, tmp_path):
     hold(run, store)
-    valid = run("info", store, "--json").json
+    valid = run("info", store, "--state", "--json").json
     flip(store, place_of(store))
     return {"": [valid, run("info", store, "--scan", "--json").json]}
 
