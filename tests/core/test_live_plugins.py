@@ -308,7 +308,7 @@ def test_a_record_that_is_damaged_is_none(tmp_path):
     with open_with(tmp_path, NotesPlugin()) as store:
         store.suspend_plugin("notes")
     state = StateFile.of(os.fspath(tmp_path), QuickDisk())
-    whole = state.value("notes/state")
+    whole = state.load()[0]["notes/state"].value
 
     for data in (b"", whole[:20], b"[]", b"\xff" * 50, whole.replace(b"true", b'"true"')):
         state.save({"notes/state": data})

@@ -164,7 +164,7 @@ def test_what_a_later_release_notes_of_a_plugin_leaves_it_suspended(tmp_path):
     with reput.open(tmp_path, plugins=[witness], config=CONFIG) as store:
         store.suspend_plugin("witness")
     state = StateFile.of(str(tmp_path), Disk())
-    record = {**json.loads(state.value("witness/state")), "of_a_later_release": [1]}
+    record = {**json.loads(state.load()[0]["witness/state"].value), "of_a_later_release": [1]}
     state.save({"witness/state": json.dumps(record).encode()})
 
     with reput.open(tmp_path, plugins=[witness], config=CONFIG) as store:

@@ -122,7 +122,7 @@ def test_the_small_files_of_the_page_have_the_fields_that_are_written(tmp_path):
     assert Path(Manifest.path(str(tmp_path))).read_text("utf-8") == block(
         "docs/formats.md", "manifest"
     )
-    written = json.loads(StateFile.of(str(tmp_path), Disk()).value("consumequeue/state"))
+    written = json.loads(StateFile.of(str(tmp_path), Disk()).load()[0]["consumequeue/state"].value)
     assert list(json.loads(block("docs/formats.md", "plugin"))) == list(written)
 
 

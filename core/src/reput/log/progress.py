@@ -189,62 +189,43 @@ class StateFile:
         """Return the same, read once only: for a store's writer, as nobody else writes the file."""
         return self.load() if self._slots is None else self._slots
 
-    def value(self, name: str, *, known: bool = False) -> bytes | None:
-        """Return the value of an entry in the newest whole slot; None if it has none."""
-        slots = self.known() if known else self.load()
-        entry = slots[0].get(name) if slots else None
-        return None if entry is None else entry.value
-
-    def places(self) -> list[tuple[str, Progress]]:
-        """Return the progress of log and plugins in the newest slot, as it was read last."""
-        entries = self.known()[:1]
-        found = ((name, Progress.of(each.value)) for slot in entries for name, each in slot.items())
-        return [(name, progress) for name, progress in found if progress is not None]
-
     def save(self, changed: Mapping[str, bytes]) -> None:
         """Change values, in the older slot; on disk when this returns."""
         with self._lock:
-            slots = self.known()  # the older one is overwritten
-            newest = slots[0] if slots else {}
-            for name, value in changed.items():
-                if name not in newest or newest[name].value != value:
-                    self._write({**newest, **self._entries(changed, newest)}, slots)
-                    return
+            entries = self._changed_by(changed)
+            if not self._slots or entries != self._slots[0]:
+                self._write(entries)
 
     def save_in_both(self, changed: Mapping[str, bytes], forgotten: str = "") -> None:
         """Change values in both slots, and remove an entry."""
         with self._lock:
             for _ in range(2):
-                slots = self.known()
-                newest = slots[0] if slots else {}
-                entries = {**newest, **self._entries(changed, newest)}
+                entries = self._changed_by(changed)
                 entries.pop(forgotten, None)
-                self._write(entries, slots)
+                self._write(entries)
 
-    def _entries(self, changed: Mapping[str, bytes], newest: Slot) -> Slot:
-        fresh = self.sequence + 1
-        return {
-            name: newest[name]
-            if name in newest and newest[name].value == value
-            else Entry(fresh, value)
-            for name, value in changed.items()
-        }
+    def _changed_by(self, changed: Mapping[str, bytes]) -> dict[str, Entry]:
+        slots = self.known()
+        entries = dict(slots[0]) if slots else {}
+        for name, value in changed.items():
+            if name not in entries or entries[name].value != value:
+                entries[name] = Entry(self.sequence + 1, value)
+        return entries
 
-    def _write(self, entries: Slot, slots: list[Slot]) -> None:
-        sequence = self.sequence + 1
+    def _write(self, entries: Slot) -> None:
+        slots, sequence = self._slots, self.sequence + 1  # the older slot is overwritten
         slot, size = _slot(sequence, entries), self._slot_size
         position = sequence % 2 * size
         fits = bool(slots) and len(slot) <= size
         if not (fits and self.disk.overwrite(self.path, slot, position)):
-            # Complete from the first moment: a reader would take an empty file for damaged.
-            size = max(-(-len(slot) // _PAGE_SIZE) * _PAGE_SIZE, size)
-            # Both slots count, or an older one could be read at a place that is not its own.
-            older = _slot(sequence - 1, slots[0]) if slots and sequence > 1 else b""
-            size = max(-(-len(older) // _PAGE_SIZE) * _PAGE_SIZE, size)
+            # Complete from the first moment: a reader would take an empty file for damaged. Both
+            # slots count, or an older one could be read at a place that is not its own.
+            older = _slot(sequence - 1, slots[0]) if slots else b""
+            size = max(-(-len(each) // _PAGE_SIZE) * _PAGE_SIZE for each in (slot, older))
             halves = (older, slot) if sequence % 2 else (slot, older)
             self.disk.replace(self.path, b"".join(half.ljust(size, b"\0") for half in halves))
             self._slot_size = size
-        self.sequence, self._slots = sequence, [entries, *slots[:1]]
+        self.sequence, self._slots = sequence, [entries, *(slots or [])[:1]]
 
 
 @attrs.frozen(eq=False)

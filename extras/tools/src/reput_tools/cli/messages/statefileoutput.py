@@ -50,7 +50,7 @@ def print_state_file(traces: Traces) -> None:
 def _entries(traces: Traces, state: StateFile) -> list[dict[str, Any]]:
     import attrs
 
-    places, documents = dict(state.places()), []
+    places, documents = dict(traces.places()), []
     for slot in state.known()[:1]:
         for name, entry in slot.items():
             document = {"name": name, "changed": entry.changed}

@@ -86,7 +86,7 @@ def _problems(traces: Traces, end_offset: int) -> Iterator[tuple[str, str, str]]
     QueueFloors(root, disk, damaged=floors.append).known  # noqa: B018 - reading tells
     for text in floors:
         yield "reput.queue-offsets", f"{OWN_DIRECTORY}/queue-offsets.json", text
-    for name, place in state.places():
+    for name, place in traces.places():
         if place.physical_offset > end_offset:
             text = f"it says {place.physical_offset} for {name}, and the log ends at {end_offset}"
             yield "reput.state", f"{OWN_DIRECTORY}/state", text

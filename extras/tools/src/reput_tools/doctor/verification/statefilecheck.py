@@ -127,7 +127,7 @@ def _check_state(traces: Traces, store: Store, findings: Findings) -> int:
         return 1
     advice = "nothing: the next opening derives again from an older place"
     end = log.max_physical_offset
-    for name, newest in state.places():
+    for name, newest in traces.places():
         of = "the log" if name in (LOG, HEAD) else f"plugin {name}"
         if newest.physical_offset > end:
             findings.add(

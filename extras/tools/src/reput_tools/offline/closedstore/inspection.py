@@ -11,7 +11,15 @@ import attrs
 
 from reput.errors import PluginError
 from reput.files import OWN_DIRECTORY, Disk, is_safe_name
-from reput.log import CheckedNote, Checkpoint, LogStateFile, ProgressEntry, StateFile, ledger_in
+from reput.log import (
+    CheckedNote,
+    Checkpoint,
+    LogStateFile,
+    Progress,
+    ProgressEntry,
+    StateFile,
+    ledger_in,
+)
 from reput.plugin import PluginSet, installed
 from reput.storefiles import (
     AbortFile,
@@ -197,6 +205,12 @@ class Traces:
     def state_file(self) -> StateFile:
         """The state file, not read yet."""
         return StateFile.of(self.root, self.disk)
+
+    def places(self) -> list[tuple[str, Progress]]:
+        """Return the progress of log and plugins in the newest slot of the state file, by name."""
+        entries = self.state_file.load()[:1]
+        found = ((name, Progress.of(each.value)) for slot in entries for name, each in slot.items())
+        return [(name, progress) for name, progress in found if progress is not None]
 
     @property
     def records(self) -> StoredPluginStates:
