@@ -65,6 +65,6 @@ def test_what_was_done_while_the_store_was_being_opened_is_kept(
     with pytest.raises(KeyboardInterrupt):
         reput.open(path, progress=interrupt)
 
-    kept = StateFile(file.path, Disk()).entry("p").load().physical_offset
+    kept = StateFile(file.path, Disk()).entry("consumequeue").load().physical_offset
     assert end // 2 < kept <= end
     assert run("backfill", path, "consumequeue", "--json").json["start_offset"] == kept
