@@ -131,16 +131,23 @@ def test_a_reader_beside_the_writer_sees_what_that_puts(tmp_path):
     assert run(main, tmp_path / "store") == [b"2"]
 
 
-def test_the_loop_reads_only_what_is_near_the_end_and_was_quick():
+@pytest.mark.parametrize(
+    ("count", "size", "seconds"), [(32, 0, 0.0), (1, 1 << 20, 0.0), (2, 1, 0.011)]
+)
+def test_the_loop_reads_only_what_is_near_the_end_and_was_quick(count, size, seconds):
     called = []
     reads = ReadPlacement(called.append, True, near_size=100)
     assert not reads.allow("orders", 0, 5, 1.0)
     reads.note_place("orders", 0, 5, 950, 1_000)
-    assert reads.allow("orders", 0, 5, 1.0)
     assert not reads.allow("orders", 0, 4, 1.0)
-    reads.note_read(1 << 20, 1.0, 1.0)
+    assert not reads.allow("orders", 1, 5, 1.0)
+    for _ in range(count):
+        assert reads.allow("orders", 0, 5, 1.0)
+        reads.note_read(size, 1.0, 1.0 + seconds)
     assert not reads.allow("orders", 0, 5, 1.0)  # enough in this turn
     called.pop()()
+    assert not called
+    reads.note_place("orders", 0, 4, 850, 1_000)  # a reader that is far behind
     assert reads.allow("orders", 0, 5, 1.0)
     reads.note_read(1, 1.0, 1.1)
     called.pop()()

@@ -15,12 +15,11 @@ from hypothesis import strategies as st
 from wirepeer import WirePeer
 
 import reput
-from reput import ReadResult, ReadStatus
-from reput_client.remoting import Command, HeaderKind, Pull, PullFlag, RequestCode, ResponseCode
+from reput_aio import ReadPlacement
+from reput_client.remoting import Command, HeaderKind, RequestCode, ResponseCode
 from reput_client.remoting import encode_frame as encoded
-from reput_consumer import Selector, TopicSettings
+from reput_consumer import TopicSettings
 from reput_server import Server, ServerConfig, serving
-from reput_server.broker.pull.readplacement import ReadPlacement
 
 PULL = RequestCode.PULL_MESSAGE
 MUTANTS = 1_000_000 if os.environ.get("REPUT_SOAK") else 300
@@ -55,8 +54,8 @@ class Filled:
 def no_read_is_slow(monkeypatch, request):
     """A busy machine may hold a thread up within a read, which would spare the loop for a while."""
     if {"served", "filled"} & set(request.fixturenames):
-        monkeypatch.setattr("reput_server.broker.pull.readplacement._SLOW_SECONDS", 1e9)
-        monkeypatch.setattr("reput_server.broker.pull.readplacement._TURN_SECONDS", 1e9)
+        monkeypatch.setattr("reput_aio.readplacement.SLOW_SECONDS", 1e9)
+        monkeypatch.setattr("reput_aio.readplacement._TURN_SECONDS", 1e9)
 
 
 def here_of(served) -> ReadPlacement:
@@ -94,7 +93,7 @@ def filled(tmp_path_factory):
         config = ServerConfig(listen=("127.0.0.1", 0), name_server=None)
         served = Filled(stack.enter_context(serving(store, config)), stack)
         with pytest.MonkeyPatch.context() as patch:  # this fixture comes before `no_read_is_slow`
-            patch.setattr("reput_server.broker.pull.readplacement._SLOW_SECONDS", 1e9)
+            patch.setattr("reput_aio.readplacement.SLOW_SECONDS", 1e9)
             for topic in COUNTS:
                 for queue_id in range(2):
                     assert ask(served.peer(), {"topic": topic, "queueId": str(queue_id)})
@@ -255,89 +254,3 @@ def test_a_signature_is_asked_for_here_too(serve):
 
     assert b"no known access key" in answer
     assert here_of(served).count == 0
-
-
-# --------------------------------------------------------------------------- what decides
-
-ASKED = Pull(
-    consumer_group="billing",
-    topic="orders",
-    queue_id=0,
-    queue_offset=9_950,
-    max_msg_nums=32,
-    sys_flag=PullFlag.SUBSCRIPTION,
-    commit_offset=0,
-    suspend_timeout_millis=0,
-    sub_version=0,
-)
-
-
-@attrs.frozen
-class At:
-    physical_offset: int
-    size: int = 100
-
-
-def found_at(*offsets):
-    return ReadResult(ReadStatus.FOUND, 1, 0, 1, tuple(map(At, offsets)), tuple(offsets))
-
-
-def reads(**options):
-    turns = []
-    made = ReadPlacement(turns.append, True, near_size=1_000, **options)
-    made.note_place(ASKED, found_at(9_500), 10_000)
-    return made, turns
-
-
-def test_only_queues_near_the_end_of_the_log_are_read_on_the_loop():
-    here, _ = reads()
-    assert here.allow(ASKED, Selector(), 1.0)
-    assert not here.allow(attrs.evolve(ASKED, queue_id=1), Selector(), 1.0)
-    assert not here.allow(ASKED, Selector("a = 'b'", "SQL92"), 1.0)
-
-    here.note_place(ASKED, ReadResult(ReadStatus.OFFSET_OVERFLOW_ONE, 1, 0, 1), 99_000)
-    assert here.allow(ASKED, Selector(), 1.0)
-    here.note_place(ASKED, found_at(9_900), 10_600)
-    assert here.allow(ASKED, Selector(), 1.0)
-    here.note_place(ASKED, found_at(9_900), 11_000)
-    assert not here.allow(ASKED, Selector(), 1.0)
-
-
-def test_a_reader_that_is_far_behind_does_not_read_on_the_loop():
-    here, _ = reads()
-    behind = attrs.evolve(ASKED, queue_offset=9_499)
-
-    assert not here.allow(behind, Selector(), 1.0)
-    here.note_place(behind, found_at(100), 10_000)
-    assert here.allow(ASKED, Selector(), 1.0)
-
-
-def test_a_slow_read_spares_the_loop_for_a_while():
-    here, turns = reads()
-    here.note_read(1, 1.0, 1.06)
-    turns[0]()
-
-    assert not here.allow(ASKED, Selector(), 2.0)
-    assert here.allow(ASKED, Selector(), 2.1)
-
-
-@pytest.mark.parametrize(
-    ("count", "size", "seconds"), [(32, 0, 0.0), (1, 1 << 20, 0.0), (2, 1, 0.011)]
-)
-def test_one_turn_of_the_loop_has_a_limit(count, size, seconds):
-    here, turns = reads()
-    for _ in range(count):
-        assert here.allow(ASKED, Selector(), 1.0)
-        here.note_read(size, 1.0, 1.0 + seconds)
-
-    assert not here.allow(ASKED, Selector(), 1.0)
-    (end_turn,) = turns
-    end_turn()
-    assert here.allow(ASKED, Selector(), 1.0)
-
-
-def test_a_store_that_another_process_may_write_is_read_elsewhere():
-    here = ReadPlacement([].append, False)
-    here.note_place(ASKED, found_at(0), 0)
-
-    assert not here.allow(ASKED, Selector(), 1.0)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from reput_aio.opening import open_store as open  # noqa: A004 (`aio.open`, as `reput.open`)
     from reput_aio.opening import wrap as wrap
     from reput_aio.popconsumer import AsyncPopConsumer as AsyncPopConsumer
+    from reput_aio.readplacement import ReadPlacement as ReadPlacement
     from reput_aio.storecalls import AsyncStoreConfig as AsyncStoreConfig
     from reput_aio.transaction import AsyncTransaction as AsyncTransaction
 
@@ -34,6 +35,7 @@ _EXPORTS = {
     "AwaitableCalls": "awaitablecalls",
     "Batch": "batch",
     "Opening": "opening",
+    "ReadPlacement": "readplacement",
     "durability": "flushwaiters",
     "wrap": "opening",
 }

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from reput import ReadStatus
+from reput_aio import ReadPlacement
 from reput_client.remoting import (
     AnswerFrames,
     Command,
@@ -22,9 +23,9 @@ from reput_client.remoting import (
     RequestCode,
     ResponseCode,
 )
+from reput_consumer import TAG
 from reput_server.broker.clients.pullfilters import Filters
 from reput_server.broker.pull.longpolling import HeldPull, PullLongPolling
-from reput_server.broker.pull.readplacement import ReadPlacement
 from reput_server.broker.topictable import READ
 from reput_server.errors import Refusal
 from reput_server.wire.interfaces import Request
@@ -116,7 +117,7 @@ class PullHandlers:
             return None
         selector = self.filters.selector(pull)
         began = time.monotonic()
-        if not self.here.allow(pull, selector, began):
+        if not self._may_read_here(pull, selector, began):
             return None
         if pull.sys_flag & _COMMIT:
             self._commit(pull)
@@ -171,10 +172,15 @@ class PullHandlers:
 
     async def _read(self, pull: Pull, selector: Selector) -> ReadResult:
         began = time.monotonic()
-        if self.here.allow(pull, selector, began):
+        if self._may_read_here(pull, selector, began):
             return self._read_here(pull, selector, began)
         result = await self.context.run(self._result, pull, selector)
         return self._noted(pull, result, _size_of(result), time.monotonic() - began)
+
+    def _may_read_here(self, pull: Pull, selector: Selector, now: float) -> bool:
+        return selector.kind == TAG and self.here.allow(
+            pull.topic, pull.queue_id, pull.queue_offset, now
+        )
 
     def _read_here(self, pull: Pull, selector: Selector, began: float) -> ReadResult:
         """Read on the event loop, since ``began`` by the monotonic clock, s."""
@@ -204,7 +210,9 @@ class PullHandlers:
         messages = result.messages
         last = messages[-1] if messages else None
         end = self.context.store.log.max_physical_offset
-        self.here.note_place(pull, result, end)
+        if messages:
+            first = result.queue_offsets[0], messages[0].physical_offset
+            self.here.note_place(pull.topic, pull.queue_id, *first, end)
         self.context.statistics.pulled(
             pull.consumer_group,
             pull.topic,
