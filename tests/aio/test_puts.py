@@ -385,9 +385,24 @@ def test_no_thread_for_the_disk_is_an_error_that_keeps_the_message(tmp_path, dis
 
     async def main(store):
         monkeypatch.setattr("reput_aio.flushwaiters.start_thread", refuse)
-        with pytest.raises(RuntimeError):
+        with pytest.raises(FlushDiskTimeoutError, match="no thread") as caught:
             await store.put(Message("orders", b"1"))
         monkeypatch.undo()
+        last = await store.put(Message("orders", b"2"))
+        return caught.value.stored_count, last.queue_offset
+
+    assert run(main, tmp_path / "store", disk) == (1, 1)
+
+
+def test_whatever_waiting_for_the_disk_raises_ends_the_waits(tmp_path, disk, monkeypatch):
+    def fail(physical_offset, timeout):
+        raise SystemExit  # as a panic of compiled code, no `Exception`
+
+    async def main(store):
+        with monkeypatch.context() as patch:
+            patch.setattr(store.store.log, "wait_flushed", fail)
+            with pytest.raises(RuntimeError, match="SystemExit"):
+                await store.put(Message("orders", b"1"))
         return (await store.put(Message("orders", b"2"))).queue_offset
 
     assert run(main, tmp_path / "store", disk) == 1

@@ -21,7 +21,15 @@ from reput.errors import ServiceNotAvailableError, StoreClosedError
 from reput_testing import QuickDisk, SimulatedDisk, kill
 from reput_testing.casebudget import is_soak
 
-SYNC = {"commitlog": {"flush": "sync", "file_size": 65_536, "flush_interval_ms": 3_600_000}}
+_HOUR_MS = 3_600_000  # no wait ends by its time, also on a machine that stands still for seconds
+SYNC = {
+    "commitlog": {
+        "flush": "sync",
+        "file_size": 65_536,
+        "flush_interval_ms": _HOUR_MS,
+        "flush_timeout_ms": _HOUR_MS,
+    }
+}
 STEPS = st.lists(
     st.sampled_from(
         ["put", "put", "put", "plain", "many", "await", "cancel", "turn", "turn", "shut", "open"]
@@ -117,7 +125,8 @@ class Schedule:
             await closing
         self.disk.gate.set()
         if self.tasks:
-            await asyncio.wait(self.tasks)
+            _, waiting = await asyncio.wait(self.tasks, timeout=300)
+            assert not waiting
         for each in self.tasks:
             error = None if each.cancelled() else each.exception()
             assert error is None or type(error) in (ServiceNotAvailableError, StoreClosedError)

@@ -7,6 +7,7 @@ import socket
 
 import pytest
 
+from reput_aio import FlushWaiters
 from reput_client.remoting import Command, FrameReader, ResponseCode, encode_frame
 from reput_server.broker.send.durableanswers import DurableAnswers, Kept
 from reput_server.broker.statistics.latencies import PutTimes
@@ -32,23 +33,22 @@ class Peer:
 
 
 class Rounds:
-    """An executor that ends a flush when it is told so; on the loop's own thread."""
+    """Flushes that end when they are told so."""
 
     def __init__(self):
         self.waiting = []
+        self.flushed = []
 
-    def submit(self, work, *arguments):
-        from concurrent.futures import Future
+    def begin(self, end_offset, seconds):
+        self.flushed.append((end_offset, seconds))
+        self.waiting.append(asyncio.get_running_loop().create_future())
+        return self.waiting[-1]
 
-        future = Future()
-        self.waiting.append((future, work, arguments))
-        return future
-
-    def end(self):
-        future, work, arguments = self.waiting.pop(0)
-        try:
-            future.set_result(work(*arguments))
-        except Exception as error:
+    def end(self, error=None):
+        future = self.waiting.pop(0)
+        if error is None:
+            future.set_result(True)
+        else:
             future.set_exception(error)
 
 
@@ -58,15 +58,7 @@ async def settle():
 
 
 def made(loop, rounds, now=(0.0,)):
-    flushed = []
-
-    def wait_flushed(end_offset, seconds):
-        flushed.append((end_offset, seconds))
-        return True
-
-    times = PutTimes()
-    answers = DurableAnswers(loop, rounds, lambda: 100, wait_flushed, 5_000, times, lambda: now[0])
-    return answers, flushed
+    return DurableAnswers(loop, rounds, lambda: 100, 5_000, PutTimes(), lambda: now[0])
 
 
 def run(work):
@@ -77,7 +69,7 @@ def run(work):
 def test_a_lone_send_is_flushed_at_once_and_what_comes_meanwhile_goes_together():
     async def work():
         rounds, peers = Rounds(), [Peer() for _ in range(4)]
-        answers, flushed = made(asyncio.get_running_loop(), rounds)
+        answers = made(asyncio.get_running_loop(), rounds)
         answers.keep([Kept(peers[0], 1, 10, b"a")], 0.0)
         await settle()
         for peer in peers[1:]:
@@ -94,7 +86,7 @@ def test_a_lone_send_is_flushed_at_once_and_what_comes_meanwhile_goes_together()
         await settle()
         assert [each.answers for each in peers] == [b"a", b"bc", b"bc", b"bc"]
         assert [each.released for each in peers] == [each.held for each in peers] == [1, 2, 2, 2]
-        assert flushed == [(100, 5.0)] * 2
+        assert rounds.flushed == [(100, 5.0)] * 2
         assert not rounds.waiting
 
     run(work)
@@ -103,7 +95,7 @@ def test_a_lone_send_is_flushed_at_once_and_what_comes_meanwhile_goes_together()
 def test_sends_of_a_round_are_told_when_they_are_on_disk_and_an_error_in_one_disturbs_no_other():
     async def work():
         rounds, peer, told = Rounds(), Peer(), []
-        answers, flushed = made(asyncio.get_running_loop(), rounds)
+        answers = made(asyncio.get_running_loop(), rounds)
 
         def fail(error):
             raise RuntimeError("not this one")
@@ -118,7 +110,7 @@ def test_sends_of_a_round_are_told_when_they_are_on_disk_and_an_error_in_one_dis
         await settle()
 
         assert (told, peer.answers, answers.count) == ([None], b"a", 0)
-        assert len(flushed) == 1
+        assert len(rounds.flushed) == 1
         assert not rounds.waiting
 
     run(work)
@@ -128,7 +120,7 @@ def test_a_flush_waits_for_as_many_sends_as_the_last_one_covered_but_not_long():
     async def work():
         loop, rounds, peers = asyncio.get_running_loop(), Rounds(), [Peer() for _ in range(3)]
         now = [0.0]
-        answers, _ = made(loop, rounds, now)
+        answers = made(loop, rounds, now)
         for peer in peers:
             answers.keep([Kept(peer, 1, 10, b"a")], 0.0)
         await settle()
@@ -165,7 +157,7 @@ def test_a_flush_waits_for_as_many_sends_as_the_last_one_covered_but_not_long():
 def test_on_a_fast_disk_no_flush_waits():
     async def work():
         rounds, peers = Rounds(), [Peer() for _ in range(3)]
-        answers, _ = made(asyncio.get_running_loop(), rounds)
+        answers = made(asyncio.get_running_loop(), rounds)
         for peer in peers:
             answers.keep([Kept(peer, 1, 10, b"a")], 0.0)
         await settle()
@@ -184,7 +176,7 @@ def test_answers_that_a_system_does_not_take_at_once_are_written_by_their_connec
     async def work():
         pairs = [socket.socketpair() for _ in range(3)]
         rounds, peers = Rounds(), [Peer() for _ in range(4)]
-        answers, _ = made(asyncio.get_running_loop(), rounds)
+        answers = made(asyncio.get_running_loop(), rounds)
         data = b"x" * (4 << 20)  # more than a pair of sockets takes
         for (ours, _), peer in zip(pairs, peers, strict=False):
             ours.setblocking(False)
@@ -213,7 +205,7 @@ def test_answers_that_a_system_does_not_take_at_once_are_written_by_their_connec
 def test_a_connection_is_released_once_for_all_of_a_flush():
     async def work():
         rounds, peer, released = Rounds(), Peer(), []
-        answers, _ = made(asyncio.get_running_loop(), rounds)
+        answers = made(asyncio.get_running_loop(), rounds)
         peer.release = lambda count, size: released.append((count, size))
         for number in range(5):
             answers.keep([Kept(peer, number, 10, b"%d" % number)], 0.0)
@@ -229,7 +221,7 @@ def test_a_connection_is_released_once_for_all_of_a_flush():
 def test_a_connection_that_fails_or_sends_again_disturbs_no_other():
     async def work():
         rounds, peers = Rounds(), [Peer() for _ in range(3)]
-        answers, _ = made(asyncio.get_running_loop(), rounds)
+        answers = made(asyncio.get_running_loop(), rounds)
 
         class Failing(Peer):
             def write(self, answers):
@@ -261,20 +253,18 @@ def test_a_connection_that_fails_or_sends_again_disturbs_no_other():
     run(work)
 
 
-@pytest.mark.parametrize("error", [SystemExit(1), KeyboardInterrupt()])
-def test_a_flush_that_ends_in_any_error_is_never_a_success(error):
+@pytest.mark.parametrize("is_cancelled", [False, True])
+def test_a_flush_that_ends_in_any_error_is_never_a_success(is_cancelled):
     async def work():
-        class Ending(Rounds):
-            def end(self):
-                future, *_ = self.waiting.pop(0)
-                future.set_exception(error)
-
-        rounds, peer = Ending(), Peer()
-        answers, _ = made(asyncio.get_running_loop(), rounds)
+        rounds, peer = Rounds(), Peer()
+        answers = made(asyncio.get_running_loop(), rounds)
         frame = encode_frame(Command(0, {"msgId": "A"}, b"", 7, 1))
         answers.keep([Kept(peer, 1, 10, frame)], 0.0)
         await settle()
-        rounds.end()
+        if is_cancelled:
+            rounds.waiting.pop(0).cancel()
+        else:
+            rounds.end(ValueError("any"))
         await settle()
 
         reader = FrameReader()
@@ -286,14 +276,15 @@ def test_a_flush_that_ends_in_any_error_is_never_a_success(error):
     run(work)
 
 
-def test_without_a_thread_sends_are_told_that_they_may_not_be_on_disk():
-    class Full:
-        def submit(self, work, *arguments):
-            raise RuntimeError("can't start new thread")
+def test_without_a_thread_sends_are_told_that_they_may_not_be_on_disk(monkeypatch):
+    def start_thread(thread):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr("reput_aio.flushwaiters.start_thread", start_thread)
 
     async def work():
-        peer = Peer()
-        answers, _ = made(asyncio.get_running_loop(), Full())
+        loop, peer = asyncio.get_running_loop(), Peer()
+        answers = made(loop, FlushWaiters(None, loop))
         frame = encode_frame(Command(0, {"msgId": "A"}, b"", 7, 1))
         answers.keep([Kept(peer, 1, 10, frame)], 0.0)
         await settle()

@@ -62,9 +62,12 @@ def senders(request, durable):
 
 
 def test_a_disk_that_is_late_or_fails_is_answered_as_for_other_sends(durable, disk, senders):
-    disk.is_late = True
+    disk.let_go.clear()
+    disk.durable.flush_timeout_ms = 1
     senders[0].socket.sendall(ordinary(1))
     late = senders[0].receive()
+    disk.durable.flush_timeout_ms = 60_000
+    disk.let_go.set()
     disk.error = ServiceNotAvailableError("log", "closed", None, "the log is not writable")
     for peer in senders:
         peer.socket.sendall(ordinary(2) + ordinary(3))

@@ -10,6 +10,7 @@ import pytest
 
 import reput
 from reput.errors import ServiceNotAvailableError
+from reput_aio import FlushWaiters
 from reput_client.remoting import ResponseCode
 from reput_server import ServerConfig
 from reput_server.broker.liveoptions import LiveOptions
@@ -158,15 +159,10 @@ class Held:
         self.held.append((end_offset, told))
 
 
-def answers_on_disk(store: reput.Store, executor: ThreadPoolExecutor) -> DurableAnswers:
-    return DurableAnswers(
-        asyncio.get_running_loop(),
-        executor,
-        lambda: store.log.max_physical_offset,
-        store.wait_flushed,
-        5_000,
-        PutTimes(),
-    )
+def answers_on_disk(store: reput.Store) -> DurableAnswers:
+    loop, log = asyncio.get_running_loop(), store.log
+    flushes = FlushWaiters.of(log, loop)
+    return DurableAnswers(loop, flushes, lambda: log.max_physical_offset, 5_000, PutTimes())
 
 
 @pytest.mark.parametrize("flush", ["async", "sync"])
@@ -181,7 +177,7 @@ def test_a_send_is_answered_when_replicas_have_it_and_a_refused_one_at_once(tmp_
             loop,
             executor,
             LiveOptions(ServerConfig()),
-            durable=answers_on_disk(store, executor) if flush == "sync" else None,
+            durable=answers_on_disk(store) if flush == "sync" else None,
             replication=replication,
             log_end=lambda: store.log.max_physical_offset,
         )
@@ -246,7 +242,7 @@ def test_a_round_that_fails_ends_and_the_next_one_is_put(tmp_path, flush):
             loop,
             executor,
             LiveOptions(ServerConfig()),
-            durable=answers_on_disk(store, executor) if flush == "sync" else None,
+            durable=answers_on_disk(store) if flush == "sync" else None,
             replication=RaisesOnce(),
         )
         first = asyncio.ensure_future(sends.put([reput.Message("orders", b"x")]))

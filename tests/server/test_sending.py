@@ -346,10 +346,12 @@ def test_with_sync_flush_a_message_that_is_acknowledged_is_on_disk(serve):
 
 
 def test_a_message_that_is_late_on_disk_is_answered_with_its_place(serve):
-    served = serve(sections={"commitlog": {"file_size": 1 << 20, "flush": "sync"}})
+    options = {"file_size": 1 << 20, "flush": "sync", "flush_timeout_ms": 1}
+    served, disk = serve(sections={"commitlog": options}), threading.Event()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(served.store.log, "wait_flushed", lambda physical_offset, timeout: False)
+        patch.setattr(served.store.log, "wait_flushed", lambda *_: disk.wait())
         answer = served.peer().ask(SEND, message("orders"), body=b"x")
+    disk.set()
 
     assert answer.code == ResponseCode.FLUSH_DISK_TIMEOUT
     assert answer.fields["queueOffset"] == "0"

@@ -8,6 +8,7 @@ import pytest
 from sendlanes import USUAL
 
 from reput.engine import ENGINE
+from reput_aio import FlushWaiters
 from reput_client.remoting import Command, RequestCode, encode_frame
 
 __all__ = ["COMPILED", "SEND", "Disk", "assert_none_waits", "count_shared", "counts", "ordinary"]
@@ -53,17 +54,19 @@ class Disk:
         self.let_go, self.begun = threading.Event(), threading.Event()
         self.let_go.set()
         self.error = None
-        self.is_late = False
         self.offsets = []
-        durable = served.server.broker.durable
-        real = durable.wait_flushed
+        self._log = served.store.log
+        self.durable = served.server.broker.durable
+        self.durable.flushes = FlushWaiters(self, self.durable.loop)
 
-        def wait_flushed(end_offset, seconds):
-            self.begun.set()
-            assert self.let_go.wait(60)
-            self.offsets.append(end_offset)
-            if self.error is not None:
-                raise self.error
-            return not self.is_late and real(end_offset, seconds)
+    @property
+    def flushed_offset(self):
+        return self._log.flushed_offset
 
-        durable.wait_flushed = wait_flushed
+    def wait_flushed(self, end_offset, seconds):
+        self.begun.set()
+        assert self.let_go.wait(60)
+        self.offsets.append(end_offset)
+        if self.error is not None:
+            raise self.error
+        return self._log.wait_flushed(end_offset, seconds)

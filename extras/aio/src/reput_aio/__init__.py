@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from reput_aio.batch import Batch as Batch
     from reput_aio.consumer import AsyncConsumer as AsyncConsumer
     from reput_aio.consumer import AsyncMessage as AsyncMessage
+    from reput_aio.flushwaiters import FlushWaiters as FlushWaiters
     from reput_aio.flushwaiters import durability as durability
     from reput_aio.opening import Opening as Opening
     from reput_aio.opening import open_store as open  # noqa: A004 (`aio.open`, as `reput.open`)
@@ -34,6 +35,7 @@ _EXPORTS = {
     "AsyncTransaction": "transaction",
     "AwaitableCalls": "awaitablecalls",
     "Batch": "batch",
+    "FlushWaiters": "flushwaiters",
     "Opening": "opening",
     "ReadPlacement": "readplacement",
     "durability": "flushwaiters",

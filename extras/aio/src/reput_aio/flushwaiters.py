@@ -15,7 +15,7 @@ import threading
 from typing import TYPE_CHECKING, Final
 
 from reput import Durability
-from reput.errors import ReputError
+from reput.errors import FlushDiskTimeoutError, ReputError
 from reput.signalsafe import SafeEvent, start_thread
 
 if TYPE_CHECKING:
@@ -75,20 +75,25 @@ class FlushWaiters:
         Raises:
             ServiceNotAvailableError: a flush failed before these bytes were on disk.
         """
-        loop, waiting = self._loop, self._waiting
+        future = self.begin(end_offset, seconds)
+        try:
+            return await future
+        finally:
+            self._waiting.pop(future, None)
+
+    def begin(self, end_offset: int, seconds: float = math.inf) -> asyncio.Future[bool]:
+        """Return a future that ends as `wait` does."""
+        loop = self._loop
         future: asyncio.Future[bool] = loop.create_future()
         limit = seconds if seconds == math.inf else loop.time() + seconds
-        waiting[future] = end_offset, limit
+        self._waiting[future] = end_offset, limit
         if not self._is_asked:
             self._is_asked = True
             # What else is put in this turn of the loop goes along.
             loop.call_soon(self._ask)
         if self._timer is None and limit != math.inf:
             self._timer = loop.call_at(limit, self._end_late)
-        try:
-            return await future
-        finally:
-            waiting.pop(future, None)
+        return future
 
     # ------------------------------------------------------------------ on the loop
 
@@ -111,7 +116,8 @@ class FlushWaiters:
             with _lock:
                 self._leave()
             self._asked.clear()
-            self._ended(0, error)
+            text = f"stored, but not known to be on disk: no thread can be started: {error}"
+            self._ended(0, FlushDiskTimeoutError("end_offset", self._target, None, text))
 
     def _ended(self, flushed_offset: int, error: Exception | None) -> None:
         """End the waits that a flush has covered; all of them if it has failed."""
@@ -152,8 +158,8 @@ class FlushWaiters:
             error: Exception | None = None
             try:
                 progress.wait_flushed(self._target, None)
-            except Exception as raised:  # each wait ends with it, whatever it is
-                error = raised
+            except BaseException as raised:  # each wait ends with it, whatever it is
+                error = raised if isinstance(raised, Exception) else _unexpected(raised)
             try:
                 flushed = progress.flushed_offset
             except ReputError:
@@ -177,6 +183,13 @@ class FlushWaiters:
         key = self._progress, self._loop
         if _all.get(key) is self:
             del _all[key]
+
+
+def _unexpected(raised: BaseException) -> RuntimeError:
+    """Return an error that ends a coroutine, and not its loop."""
+    error = RuntimeError(f"waiting for the disk failed: {raised!r}")
+    error.__cause__ = raised
+    return error
 
 
 def fresh_error(error: Exception) -> Exception:

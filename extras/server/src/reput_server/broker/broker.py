@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from reput.errors import PluginError, ReputError
+from reput_aio import FlushWaiters
 from reput_consumer import ConsumerPlugin
 from reput_server.broker.admin.configuration.optionhandlers import ConfigurationHandlers
 from reput_server.broker.admin.deletehandlers import DeleteHandlers
@@ -145,12 +146,10 @@ class Broker:
         log_grew = None if replicas is None else replicas.log_grew
         durable = None
         if store.config.flush == "sync":
-            executors.append(ThreadPoolExecutor(1, "reput-serve-disk"))
             durable = DurableAnswers(
                 loop,
-                executors[-1],
+                FlushWaiters.of(store.log, loop),
                 lambda: store.log.max_physical_offset,
-                store.wait_flushed,
                 store.config.flush_timeout_ms,
                 statistics.sends,
                 lambda: sends.clock(),

@@ -11,11 +11,11 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeGuard
 
 import attrs
 
+from reput.errors import FlushDiskTimeoutError
 from reput_client.remoting import FrameReader, ResponseCode
 from reput_server.broker.send.messageproperties import TRACED
 from reput_server.broker.statistics.latencies import PutTimes
@@ -24,6 +24,7 @@ from reput_server.wire.requestdispatcher import answer_of_error, frame_of
 from reput_server.wire.sharedreads import write_together
 
 if TYPE_CHECKING:
+    from reput_aio import FlushWaiters
     from reput_server.wire.interfaces import Connection
 
 logger = logging.getLogger(__name__)
@@ -72,21 +73,14 @@ class _Round:
     """When the first of them was stored, by `DurableAnswers.clock`, s."""
 
 
-_Ended = tuple[Exception | None, Sequence[bytes]]
-"""Why messages are not known to be on disk, if they are not; and the answers to send."""
-
-
 @attrs.define(eq=False)
 class DurableAnswers:
     """The answers of one broker. Used on the event loop."""
 
     loop: asyncio.AbstractEventLoop
-    executor: Executor
-    """One thread, which waits for the disk."""
+    flushes: FlushWaiters
     log_end: Callable[[], int]
     """Returns where the log ends."""
-    wait_flushed: Callable[[int, float], bool]
-    """`reput.Store.wait_flushed`."""
     flush_timeout_ms: int
     times: PutTimes
     clock: Callable[[], float] = time.monotonic
@@ -167,44 +161,37 @@ class DurableAnswers:
             return
         covered, self._next = self._next, _Round()
         self._covered = covered
-        now = self.clock()
-        try:
-            # All of them are below the log's end now.
-            end_offset = self.log_end()
-            work = self.loop.run_in_executor(self.executor, self._flushed, covered.kept, end_offset)
-        except RuntimeError as error:
-            # The messages stay, and the flush of the store comes to them.
-            text = f"stored, but not known to be on disk: no thread can be started: {error}"
-            refusal = Refusal(ResponseCode.FLUSH_DISK_TIMEOUT, text)
-            self._answer(covered, _with_error(covered.kept, refusal))
-            return
-        self._began = now
-        self.times.begin(now)
-        work.add_done_callback(lambda found: self._end(covered, found))
+        self._began = self.clock()
+        self.times.begin(self._began)
+        # All of them are below the log's end now.
+        flushed = self.flushes.begin(self.log_end(), self.flush_timeout_ms / 1000)
+        flushed.add_done_callback(lambda found: self._end(covered, found))
 
-    def _flushed(self, kept: list[Kept], end_offset: int) -> _Ended:
-        """Wait for the disk, on the thread; of many answers an error changes each."""
-        try:
-            if self.wait_flushed(end_offset, self.flush_timeout_ms / 1000):
-                return None, [each.answers for each in kept]
-        except Exception as error:
-            return _with_error(kept, error)
-        text = f"FLUSH_DISK_TIMEOUT: stored, but not on disk after {self.flush_timeout_ms} ms"
-        return _with_error(kept, Refusal(ResponseCode.FLUSH_DISK_TIMEOUT, text))
-
-    def _end(self, covered: _Round, found: asyncio.Future[_Ended]) -> None:
+    def _end(self, covered: _Round, found: asyncio.Future[bool]) -> None:
         now, began = self.clock(), self._began
         self._began = None
         self._last_seconds = 0.0 if began is None else now - began
         self.times.end(now)
-        if found.cancelled() or found.exception() is not None:
-            ended = _with_error(covered.kept, ConnectionResetError("the server stops"))
-        else:
-            ended = found.result()
         try:
-            self._answer(covered, ended)
+            self._answer(covered, self._error_of(found))
         finally:
             self._go_on()
+
+    def _error_of(self, found: asyncio.Future[bool]) -> Exception | None:
+        """Return why messages are not known to be on disk; None if they are."""
+        if found.cancelled():
+            return ConnectionResetError("the server stops")
+        error = found.exception()
+        if error is None and found.result():
+            return None
+        if error is None:
+            text = f"FLUSH_DISK_TIMEOUT: stored, but not on disk after {self.flush_timeout_ms} ms"
+        elif isinstance(error, FlushDiskTimeoutError):
+            text = error.reason
+        else:
+            assert isinstance(error, Exception)
+            return error
+        return Refusal(ResponseCode.FLUSH_DISK_TIMEOUT, text)
 
     def _go_on(self) -> None:
         """Have the next flush begin, if there is one and nobody has seen to that."""
@@ -217,10 +204,9 @@ class DurableAnswers:
         else:
             self._begin()
 
-    def _answer(self, covered: _Round, ended: _Ended) -> None:
-        error, answers = ended
+    def _answer(self, covered: _Round, error: Exception | None) -> None:
         self.count -= covered.count
-        self._answer_kept(covered, answers, error)
+        self._answer_kept(covered, error)
         for each in covered.held:
             try:
                 each.told(error)
@@ -229,10 +215,11 @@ class DurableAnswers:
         if self.log_grew is not None:
             self.log_grew()
 
-    def _answer_kept(
-        self, covered: _Round, answers: Sequence[bytes], error: Exception | None
-    ) -> None:
+    def _answer_kept(self, covered: _Round, error: Exception | None) -> None:
         now = self.clock()
+        answers = [each.answers for each in covered.kept]
+        if error is not None:
+            answers = _with_error(answers, error)
         # A message that came to the disk late is stored.
         is_failed = error is not None and not is_late(error)
         for count, since in covered.arrived:
@@ -256,13 +243,13 @@ def is_late(error: Exception) -> TypeGuard[Refusal]:
     return isinstance(error, Refusal) and error.code == ResponseCode.FLUSH_DISK_TIMEOUT
 
 
-def _with_error(kept: Sequence[Kept], error: Exception) -> _Ended:
+def _with_error(kept: Sequence[bytes], error: Exception) -> list[bytes]:
     """Return answers that report an error; a late one also has the offsets of the message."""
     told = None
     found = []
-    for each in kept:
+    for answers in kept:
         reader = FrameReader()
-        reader.feed(each.answers)
+        reader.feed(answers)
         changed = []
         while (answer := reader.next_command()) is not None:
             told = told or answer_of_error(answer, error)
@@ -270,4 +257,4 @@ def _with_error(kept: Sequence[Kept], error: Exception) -> _Ended:
             code, remark = told.code, told.remark
             changed.append(frame_of(attrs.evolve(answer, code=code, remark=remark, fields=fields)))
         found.append(b"".join(changed))
-    return error, found
+    return found
