@@ -76,23 +76,26 @@ class AsyncStore(AsyncReads):
             StoreClosedError: the store is closed.
         """
         state = self._state()
-        slots = state.slots
-        await slots.acquire()
+        if state.put_count < state.puts_max:
+            state.put_count += 1
+        else:
+            await state.wait_turn()
         try:
-            if time.monotonic() < state.slow_until:
+            began = time.monotonic()
+            if began < state.slow_until:
                 receipt = await self._put_on_thread(
                     functools.partial(self._store.put, message, wait=False)
                 )
             else:
-                began = time.monotonic()
                 receipt = self._store.put(message, wait=False)
-                if time.monotonic() - began > SLOW_SECONDS:
-                    state.slow_until = time.monotonic() + SPARED_SECONDS
-            if self._is_sync and wait and _waits(message):
+                ended = time.monotonic()
+                if ended - began > SLOW_SECONDS:
+                    state.slow_until = ended + SPARED_SECONDS
+            if wait and self._is_sync and (message.properties is None or _waits(message)):
                 await self._durable(state, receipt)
             return receipt
         finally:
-            slots.release()
+            state.end_turn()
 
     async def put_many(
         self, messages: Sequence[Message] | Columns, *, whole: bool = False, wait: bool = True
@@ -102,7 +105,11 @@ class AsyncStore(AsyncReads):
         Args and errors are those of `reput.Store.put_many`; for cancelled tasks see `put`.
         """
         state = self._state()
-        async with state.slots:
+        if state.put_count < state.puts_max:
+            state.put_count += 1
+        else:
+            await state.wait_turn()
+        try:
             put = functools.partial(self._store.put_many, messages, whole=whole, wait=False)
             is_small = isinstance(messages, list | tuple) and len(messages) <= _HERE_COUNT
             if is_small and time.monotonic() >= state.slow_until:
@@ -112,6 +119,8 @@ class AsyncStore(AsyncReads):
             if self._is_sync and wait and len(receipt):
                 await self._durable(state, receipt)
             return receipt
+        finally:
+            state.end_turn()
 
     def batch(self, *, whole: bool = False) -> Batch:
         """Return a block that collects messages, and puts them together when it ends.
@@ -131,14 +140,11 @@ class AsyncStore(AsyncReads):
 
     async def _durable(self, state: LoopState, receipt: Receipt | BatchReceipt) -> None:
         """Wait until messages that were put are on disk."""
-        end_offset, timeout = receipt.end_offset, self._timeout_ms
-        if end_offset <= self._log.flushed_offset:
-            return
+        flushed = state.flushes.begin(receipt.end_offset, self._flush_seconds)
         try:
-            if not await state.flushes.wait(end_offset, timeout / 1000):
-                raise FlushDiskTimeoutError(
-                    "msg_id", receipt.msg_id, None, f"stored, but not on disk after {timeout} ms"
-                )
+            if not await flushed:
+                text = f"stored, but not on disk after {self._flush_seconds * 1000:.0f} ms"
+                raise FlushDiskTimeoutError("msg_id", receipt.msg_id, None, text)
         except PutError as error:
             stored = receipt
             if isinstance(stored, Receipt):
@@ -146,6 +152,7 @@ class AsyncStore(AsyncReads):
             stored.note_in(error)
             raise
         except asyncio.CancelledError as error:
+            state.flushes.forget(flushed)
             error.add_note(f"a put was cancelled: stored as {receipt.msg_id}, perhaps not on disk")
             raise
 

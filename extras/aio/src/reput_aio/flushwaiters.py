@@ -79,7 +79,11 @@ class FlushWaiters:
         try:
             return await future
         finally:
-            self._waiting.pop(future, None)
+            self.forget(future)
+
+    def forget(self, future: asyncio.Future[bool]) -> None:
+        """Let a future of `begin` go that is cancelled."""
+        self._waiting.pop(future, None)
 
     def begin(self, end_offset: int, seconds: float = math.inf) -> asyncio.Future[bool]:
         """Return a future that ends as `wait` does."""

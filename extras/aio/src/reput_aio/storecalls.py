@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import threading
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
@@ -43,9 +44,32 @@ class LoopState:
 
     flushes: FlushWaiters
     reads: ReadPlacement
-    slots: asyncio.Semaphore
+    puts_max: int
+    put_count: int = 0
+    """Puts under way; others wait for their turns if it is `puts_max`."""
+    turns: deque[asyncio.Future[None]] = attrs.field(factory=deque)
     slow_until: float = 0.0
     """Until when puts are made on threads, by the monotonic clock, s."""
+
+    async def wait_turn(self) -> None:
+        """Wait until a put has ended, in whose place another one may begin."""
+        turn = asyncio.get_running_loop().create_future()
+        self.turns.append(turn)
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if not turn.cancelled():  # it had come
+                self.end_turn()
+            raise
+
+    def end_turn(self) -> None:
+        """Let the next put begin."""
+        while self.turns:
+            turn = self.turns.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self.put_count -= 1
 
 
 class StoreCalls:
@@ -64,7 +88,7 @@ class StoreCalls:
         self._is_owner = is_owner
         self._log = store.log
         self._is_sync = store.config.flush == "sync"
-        self._timeout_ms = store.config.flush_timeout_ms
+        self._flush_seconds = store.config.flush_timeout_ms / 1000
         self._threads = Threads(config.threads, store.root)
         self._arrivals = Arrivals(store)
         self._loops: dict[asyncio.AbstractEventLoop, LoopState] = {}
@@ -91,7 +115,7 @@ class StoreCalls:
             state = self._loops[loop] = LoopState(
                 FlushWaiters.of(self._log, loop),
                 ReadPlacement(loop.call_soon, self._store.writable),
-                asyncio.Semaphore(self._config.puts_max),
+                self._config.puts_max,
             )
         return state
 
