@@ -394,6 +394,19 @@ def test_no_thread_for_the_disk_is_an_error_that_keeps_the_message(tmp_path, dis
     assert run(main, tmp_path / "store", disk) == (1, 1)
 
 
+def test_the_shorter_of_two_time_limits_ends_first(tmp_path, disk):
+    async def main(store):
+        disk.shut()
+        end_offset = (await store.put(Message("orders", b"1"), wait=False)).end_offset
+        flushes = store._state().flushes
+        later, sooner = (flushes.begin(end_offset, seconds) for seconds in (3_600, 0.001))
+        is_flushed = await asyncio.wait_for(sooner, 30)
+        disk.gate.set()
+        return is_flushed, await later
+
+    assert run(main, tmp_path / "store", disk) == (False, True)
+
+
 def test_whatever_waiting_for_the_disk_raises_ends_the_waits(tmp_path, disk, monkeypatch):
     def fail(physical_offset, timeout):
         raise SystemExit  # as a panic of compiled code, no `Exception`

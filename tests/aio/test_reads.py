@@ -13,8 +13,11 @@ from reput.errors import ReputError, StoreClosedError
 from reput_aio.readplacement import ReadPlacement
 from reput_aio.threads import Threads
 from reput_consumer import Retry
+from reput_schedule import delayed
+from reput_testing import ManualClock
 
 PLUGINS = ["consumequeue", "consumer", "index", "retention", "transaction"]
+NOON = 1_700_000_000_000
 CONFIG = {"commitlog": {"file_size": 1 << 20}, "consumequeue": {"units_per_file": 1_000}}
 
 
@@ -315,6 +318,51 @@ def test_messages_are_popped_when_they_come(tmp_path):
     run(main, tmp_path / "store")
 
 
+def test_each_of_several_calls_that_wait_is_woken_and_all_of_them_by_stop(tmp_path):
+    async def main(store):
+        async with store.pop_consumer("billing", "orders", invisible=30) as consumer:
+            calls = {asyncio.create_task(consumer.receive(1)) for _ in range(3)}
+            for body in (b"1", b"2"):
+                await put(store, body)
+                done, calls = await asyncio.wait(
+                    calls, timeout=30, return_when=asyncio.FIRST_COMPLETED
+                )
+                assert [bodies_of(each.result()) for each in done] == [[body]]
+            await asyncio.to_thread(consumer.stop)
+            return await asyncio.wait_for(calls.pop(), 30)
+
+    assert run(main, tmp_path / "store") == []
+
+
+def test_stop_ends_an_iteration_while_as_many_messages_are_open_as_may_be(tmp_path):
+    async def main(store):
+        await put(store, b"1", b"2", b"3")
+        consumer = store.consume("billing", ["orders"], start="earliest", concurrency=2)
+        messages = aiter(consumer)
+        for _ in range(2):
+            await anext(messages)
+        following = asyncio.create_task(anext(messages, None))
+        await asyncio.sleep(0)
+        consumer.stop()
+        return await asyncio.wait_for(following, 30)
+
+    assert run(main, tmp_path / "store") is None
+
+
+def test_closing_the_store_itself_ends_reads_that_wait(tmp_path):
+    async def main():
+        store = reput.open(tmp_path / "store", plugins=PLUGINS, config=CONFIG)
+        wrapped = reput.aio.wrap(store)
+        read = asyncio.create_task(wrapped.read("orders", 0, 0, wait=60))
+        await waiting(wrapped, 1)
+        await asyncio.to_thread(store.close)
+        with pytest.raises(StoreClosedError):
+            await asyncio.wait_for(read, 30)
+        await wrapped.close()
+
+    asyncio.run(main())
+
+
 # --------------------------------------------------------------------------- plugins
 
 
@@ -336,6 +384,54 @@ def test_a_transaction_commits_at_its_end_and_rolls_back_if_its_block_raises(tmp
         return bodies_of((await store.read("orders", 0, 0)).messages), transaction.is_ended
 
     assert run(main, tmp_path / "store") == ([b"1", b"2"], True)
+
+
+def test_a_transaction_rolls_back_what_a_cancelled_put_stores_late(tmp_path, monkeypatch):
+    begun, gate = threading.Event(), threading.Event()
+
+    async def main(store):
+        engine = type(store.store.plugin("transaction")._engine)
+        prepare = engine.prepare
+
+        def prepare_late(self, messages):
+            begun.set()
+            gate.wait()
+            return prepare(self, messages)
+
+        monkeypatch.setattr(engine, "prepare", prepare_late)
+
+        async def work():
+            async with store.transaction() as transaction:
+                await transaction.put(Message("orders", b"never"))
+
+        task = asyncio.create_task(work())
+        await asyncio.to_thread(begun.wait)
+        task.cancel()
+        await asyncio.wait([task], timeout=0.05)  # it does not end before the put
+        gate.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await store.wait_dispatched()
+        return len(store.store.plugin("transaction").dangling())
+
+    assert run(main, tmp_path / "store") == 0
+
+
+@pytest.mark.parametrize("when", [{"deliver_at": NOON + 20_000}, {"level": 3}])
+def test_delayed_messages_come_when_they_are_due(tmp_path, when):
+    async def main():
+        clock, plugins = ManualClock(NOON), ["consumequeue", "schedule"]
+        async with reput.aio.open(tmp_path / "store", plugins=plugins, clock=clock) as store:
+            read = asyncio.create_task(store.read("orders", 0, 0, wait=60))
+            await store.put(delayed(Message("orders", b"later"), **when))
+            await store.put(Message("others", b"now"))
+            await store.wait_dispatched()
+            early = read.done()
+            clock.advance(20_000)
+            store.store.work()
+            return early, bodies_of((await read).messages)
+
+    assert asyncio.run(main()) == (False, [b"later"])
 
 
 def test_a_plugin_that_the_store_does_not_use_is_an_error(tmp_path):

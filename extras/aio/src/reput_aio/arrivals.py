@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
@@ -20,6 +21,8 @@ _LIGHT: Final = "%LMQ%"
 """Light queues have messages of other topics, so any message may be theirs."""
 _LOOK_SECONDS: Final = 0.1
 """How often a queue is read of a store into which another process puts."""
+_CLOSED_SECONDS: Final = 1.0
+"""How often a wait looks whether the store was closed otherwise than by `AsyncStore.close`."""
 
 
 class Arrivals:
@@ -57,10 +60,22 @@ class Arrivals:
             if not futures:
                 del self._waiting[key]
 
-    @property
-    def longest_wait(self) -> float | None:
-        """After how many seconds a queue is read again though nothing is known; None for never."""
-        return None if self._store.writable else _LOOK_SECONDS
+    async def wait(self, arrived: asyncio.Future[None], seconds: float) -> None:
+        """Wait until a queue of `awaited` is to be read again, at most so many seconds.
+
+        Raises:
+            StoreClosedError: the store was closed.
+        """
+        limit = time.monotonic() + seconds
+        longest = _CLOSED_SECONDS if self._store.writable else _LOOK_SECONDS
+        while not arrived.done() and (left := limit - time.monotonic()) > 0:
+            await asyncio.wait([arrived], timeout=min(left, longest))
+            if self._store.closed:
+                raise StoreClosedError(self._store.root)
+            if longest == _LOOK_SECONDS:
+                break
+        if arrived.done():
+            arrived.result()
 
     @property
     def count(self) -> int:

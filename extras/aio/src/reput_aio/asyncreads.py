@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import time
 from typing import TYPE_CHECKING, Final, Literal, overload
@@ -107,11 +106,7 @@ class AsyncReads(StoreCalls):
                         continue  # the filter has more to examine
                 elif found.status not in _AT_END or queue_offset > found.max_queue_offset:
                     return found
-                longest = self._arrivals.longest_wait
-                seconds = left if longest is None else min(left, longest)
-                await asyncio.wait([arrived], timeout=seconds)
-                if arrived.done():
-                    arrived.result()
+                await self._arrivals.wait(arrived, left)
 
     async def _read_once(
         self,

@@ -254,7 +254,7 @@ class AsyncStore(AsyncReads):
             if name.startswith("_"):
                 raise AttributeError(name)
             found = type(self._store).__getattr__(self._store, name)
-            return awaitable(found, self._threads, self._check)
+            return awaitable(found, self._threads.call, self._check)
 
     # ------------------------------------------------------------------ closing
 

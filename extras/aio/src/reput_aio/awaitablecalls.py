@@ -24,6 +24,9 @@ class AwaitableCalls:
         self._threads = threads
         self._check = check
 
+    async def _call_on_thread(self, function: Callable[[], Any]) -> Any:
+        return await self._threads.call(function)
+
     def __repr__(self) -> str:
         return f"<awaitable {self._called!r}>"
 
@@ -31,17 +34,23 @@ class AwaitableCalls:
         if name.startswith("_"):
             raise AttributeError(name)
         found = getattr(self._called, name)
-        return awaitable(found, self._threads, self._check) if inspect.isroutine(found) else found
+        return (
+            awaitable(found, self._call_on_thread, self._check)
+            if inspect.isroutine(found)
+            else found
+        )
 
 
 def awaitable(
-    function: Callable[..., Any], threads: Threads, check: Callable[[], None]
+    function: Callable[..., Any],
+    call_on_thread: Callable[[Callable[[], Any]], Awaitable[Any]],
+    check: Callable[[], None],
 ) -> Callable[..., Awaitable[Any]]:
     """Return a function that calls another one on a thread, with the same arguments."""
 
     @functools.wraps(function)
     async def call(*args: Any, **options: Any) -> Any:
         check()
-        return await threads.call(functools.partial(function, *args, **options))
+        return await call_on_thread(functools.partial(function, *args, **options))
 
     return call

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from types import TracebackType
@@ -89,6 +90,7 @@ class AsyncConsumer:
         self._open_count = 0
         """Messages that were handed out and are not done."""
         self._freed: asyncio.Event | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         """Handlers under way."""
         self._consumed = 0
@@ -136,6 +138,14 @@ class AsyncConsumer:
         self._is_stopped = True
         if self._consumer is not None:
             self._consumer.stop()
+        if self._loop is not None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed
+                self._loop.call_soon_threadsafe(self._wake)
+
+    def _wake(self) -> None:
+        """Have an iterator look again that waits because too many messages are open."""
+        if self._freed is not None:
+            self._freed.set()
 
     def is_handled_by(self, task: asyncio.Task[Any] | None) -> bool:
         """Whether a task is one of the handlers of `run`."""
@@ -180,10 +190,10 @@ class AsyncConsumer:
 
     async def _messages(self, is_explicit: bool) -> AsyncIterator[AsyncMessage]:
         """Hand out messages, while fewer are open than may be."""
-        self._freed = asyncio.Event()
+        self._freed, self._loop = asyncio.Event(), asyncio.get_running_loop()
         messages = aiter(self._consumer)
         while not self._is_ending():
-            while is_explicit and self._open_count >= self._concurrency:
+            while is_explicit and self._open_count >= self._concurrency and not self._is_ending():
                 self._freed.clear()
                 await self._freed.wait()
             try:
@@ -202,8 +212,7 @@ class AsyncConsumer:
 
     def _note_done(self, message: AsyncMessage) -> None:
         self._open_count -= 1
-        if self._freed is not None:
-            self._freed.set()
+        self._wake()
 
     # ------------------------------------------------------------------ handlers
 

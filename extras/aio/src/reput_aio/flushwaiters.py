@@ -56,6 +56,8 @@ class FlushWaiters:
         self._is_asked = False
         """Whether a flush is going to be asked for, or is under way."""
         self._timer: asyncio.TimerHandle | None = None
+        self._due = math.inf
+        """When the timer ends."""
         self._target = 0
         self._asked = SafeEvent()
         self._has_thread = False
@@ -95,9 +97,16 @@ class FlushWaiters:
             self._is_asked = True
             # What else is put in this turn of the loop goes along.
             loop.call_soon(self._ask)
-        if self._timer is None and limit != math.inf:
-            self._timer = loop.call_at(limit, self._end_late)
+        if limit < self._due:
+            self._look_at(limit)
         return future
+
+    def _look_at(self, limit: float) -> None:
+        """Look at this time whether waits are to be ended, instead of a later one."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._due = limit
+        self._timer = None if limit == math.inf else self._loop.call_at(limit, self._end_late)
 
     # ------------------------------------------------------------------ on the loop
 
@@ -142,7 +151,6 @@ class FlushWaiters:
 
     def _end_late(self) -> None:
         """End the waits whose time is over."""
-        self._timer = None
         now, following = self._loop.time(), math.inf
         for future, (_, limit) in list(self._waiting.items()):
             if limit > now:
@@ -150,8 +158,7 @@ class FlushWaiters:
             elif not future.done():
                 future.set_result(False)
                 del self._waiting[future]
-        if following != math.inf:
-            self._timer = self._loop.call_at(following, self._end_late)
+        self._look_at(following)
 
     # ------------------------------------------------------------------ on the thread
 

@@ -37,12 +37,17 @@ class AsyncPopConsumer:
         self._consumers = consumers
         self._check = check
         self._consumer: Any = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._waiting: set[asyncio.Event] = set()
+        """One for each call of `receive` under way."""
         self._is_stopped = False
         self._is_closed = False
 
     async def __aenter__(self) -> Self:
         self._check()
+        self._loop = asyncio.get_running_loop()
         self._consumer = await self._threads.call(self._join)
+        self._consumer.listen(self._wake)
         self._consumers.add(self)
         return self
 
@@ -63,15 +68,10 @@ class AsyncPopConsumer:
         Returns:
             The messages; empty if none came in that time, or if the store was closed.
         """
-        loop, arrived = asyncio.get_running_loop(), asyncio.Event()
-        consumer = self._consumer
-
-        def wake() -> None:
-            with contextlib.suppress(RuntimeError):  # the loop is closed
-                loop.call_soon_threadsafe(arrived.set)
-
+        arrived = asyncio.Event()
+        loop = asyncio.get_running_loop()
         limit = None if seconds is None else loop.time() + seconds
-        consumer.listen(wake)
+        self._waiting.add(arrived)
         try:
             while not self._is_stopped:
                 arrived.clear()
@@ -83,8 +83,18 @@ class AsyncPopConsumer:
         except TimeoutError:
             pass
         finally:
-            consumer.listen(None)
+            self._waiting.discard(arrived)
         return []
+
+    def _wake(self) -> None:
+        """Have each `receive` look again; called on any thread."""
+        if self._loop is not None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed
+                self._loop.call_soon_threadsafe(self._wake_all)
+
+    def _wake_all(self) -> None:
+        for each in self._waiting:
+            each.set()
 
     async def _received(self, max_count: int) -> list[AwaitableCalls]:
         try:
@@ -104,8 +114,9 @@ class AsyncPopConsumer:
             yield found[0]
 
     def stop(self) -> None:
-        """Receive no more messages."""
+        """Receive no more messages, from any thread; calls that wait return none."""
         self._is_stopped = True
+        self._wake()
 
     def is_handled_by(self, task: asyncio.Task[Any] | None) -> bool:
         """False: this runs no handlers."""
@@ -125,7 +136,7 @@ class AsyncPopConsumer:
 
     async def close(self) -> None:
         """Leave the group; messages that are out come again after their deadline."""
-        self._is_stopped = True
+        self.stop()
         if self._consumer is not None and not self._is_closed:
             self._is_closed = True
             self._consumers.discard(self)

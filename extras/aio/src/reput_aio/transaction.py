@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import threading
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -27,6 +29,15 @@ class AsyncTransaction(AwaitableCalls):
     ) -> None:
         super().__init__(None, threads, check)
         self._begin = begin
+        self._lock = threading.Lock()
+
+    async def _call_on_thread(self, function: Callable[[], Any]) -> Any:
+        """Call on a thread, after calls before: one that was cancelled may be under way."""
+        return await self._threads.call(functools.partial(self._call_in_turn, function))
+
+    def _call_in_turn(self, function: Callable[[], Any]) -> Any:
+        with self._lock:
+            return function()
 
     async def __aenter__(self) -> Self:
         self._check()
@@ -41,4 +52,4 @@ class AsyncTransaction(AwaitableCalls):
     ) -> None:
         if not self._called.is_ended:
             end = self._called.commit if kind is None else self._called.roll_back
-            await self._threads.call(end)
+            await self._call_on_thread(end)
