@@ -154,6 +154,11 @@ FILTERED_READ = Table(
     note="counted are the messages that a read goes past, wanted or not",
 )
 IDLE = Table("An idle store: put one message, wait until it can be read", compares=False)
+WEB = Table(
+    "A request to a FastAPI application that stores an order",
+    note="without a network; the order is on disk when the request is answered, but for the list",
+    compares=False,
+)
 ISOLATION = Table(
     "Put and list in queues, beside another plugin",
     bytes_of="bodies",
@@ -252,6 +257,7 @@ TABLES = (
     SCHEDULE,
     TIMER,
     TRANSACTION,
+    WEB,
     SERVE,
     SERVE_DURABLE,
     SERVE_PUSH,

@@ -36,6 +36,7 @@ from benchmarks.cases import (
     table,
     timer,
     transaction,
+    web,
 )
 from benchmarks.cases import (
     filter as filters,
@@ -75,6 +76,7 @@ ALL: tuple[Case, ...] = tuple(
             schedule,
             timer,
             transaction,
+            web,
             serve,
             grpc,
             follow,
