@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import threading
+import types
 import urllib.request
 
 import pytest
 from replicated import FILE_SIZE, HA, OBSERVER, a_send, fill, slave_in_sync, slave_of, states, until
 from wirepeer import message
 
+from reput.errors import FlushDiskTimeoutError
 from reput_client.remoting import RequestCode, ResponseCode, SendBack
 from reput_server import Limits, ServerConfig
 
@@ -166,12 +169,15 @@ def test_a_thread_that_cannot_be_started_holds_up_no_send(serve, flush, properti
     master = serve(**HA, sync_replicas=1, limits=LONG, sections=flush)
     peer = master.peer()
 
-    def fail(*_, **__):
-        raise RuntimeError("can't start new thread")
+    def begin(_, end_offset):
+        future = asyncio.get_running_loop().create_future()
+        future.set_exception(FlushDiskTimeoutError("end_offset", end_offset, None, "no thread"))
+        return future
 
     with reporting(master):
-        flusher = master.server.replicas._flusher
-        monkeypatch.setattr(flusher, "submit", fail, raising=False)
+        waiters = type("NoThread", (), {"begin": begin})()
+        of = types.SimpleNamespace(of=lambda *_: waiters)
+        monkeypatch.setattr("reput_server.replication.replicaservice.FlushWaiters", of)
         sent = [peer.send(a_send(number)) for number in range(3)]
         until(lambda: sum(map(len, master.store.scan())) == 3)
         monkeypatch.undo()

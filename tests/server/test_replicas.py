@@ -19,6 +19,7 @@ from wireslave import WireSlave
 
 import reput
 from reput.errors import ServiceNotAvailableError
+from reput_aio import flushwaiters
 from reput_client.remoting import (
     ClusterInfo,
     HaInfo,
@@ -110,7 +111,7 @@ def test_a_disk_that_fails_ends_what_is_sent(serve, monkeypatch, caplog):
         def fail(*_):
             raise ServiceNotAvailableError("store", None, None, "the disk is gone")
 
-        monkeypatch.setattr(reput.Store, "wait_flushed", fail)
+        monkeypatch.setattr(master.store.log, "wait_flushed", fail)
         fill(master, 3)
         until(lambda: "replicas get nothing more" in caplog.text)
         served_to = []
@@ -121,21 +122,21 @@ def test_a_disk_that_fails_ends_what_is_sent(serve, monkeypatch, caplog):
     assert caplog.text.count("replicas get nothing more") == 1
 
 
-def refuse_once(replicas, name, monkeypatch):
-    """Have an executor of the port start no thread for its next call."""
-    executor, refused = getattr(replicas, name), []
+def refuse_once(target, name, monkeypatch):
+    """Have no thread started by the next call of a function."""
+    real, refused = getattr(target, name), []
 
-    def submit(*arguments, **named):
-        monkeypatch.delattr(executor, "submit")
+    def refuse(*arguments, **named):
+        monkeypatch.setattr(target, name, real)
         refused.append(1)
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr(executor, "submit", submit, raising=False)
+    monkeypatch.setattr(target, name, refuse)
     return refused
 
 
 @pytest.mark.shows("no-thread")
-@pytest.mark.parametrize(("name", "count"), [("_flusher", 3), ("_threads", 2_500)])
+@pytest.mark.parametrize(("name", "count"), [("start_thread", 3), ("submit", 2_500)])
 def test_a_thread_that_cannot_be_started_is_tried_again(serve, monkeypatch, caplog, name, count):
     rarely = {"commitlog": {"file_size": FILE_SIZE, "flush_interval_ms": 10**6}}
     master = serve(**HA, sections=rarely)
@@ -143,14 +144,17 @@ def test_a_thread_that_cannot_be_started_is_tried_again(serve, monkeypatch, capl
     master.store.flush()
     with slave_of(master) as slave:
         found = []
-        refuse = partial(refuse_once, master.server.replicas, name, monkeypatch)
+        target = flushwaiters if name == "start_thread" else master.server.replicas._threads
+        refuse = partial(refuse_once, target, name, monkeypatch)
         master.on_loop(lambda: found.append(refuse()))
         slave.report(1)
         end = fill(master, 1)
         slave.read_to(end)
 
     assert found == [[1]]
-    assert "replicas not served, tried again error=can't start new thread" in caplog.text
+    assert re.search(
+        r"replicas not served, tried again error=.*can't start new thread", caplog.text
+    )
 
 
 def test_a_slave_of_another_log_is_closed_with_one_warning(master, caplog):

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
+from reput.errors import FlushDiskTimeoutError
+from reput_aio import FlushWaiters
 from reput_client.remoting import Address
 from reput_server.config import Limits
 from reput_server.replication.replica import NOT_REPORTED, Replica
@@ -87,7 +89,6 @@ class ReplicaService:
     connected: set[Replica] = attrs.field(init=False, factory=set)
     file_size: int = attrs.field(init=False)
     _threads: Executor = attrs.field(init=False)
-    _flusher: Executor = attrs.field(init=False)
     _servers: list[asyncio.Server] = attrs.field(init=False, factory=list)
     _timers: dict[str, asyncio.TimerHandle] = attrs.field(init=False, factory=dict)
     _is_flushing: bool = attrs.field(init=False, default=False)
@@ -107,7 +108,6 @@ class ReplicaService:
     def __attrs_post_init__(self) -> None:
         self.file_size = self.store.log.file_size
         self._threads = ThreadPoolExecutor(2, "reput-serve-replica")
-        self._flusher = ThreadPoolExecutor(1, "reput-serve-replica-flush")
         if self.sync_count:
             seconds = self.limits.replica_wait_ms / 1000
             self.waits = ReplicaAcks(
@@ -122,8 +122,7 @@ class ReplicaService:
             RuntimeError: no thread can be started.
         """
         # An executor starts a thread with its first call, and keeps the call if it cannot.
-        for executor in (self._flusher, self._threads):
-            await self.loop.run_in_executor(executor, _nothing)
+        await self.loop.run_in_executor(self._threads, _nothing)
         for each in sockets:
             server = await listening(self.loop, self._new_connection, each)
             self._servers.append(server)
@@ -164,7 +163,6 @@ class ReplicaService:
             await asyncio.sleep(_FLUSH_PAUSE_SECONDS)
 
     def _close(self) -> None:
-        self._flusher.shutdown(wait=True, cancel_futures=True)
         self._threads.shutdown(wait=True, cancel_futures=True)
 
     # ------------------------------------------------------------------ for replicas
@@ -278,9 +276,8 @@ class ReplicaService:
                 self._timers["flush"] = self.loop.call_at(self._may_flush_at, self._flush_again)
             return
         began = self.loop.time()
-        # It raises if no thread can be started.
-        found = self.loop.run_in_executor(self._flusher, self.store.wait_flushed, end)
         self._is_flushing = True
+        found = FlushWaiters.of(self.store.log, self.loop).begin(end)
         found.add_done_callback(lambda found: self._flushed(found, began))
 
     def _flush_again(self) -> None:
@@ -295,6 +292,8 @@ class ReplicaService:
         error = None if found.cancelled() else found.exception()
         if error is None:
             self.log_grew()
+        elif isinstance(error, FlushDiskTimeoutError):  # there is no thread for it
+            self._try_again(error)
         elif str(error) != self._failure:
             self._failure = str(error)
             logger.error("log not flushed, replicas get nothing more error=%s", error)
