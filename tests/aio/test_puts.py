@@ -6,6 +6,7 @@ import asyncio
 import errno
 import os
 import threading
+import time
 
 import pytest
 
@@ -399,7 +400,9 @@ def test_the_shorter_of_two_time_limits_ends_first(tmp_path, disk):
         disk.shut()
         end_offset = (await store.put(Message("orders", b"1"), wait=False)).end_offset
         flushes = store._state().flushes
-        later, sooner = (flushes.begin(end_offset, seconds) for seconds in (3_600, 0.001))
+        later, sooner = (
+            flushes.begin(end_offset, limit) for limit in (time.monotonic() + 3_600, 0.0)
+        )
         is_flushed = await asyncio.wait_for(sooner, 30)
         disk.gate.set()
         return is_flushed, await later

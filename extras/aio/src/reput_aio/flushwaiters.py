@@ -12,6 +12,7 @@ import copy
 import math
 import os
 import threading
+import time
 from typing import TYPE_CHECKING, Final
 
 from reput import Durability
@@ -68,18 +69,15 @@ class FlushWaiters:
         found = _all.get((progress, loop))
         return cls(progress, loop) if found is None else found
 
-    async def wait(self, end_offset: int, seconds: float = math.inf) -> bool:
+    async def wait(self, end_offset: int) -> None:
         """Wait until the log is on disk below ``end_offset``, at most the log's end.
-
-        Returns:
-            False after ``seconds``.
 
         Raises:
             ServiceNotAvailableError: a flush failed before these bytes were on disk.
         """
-        future = self.begin(end_offset, seconds)
+        future = self.begin(end_offset)
         try:
-            return await future
+            await future
         finally:
             self.forget(future)
 
@@ -87,16 +85,14 @@ class FlushWaiters:
         """Let a future of `begin` go that is cancelled."""
         self._waiting.pop(future, None)
 
-    def begin(self, end_offset: int, seconds: float = math.inf) -> asyncio.Future[bool]:
-        """Return a future that ends as `wait` does."""
-        loop = self._loop
-        future: asyncio.Future[bool] = loop.create_future()
-        limit = seconds if seconds == math.inf else loop.time() + seconds
+    def begin(self, end_offset: int, limit: float = math.inf) -> asyncio.Future[bool]:
+        """Return a future that ends as `wait` does; with False at a time by `time.monotonic`."""
+        future: asyncio.Future[bool] = self._loop.create_future()
         self._waiting[future] = end_offset, limit
         if not self._is_asked:
             self._is_asked = True
             # What else is put in this turn of the loop goes along.
-            loop.call_soon(self._ask)
+            self._loop.call_soon(self._ask)
         if limit < self._due:
             self._look_at(limit)
         return future
@@ -106,7 +102,9 @@ class FlushWaiters:
         if self._timer is not None:
             self._timer.cancel()
         self._due = limit
-        self._timer = None if limit == math.inf else self._loop.call_at(limit, self._end_late)
+        self._timer = None
+        if limit != math.inf:
+            self._timer = self._loop.call_later(limit - time.monotonic(), self._end_late)
 
     # ------------------------------------------------------------------ on the loop
 
@@ -151,7 +149,7 @@ class FlushWaiters:
 
     def _end_late(self) -> None:
         """End the waits whose time is over."""
-        now, following = self._loop.time(), math.inf
+        now, following = time.monotonic(), math.inf
         for future, (_, limit) in list(self._waiting.items()):
             if limit > now:
                 following = min(following, limit)

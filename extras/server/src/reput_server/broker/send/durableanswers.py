@@ -164,7 +164,8 @@ class DurableAnswers:
         self._began = self.clock()
         self.times.begin(self._began)
         # All of them are below the log's end now.
-        flushed = self.flushes.begin(self.log_end(), self.flush_timeout_ms / 1000)
+        limit = time.monotonic() + self.flush_timeout_ms / 1000
+        flushed = self.flushes.begin(self.log_end(), limit)
         flushed.add_done_callback(lambda found: self._end(covered, found))
 
     def _end(self, covered: _Round, found: asyncio.Future[bool]) -> None:
