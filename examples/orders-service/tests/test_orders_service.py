@@ -89,7 +89,16 @@ async def test_a_store_that_takes_no_orders_is_reported(tmp_path):
 @contextlib.contextmanager
 def process(path):
     """The service as a process, and its address."""
-    command = [sys.executable, "-m", "uvicorn", "--port", "0", "--no-access-log", "--app-dir", str(SOURCES)]
+    command = [
+        sys.executable,
+        "-m",
+        "uvicorn",
+        "--port",
+        "0",
+        "--no-access-log",
+        "--app-dir",
+        str(SOURCES),
+    ]
     environment = {**os.environ, "ORDERS_STORE": str(path)}
     with subprocess.Popen(
         [*command, "orders_service:app"], stderr=subprocess.PIPE, text=True, env=environment
