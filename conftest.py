@@ -37,7 +37,11 @@ import fileshare  # noqa: E402
 import sizes  # noqa: E402
 import sparsecopy  # noqa: E402
 
+from reput import CommitLogConfig  # noqa: E402
 from reput_testing.casebudget import is_one_case, part  # noqa: E402
+
+_DEFAULTS: dict[str, Any] = CommitLogConfig.__init__.__kwdefaults__  # type: ignore[assignment]
+_USUAL_QUEUES: int = _DEFAULTS["default_queue_count"]
 
 
 @functools.lru_cache(maxsize=4)
@@ -115,9 +119,21 @@ def sizes_of_plugins(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyP
                 monkeypatch.setattr(sizes.owner(section), name, value)
 
 
+@pytest.fixture(autouse=True)
+def queues_of_topics(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give topics the usual four queues in tests of pages, and in those with the mark ``queues``.
+
+    In all other tests a topic has one queue, so that these read queue 0 of what they have put.
+    """
+    is_of_pages = "docs" in request.node.path.parts
+    if is_of_pages or request.node.get_closest_marker("queues") is not None:
+        monkeypatch.setitem(_DEFAULTS, "default_queue_count", _USUAL_QUEUES)
+
+
 def pytest_configure(config: Any) -> None:
     """Keep the way to the output that tests write into files later on, and holes of copies."""
     sparsecopy.keep_holes()
+    _DEFAULTS["default_queue_count"] = 1
     config.stash[_OUTPUT] = os.dup(2)
 
 

@@ -200,7 +200,6 @@ WRONG = [
     ({"body": 5}, "body"),
     ({"queue_id": "0"}, "queue_id"),
     ({"queue_id": 1.0}, "queue_id"),
-    ({"queue_id": None}, "queue_id"),
     ({"tags": 5}, "tags"),
     ({"tags": b"paid"}, "tags"),
     ({"keys": 5}, "keys"),

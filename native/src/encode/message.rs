@@ -16,6 +16,9 @@ use crate::shared::layout::{BORN_HOST_V6, HOST_SIZE, STORE_HOST_V6};
 const FIELDS: usize = 12;
 const HOSTS_V6: i32 = BORN_HOST_V6 | STORE_HOST_V6;
 
+/// In the place of a queue: the queues of the topic take turns.
+pub const NO_QUEUE: i32 = -1;
+
 /// Where the fields of an object of exactly this class are, in bytes from its beginning.
 struct MessageClass {
     class: Py<PyType>,
@@ -39,6 +42,7 @@ pub struct Fields<'a, 'py> {
 /// The numbers of a message, each within its field of the record.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Numbers {
+    /// `NO_QUEUE` where it is `None`.
     pub queue_id: i32,
     pub flag: i32,
     pub sys_flag: i32,
@@ -54,9 +58,19 @@ impl Numbers {
     /// Whether a record can have these numbers as they are.
     #[inline]
     pub fn checked(self) -> Result<Self, Decline> {
-        declined_unless(self.queue_id >= 0 && self.sys_flag & HOSTS_V6 == 0)?;
+        declined_unless(self.sys_flag & HOSTS_V6 == 0)?;
         Ok(self)
     }
+}
+
+/// A queue that is given, or `NO_QUEUE`.
+#[inline]
+pub fn queue_or_none(queue_id: Option<i64>) -> Result<i32, Decline> {
+    queue_id.map_or(Ok(NO_QUEUE), |queue_id| {
+        let queue_id = i32::try_from(queue_id).map_err(|_| Decline::ToPython)?;
+        declined_unless(queue_id >= 0)?;
+        Ok(queue_id)
+    })
 }
 
 impl<'a, 'py> Fields<'a, 'py> {
@@ -103,7 +117,7 @@ impl<'a, 'py> Fields<'a, 'py> {
     pub fn numbers(&self) -> Result<Numbers, Decline> {
         let [flag, sys_flag, born, host, reconsume, prepared] = self.numbers;
         let numbers = Numbers {
-            queue_id: narrow(self.queue_id)?,
+            queue_id: queue_or_none(given(self.queue_id).map(integer).transpose()?)?,
             flag: narrow(flag)?,
             sys_flag: narrow(sys_flag)?,
             born_timestamp: given(born).map(integer).transpose()?,

@@ -17,7 +17,7 @@ use crate::encode::limits::Limits;
 use crate::encode::message::bytes;
 use crate::put::end::{Active, LogEnd, end_of};
 use crate::put::putter::Putter;
-use crate::put::queues::{ELSEWHERE, Queues};
+use crate::put::queues::ELSEWHERE;
 use crate::put::receipt::ReceiptClass;
 use crate::put::refusal::Refusal;
 use crate::put::region::SizeWord;
@@ -40,15 +40,21 @@ pub struct Appender {
 #[pymethods]
 impl Appender {
     #[new]
+    #[pyo3(signature = (encoder, end_offset, last_record_offset, clock, queue_count=1))]
     fn new(
         encoder: &Bound<'_, PyAny>,
         end_offset: i64,
         last_record_offset: i64,
         clock: Option<&Bound<'_, PyAny>>,
+        queue_count: u32,
     ) -> PyResult<Self> {
         shielded(encoder.py(), "Appender", || {
             Ok(Self {
-                end: Arc::new(SharedEnd::new(LogEnd::new(end_offset, last_record_offset))),
+                end: Arc::new(SharedEnd::new(LogEnd::new(
+                    end_offset,
+                    last_record_offset,
+                    queue_count,
+                ))),
                 others: PyDict::new(encoder.py()).unbind(),
                 // A clock of the caller's is Python code, which cannot run in one step.
                 at_once: match clock {
@@ -193,11 +199,32 @@ impl Appender {
                 let (key, next) = item?.extract::<(Bound<'_, PyTuple>, Bound<'_, PyAny>)>()?;
                 entries.push(Entry::of(key, next));
             }
-            let old = std::mem::replace(&mut self.end(py).queues, Queues::new());
-            drop(old);
+            self.end(py).queues.clear();
             others.clear();
             entries.into_iter().try_for_each(|entry| self.set(entry))
         })
+    }
+
+    fn set_queue_counts(&self, counts: &Bound<'_, PyDict>) -> PyResult<()> {
+        let py = counts.py();
+        shielded(py, "Appender.set_queue_counts", || {
+            let mut found: Vec<(Box<[u8]>, u32)> = vec![];
+            for (name, count) in counts.iter() {
+                let name: PyBackedStr = name.extract()?;
+                found.push((name.as_bytes().into(), count.extract()?));
+            }
+            self.end(py).queues.set_counts(found);
+            Ok(())
+        })
+    }
+
+    fn queue_count(&self, py: Python<'_>, topic: &str) -> u32 {
+        self.end(py).queues.count_of(topic.as_bytes())
+    }
+
+    fn take_turns(&self, py: Python<'_>, topic: &str, count: usize) -> (u32, u32) {
+        let turn = self.end(py).queues.take_turns(topic.as_bytes(), count);
+        (turn.queue_id, turn.count)
     }
 
     fn next_queue_offset<'py>(&self, key: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyAny>> {

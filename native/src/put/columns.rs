@@ -6,7 +6,7 @@ use std::ops::Range;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
 
-use crate::encode::message::{Numbers, integer, text, text_given};
+use crate::encode::message::{Numbers, integer, queue_or_none, text, text_given};
 use crate::encode::propertytext::PropertyText;
 use crate::put::body::{Body, bytes_of_part};
 use crate::shared::arrays;
@@ -78,7 +78,7 @@ impl<'py> Columns<'py> {
     pub fn numbers(&self, row: usize) -> Result<Numbers, Decline> {
         let [queue_id, flag, sys_flag, reconsume, prepared, born] = &self.numbers;
         let numbers = Numbers {
-            queue_id: queue_id.narrow(row)?,
+            queue_id: queue_or_none(queue_id.number(row)?)?,
             flag: flag.narrow(row)?,
             sys_flag: sys_flag.narrow(row)?,
             reconsume_times: reconsume.narrow(row)?,

@@ -62,13 +62,18 @@ impl Putter {
         let fields = Fields::of(message)?;
         let unplaced = self.checked(py, &fields, scratch)?;
         let timestamp = now().ok_or(Decline::ToPython)?;
-        let (place, size, wake) = {
+        let (place, size, queue, wake) = {
             let mut end = self.end.borrow(py);
-            let (place, size) = end.put(&unplaced, timestamp, self.limits.store_host)?;
-            (place, size, end.wake.take())
+            let (place, size, queue) = end.put(&unplaced, timestamp, self.limits.store_host)?;
+            (place, size, queue, end.wake.take())
         };
         // Held: what follows may run Python code, which may change the message.
-        let (topic, queue_id) = (fields.topic.to_owned(), fields.queue_id.to_owned());
+        let topic = fields.topic.to_owned();
+        let queue_id = if fields.queue_id.is_none() {
+            queue.into_pyobject(py).map(Bound::into_any).map_err(PyErr::from)?
+        } else {
+            fields.queue_id.to_owned()
+        };
         if let Some(wake) = wake {
             call_wake(&self.end, py, wake)?;
         }

@@ -15,6 +15,29 @@ pub const ELSEWHERE: u64 = u64::MAX - 1;
 pub struct Queues {
     number_of: HashMap<Box<[u8]>, usize, Folding>,
     topics: Vec<Topic>,
+    /// Queues of topics that `counts` does not name.
+    default_count: u32,
+    counts: HashMap<Box<[u8]>, u32, Folding>,
+}
+
+/// Whose turn it is among the queues of a topic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Turn {
+    pub queue_id: u32,
+    pub count: u32,
+}
+
+impl Turn {
+    /// The turn after so many messages.
+    #[inline]
+    pub fn after(self, messages: usize) -> Self {
+        let count = u64::from(self.count.max(1));
+        let next = (u64::from(self.queue_id) + messages as u64 % count) % count;
+        Self {
+            queue_id: next as u32,
+            ..self
+        }
+    }
 }
 
 struct Topic {
@@ -23,17 +46,76 @@ struct Topic {
     named: Option<NamedTopic>,
     dense: Vec<u64>,
     sparse: HashMap<i32, u64>,
+    /// `None` before the first message without a queue.
+    turn: Option<Turn>,
 }
 
 impl Queues {
-    pub fn new() -> Self {
+    pub fn new(default_count: u32) -> Self {
         Self {
             number_of: HashMap::with_hasher(Folding::new()),
             topics: vec![],
+            default_count,
+            counts: HashMap::with_hasher(Folding::new()),
         }
     }
 
-    /// The number of a topic that has a queue.
+    /// Forget all queues, and keep how many each topic has.
+    pub fn clear(&mut self) {
+        self.number_of.clear();
+        self.topics.clear();
+    }
+
+    /// See `Appender.set_queue_counts`.
+    pub fn set_counts(&mut self, counts: impl IntoIterator<Item = (Box<[u8]>, u32)>) {
+        self.counts.clear();
+        self.counts.extend(counts);
+        for topic in &mut self.topics {
+            topic.turn = None;
+        }
+    }
+
+    /// How many queues take turns for a topic.
+    pub fn count_of(&self, name: &[u8]) -> u32 {
+        self.counts.get(name).copied().unwrap_or(self.default_count)
+    }
+
+    /// Whose turn it is; `topic` is what `find` has found.
+    #[inline]
+    pub fn turn(&self, topic: Option<usize>, name: &[u8]) -> Turn {
+        let known = topic.and_then(|topic| self.topics[topic].turn);
+        known.unwrap_or_else(|| self.first_turn(topic, name))
+    }
+
+    #[cold]
+    fn first_turn(&self, topic: Option<usize>, name: &[u8]) -> Turn {
+        let count = self.count_of(name).max(1);
+        let stored = topic.map_or(0, |topic| {
+            let ids = 0..i32::try_from(count).unwrap_or(i32::MAX);
+            let numbers = ids.map(|id| self.next(topic, id)).filter(|&next| next < ELSEWHERE);
+            numbers.fold(0, |sum, next| (sum + next % u64::from(count)) % u64::from(count))
+        });
+        Turn {
+            queue_id: stored as u32,
+            count,
+        }
+    }
+
+    /// See `Appender.take_turns`.
+    pub fn take_turns(&mut self, name: &[u8], messages: usize) -> Turn {
+        let turn = self.turn(self.find(name), name);
+        self.set_turn(name, turn.after(messages));
+        turn
+    }
+
+    /// Set whose turn it is next.
+    #[inline]
+    pub fn set_turn(&mut self, name: &[u8], turn: Turn) {
+        let topic = self.find(name).unwrap_or_else(|| self.add(name));
+        self.topics[topic].turn = Some(turn);
+    }
+
+    /// The number of a topic that has a queue, or whose queues take turns.
     #[inline]
     pub fn find(&self, name: &[u8]) -> Option<usize> {
         self.number_of.get(name).copied()
@@ -121,6 +203,7 @@ impl Queues {
             named: NamedTopic::of(name),
             dense: vec![],
             sparse: HashMap::new(),
+            turn: None,
         });
         topic
     }

@@ -6,11 +6,12 @@ use pyo3::prelude::*;
 use pyo3::types::PyList;
 
 use crate::encode::limits::Limits;
-use crate::encode::message::{Fields, Numbers, list_of, text};
+use crate::encode::message::{Fields, NO_QUEUE, Numbers, list_of, text};
 use crate::encode::propertytext::PropertyText;
 use crate::put::appender::Appender;
 use crate::put::body::Body;
 use crate::put::columns::Columns;
+use crate::put::queues::Turn;
 use crate::put::table::{Table, TableBuilder};
 use crate::shared::arrays::array;
 use crate::shared::border::{guarded, unlocked};
@@ -46,15 +47,49 @@ struct RowsBuilder<'py> {
     names: Bound<'py, PyList>,
     /// The topic's object of the row before, which `names` holds, and that topic's number.
     last: (*mut ffi::PyObject, u32),
+    appender: Bound<'py, Appender>,
+    /// By the number of the topic, for rows without a queue.
+    turns: Vec<Option<Turns>>,
+}
+
+/// Whose turn it is, and how many rows have taken one.
+struct Turns {
+    next: Turn,
+    taken: usize,
 }
 
 impl<'py> RowsBuilder<'py> {
-    fn new(py: Python<'py>, limits: &Limits, count: usize) -> Result<Self, Decline> {
+    fn new(
+        limits: &Limits,
+        count: usize,
+        appender: &Bound<'py, Appender>,
+    ) -> Result<Self, Decline> {
+        let py = appender.py();
         Ok(Self {
             table: TableBuilder::new(count, limits.body_max, limits.store_host)?,
             names: PyList::empty(py),
             last: (std::ptr::null_mut(), 0),
+            appender: appender.clone(),
+            turns: vec![],
         })
+    }
+
+    /// The queue whose turn it is to get a message of a topic.
+    fn take_turn(&mut self, topic: u32, name: &[u8]) -> Result<i32, Decline> {
+        let place = topic as usize;
+        if place >= self.turns.len() {
+            self.turns.try_reserve(place + 1 - self.turns.len())?;
+            self.turns.resize_with(place + 1, || None);
+        }
+        let turns = self.turns[place].get_or_insert_with(|| {
+            let end = self.appender.get().end(self.appender.py());
+            let next = end.queues.turn(end.queues.find(name), name);
+            Turns { next, taken: 0 }
+        });
+        let queue_id = turns.next.queue_id;
+        turns.next = turns.next.after(1);
+        turns.taken += 1;
+        i32::try_from(queue_id).map_err(|_| Decline::ToPython)
     }
 
     #[inline]
@@ -62,12 +97,16 @@ impl<'py> RowsBuilder<'py> {
         &mut self,
         topic: &Bound<'py, PyAny>,
         body: Body,
-        numbers: Numbers,
+        mut numbers: Numbers,
         write_text: impl FnOnce(&mut PropertyText<'_>) -> Result<(), Decline>,
     ) -> Result<(), Stop> {
         if topic.as_ptr() != self.last.0 {
             let number = self.table.topic(text(topic.as_borrowed())?.as_bytes())?;
             self.last = (topic.as_ptr(), number);
+        }
+        if numbers.queue_id == NO_QUEUE {
+            let name = text(topic.as_borrowed())?;
+            numbers.queue_id = self.take_turn(self.last.1, name.as_bytes())?;
         }
         // Held from here on, so that no other topic gets this one's place in memory.
         self.names.append(topic)?;
@@ -76,6 +115,12 @@ impl<'py> RowsBuilder<'py> {
 
     fn end(self) -> Result<Rows, Stop> {
         let py = self.names.py();
+        for (number, turns) in (0..).zip(&self.turns) {
+            if let Some(turns) = turns {
+                let name = self.table.name(number);
+                self.appender.get().end(py).queues.take_turns(name, turns.taken);
+            }
+        }
         let mut table = self.table.end();
         unlocked(py, table.size_of_bodies(), || table.check());
         let mut queue_id = room(table.rows.len()).map_err(Decline::from)?;
@@ -99,12 +144,13 @@ pub fn rows_of_messages<'py>(
     py: Python<'py>,
     messages: &Bound<'py, PyAny>,
     encoder: &Bound<'py, PyAny>,
+    appender: Arg<Bound<'py, Appender>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     guarded(py, "rows_of_messages", || {
         let limits = Limits::of(encoder)?.ok_or(Decline::ToPython)?;
         let messages = list_of(messages)?;
         declined_unless(!messages.is_empty())?;
-        let mut rows = RowsBuilder::new(py, &limits, messages.len())?;
+        let mut rows = RowsBuilder::new(&limits, messages.len(), &appender.get()?)?;
         for message in messages.iter() {
             let fields = Fields::of(&message)?;
             let (topic, body) = (fields.topic.to_owned(), fields.body.to_owned());
@@ -124,11 +170,12 @@ pub fn rows_of_columns<'py>(
     py: Python<'py>,
     columns: &Bound<'py, PyAny>,
     encoder: &Bound<'py, PyAny>,
+    appender: Arg<Bound<'py, Appender>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     guarded(py, "rows_of_columns", || {
         let limits = Limits::of(encoder)?.ok_or(Decline::ToPython)?;
         let columns = Columns::of(columns)?;
-        let mut rows = RowsBuilder::new(py, &limits, columns.count)?;
+        let mut rows = RowsBuilder::new(&limits, columns.count, &appender.get()?)?;
         for row in 0..columns.count {
             let (topic, body) = (columns.topic(row)?, columns.body(row)?);
             rows.add(&topic, body, columns.numbers(row)?, |text| {

@@ -75,6 +75,11 @@ impl<B: AsRef<[u8]>> TableBuilder<B> {
         Ok(number)
     }
 
+    /// The name of a topic; its number is what `topic` gave.
+    pub fn name(&self, topic: u32) -> &[u8] {
+        self.table.topics[topic as usize].name()
+    }
+
     /// Add a row; `topic` is what `topic` gave.
     #[inline]
     pub fn add(

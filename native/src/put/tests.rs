@@ -47,7 +47,7 @@ fn region(size: usize) -> Arc<Region> {
 
 /// A log that is written to from `base_offset` on, and what is written.
 pub fn log_at(base_offset: i64, size: usize) -> (LogEnd<()>, Arc<Region>) {
-    let mut end = LogEnd::new(base_offset, -1);
+    let mut end = LogEnd::new(base_offset, -1, 4);
     end.allow();
     let region = region(size);
     let active = Active {
@@ -247,7 +247,7 @@ fn a_file_ends_in_a_blank_when_the_next_begins() {
 
 #[test]
 fn queue_numbers_of_any_size_are_kept() {
-    let mut queues = Queues::new();
+    let mut queues = Queues::new(4);
     let all = [
         (0, 7),
         (1_023, 0),

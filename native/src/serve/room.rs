@@ -140,7 +140,7 @@ impl Room {
             body: frame.body,
             properties: text,
         };
-        let (place, _) = end.put(&message, origin.store_timestamp, origin.store_host)?;
+        let (place, ..) = end.put(&message, origin.store_timestamp, origin.store_host)?;
         if !send.is_one_way {
             let out = &mut taken.answers;
             self.answers

@@ -68,7 +68,7 @@ impl<'a> Send<'a> {
             born_timestamp: Some(timestamp(fields.0[BORN]?)?),
             born_host: Some(born_host),
         };
-        let is_ordinary = !is_batch && header.flag & !2 == 0;
+        let is_ordinary = !is_batch && header.flag & !2 == 0 && numbers.queue_id >= 0;
         is_ordinary.then_some(Self {
             topic: fields.0[TOPIC]?,
             numbers: numbers.checked().ok()?,

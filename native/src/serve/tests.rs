@@ -158,7 +158,7 @@ proptest! {
         read_json(&data, &mut header);
         header.clear();
         read_binary(&data, &mut header);
-        let mut log: LogEnd<()> = LogEnd::new(0, -1);
+        let mut log: LogEnd<()> = LogEnd::new(0, -1, 4);
         room().take(&mut log, &data, 0, ORIGIN);
         for mut near in [
             send("orders", "0", KEY, 0),

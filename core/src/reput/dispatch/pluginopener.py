@@ -172,6 +172,7 @@ class PluginOpener:
             clock=self.clock or system_clock,
             replica=self.log.master is not None,
             recovery="reput" if self.log.keeps_records_after_damage else "rocketmq",
+            default_queue_count=self.log.config.default_queue_count,
             light_queues=self.log.config.max_light_queues > 0,
             recorded=lambda: self._read_again(name).recorded(),
             queue_floors=self.floors,

@@ -87,6 +87,13 @@ class CommitLogConfig:
     Set it when message ids must contain the address of the broker that clients use; ``reput serve``
     sets it itself.
     """
+    default_queue_count: int = attrs.field(default=4, validator=integer_between(1, 1024))
+    """Queues of a topic that no plugin knows (``defaultTopicQueueNums``). The queues take turns for
+    messages that are put without a queue, or the key in ``ordered_by`` decides. The plugin
+    ``consumer`` knows the topics in ``config/topics.json``.
+
+    Set it to 1 when all messages of a topic must stay in order.
+    """
     max_light_queues: int = attrs.field(default=0, validator=integer_between(0, INT32_MAX))
     """The number of light queues that puts may create (``maxLmqConsumeQueueNum``). A light queue
     has a name with the prefix ``%LMQ%``, and lists messages of other topics. A message names its

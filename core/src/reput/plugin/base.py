@@ -53,6 +53,15 @@ class Plugin:
     unless `reput.Store` has that name; `reput.Store.plugin` gives all others."""
 
     @property
+    def queue_counts(self) -> Mapping[str, int]:
+        """How many queues, 1 or more, the topics have that the plugin knows, by topic.
+
+        They take turns for messages that are put without a queue. The store asks at opening, and
+        after `StoreContext.renew_interest`.
+        """
+        return {}
+
+    @property
     def put_interest(self) -> PutInterest | None:
         """Messages that the plugin's `reput_put` has to see; None for all.
 

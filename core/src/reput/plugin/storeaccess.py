@@ -117,6 +117,13 @@ class StoreAccess(Protocol):
         """
         ...
 
+    def next_queue(self, topic: str) -> int:
+        """Return the queue whose turn it is to get a message of a topic.
+
+        For a plugin that stores a message without a queue in another form first.
+        """
+        ...
+
     def check_put(self, messages: Sequence[Message]) -> None:
         """Raise the error that `put_many` would raise for these messages, and store nothing.
 

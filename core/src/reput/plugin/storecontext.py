@@ -47,6 +47,8 @@ class StoreContext:
     """Whether the store is a replica, whose messages all come from its master: put nothing
     (`store.put_many` raises `reput.errors.ReplicaError`), and do no work that leads to puts. After
     a promotion, the next opening is without this flag."""
+    default_queue_count: int = 4
+    """The store's option of that name: queues of a topic that no plugin knows."""
     light_queues: bool = False
     """Whether the store has light queues (its option ``max_light_queues``): a plugin that keeps
     queues lists messages in the light queues that they name."""

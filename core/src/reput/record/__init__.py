@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from reput.record.encoding.lightqueues import check_light_queue as check_light_queue
     from reput.record.encoding.lightqueues import inner_message_count as inner_message_count
     from reput.record.encoding.lightqueues import light_queue_names as light_queue_names
+    from reput.record.encoding.orderedqueues import ordered_queue as ordered_queue
     from reput.record.entries import ENTRY_HEAD_SIZE as ENTRY_HEAD_SIZE
     from reput.record.messageids import pack_host as pack_host
     from reput.record.messageids import parse_message_id as parse_message_id
@@ -91,6 +92,7 @@ _EXPORTS = {
     "parse_message_id": "messageids",
     "parse_properties": "text.properties",
     "prepare_columns": "encoding.batchencoder",
+    "ordered_queue": "encoding.orderedqueues",
     "queue_keys": "batch",
     "queue_of_key": "batch",
     "rows_by_width": "text.textmatrix",

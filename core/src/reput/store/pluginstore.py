@@ -142,6 +142,10 @@ class PluginStore(QueueReads):
         """See `StoreAccess.put_many`."""
         return self._point.parts.writes.put_for(self._asker, messages)
 
+    def next_queue(self, topic: str) -> int:
+        """See `StoreAccess.next_queue`."""
+        return self._point.parts.writes.next_queue(topic)
+
     def check_put(self, messages: Sequence[Message]) -> None:
         """See `StoreAccess.check_put`."""
         self._point.parts.writes.check_for(self._asker, messages)

@@ -116,19 +116,27 @@ class Store(ReplicaCalls):
 
     # ------------------------------------------------------------------ writing
 
-    def put(self, message: Message, *, wait: bool = True) -> Receipt:
+    def put(
+        self, message: Message, *, ordered_by: str | int | None = None, wait: bool = True
+    ) -> Receipt:
         """Store one message.
+
+        A message without a queue goes to the queue of its topic whose turn it is.
 
         With ``flush="sync"`` the call returns when the message is on disk, unless the message's
         property ``WAIT`` is ``false``.
 
         Args:
             message: the message.
+            ordered_by: messages with the same key go to the same queue, and so stay in order. The
+                queue is the one that RocketMQ's clients choose for the key
+                (``SelectMessageQueueByHash``).
             wait: False if several calls are to share one wait for the disk: `Receipt.wait` of the
                 last one covers all of them.
 
         Raises:
             TypeError: ``message`` is no `reput.Message`.
+            ValueError: ``ordered_by`` is given, and the message names its queue.
             MessageIllegalError: a field that cannot be stored (`MessageTooLargeError` for sizes).
             PropertiesSizeError: the encoded properties are over 32,767 bytes.
             CreateMappedFileError: no space for another file; nothing was stored.
@@ -136,10 +144,17 @@ class Store(ReplicaCalls):
                 (`ReadOnlyStoreError`), or its disk failed.
             FlushDiskTimeoutError: stored, but not on disk within ``flush_timeout_ms``.
         """
+        if ordered_by is not None:
+            message = self._parts.writes.in_order(message, ordered_by)
         return self._put(message) if wait else self._parts.writes.put(message, wait=False)
 
     def put_many(
-        self, messages: Sequence[Message] | Columns, *, whole: bool = False, wait: bool = True
+        self,
+        messages: Sequence[Message] | Columns,
+        *,
+        ordered_by: str | int | Sequence[str | int | None] | None = None,
+        whole: bool = False,
+        wait: bool = True,
     ) -> BatchReceipt:
         """Store many messages in their order, much faster than one by one.
 
@@ -152,6 +167,7 @@ class Store(ReplicaCalls):
 
         Args:
             messages: the messages, as objects or as columns.
+            ordered_by: as for `put`: one key for all messages, or a key or None for each.
             whole: whether all messages are stored or none, also where the disk fills up. They are
                 stored in one log file, whose space is allocated before the first byte is written.
             wait: False if several calls are to share one wait for the disk: `BatchReceipt.wait` of
@@ -161,7 +177,10 @@ class Store(ReplicaCalls):
             MessageTooLargeError: ``whole`` is asked for, and no log file has space for them.
             PutError: as for `put`.
             TypeError: ``messages`` are neither messages nor columns.
+            ValueError: as for `put`; or there are more keys than messages, or fewer.
         """
+        if ordered_by is not None:
+            messages = self._parts.writes.all_in_order(messages, ordered_by)
         return self._parts.writes.put_many(messages, whole=whole, wait=wait)
 
     @property

@@ -60,7 +60,9 @@ class AsyncStore(AsyncReads):
 
     # ------------------------------------------------------------------ writing
 
-    async def put(self, message: Message, *, wait: bool = True) -> Receipt:
+    async def put(
+        self, message: Message, *, ordered_by: str | int | None = None, wait: bool = True
+    ) -> Receipt:
         """Store one message.
 
         With ``flush="sync"`` it is on disk when this returns, unless the message's property
@@ -69,6 +71,7 @@ class AsyncStore(AsyncReads):
 
         Args:
             message: the message.
+            ordered_by: as for `reput.Store.put`.
             wait: False to return once it is stored; ``await receipt`` then waits for the disk.
 
         Raises:
@@ -83,11 +86,10 @@ class AsyncStore(AsyncReads):
         try:
             began = time.monotonic()
             if began < state.slow_until:
-                receipt = await self._put_on_thread(
-                    functools.partial(self._store.put, message, wait=False)
-                )
+                put = functools.partial(self._store.put, message, ordered_by=ordered_by, wait=False)
+                receipt = await self._put_on_thread(put)
             else:
-                receipt = self._store.put(message, wait=False)
+                receipt = self._store.put(message, ordered_by=ordered_by, wait=False)
             ended = time.monotonic()
             if ended - began > SLOW_SECONDS:
                 state.slow_until = ended + SPARED_SECONDS
@@ -108,7 +110,12 @@ class AsyncStore(AsyncReads):
             state.end_turn()
 
     async def put_many(
-        self, messages: Sequence[Message] | Columns, *, whole: bool = False, wait: bool = True
+        self,
+        messages: Sequence[Message] | Columns,
+        *,
+        ordered_by: str | int | Sequence[str | int | None] | None = None,
+        whole: bool = False,
+        wait: bool = True,
     ) -> BatchReceipt:
         """Store many messages in their order, with one wait for the disk.
 
@@ -120,7 +127,9 @@ class AsyncStore(AsyncReads):
         else:
             await state.wait_turn()
         try:
-            put = functools.partial(self._store.put_many, messages, whole=whole, wait=False)
+            put = functools.partial(
+                self._store.put_many, messages, ordered_by=ordered_by, whole=whole, wait=False
+            )
             is_small = isinstance(messages, list | tuple) and len(messages) <= _HERE_COUNT
             if is_small and time.monotonic() >= state.slow_until:
                 receipt = put()

@@ -129,6 +129,7 @@ def columns_of(batch: pa.RecordBatch, others: Collection[str] = ()) -> Columns:
     numbers: dict[str, Any] = {
         name: _numbers(batch, name) for name in _NUMBERS if name in batch.schema.names
     }
+    numbers.setdefault("queue_id", 0)  # each task of a job writes alone, so no turns are taken
     if "sys_flag" in batch.schema.names:
         # The store that writes the record sets its hosts, and the bits that say if they are IPv6.
         numbers["sys_flag"] = _numbers(batch, "sys_flag") & ~_HOST_BITS

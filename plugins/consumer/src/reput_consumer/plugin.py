@@ -83,6 +83,7 @@ class ConsumerPlugin(ConsumerFactory, reput.Plugin):
         self._context = context
         self._files = PluginFiles.of(context)
         self._files.load()
+        self._files.topics.changed = context.renew_interest
         if context.writable:
             self._parts = self._made(context, self._files)
 
@@ -137,6 +138,11 @@ class ConsumerPlugin(ConsumerFactory, reput.Plugin):
     def put_interest(self) -> PutInterest:
         """Nothing: messages are stored as they are."""
         return PutInterest()
+
+    @property
+    def queue_counts(self) -> Mapping[str, int]:
+        """The queues of the topics in ``config/topics.json``."""
+        return {} if self._files is None else self._files.topics.write_queue_counts()
 
     @reput.hookimpl
     def reput_arrive(self, batch: DispatchBatch) -> None:

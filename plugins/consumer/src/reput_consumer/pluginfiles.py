@@ -49,7 +49,11 @@ class PluginFiles:
             )
 
         light = document(offsets.LIGHT_FILE_NAME)
-        known = Topics(document(topics.FILE_NAME), takes_copies=not context.replica)
+        known = Topics(
+            document(topics.FILE_NAME),
+            takes_copies=not context.replica,
+            default_queue_count=context.default_queue_count,
+        )
         begun = StartJournal(
             context.directory(*_OWN_DIRECTORY, startjournal.FILE_NAME),
             context.disk,

@@ -63,6 +63,9 @@ class Appender:
     __slots__ = (
         "_is_refused",
         "_next",
+        "_queue_count",
+        "_queue_counts",
+        "_turns",
         "_wake",
         "base_offset",
         "end_offset",
@@ -79,6 +82,7 @@ class Appender:
         end_offset: int,
         last_record_offset: int,
         clock: Callable[[], int] | None,
+        queue_count: int = 1,
     ) -> None:
         """Stand at the end of a log, without a file to write to; appends are refused until `allow`.
 
@@ -87,6 +91,7 @@ class Appender:
             end_offset: where the log ends.
             last_record_offset: where its newest record begins; -1 in an empty log.
             clock: returns now, ms; None for the system's. For an engine that encodes here.
+            queue_count: queues of a topic that `set_queue_counts` does not name.
         """
         self.end_offset = end_offset
         """Physical offset at which the log ends."""
@@ -108,6 +113,9 @@ class Appender:
         self._is_refused = True
         self._wake: Callable[[], None] | None = None
         self._next: dict[QueueKey, int] = {}
+        self._queue_count = queue_count
+        self._queue_counts: dict[str, int] = {}
+        self._turns: dict[str, list[int]] = {}  # next queue and number of queues, by topic
 
     # ------------------------------------------------------------------ the active file
 
@@ -173,6 +181,33 @@ class Appender:
     def start_queues(self, queue_offsets: Mapping[QueueKey, int]) -> None:
         """Take over the next queue offset of every queue."""
         self._next = dict(queue_offsets)
+        self._turns = {}
+
+    def set_queue_counts(self, counts: Mapping[str, int]) -> None:
+        """Choose among so many queues, 1 or more, of these topics from now on."""
+        self._queue_counts, self._turns = dict(counts), {}
+
+    def queue_count(self, topic: str) -> int:
+        """Return the number of queues that take turns for a topic's messages."""
+        return self._queue_counts.get(topic, self._queue_count)
+
+    def take_turns(self, topic: str, count: int) -> tuple[int, int]:
+        """Choose queues in turn for ``count`` messages of a topic.
+
+        The first turn goes on where the stored messages end: with so many messages in the queues as
+        if all had taken turns. Two threads at once may get the same queue.
+
+        Returns:
+            The queue of the first message, and the number of queues that take turns.
+        """
+        turn = self._turns.get(topic)
+        if turn is None:
+            queue_count = self.queue_count(topic)
+            stored = sum(self._next.get((topic, queue_id), 0) for queue_id in range(queue_count))
+            turn = self._turns[topic] = [stored % queue_count, queue_count]
+        first, queue_count = turn
+        turn[0] = (first + count) % queue_count
+        return first, queue_count
 
     def next_queue_offset(self, key: QueueKey) -> int:
         """Return the next queue offset of a queue; 0 for an unknown one."""
@@ -239,13 +274,15 @@ class Appender:
 
 
 @kernel
-def rows_of_messages(messages: Sequence[Message], encoder: Encoder) -> PreparedMany | None:
+def rows_of_messages(
+    messages: Sequence[Message], encoder: Encoder, appender: Appender
+) -> PreparedMany | None:
     """See `reput.record.encoding.batchencoder.prepare_messages`."""
     return prepare_messages(messages, encoder)
 
 
 @kernel
-def rows_of_columns(columns: Columns, encoder: Encoder) -> PreparedMany | None:
+def rows_of_columns(columns: Columns, encoder: Encoder, appender: Appender) -> PreparedMany | None:
     """See `reput.record.encoding.batchencoder.prepare_columns`."""
     return prepare_columns(columns, encoder)
 

@@ -77,8 +77,8 @@ class CommitLog(WritableLog):
         """
         if prepared[10]:
             return self.append_each((prepared,))[0]
-        size, message, sys_flag = prepared[0], prepared[4], prepared[9]
-        key = message.topic, message.queue_id
+        size, sys_flag = prepared[0], prepared[9]
+        key = prepared[4].topic, prepared[11]
         transaction = sys_flag & TRANSACTION_MASK
         # Prepared and rollback records are in no queue: they take no queue offset.
         counts = transaction == 0 or transaction == TRANSACTION_COMMIT
@@ -140,7 +140,7 @@ class CommitLog(WritableLog):
     def _append_placed(self, placed: InQueues, *, has_room: bool) -> Receipt:
         """Append a message of any kind, light-queue messages and inner batches included."""
         prepared, queue_offset, following = placed
-        message, size = prepared[4], prepared[0]
+        topic, queue_id, size = prepared[4].topic, prepared[11], prepared[0]
         if has_room:
             self.raise_refusal()  # a signal handler may have closed the log
         offset = self._appender.end_offset if has_room else self._make_room(size, size)
@@ -148,7 +148,7 @@ class CommitLog(WritableLog):
         rest = self.encoder.finish(prepared, queue_offset, offset, timestamp)
         self._appender.publish(offset, size.to_bytes(4, "big"), rest, offset, following)
         self._appender.call_wake()
-        return Receipt(self, message.topic, message.queue_id, queue_offset, offset, size, timestamp)
+        return Receipt(self, topic, queue_id, queue_offset, offset, size, timestamp)
 
     # ------------------------------------------------------------------ many messages
 

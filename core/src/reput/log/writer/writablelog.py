@@ -82,7 +82,12 @@ class WritableLog(LogReader):
         """
         host, limit = pack_host(*config.store_host), config.max_message_size
         encoder = Encoder(host, limit, record_crc=config.record_crc)
-        self._appender = Appender(encoder, end.offset, end.last_record_offset, clock)
+        self._appender = Appender(
+            encoder, end.offset, end.last_record_offset, clock, config.default_queue_count
+        )
+        self.appender = self._appender
+        """Where the log ends, which `reput.log.writer.appender.rows_of_messages` needs."""
+        encoder.take_turns = self._appender.take_turns
         super().__init__(
             files,
             config.window_size,

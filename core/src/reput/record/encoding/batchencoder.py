@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from reput.record.messages.message import Host
 
-__all__ = ["Columns", "PreparedMany", "prepare_columns", "prepare_messages"]
+__all__ = ["Columns", "PreparedMany", "prepare_columns", "prepare_messages", "rows_of"]
 
 _CHUNK_SIZE = 4 << 20
 _FIELDS = ("topic", "body", "tags", "keys", "properties", *NUMBERS)
@@ -63,7 +63,8 @@ class Columns:
     topic: str | Sequence[str]
     body: Sequence[bytes] | tuple[npt.NDArray[np.integer[Any]], bytes]
     """Bodies, or ``(offsets, data)`` of Arrow: row ``i`` is ``data[offsets[i]:offsets[i+1]]``."""
-    queue_id: int | Sequence[int] | npt.NDArray[np.integer[Any]] = 0
+    queue_id: int | Sequence[int | None] | npt.NDArray[np.integer[Any]] | None = None
+    """Where left out, the queues of the topic take turns; see `reput.Message`."""
     tags: str | Sequence[str | None] | None = None
     keys: str | Sequence[str | Sequence[str] | None] | None = None
     """As in `reput.Message`: a text of words, or a sequence of words, for each row."""
@@ -266,6 +267,9 @@ def _prepare(
     elif isinstance(born, list) and None in born:
         born_given = np.array([value is not None for value in born])
         given["born_timestamp"] = [0 if value is None else value for value in born]
+    queues = given["queue_id"]
+    if queues is None or (isinstance(queues, list | tuple) and None in queues):
+        given["queue_id"] = _chosen(queues, encoder, topic_number, distinct)
     zeros = np.zeros(count, np.int64)
     numbers = {
         name: zeros if _is_zero(column) else _integers(name, column, count)
@@ -295,6 +299,36 @@ def _prepare(
         counts=(transaction == 0) | (transaction == TRANSACTION_COMMIT),
         chunk_count=max(1, int(_CHUNK_SIZE // max(float(size.mean()), 1.0))) if count else 1,
     )
+
+
+def _chosen(
+    given: Sequence[int | None] | None,
+    encoder: Encoder,
+    topic_number: npt.NDArray[np.int64],
+    topics: list[str],
+) -> npt.NDArray[np.int64] | list[int]:
+    """Return the queue of each row; in rows without one, the queues of the topic take turns."""
+    count = len(topic_number)
+    is_open = np.ones(count, bool)
+    if given is not None:
+        if len(given) != count:
+            raise MessageIllegalError("queue_id", len(given), None, f"{count} rows expected")
+        is_open[:] = [queue_id is None for queue_id in given]
+    queues = np.zeros(count, np.int64)
+    for number, topic in enumerate(topics):
+        rows = np.flatnonzero(is_open & (topic_number == number))
+        if len(rows):
+            first, queue_count = encoder.take_turns(topic, len(rows))
+            queues[rows] = (first + np.arange(len(rows))) % queue_count
+    if given is None or is_open.all():
+        return queues
+    pairs = zip(given, queues.tolist(), strict=True)
+    return [chosen if queue_id is None else queue_id for queue_id, chosen in pairs]
+
+
+def rows_of(columns: Columns, name: str) -> list[Any]:
+    """Return a column with a value for each row, as messages have it."""
+    return list(_rows(_without_pairs(columns), name))
 
 
 def _tails(columns: Columns, encoder: Encoder, topics: Sequence[str]) -> Tails:

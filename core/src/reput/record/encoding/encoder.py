@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 import struct
+from collections.abc import Callable
 
 from reput.errors import MessageIllegalError, MessageTooLargeError, PropertiesSizeError
 from reput.record.checksum import crc32
@@ -76,13 +77,18 @@ def check_topic(topic: str) -> None:
         raise MessageIllegalError("topic", len(topic), limit, "too many characters")
 
 
-Prepared = tuple[int, struct.Struct, int, int, Message, bytes, bytes, bytes, bytes, int, bool]
+Prepared = tuple[int, struct.Struct, int, int, Message, bytes, bytes, bytes, bytes, int, bool, int]
 """A message, encoded as far as possible without its position in the log.
 
 A plain tuple, as every put makes one: size of the record, struct of its head, magic, checksum of
 the body, message, body, topic prefixed with its length, properties, packed born host, system flag,
-and whether the message is special (light queues, inner batch, record checksum).
+whether the message is special (light queues, inner batch, record checksum), and its queue.
 """
+
+
+TakeTurns = Callable[[str, int], tuple[int, int]]
+"""Chooses queues, in turn, for so many messages of a topic; returns the queue of the first message
+and the number of queues that take turns."""
 
 
 class Encoder:
@@ -94,8 +100,11 @@ class Encoder:
         max_message_size: int = 4 * 1024 * 1024,
         *,
         record_crc: bool = False,
+        take_turns: TakeTurns = lambda topic, count: (0, 1),
     ) -> None:
         self.store_host = store_host
+        self.take_turns = take_turns
+        """Chooses the queues of messages without a queue; see `TakeTurns`."""
         self.max_message_size = max_message_size
         self.record_crc = record_crc
         self._store_flag = STORE_HOST_V6 if len(store_host) == HOST_SIZE_V6 else 0
@@ -120,7 +129,7 @@ class Encoder:
             body, given = message.body, message.properties
             if (
                 type(name) is not str
-                or type(queue_id) is not int
+                or (queue_id is not None and type(queue_id) is not int)
                 or type(sys_flag) is not int
                 or type(body) is not bytes
                 or (given is not None and type(given) is not dict and type(given) is not bytes)
@@ -167,7 +176,9 @@ class Encoder:
             head = _HEADS[sys_flag & HOSTS_V6]
         if size > self._record_max:
             raise MessageTooLargeError("record", size, self._record_max, "bytes")
-        if queue_id < 0:
+        if queue_id is None:
+            queue_id, _ = self.take_turns(name, 1)
+        elif queue_id < 0:
             raise MessageIllegalError("queue_id", queue_id, None, "0 or more expected")
         crc = crc32(body) & 0x7FFFFFFF
         return (
@@ -182,6 +193,7 @@ class Encoder:
             born_host,
             sys_flag,
             special,
+            queue_id,
         )
 
     def finish(
@@ -192,13 +204,26 @@ class Encoder:
         Raises:
             MessageIllegalError: a number does not fit its field.
         """
-        size, head, magic, crc, message, body, topic, properties, born_host, sys_flag, _ = prepared
+        (
+            size,
+            head,
+            magic,
+            crc,
+            message,
+            body,
+            topic,
+            properties,
+            born_host,
+            sys_flag,
+            _,
+            queue_id,
+        ) = prepared
         born = message.born_timestamp
         try:
             packed = head.pack(
                 magic,
                 crc,
-                message.queue_id,
+                queue_id,
                 message.flag,
                 queue_offset,
                 physical_offset,
@@ -282,6 +307,7 @@ def encode_filler(
         host,
         TRANSACTION_ROLLBACK,
         False,
+        0,
     )
     encoder = Encoder(host, record_crc=crc_size > 0)
     rest = encoder.finish(prepared, 0, physical_offset, store_timestamp)

@@ -181,7 +181,7 @@ def in_queues(
             has a name that it cannot have.
         LightQueueCountError: the message would create more light queues than allowed.
     """
-    message, special = prepared[4], prepared[10]
+    message, special, queue_id = prepared[4], prepared[10], prepared[11]
     count = inner_message_count(prepared) if special else 1
     light: dict[tuple[str, int], int] = {}
     counts = prepared[9] & TRANSACTION_MASK in (0, TRANSACTION_COMMIT)
@@ -189,8 +189,8 @@ def in_queues(
         message, light = with_light_queue_offsets(
             message, prepared[7], next_offsets, light_max, is_listed=counts
         )
-        prepared = encoder.prepare(message)
-    key = message.topic, message.queue_id
+        prepared = encoder.prepare(attrs.evolve(message, queue_id=queue_id))
+    key = message.topic, queue_id
     queue_offset = next_offsets.get(key, 0) if counts else 0
     if prepared[9] & INNER_BATCH:
         properties = {**parse_properties(prepared[7]), PROPERTY_INNER_BASE: str(queue_offset)}

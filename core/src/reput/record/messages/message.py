@@ -47,8 +47,9 @@ class Message:
     """Letters, digits and ``% | _ -``, at most 127; at most 255 if it begins with ``%RETRY%`` or
     ``%DLQ%``."""
     body: bytes = b""
-    queue_id: int = 0
-    """The queue of the topic, 0 or more."""
+    queue_id: int | None = None
+    """The queue of the topic, 0 or more. When left out, the store chooses: the queues of the topic
+    take turns, or ``ordered_by`` of the put decides."""
     tags: str | None = None
     keys: str | Sequence[str] | None = None
     """Keys that find the message: a sequence of words, or one text with spaces between words."""
@@ -209,6 +210,7 @@ def waits_for_disk(properties: bytes) -> bool:
 # --------------------------------------------------------------------------- what callers give
 
 _TEXT_OR_NONE = {str, type(None)}
+_MAY_BE_NONE = ("queue_id", "born_timestamp")
 
 
 def plain_message(message: Any) -> Message:
@@ -225,7 +227,7 @@ def plain_message(message: Any) -> Message:
     numbers: dict[str, Any] = {
         name: plain_integer(name, getattr(message, name))
         for name in NUMBERS
-        if name != "born_timestamp" or message.born_timestamp is not None
+        if name not in _MAY_BE_NONE or getattr(message, name) is not None
     }
     return attrs.evolve(
         message,
@@ -266,7 +268,7 @@ def _is_plain(message: Message) -> bool:
         return False
     return (
         type(message.topic) is str
-        and type(message.queue_id) is int
+        and (message.queue_id is None or type(message.queue_id) is int)
         and type(message.sys_flag) is int
         and type(message.body) is bytes
         and (message.tags is None or type(message.tags) is str)

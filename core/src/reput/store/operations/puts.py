@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -11,6 +11,7 @@ import attrs
 from reput.errors import FlushDiskTimeoutError, MessageTooLargeError, PluginError, PutError
 from reput.log.writer.appender import rows_of_columns, rows_of_messages
 from reput.log.writer.receipts import BatchReceipt, Receipt
+from reput.plugin.base import Plugin
 from reput.plugin.putinterest import PutInterest, concerns_any, united
 from reput.record.encoding.batchencoder import Columns
 from reput.record.layout import BLANK_MIN_SIZE
@@ -26,6 +27,7 @@ from reput.store.operations.arguments import listed
 if TYPE_CHECKING:
     from reput.log.writer.appender import PutAtOnce
     from reput.log.writer.commitlog import CommitLog
+    from reput.record.encoding.encoder import TakeTurns
     from reput.store.operations.activeplugins import ActivePlugins
 
 logger = logging.getLogger(__name__)
@@ -33,6 +35,7 @@ logger = logging.getLogger(__name__)
 __all__ = ["DirectPuts", "PutHook", "PutPath"]
 
 _NOTHING: Final = PutInterest()
+_QUEUES_MAX: Final = 1 << 16
 
 
 @attrs.frozen(eq=False)
@@ -86,10 +89,11 @@ class _Hooks:
             return interest.covers(messages)
         return concerns_any(messages, *self.names)
 
-    def changed(self, messages: Sequence[Message]) -> Sequence[Message]:
+    def changed(self, messages: Sequence[Message], take_turns: TakeTurns) -> Sequence[Message]:
         """Return the messages as the hooks change them."""
-        # Built-in types only, as plugins make keys, paths and texts of a message's values.
-        messages = [plain_message(message) for message in messages]
+        # Built-in types only, as plugins make keys, paths and texts of a message's values; likewise
+        # the queue, which plugins write into other messages.
+        messages = [_with_queue(plain_message(message), take_turns) for message in messages]
         for hook in self.all:
             try:
                 changed = hook.call(messages=messages)
@@ -120,6 +124,7 @@ class PutPath:
         """Replaced as a whole."""
         self._put_at_once: PutAtOnce | None = None
         """Replaced as a whole; None if a hook must see all messages, or if the engine has none."""
+        self._has_counts = False
         self.direct: DirectPuts | None = None
         """See `reput.Store.direct_puts`."""
         self.use()
@@ -139,6 +144,15 @@ class PutPath:
             put_at_once = None if names is None else self._log.put_at_once(*names)
             self._put_at_once = put_at_once
             self.direct = None if names is None else DirectPuts(self.put, put_at_once, *names)
+            counts = {
+                topic: count
+                for name, plugin in active.objects.items()
+                if type(plugin).queue_counts is not Plugin.queue_counts
+                for topic, count in _queue_counts_of(name, plugin).items()
+            }
+            if counts or self._has_counts:
+                self._log.appender.set_queue_counts(counts)
+                self._has_counts = True
 
     # ------------------------------------------------------------------ putting
 
@@ -153,7 +167,7 @@ class PutPath:
                 return receipt
         hooks = self._hooks
         if hooks is not None and (hooks.interest is None or hooks.interest.covers_message(message)):
-            message = hooks.changed([message])[0]
+            message = hooks.changed([message], self._log.encoder.take_turns)[0]
         prepared = self._prepare(message)
         receipt = self._append(prepared)
         if self._is_sync and wait and waits_for_disk(prepared[7]):
@@ -168,6 +182,26 @@ class PutPath:
         if self._is_sync and wait and len(receipt):
             self._wait_durable(receipt)
         return receipt
+
+    def in_order(self, message: Message, key: str | int) -> Message:
+        """Return a message with the queue of a key; see `reput.Store.put`."""
+        from reput.record.encoding.orderedqueues import message_in_order
+
+        return message_in_order(message, key, self._log.appender.queue_count)
+
+    def all_in_order(self, messages: Any, keys: Any) -> Columns | list[Message]:
+        """Return messages with the queues of their keys; see `reput.Store.put_many`."""
+        from reput.record.encoding.orderedqueues import columns_in_order, messages_in_order
+
+        queue_count = self._log.appender.queue_count
+        if isinstance(messages, Columns):
+            return columns_in_order(messages, keys, queue_count)
+        messages = listed("messages", messages, "reput.Message, or reput.Columns,")
+        return messages_in_order(messages, keys, queue_count)
+
+    def next_queue(self, topic: str) -> int:
+        """Return the queue whose turn it is to get a message of a topic."""
+        return self._log.encoder.take_turns(topic, 1)[0]
 
     def put_for(self, plugin: str, messages: Sequence[Message]) -> BatchReceipt:
         """Append messages on behalf of a plugin: its own ``reput_put`` is skipped.
@@ -187,7 +221,7 @@ class PutPath:
         """
         hooks = self._hooks_without(plugin)
         if hooks is not None and hooks.cover(messages):
-            messages = hooks.changed(messages)
+            messages = hooks.changed(messages, self._log.encoder.take_turns)
         for message in messages:
             self._prepare(message)
 
@@ -207,16 +241,16 @@ class PutPath:
     ) -> BatchReceipt:
         if not isinstance(messages, list | tuple | Columns):
             messages = listed("messages", messages, "reput.Message, or reput.Columns,")
+        encoder = self._log.encoder
         if hooks is not None and hooks.cover(messages):
             rows = messages.to_messages() if isinstance(messages, Columns) else messages
-            messages = hooks.changed(rows)
-        encoder = self._log.encoder
+            messages = hooks.changed(rows, encoder.take_turns)
         if isinstance(messages, Columns):
-            prepared = rows_of_columns(messages, encoder)
+            prepared = rows_of_columns(messages, encoder, self._log.appender)
             if prepared is None:
                 messages = messages.to_messages()
         else:
-            prepared = rows_of_messages(messages, encoder)
+            prepared = rows_of_messages(messages, encoder, self._log.appender)
         if prepared is None:
             # What columns cannot hold: IPv6 hosts, light queues, record checksums.
             each = [self._prepare(message) for message in messages]  # type: ignore[union-attr]
@@ -248,6 +282,12 @@ class PutPath:
             raise
 
 
+def _with_queue(message: Message, take_turns: TakeTurns) -> Message:
+    if message.queue_id is not None:
+        return message
+    return attrs.evolve(message, queue_id=take_turns(message.topic, 1)[0])
+
+
 def _waits_for_disk(message: Message) -> bool:
     """Whether a message that was put at once waits, as most do, for the disk."""
     return message.properties is None or waits_for_disk(encode_property_text(message))
@@ -261,3 +301,16 @@ def _interest_of(name: str, plugin: Any) -> PutInterest | None:
         logger.error("interest in puts not known plugin=%s error=%r", name, error)
         return None
     return found if isinstance(found, PutInterest) else None
+
+
+def _queue_counts_of(name: str, plugin: Any) -> Mapping[str, int]:
+    """Return how many queues the topics have that a plugin knows."""
+    try:
+        counts = dict(plugin.queue_counts)
+        for topic, count in counts.items():
+            if type(topic) is not str or type(count) is not int or not 1 <= count <= _QUEUES_MAX:
+                raise ValueError(f"{topic!r} cannot have {count!r} queues")
+        return counts
+    except Exception as error:  # likewise; the topics then have the usual number of queues
+        logger.error("queues of topics not known plugin=%s error=%r", name, error)
+        return {}

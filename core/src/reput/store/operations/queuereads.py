@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import heapq
+import operator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar, overload
 
 import attrs
@@ -15,6 +17,7 @@ from reput.status import ReadStatus
 from reput.store.operations.arguments import flag_argument, text_argument, whole_number
 
 if TYPE_CHECKING:
+    from reput.record.messageview import MessageView
     from reput.store.operations.activeplugins import ActivePlugins
 
 __all__ = ["QueueReads"]
@@ -23,6 +26,7 @@ _Answer = TypeVar("_Answer")
 _COMPILER: Final = "filter"  # what an error text says to install for filters
 _FINDER: Final = "index"  # likewise, for queries
 _LATEST: Final = (1 << 63) - 1
+_physical_offset = operator.attrgetter("physical_offset")
 
 
 class QueueReads:
@@ -132,6 +136,37 @@ class QueueReads:
             active.message_count += len(answer)
             return answer
         raise active.no_answer("read")
+
+    def messages(
+        self,
+        topic: str,
+        filter: str | MessageFilter | None = None,  # noqa: A002 - as in `read`
+    ) -> Iterator[MessageView]:
+        """Iterate over the messages that a topic has now, of all its queues, in stored order.
+
+        Args:
+            topic: the topic's name.
+            filter: yield only messages that this condition or compiled filter selects.
+
+        Raises:
+            As for `read` and `queues`.
+        """
+        chosen = None if filter is None else self._chosen(filter, text_argument("topic", topic))
+        queues = [queue for queue in self.queues() if queue.topic == topic]
+        return heapq.merge(
+            *(self._messages_of(queue, chosen) for queue in queues), key=_physical_offset
+        )
+
+    def _messages_of(self, queue: QueueInfo, chosen: MessageFilter | None) -> Iterator[MessageView]:
+        queue_offset, end = queue.min_queue_offset, queue.max_queue_offset
+        while queue_offset < end:
+            result = self.read(queue.topic, queue.queue_id, queue_offset, filter=chosen)
+            for message, place in zip(result.messages, result.queue_offsets, strict=True):
+                if place < end:
+                    yield message
+            if result.next_queue_offset <= queue_offset:
+                return
+            queue_offset = result.next_queue_offset
 
     def filter(
         self, expression: str, kind: str | None = None, *, topic: str | None = None

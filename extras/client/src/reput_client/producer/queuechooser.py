@@ -1,4 +1,4 @@
-"""`QueueChooser`: which queue a message goes to, when its sender does not care.
+"""`QueueChooser`: which queue a message goes to if its sender does not choose.
 
 Source: RocketMQ ``TopicPublishInfo#selectOneMessageQueue`` and ``MQFaultStrategy``.
 """
@@ -7,19 +7,17 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import attrs
 
-from reput.record import java_string_hash
+from reput.record import ordered_queue
 
 if TYPE_CHECKING:
     from reput_client.producer.brokerlatency import BrokerLatencies
     from reput_consumer import MessageQueue
 
 __all__ = ["QueueChooser", "queue_of_key"]
-
-_INT_MAX: Final = 1 << 31
 
 
 @attrs.define(eq=False)
@@ -58,19 +56,5 @@ class QueueChooser:
 
 
 def queue_of_key(queues: Sequence[MessageQueue], key: str | int) -> MessageQueue:
-    """Return the queue of all messages with this key, as RocketMQ's clients choose it.
-
-    Source: RocketMQ ``SelectMessageQueueByHash``, for a ``String``, an ``Integer`` or, for numbers
-    of more than 32 bits, a ``Long``.
-    """
-    if isinstance(key, int):
-        hashed = key if -_INT_MAX <= key < _INT_MAX else _java_long_hash(key)
-    else:
-        hashed = java_string_hash(key)
-    return queues[abs(hashed) % len(queues)]
-
-
-def _java_long_hash(number: int) -> int:
-    bits = number & 0xFFFF_FFFF_FFFF_FFFF
-    folded = (bits ^ bits >> 32) & 0xFFFF_FFFF
-    return folded - (1 << 32) if folded >= _INT_MAX else folded
+    """Return the queue of all messages with this key; see `reput.record.ordered_queue`."""
+    return queues[ordered_queue(key, len(queues))]

@@ -53,12 +53,11 @@ class Sent:
             return found.physical_offset == self.physical_offset and found.record == self.record
         message = self.message
         assert message is not None
-        return (found.topic, found.queue_id, found.body, found.flag) == (
-            message.topic,
-            message.queue_id,
-            message.body,
-            message.flag,
-        ) and found.tags == message.tags
+        return (
+            message.queue_id in (None, found.queue_id)
+            and (found.topic, found.body, found.flag) == (message.topic, message.body, message.flag)
+            and found.tags == message.tags
+        )
 
 
 @attrs.define(eq=False)

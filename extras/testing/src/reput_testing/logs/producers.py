@@ -112,7 +112,7 @@ class Call:
         properties = encode_property_text(message)
         expected = {
             "topic": message.topic,
-            "queue_id": message.queue_id,
+            "queue_id": found.queue_id if message.queue_id is None else message.queue_id,
             "body": message.body,
             "flag": message.flag,
             "sys_flag": message.sys_flag,

@@ -89,14 +89,15 @@ class SmallLog:
         """Store a message and return its physical offset.
 
         Args:
-            message: what to store.
+            message: what to store; in queue 0 if it names none.
             after_ms: time since the record before it was stored.
             topic: bytes to write instead of the topic's name, which a correct writer would not
                 write; at most 127.
         """
-        queue = (message.topic, message.queue_id)
+        queue_id = message.queue_id or 0
+        queue = (message.topic, queue_id)
         if topic is not None:
-            queue = (java_text(topic), message.queue_id)
+            queue = (java_text(topic), queue_id)
             message = attrs.evolve(message, topic="t" * max(len(topic), 1))
         queue_offset = self._queue_offsets.get(queue, 0)
         transaction = message.sys_flag & TRANSACTION_MASK

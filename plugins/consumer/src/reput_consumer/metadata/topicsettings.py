@@ -61,6 +61,8 @@ class Topics(SettingsTable[TopicSettings]):
 
     takes_copies: bool = True
     """Whether copies of failed messages can be put; not in a replica."""
+    default_queue_count: int = 4
+    """Queues of a topic that is added because a group reads it."""
 
     table_name = "topicConfigTable"
     name_field = "topic", "topicName"
@@ -109,6 +111,18 @@ class Topics(SettingsTable[TopicSettings]):
         if (read, write) != (found.read_queue_nums, found.write_queue_nums):
             self.put(attrs.evolve(found, read_queue_nums=read, write_queue_nums=write))
 
+    def write_queue_counts(self) -> dict[str, int]:
+        """Return the number of queues of each topic that producers put to."""
+        member, _ = self.fields["write_queue_nums"]
+        counts: dict[str, int] = {}
+        for name, entry in self.entries.items():
+            count = entry.get(member)
+            if type(count) is int and 1 <= count <= _QUEUES_MAX:
+                counts[name] = count
+            elif (settings := self.get(name)) is not None:  # spelled or written in another way
+                counts[name] = settings.write_queue_nums
+        return counts
+
     def grow(self, counts: Mapping[str, int]) -> None:
         """Have topics of the file with so many queues to read at least.
 
@@ -142,8 +156,10 @@ class Topics(SettingsTable[TopicSettings]):
             if count > _QUEUES_MAX or (found is not None and found.read_queue_nums >= count):
                 continue
             if found is None:
-                found = TopicSettings(topic=topic, read_queue_nums=1, write_queue_nums=1)
+                number = self.default_queue_count
+                found = TopicSettings(topic=topic, read_queue_nums=number, write_queue_nums=number)
+            read = max(found.read_queue_nums, count)
             write = max(found.write_queue_nums, count)
-            grown.append(attrs.evolve(found, read_queue_nums=count, write_queue_nums=write))
+            grown.append(attrs.evolve(found, read_queue_nums=read, write_queue_nums=write))
         if grown:
             self.put_many(grown)

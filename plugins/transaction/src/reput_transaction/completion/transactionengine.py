@@ -29,7 +29,7 @@ from reput.errors import (
     PutError,
     ReadOnlyStoreError,
 )
-from reput.record import java_string_hash, parse_message_id
+from reput.record import check_topic, java_string_hash, parse_message_id
 from reput.status import PutStatus
 from reput_transaction.config import BATCHED
 from reput_transaction.errors import (
@@ -203,10 +203,17 @@ class TransactionEngine:
         Raises:
             PutError: a message could never be committed, or another plugin refuses it.
         """
+        messages = [self._with_queue(message) for message in messages]
         made = [(message, half_of(message)) for message in messages]
         # Other plugins see the real topic only at the commit, when it is too late to refuse.
         self.context.store.check_put([committed_of(*each) for each in made])
         return [half for _, half in made]
+
+    def _with_queue(self, message: Message) -> Message:
+        if message.queue_id is not None:
+            return message
+        check_topic(message.topic)
+        return attrs.evolve(message, queue_id=self.context.store.next_queue(message.topic))
 
     def prepare(self, messages: Iterable[Message]) -> list[HalfMessage]:
         """Put the half messages of ``messages``, which are marked as transactional."""

@@ -101,13 +101,15 @@ def with_properties(message: Message, added: Mapping[str, str]) -> Message:
 def half_of(message: Message) -> Message:
     """Return the half message in which ``message`` is parked until its transaction ends.
 
+    The message names its queue.
+
     Raises:
         MessageIllegalError: ``message`` could be parked, but never be committed.
     """
     check_topic(message.topic)
     if message.topic in SYSTEM_TOPICS:
         raise MessageIllegalError("topic", message.topic, None, "transactions are made of it")
-    if not 0 <= message.queue_id <= QUEUE_ID_MAX:
+    if message.queue_id is None or not 0 <= message.queue_id <= QUEUE_ID_MAX:
         raise MessageIllegalError("queue_id", message.queue_id, QUEUE_ID_MAX, "no queue id")
     encode_property_text(message)  # before more are added: an error must name the user's own
     added = {

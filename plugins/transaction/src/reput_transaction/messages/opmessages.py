@@ -38,7 +38,7 @@ def op_messages(
         bodies: Iterator[bytes] | list[bytes] = _filled(queue_offsets, body_size)
     else:
         bodies = [b"%d" % offset for offset in queue_offsets]
-    return [Message(OP_TOPIC, body, properties=OP_PROPERTIES) for body in bodies]
+    return [Message(OP_TOPIC, body, 0, properties=OP_PROPERTIES) for body in bodies]
 
 
 def _filled(queue_offsets: Sequence[int], body_size: int) -> Iterator[bytes]:

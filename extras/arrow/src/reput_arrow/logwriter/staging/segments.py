@@ -197,7 +197,7 @@ class SegmentWriter:
             encoder = self._encoder_of(host)
             prepared = encoder.prepare(message)
             self._refuse_inner(prepared, row)
-            key = message.topic, message.queue_id
+            key = message.topic, prepared[11]
             counts = prepared[9] & TRANSACTION_MASK in (0, TRANSACTION_COMMIT)
             ordinal = self.next.get(key, 0) if counts else 0
             position = self._make_room(prepared[0], row, message.topic)

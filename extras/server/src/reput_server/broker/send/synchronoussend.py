@@ -173,13 +173,14 @@ class _SendAtOnce:
 
     def stored(self, places: Sequence[tuple[int, int]], late: Late | None) -> None:
         command, (message,) = self.request.command, self.messages
+        queue_id = message.queue_id or 0
         if late is None:
-            frame = self.room.frame_of(command.opaque, places[0], message.queue_id, self.key)
+            frame = self.room.frame_of(command.opaque, places[0], queue_id, self.key)
             self._note(frame)
             return
         header = SendAnswer(
             msg_id=self.room.message_id(places[0][1]),
-            queue_id=message.queue_id,
+            queue_id=queue_id,
             queue_offset=places[0][0],
             transaction_id=self.key,
         )

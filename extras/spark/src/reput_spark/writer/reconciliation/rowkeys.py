@@ -107,7 +107,7 @@ def facts_of(columns: Columns, encoder: Encoder) -> Iterator[Facts]:
         given = (getattr(each, name) for name in _NUMBERS[2:])
         numbers = (crc, len(each.body), *given)
         text = encode_property_text(each)
-        yield Facts(each.topic, each.queue_id, each.sys_flag, numbers, parse_properties(text))
+        yield Facts(each.topic, each.queue_id or 0, each.sys_flag, numbers, parse_properties(text))
 
 
 def _facts_of_many(prepared: PreparedMany) -> Iterator[Facts]:

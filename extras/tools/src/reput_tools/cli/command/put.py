@@ -101,10 +101,8 @@ _JSON = {
     "queue_id",
     metavar="ID",
     type=click.IntRange(0, (1 << 31) - 1),
-    default=0,
-    show_default=True,
     shell_complete=complete_queue,
-    help="The queue of the messages.",
+    help="The queue of the messages; otherwise the queues of the topic take turns.",
 )
 @click.option(
     "--tag",
@@ -174,7 +172,7 @@ def put(
     bodies: tuple[str, ...],
     file: BinaryIO,
     json_lines: bool,
-    queue_id: int,
+    queue_id: int | None,
     tags: str | None,
     keys: tuple[str, ...],
     properties: dict[str, str],

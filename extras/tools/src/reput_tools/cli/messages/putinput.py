@@ -98,7 +98,7 @@ class Defaults(NamedTuple):
     """What the command line says about every message."""
 
     topic: str
-    queue_id: int
+    queue_id: int | None
     tags: str | None
     keys: tuple[str, ...]
     properties: dict[str, str]

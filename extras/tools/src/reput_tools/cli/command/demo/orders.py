@@ -40,6 +40,7 @@ def orders(count: int, chunk: int, group: int) -> Iterator[list[list[Message]]]:
 def add_to_sums(sums: dict[tuple[str, int], QueueSum], messages: list[Message]) -> None:
     """Add messages to the sums of their queues."""
     for message in messages:
+        assert message.queue_id is not None
         key = message.topic, message.queue_id
         sums[key] = sums.get(key, QueueSum()).with_body(message.body)
 
