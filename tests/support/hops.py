@@ -25,7 +25,7 @@ SOURCES = {
     str(Path(package.__file__).parent) + os.sep: package.__name__
     for package in (reput, reput_consumequeue)
 }
-MESSAGE = reput.Message("orders", b"x" * 100, tags="a", keys="k1")
+MESSAGE = reput.Message("orders", b"x" * 100, tags="a", keys="k1", queue_id=0)
 
 
 def calls_of(work: Callable[[], object]) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -35,6 +35,7 @@ logger = logging.getLogger(__name__)
 __all__ = ["DirectPuts", "PutHook", "PutPath"]
 
 _NOTHING: Final = PutInterest()
+_NO_NAMES: Final = _NOTHING.names()
 _QUEUES_MAX: Final = 1 << 16
 
 
@@ -140,16 +141,15 @@ class PutPath:
                 for name, hook in active.usable("put")
             ]
             hooks = self._hooks = _Hooks.of([hook for hook in found if hook.interest != _NOTHING])
-            names = _NOTHING.names() if hooks is None else hooks.names
+            names = _NO_NAMES if hooks is None else hooks.names
             put_at_once = None if names is None else self._log.put_at_once(*names)
             self._put_at_once = put_at_once
             self.direct = None if names is None else DirectPuts(self.put, put_at_once, *names)
-            counts = {
-                topic: count
-                for name, plugin in active.objects.items()
-                if type(plugin).queue_counts is not Plugin.queue_counts
-                for topic, count in _queue_counts_of(name, plugin).items()
-            }
+            counts: dict[str, int] = {}
+            plugins = active.set.plugins
+            for name in plugins:
+                if plugins[name].__class__.queue_counts is not Plugin.queue_counts:
+                    counts |= _queue_counts_of(name, plugins[name])
             if counts or self._has_counts:
                 self._log.appender.set_queue_counts(counts)
                 self._has_counts = True
@@ -303,7 +303,7 @@ def _interest_of(name: str, plugin: Any) -> PutInterest | None:
     return found if isinstance(found, PutInterest) else None
 
 
-def _queue_counts_of(name: str, plugin: Any) -> Mapping[str, int]:
+def _queue_counts_of(name: str, plugin: Any) -> dict[str, int]:
     """Return how many queues the topics have that a plugin knows."""
     try:
         counts = dict(plugin.queue_counts)
