@@ -37,14 +37,14 @@ with TimerStore(Path(sys.argv[1]), log_file_size=100 << 20) as store:
                              threads=False)
     begin = store.clock()
     delays = np.random.default_rng(1).integers(1_000, DAY // 12, COUNT)
-    sample = Message("Warm", b"x" * 20, properties={"TIMER_DELAY_MS": "5"})
+    sample = Message("Warm", b"x" * 20, 0, properties={"TIMER_DELAY_MS": "5"})
     store.store.put_many([sample] * PER_PUT)
     store.run_until(begin + 10_000)
     before = resident()
     now = store.clock()
     for first in range(0, COUNT, PER_PUT):
         store.store.put_many([
-            Message("Topic", b"x" * 20, properties={"TIMER_DELIVER_MS": str(now + int(each))})
+            Message("Topic", b"x" * 20, 0, properties={"TIMER_DELIVER_MS": str(now + int(each))})
             for each in delays[first:first + PER_PUT]
         ])
         store.store.wait_dispatched()

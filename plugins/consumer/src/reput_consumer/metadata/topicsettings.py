@@ -61,8 +61,8 @@ class Topics(SettingsTable[TopicSettings]):
 
     takes_copies: bool = True
     """Whether copies of failed messages can be put; not in a replica."""
-    default_queue_count: int = 4
-    """Queues of a topic that is added because a group reads it."""
+    default_queue_count: int = 1
+    """Queues, at least, of a topic that is added because a group reads it."""
 
     table_name = "topicConfigTable"
     name_field = "topic", "topicName"
