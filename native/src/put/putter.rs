@@ -70,7 +70,10 @@ impl Putter {
         // Held: what follows may run Python code, which may change the message.
         let topic = fields.topic.to_owned();
         let queue_id = if fields.queue_id.is_none() {
-            queue.into_pyobject(py).map(Bound::into_any).map_err(PyErr::from)?
+            queue
+                .into_pyobject(py)
+                .map(Bound::into_any)
+                .map_err(PyErr::from)?
         } else {
             fields.queue_id.to_owned()
         };

@@ -92,8 +92,12 @@ impl Queues {
         let count = self.count_of(name).max(1);
         let stored = topic.map_or(0, |topic| {
             let ids = 0..i32::try_from(count).unwrap_or(i32::MAX);
-            let numbers = ids.map(|id| self.next(topic, id)).filter(|&next| next < ELSEWHERE);
-            numbers.fold(0, |sum, next| (sum + next % u64::from(count)) % u64::from(count))
+            let numbers = ids
+                .map(|id| self.next(topic, id))
+                .filter(|&next| next < ELSEWHERE);
+            numbers.fold(0, |sum, next| {
+                (sum + next % u64::from(count)) % u64::from(count)
+            })
         });
         Turn {
             queue_id: stored as u32,

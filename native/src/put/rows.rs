@@ -118,7 +118,11 @@ impl<'py> RowsBuilder<'py> {
         for (number, turns) in (0..).zip(&self.turns) {
             if let Some(turns) = turns {
                 let name = self.table.name(number);
-                self.appender.get().end(py).queues.take_turns(name, turns.taken);
+                self.appender
+                    .get()
+                    .end(py)
+                    .queues
+                    .take_turns(name, turns.taken);
             }
         }
         let mut table = self.table.end();

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use crate::derive::window::{Parts, is_record};
-use crate::encode::message::Numbers;
+use crate::encode::message::{NO_QUEUE, Numbers};
 use crate::encode::record::takes_queue_offset;
 use crate::put::end::{Active, LogEnd, Unplaced};
 use crate::put::queues::{ELSEWHERE, Queues};
@@ -130,7 +130,7 @@ fn a_queue_without_a_next_queue_offset_takes_no_message() {
     let (mut end, _region) = log_at(0, FILE_SIZE);
     end.queues.set_of(b"T", 3, i64::MAX as u64);
 
-    let (place, _) = end.put(&message(b"T", b""), 7, HOST).unwrap();
+    let (place, ..) = end.put(&message(b"T", b""), 7, HOST).unwrap();
     assert_eq!(place.queue_offset, i64::MAX);
     assert!(is_declined(&mut end, &message(b"T", b"")));
     for next in [1 << 63, ELSEWHERE - 1, ELSEWHERE] {
@@ -147,7 +147,7 @@ fn a_queue_without_a_next_queue_offset_takes_no_message() {
 fn the_limits_of_the_last_file_do_not_wrap() {
     let (mut end, region) = log_at(i64::MAX - 150, FILE_SIZE);
 
-    let (place, _) = end.put(&message(b"T", b""), 7, HOST).ok().unwrap();
+    let (place, ..) = end.put(&message(b"T", b""), 7, HOST).ok().unwrap();
     assert_eq!(place.physical_offset, i64::MAX - 150);
     assert!(is_declined(&mut end, &message(b"T", b"")));
     let rows = table(&[(b"T", 3, b"body")]);
@@ -226,7 +226,7 @@ fn a_region_takes_nothing_that_leaves_it() {
 #[test]
 fn a_file_ends_in_a_blank_when_the_next_begins() {
     let (mut end, region) = log_at(0, FILE_SIZE);
-    let (_, size) = end.put(&message(b"T", b""), 7, HOST).ok().unwrap();
+    let (_, size, _) = end.put(&message(b"T", b""), 7, HOST).ok().unwrap();
     let next = || Active {
         file: (),
         region: None,
@@ -274,6 +274,29 @@ fn queue_numbers_of_any_size_are_kept() {
     assert_eq!(queues.next_of(b"other", 0), 0);
 }
 
+#[test]
+fn queues_take_turns_from_where_the_stored_messages_end() {
+    let (mut end, _region) = log_at(0, FILE_SIZE);
+    end.queues.set_of(b"T", 0, 5);
+    let mut put = |topic, queue_id| {
+        let unplaced = Unplaced {
+            numbers: numbers(queue_id),
+            ..message(topic, b"")
+        };
+        end.put(&unplaced, 7, HOST).unwrap().2
+    };
+    assert_eq!([0; 3].map(|_| put(b"T", NO_QUEUE)), [1, 2, 3]);
+    assert_eq!([0; 2].map(|_| put(b"other", NO_QUEUE)), [0, 1]);
+    assert_eq!(put(b"other", 9), 9);
+
+    assert_eq!(end.queues.take_turns(b"other", 7).queue_id, 2);
+    assert_eq!(end.queues.turn(None, b"unknown").queue_id, 0);
+    end.queues.set_counts([(b"other"[..].into(), 3)]);
+    let turn = end.queues.turn(end.queues.find(b"other"), b"other");
+    assert_eq!((turn.queue_id, turn.count), (2, 3)); // one in queue 0, one in queue 1
+    assert_eq!(turn.after(usize::MAX).queue_id, 2);
+}
+
 /// Miri reports what nothing orders: the bytes after the size, were it not for the fence.
 #[test]
 fn who_sees_a_size_sees_all_that_stands_after_it() {
@@ -285,7 +308,7 @@ fn who_sees_a_size_sees_all_that_stands_after_it() {
             }
             region.read(4, region.size_at(0) as usize - 4)
         });
-        let (_, size) = end.put(&message(b"T", b"body"), 7, HOST).unwrap();
+        let (_, size, _) = end.put(&message(b"T", b"body"), 7, HOST).unwrap();
         let seen = reader.join().unwrap();
         assert_eq!((seen.len(), seen), (size - 4, region.read(4, size - 4)));
     });
@@ -314,7 +337,7 @@ proptest! {
             let fits = room <= end.file_limit && room <= i128::from(i64::MAX);
             let put = end.put(&message, 7, HOST);
             prop_assert_eq!(put.is_ok(), fits && topic != b"no/topic");
-            let Ok((place, size)) = put else { continue };
+            let Ok((place, size, _)) = put else { continue };
             let found = region.read((at - base) as usize, size);
             let parts = Parts::of(&found).unwrap();
             prop_assert!(is_record(&found) && parts.body_matches(&found));
