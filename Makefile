@@ -141,7 +141,7 @@ constraints: $(BIN)/tox ## pin the newest versions of everything CI installs in 
 	  --python-version 3.11 --no-annotate --custom-compile-command 'make constraints' \
 	  --output-file constraints.txt - core/pyproject.toml $(EXTRAS:%=extras/%/pyproject.toml) \
 	  --no-emit-package reput $(EXTRAS:%=--no-emit-package reput-%) \
-	  --group test --group frames --group lint --group types --group docs --group bench --group lake
+	  --group test --group frames --group lint --group types --group docs --group bench --group browser --group lake
 
 clean: ## remove environments, caches and builds
 	rm -rf $(VENV) .tox .hypothesis .mypy_cache .pytest_cache .ruff_cache core/dist extras/*/dist plugins/*/dist examples/*/dist native/target

@@ -58,6 +58,7 @@ WITHOUT_STORE = {
         "export",
         "follow",
         "import",
+        "browse",
         "serve",
         "spark",
         "topics",

@@ -25,7 +25,7 @@ CONFIG = {
     "index": {"slots_per_file": 100, "items_per_file": 1_000},
     "retention": {"max_bytes": FILE_SIZE},
 }
-ELSEWHERE = {"serve", "follow", "promote", "plugins check", "convert"}
+ELSEWHERE = {"browse", "serve", "follow", "promote", "plugins check", "convert"}
 """Commands whose own tests compare their keys: they need a broker, its files, or their time."""
 
 

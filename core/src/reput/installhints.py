@@ -8,7 +8,7 @@ __all__ = ["extra_needed", "install_command", "install_extra", "install_missing"
 
 _CHECKOUT: Final = "(in a checkout of reput)"
 _EXTRAS: Final = frozenset(
-    {"aio", "arrow", "client", "server", "spark", "table", "testing", "tools"}
+    {"aio", "arrow", "client", "server", "spark", "table", "testing", "tools", "web"}
 )
 _TOP: Final = frozenset({"core", "native"})
 

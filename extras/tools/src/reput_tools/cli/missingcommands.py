@@ -11,6 +11,7 @@ __all__ = ["how_to_get"]
 _NEEDED: Final = {
     ("clean",): ("retention",),
     ("compact",): ("compaction",),
+    ("browse",): ("web",),
     ("consume", "dlq", "groups", "reset-offset", "topics"): ("consumequeue", "consumer"),
     ("export", "import"): ("arrow",),
     ("follow", "promote"): ("consumequeue", "consumer", "aio", "client", "server"),

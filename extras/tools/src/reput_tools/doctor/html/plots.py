@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from html import escape
 from typing import Final
 
 from reput_tools.doctor.html.text import html_text, shortened
@@ -27,6 +28,7 @@ def columns(
     *,
     labels: Sequence[str],
     title: str,
+    links: Sequence[str] = (),
 ) -> str:
     """Draw columns side by side, each stacked of series; nothing without columns.
 
@@ -35,6 +37,7 @@ def columns(
         series: names and values of parts; at most `SERIES_MAX`, in the order of their colours.
         labels: what each column stands for.
         title: of the whole plot, for readers who cannot see it.
+        links: addresses to which the columns lead; none when left out.
     """
     most = max(totals, default=0)
     if most <= 0:
@@ -59,7 +62,13 @@ def columns(
             )
         if shapes:
             label = f"{labels[place]}: {total:,}"
-            parts.append(f"<g><title>{html_text(label)}</title>{''.join(shapes)}</g>")
+            if links:
+                shapes.append(
+                    f'<rect class="hit" x="{_LEFT + place * width:.1f}" y="{_TOP}" '
+                    f'width="{width:.1f}" height="{_HEIGHT}"/>'
+                )
+            column = f"<g><title>{html_text(label)}</title>{''.join(shapes)}</g>"
+            parts.append(_linked(column, label, links[place]) if links else column)
     parts.append(_text(_LEFT, _TOP + _HEIGHT + 22, labels[0], "start"))
     end = _LEFT + width * len(totals)
     if len(labels) > 1 and end - _LEFT > _TWO_LABELS:
@@ -94,6 +103,10 @@ def bars(rows: Sequence[tuple[str, int]], shown: Sequence[str] | None = None) ->
         for (label, value), text in zip(rows, texts, strict=True)
     )
     return f'<div class="barlist">{inner}</div>'
+
+
+def _linked(column: str, label: str, link: str) -> str:
+    return f'<a href="{escape(link)}" aria-label="{html_text(label)}">{column}</a>'
 
 
 def _axis(most: int) -> str:

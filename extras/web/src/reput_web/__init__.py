@@ -1,0 +1,24 @@
+"""Pages for a browser that show a store: read-only, and made for hostile content.
+
+`application` is an ASGI application, which a program may serve beside pages of its own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from reput.lazyexports import lazy_exports
+
+if TYPE_CHECKING:
+    from reput_web.server.application import application as application
+    from reput_web.server.options import WebOptions as WebOptions
+
+_EXPORTS = {
+    "WebOptions": "server.options",
+    "application": "server.application",
+}
+
+__all__ = [*_EXPORTS]
+
+if not TYPE_CHECKING:  # a name that is not listed is an error for mypy, too
+    __getattr__, __dir__ = lazy_exports(__name__, _EXPORTS)

@@ -1,0 +1,203 @@
+"""``reput browse``: serves pages that show a store, and opens them in a browser."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import TYPE_CHECKING
+
+import click
+
+from reput_tools.cli.kit import (
+    CheckedPath,
+    ExitCode,
+    Failure,
+    json_option,
+    path_argument,
+    with_debug,
+)
+
+if TYPE_CHECKING:
+    import socket
+
+    from reput_web.server.options import WebOptions
+
+__all__ = ["browse"]
+
+_EXAMPLES = """\b
+Examples:
+  reput browse STORE
+  reput browse STORE --port 9000 --no-open
+  reput browse STORE --host 10.0.0.5 --password-file secret --tls-cert server.pem
+"""
+_JSON = {
+    "path": "the store's directory",
+    "url": "the address of the first page",
+    "host": "the address that the server listens on",
+    "port": "its port",
+}
+_PASSWORD_MIN = 8
+_PASSWORD_MAX = 1_000
+
+
+@click.command(short_help="Show a store in a browser: messages, groups, damage.", epilog=_EXAMPLES)
+@path_argument
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    help="Address to listen on; other than loopback only with --password-file.",
+)
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65_535),
+    default=8787,
+    show_default=True,
+    help="Port to listen on; 0 lets the system choose one.",
+)
+@click.option(
+    "--name",
+    "names",
+    metavar="NAME",
+    multiple=True,
+    help="Host name by which browsers may address the server; may be repeated.",
+)
+@click.option(
+    "--password-file",
+    metavar="FILE",
+    type=CheckedPath(dir_okay=False, exists=True),
+    help="File whose first line is the password that a browser asks for, with any user name.",
+)
+@click.option(
+    "--tls-cert",
+    metavar="FILE",
+    type=CheckedPath(dir_okay=False, exists=True),
+    help="PEM file of the certificate for encrypted connections.",
+)
+@click.option(
+    "--tls-key",
+    metavar="FILE",
+    type=CheckedPath(dir_okay=False, exists=True),
+    help="PEM file of its private key. Default: the key in the file of --tls-cert.",
+)
+@click.option("--no-open", is_flag=True, help="Only print the address; open no browser.")
+@json_option("one object on a line when the server listens", _JSON)
+@with_debug
+def browse(
+    path: str,
+    host: str,
+    port: int,
+    names: tuple[str, ...],
+    password_file: str | None,
+    tls_cert: str | None,
+    tls_key: str | None,
+    no_open: bool,
+    as_json: bool,
+) -> None:
+    """Show the store at PATH, or a broker's directory, as pages for a browser.
+
+    The command prints the address of the first page, opens it in a browser, and serves the pages
+    until Ctrl-C. It changes nothing in the store, and another process may write it meanwhile. Each
+    page is also there as JSON: its address with `.json`.
+
+    The server listens on loopback: every user of this machine can read the store. For other
+    addresses it needs a password; without --tls-cert the password and all messages cross the
+    network unencrypted.
+    """
+    from reput_tools.cli.kit import check_store, follows_links, json_line
+    from reput_web.server.options import WebOptions
+
+    root = check_store(path)
+    password = None if password_file is None else _password(password_file)
+    if not _is_loopback(host) and password is None:
+        text = "--host: other machines reach this address, so it needs --password-file"
+        raise click.UsageError(text)
+    if tls_key is not None and tls_cert is None:
+        raise click.UsageError("--tls-key is the key of --tls-cert: give that, too")
+    options = WebOptions(
+        hosts=_hosts(host, names),
+        any_address=_is_any(host),
+        password=password,
+        follow_links=follows_links(),
+    )
+    listening = _listen(host, port)
+    with listening:
+        number = listening.getsockname()[1]
+        scheme = "http" if tls_cert is None else "https"
+        shown = "127.0.0.1" if _is_any(host) else f"[{host}]" if ":" in host else host
+        address = f"{scheme}://{shown}:{number}/"
+        if as_json:
+            document = {"path": root, "url": address, "host": host, "port": number}
+            click.echo(json_line(document), nl=False)
+        else:
+            click.echo(f"{address} shows {root}; Ctrl-C ends it.")
+        if not no_open and not as_json:
+            click.launch(address)
+        _serve(root, options, listening, tls_cert, tls_key)
+
+
+def _serve(
+    root: str,
+    options: WebOptions,
+    listening: socket.socket,
+    tls_cert: str | None,
+    tls_key: str | None,
+) -> None:
+    import uvicorn
+
+    from reput_web.server.application import application
+
+    config = uvicorn.Config(
+        application(root, options),
+        log_level="warning",
+        access_log=False,
+        lifespan="on",
+        proxy_headers=False,
+        server_header=False,
+        timeout_keep_alive=15,
+        timeout_graceful_shutdown=3,
+        limit_concurrency=4 * options.requests_max,
+        ssl_certfile=tls_cert,
+        ssl_keyfile=tls_key,
+    )
+    uvicorn.Server(config).run(sockets=[listening])
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    import socket
+
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        return socket.create_server((host, port), family=family)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        text = f"{host}:{port}: {reason}; --port 0 lets the system choose a port"
+        raise Failure(text, ExitCode.UNAVAILABLE) from error
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _is_any(host: str) -> bool:
+    return host in ("0.0.0.0", "::", "")
+
+
+def _hosts(host: str, names: tuple[str, ...]) -> frozenset[str]:
+    own = {f"[{host}]" if ":" in host else host, *names}
+    if _is_loopback(host) or _is_any(host):
+        own |= {"127.0.0.1", "localhost", "[::1]"}
+    return frozenset(name.lower() for name in own if name)
+
+
+def _password(path: str) -> str:
+    with open(path, encoding="utf-8") as file:
+        word = file.readline(_PASSWORD_MAX + 1).rstrip("\r\n")
+    if not _PASSWORD_MIN <= len(word) <= _PASSWORD_MAX:
+        text = f"--password-file: a first line of {_PASSWORD_MIN} to {_PASSWORD_MAX} characters"
+        raise click.UsageError(text)
+    return word

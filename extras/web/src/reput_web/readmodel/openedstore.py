@@ -1,0 +1,137 @@
+"""`OpenedStore`: the store that the pages show, open for reading, also beside a writer."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from reput.errors import CorruptFileError, NoReaderError, PluginError
+
+if TYPE_CHECKING:
+    import reput
+    from reput import QueueInfo, Store
+    from reput_consumer import ConsumerPlugin
+    from reput_tools.offline import Traces
+
+__all__ = ["OpenedStore"]
+
+_ALSO: Final = ("consumequeue", "consumer", "filter", "index")
+"""Plugins that read RocketMQ's files, which a store may hold without naming the plugin."""
+_QUEUES_S: Final = 1.0
+
+
+@attrs.define(eq=False)
+class OpenedStore:
+    """One read-only opening, made at the first request and shared by all; thread-safe."""
+
+    path: str
+    follow_links: bool = False
+    plugins: tuple[str, ...] | None = None
+    """Those with which it is opened; None for all that pages use."""
+    clock: Callable[[], float] = time.monotonic
+    _lock: threading.Lock = attrs.field(factory=threading.Lock)
+    _store: Store | None = None
+    _queues: tuple[float, list[QueueInfo]] | None = None
+
+    @property
+    def root(self) -> str:
+        """The store's directory, absolute."""
+        return os.path.abspath(self.path)
+
+    @property
+    def name(self) -> str:
+        """The last part of the directory's name."""
+        return os.path.basename(self.root) or self.root
+
+    @property
+    def store(self) -> Store:
+        """The store.
+
+        Raises:
+            ReputError: it cannot be opened; the next request tries again.
+            OSError: likewise.
+        """
+        with self._lock:
+            if self._store is None:
+                self._store = _open(self.root, self.follow_links, self.plugins)
+            return self._store
+
+    def traces(self) -> Traces:
+        """Return what the small files of the store say."""
+        from reput_tools.offline import inspect_store
+
+        return inspect_store(self.root, follow_links=self.follow_links)
+
+    def queues(self) -> list[QueueInfo]:
+        """Return all queues, as they were at most a second ago; none without a reader."""
+        now = self.clock()
+        kept = self._queues
+        if kept is not None and now - kept[0] < _QUEUES_S:
+            return kept[1]
+        try:
+            found = self.store.queues()
+        except (NoReaderError, PluginError, CorruptFileError):
+            found = []
+        self._queues = now, found
+        return found
+
+    def topic_queues(self, topic: str) -> list[QueueInfo]:
+        """Return the queues of one topic."""
+        return [each for each in self.queues() if each.topic == topic]
+
+    def groups_plugin(self) -> ConsumerPlugin | None:
+        """Return the plugin that knows consumer groups; None if it is not installed or not used."""
+        try:
+            from reput_consumer.plugin import ConsumerPlugin
+        except ModuleNotFoundError:
+            return None
+        try:
+            return self.store.plugin(ConsumerPlugin)
+        except PluginError:
+            return None
+
+    def message(self, physical_offset: int) -> reput.MessageView:
+        """Return the message at a physical offset.
+
+        Raises:
+            OffsetOutOfRangeError: no message begins there.
+        """
+        return self.store.get(physical_offset)
+
+    def close(self) -> None:
+        """Close the store."""
+        with self._lock:
+            store, self._store = self._store, None
+        if store is not None:
+            store.close()
+
+
+def _open(root: str, follow_links: bool, plugins: tuple[str, ...] | None) -> Store:
+    import reput
+
+    names = _plugins_of(root, follow_links) if plugins is None else plugins
+    return reput.open(root, mode="r", plugins=names, follow_links=follow_links)
+
+
+def _plugins_of(root: str, follow_links: bool) -> list[str]:
+    """Return the store's plugins that are installed, and the plugins that read RocketMQ's files."""
+    from reput.plugin import default_plugins, installed
+    from reput_tools.offline import inspect_store
+
+    offered = {each.name for each in installed()}
+    used = None
+    # A reader can do without damaged records of the store; opening reports them.
+    with contextlib.suppress(CorruptFileError, OSError):
+        manifest = inspect_store(root, follow_links=follow_links).manifest
+        used = None if manifest is None else manifest.plugins
+    names = list(default_plugins() if used is None else used)
+    names = [each for each in names if each in offered]
+    if used is None or "consumequeue" in used:
+        names += [each for each in _ALSO if each in offered and each not in names]
+    return names

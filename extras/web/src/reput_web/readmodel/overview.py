@@ -1,0 +1,125 @@
+"""The first page: what the store is, how much it holds, what needs a look."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from reput_web.readmodel.topics import TopicRow, activity_of, topic_rows
+
+if TYPE_CHECKING:
+    from reput_web.readmodel.openedstore import OpenedStore
+    from reput_web.readmodel.topics import Activity
+    from reput_web.readmodel.workbudget import WorkBudget
+
+__all__ = ["Notice", "Overview", "PluginRow", "overview_of"]
+
+
+@attrs.frozen
+class Notice:
+    """Something that somebody should look at."""
+
+    severity: str
+    """``loss``, ``damage``, ``warning`` or ``notice``."""
+    text: str
+    advice: str = ""
+
+
+@attrs.frozen(kw_only=True)
+class PluginRow:
+    """State of one plugin."""
+
+    plugin: str
+    state: str
+    lag_size: int
+    """Bytes of the log that it has not seen."""
+    last_error: str | None
+
+
+@attrs.frozen(kw_only=True)
+class Overview:
+    """What the first page shows."""
+
+    path: str
+    written_by: str | None
+    writer_pid: int | None
+    is_open: bool
+    """Whether a process has the store open to write."""
+    was_closed: bool
+    log_start: int
+    log_end: int
+    file_count: int
+    file_size: int
+    message_count: int
+    """Messages in queues."""
+    topic_count: int
+    queue_count: int
+    last_timestamp: int | None
+    topics: tuple[TopicRow, ...]
+    """Those with most messages."""
+    plugins: tuple[PluginRow, ...]
+    notices: tuple[Notice, ...]
+    activity: Activity | None
+    loss_count: int
+
+
+def overview_of(opened: OpenedStore, budget: WorkBudget) -> Overview:
+    """Return the overview; reads small files, and queue units at about sixty times."""
+    store, traces = opened.store, opened.traces()
+    queues = opened.queues()
+    rows = topic_rows(queues)
+    plugins = tuple(
+        PluginRow(
+            plugin=each.name, state=each.state, lag_size=each.lag_size, last_error=each.last_error
+        )
+        for each in store.plugins()
+    )
+    losses = store.losses()
+    times = [each.last_timestamp for each in rows if each.last_timestamp is not None]
+    return Overview(
+        path=store.root,
+        written_by=traces.written_by,
+        writer_pid=traces.writer_pid,
+        is_open=traces.is_open,
+        was_closed=traces.was_closed,
+        log_start=store.log.min_physical_offset,
+        log_end=store.log.max_physical_offset,
+        file_count=len(store.log.file_offsets),
+        file_size=store.log.file_size,
+        message_count=sum(each.message_count for each in rows if each.kind != "light queue"),
+        topic_count=len(rows),
+        queue_count=len(queues),
+        last_timestamp=max(times, default=None),
+        topics=tuple(sorted(rows, key=lambda each: -each.message_count)[:8]),
+        plugins=plugins,
+        notices=tuple(_notices(opened, plugins, len(losses), rows)),
+        activity=activity_of(opened, queues, budget),
+        loss_count=len(losses),
+    )
+
+
+def _notices(
+    opened: OpenedStore, plugins: tuple[PluginRow, ...], loss_count: int, rows: list[TopicRow]
+) -> list[Notice]:
+    from reput_tools.cli.kit import format_count
+
+    found = [Notice("warning", text) for text in opened.store.problems]
+    if loss_count:
+        text = f"The log has lost messages in {format_count(loss_count, 'place')}."
+        found.append(Notice("loss", text, "The page Doctor checks every record."))
+    for each in plugins:
+        if each.state in ("suspended", "failed", "halted", "skipping") or each.last_error:
+            text = f"The plugin {each.plugin} is {each.state}."
+            found.append(Notice("warning", text, each.last_error or ""))
+    dead = [each for each in rows if each.kind == "dead letter" and each.message_count]
+    if dead:
+        count = sum(each.message_count for each in dead)
+        text = f"Consumer groups have given up {format_count(count, 'message')}."
+        found.append(Notice("notice", text, "The page Groups lists them."))
+    return found
+
+
+def document_of(overview: Overview) -> dict[str, Any]:
+    """Return plain values."""
+    return attrs.asdict(overview)

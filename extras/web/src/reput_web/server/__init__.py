@@ -1,0 +1,1 @@
+"""The pages over HTTP: requests, limits, security, templates."""
