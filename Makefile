@@ -109,6 +109,7 @@ docs: $(BIN)/tox ## build the site of all pages in dist/site, and check its snip
 pictures: $(BIN)/tox ## draw the pictures of the pages again, and record the terminals of two
 	@$(BIN)/python docs/site/figures
 	@$(BIN)/python docs/site/cast.py
+	@REPUT_PICTURES=docs/images $(BIN)/tox run -e browser -- tests/web/test_browser.py -k fit_the_screen
 
 bench: $(BIN)/tox ## measure put, dispatch and read beside SQLite, LMDB and others, with ARGS=--java beside RocketMQ; ARGS="..." for python -m benchmarks
 	@UV_NO_SOURCES=1 $(INSTALL) --group bench ./core './extras/arrow[sql]' './extras/tools[prometheus]' ./extras/aio ./extras/table $(PLUGINS:%=./plugins/%)

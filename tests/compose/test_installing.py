@@ -58,8 +58,8 @@ def test_an_extra_that_a_source_names_exists(name, extra):
     assert extra in offered
 
 
-def test_the_sources_name_the_extras_of_four_distributions():
-    assert {name for name, _ in NAMED} == {"arrow", "core", "spark", "tools"}
+def test_the_sources_name_the_extras_of_these_distributions():
+    assert {name for name, _ in NAMED} == {"arrow", "core", "spark", "tools", "web"}
 
 
 def test_what_is_missing_names_its_extra_for_a_checkout_and_for_the_one_wheel():

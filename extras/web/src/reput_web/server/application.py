@@ -18,12 +18,18 @@ from starlette.staticfiles import StaticFiles
 from reput.errors import ReputError
 from reput_web.errors import WebError
 from reput_web.readmodel.openedstore import OpenedStore
-from reput_web.server import doctorpage, downloads
+from reput_web.server import doctorpage, downloads, sqlpage
 from reput_web.server.jobs import Jobs
 from reput_web.server.options import WebOptions
 from reput_web.server.pages import PAGES, Page, Redirect
 from reput_web.server.parameters import Parameters
-from reput_web.server.rendering import LANGUAGES, THEMES, json_response, page_response
+from reput_web.server.rendering import (
+    LANGUAGES,
+    THEMES,
+    json_response,
+    load_templates,
+    page_response,
+)
 from reput_web.server.security import Application, SecurityLayer
 from reput_web.server.workers import Workers
 
@@ -54,8 +60,7 @@ def application(path: str | os.PathLike[str], options: WebOptions | None = None)
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        with contextlib.suppress(ReputError, OSError):  # a request says why
-            await anyio.to_thread.run_sync(opened.queues)  # the first page need not wait for it
+        await anyio.to_thread.run_sync(_prepare, opened)  # the first page need not wait for it
         yield
         jobs.close()
         opened.close()
@@ -68,14 +73,24 @@ def application(path: str | os.PathLike[str], options: WebOptions | None = None)
         Route("/doctor", doctorpage.show, methods=["GET"]),
         Route("/doctor.json", doctorpage.show, methods=["GET"]),
         Route("/doctor", doctorpage.act, methods=["POST"]),
+        *(Route(f"/sql{end}", sqlpage.show, methods=["GET"]) for end in ("", *sqlpage.FORMS)),
         Route("/body", downloads.body, methods=["GET"]),
         Mount("/static", StaticFiles(directory=_STATIC)),
     ]
     app = Starlette(routes=routes, lifespan=lifespan, exception_handlers={404: _no_page})
     app.state.opened = opened
     app.state.jobs = jobs
+    app.state.queries = Workers(1, chosen.query_seconds)
+    app.state.options = chosen
     app.state.workers = Workers(chosen.workers, chosen.request_seconds)
     return SecurityLayer(app, chosen)
+
+
+def _prepare(opened: OpenedStore) -> None:
+    """Open the store, and load what pages need; a failure is that of the first request."""
+    load_templates()
+    with contextlib.suppress(ReputError, OSError):
+        opened.queues()
 
 
 def _endpoint(page: Page) -> Callable[[Request], Awaitable[Response]]:

@@ -21,6 +21,10 @@ class WebOptions:
     """What a browser must give as password, with any user name; None for no password."""
     request_seconds: float = attrs.field(default=1.5, validator=gt(0))
     """How long a request may read; a search goes on with the next request."""
+    query_seconds: float = attrs.field(default=20.0, validator=gt(0))
+    """How long a query in SQL may take."""
+    query_memory_size: int = attrs.field(default=256 << 20, validator=ge(64 << 20))
+    """Bytes of memory for sorting and grouping in SQL; a query that needs more uses the disk."""
     workers: int = attrs.field(default=4, validator=[instance_of(int), ge(1)])
     """Requests that read at once; others wait."""
     requests_max: int = attrs.field(default=64, validator=[instance_of(int), ge(1)])

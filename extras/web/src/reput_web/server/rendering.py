@@ -17,7 +17,7 @@ from reput_tools.cli.kit import escape_text, format_count, format_duration, form
 from reput_tools.cli.kit import format_timestamp as exact_time
 from reput_web.server.chinese import CHINESE
 
-__all__ = ["json_response", "language_of", "page_response", "query_of"]
+__all__ = ["json_response", "language_of", "load_templates", "page_response", "query_of"]
 
 _TEXT_MAX: Final = 400
 _NODES_MAX: Final = 2_000
@@ -91,6 +91,7 @@ def _environment() -> jinja2.Environment:
     environment.filters |= {
         "age": _age,
         "count": format_count,
+        "lines": _lines,
         "duration": lambda ms: format_duration(max(ms, 0) / 1_000),
         "block": _block,
         "chart": _chart,
@@ -101,6 +102,16 @@ def _environment() -> jinja2.Environment:
     }
     environment.globals["url"] = url
     return environment
+
+
+def load_templates() -> None:
+    """Compile all templates, and import what draws charts."""
+    from reput_tools.doctor import html
+
+    environment = _environment()
+    for name in environment.list_templates():
+        environment.get_template(name)
+    assert html.columns([], labels=[], title="") == ""
 
 
 def _finalize(value: Any) -> Any:
@@ -155,6 +166,11 @@ def _age(timestamp: int | None, now: int) -> str:
 def _chart(svg: str) -> Markup:
     """Return what `reput_tools.doctor.html` draws, which has escaped every text."""
     return Markup(svg)
+
+
+def _lines(text: str) -> Markup:
+    """Return what a user has typed, as the content of a field that may be changed."""
+    return escape(text.replace("\0", ""))
 
 
 def _block(text: str) -> Markup:

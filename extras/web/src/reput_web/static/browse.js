@@ -40,6 +40,7 @@ const PLACES = { o: "/overview", t: "/topics", m: "/messages", g: "/groups", d: 
 let wasG = false;
 
 document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey && event.key === "Enter" && event.target.matches("textarea")) event.target.form.requestSubmit();
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.target.closest("input, select, textarea")) {
     if (event.key === "Escape") event.target.blur();
@@ -62,26 +63,30 @@ document.addEventListener("keydown", (event) => {
   }
 });
 
+// A search continues by itself until it is stopped; then a click continues it.
+let isStopped = false;
+
 function prepare() {
-  document.querySelectorAll("button.stop").forEach((button) => {
-    button.hidden = false;
-  });
+  const bar = document.getElementById("searching");
+  if (bar) bar.hidden = isStopped || !document.querySelector("#more a[data-goes-on]");
 }
 
+// Before htmx sees the click.
+document.addEventListener("click", (event) => {
+  if (event.target.matches("#more a")) isStopped = false;
+}, true);
 document.addEventListener("click", (event) => {
   if (!event.target.matches("button.stop")) return;
+  isStopped = true;
   const link = document.querySelector("#more a");
-  if (link) {
-    htmx.trigger(link, "htmx:abort");
-    link.removeAttribute("data-goes-on");
-  }
-  document.getElementById("more").dataset.stopped = "1";
-  event.target.remove();
+  if (link) htmx.trigger(link, "htmx:abort");
+  prepare();
 });
-
-// A search that goes on by itself asks for its next part only while nobody has stopped it.
+document.addEventListener("htmx:beforeRequest", (event) => {
+  if (isStopped && event.target.matches("#more a")) event.preventDefault();
+});
 document.addEventListener("htmx:beforeSwap", (event) => {
-  if (event.detail.target.dataset.stopped) event.detail.shouldSwap = false;
+  if (isStopped) event.detail.shouldSwap = false;
 });
 document.addEventListener("htmx:afterSettle", prepare);
 prepare();

@@ -86,6 +86,10 @@ class Database:
         self._planner.close()
         self._runner.close()
 
+    def interrupt(self) -> None:
+        """End the query under way, which raises `QueryError`; another thread may call this."""
+        self._runner.interrupt()
+
     def statements(self, text: str) -> list[str]:
         """Return the queries in ``text``, which semicolons separate.
 

@@ -79,8 +79,9 @@ def columns(
     )
     names = [name for name, _ in series] + (["others"] if has_rest else [])
     numbers = [*range(len(series)), SERIES_MAX]
+    role = "group" if links else "img"  # an image has nothing that can be reached by keys
     return (
-        f'<svg viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="{html_text(title)}">'
+        f'<svg viewBox="0 0 {_WIDTH} {height}" role="{role}" aria-label="{html_text(title)}">'
         f"{''.join(parts)}</svg>{_keys(names, numbers) if series else ''}"
     )
 
