@@ -318,6 +318,42 @@ def test_a_store_that_is_written_meanwhile_shows_what_was_put_since(tmp_path):
             assert client.get("/overview.json").json()["is_open"]
 
 
+def test_new_messages_come_after_the_cursor_each_once_and_by_condition(tmp_path):
+    with reput.open(tmp_path) as store:
+        store.put_many([reput.Message("t", b"old %d" % each) for each in range(40)])
+        store.wait_dispatched()
+        with pages(tmp_path) as client:
+            first = client.get("/tail.json").json()
+            chosen = client.get("/tail.json?text=5&topic=t").json()
+            store.put_many([reput.Message("tu"[each % 2], b"new %d" % each) for each in range(9)])
+            at, seen = first["next_at"], []
+            for _ in range(4):
+                found = client.get("/tail.json", params={"at": at, "count": 4}).json()
+                at = found["next_at"]
+                seen += [each["preview"] for each in reversed(found["rows"])]
+            params = {"at": chosen["next_at"], "text": "5", "topic": "u"}
+            later = client.get("/tail.json", params=params).json()["rows"]
+            page = client.get("/tail?topic=t").text
+
+    assert [each["preview"] for each in first["rows"]][:2] == ["old 39", "old 38"]
+    assert len(first["rows"]) == 30
+    assert [each["preview"] for each in chosen["rows"]] == [
+        f"old {each}" for each in (35, 25, 15, 5)
+    ]
+    assert seen == [f"new {each}" for each in range(9)]
+    assert [each["preview"] for each in later] == ["new 5"]
+    assert 'hx-trigger="every 1s"' in page
+
+
+def test_pages_of_a_key_have_every_message_once(story):
+    whole = rows_of(story, f"/messages.json?key={UNIQUE}")
+
+    for order in ("newest", "oldest"):
+        found = every_row(story, f"/messages.json?key={UNIQUE}&count=2&order={order}")
+        expected = whole if order == "newest" else whole[::-1]
+        assert found == expected
+
+
 def test_an_empty_store_and_one_that_is_gone_have_pages(tmp_path):
     with reput.open(tmp_path / "empty"):
         pass

@@ -23,10 +23,11 @@ if TYPE_CHECKING:
     from reput_web.readmodel.openedstore import OpenedStore
     from reput_web.readmodel.workbudget import WorkBudget
 
-__all__ = ["MessageRequest", "message_page"]
+__all__ = ["MessageRequest", "body_of", "document_of", "message_page", "new_messages"]
 
 _LATEST: Final = (1 << 63) - 1
 _KEY_TOPICS_MAX: Final = 2_000
+_UNPACKED_MAX: Final = 16 << 20
 _HIDDEN: Final = (0x4, 0xC)  # prepared and rollback records are in no queue
 
 
@@ -232,14 +233,40 @@ def _wanted(store: Store, request: MessageRequest) -> Wanted:
     )
 
 
-def body_of(message: MessageView) -> bytes:
-    """Return the body as its producer wrote it; as stored where it cannot be unpacked."""
+def new_messages(
+    opened: OpenedStore, request: MessageRequest, budget: WorkBudget
+) -> tuple[tuple[Row, ...], int]:
+    """Return messages that came since the cursor of a request, the newest first, and a new cursor.
+
+    Without a cursor, the last messages. The cursor is where the log ended, or where reading did.
+    """
+    store = opened.store
+    end = store.log.max_physical_offset
+    is_plain = not (request.is_search or request.key)
+    choose = _plain_choice(request) if is_plain else _search_choice(store, request)
+    start = store.log.min_physical_offset
+    if request.at is None:
+        wanted = logpages.LogRange(start=start, end=end, choose=choose, with_damage=False)
+        return logpages.newest_first(store, wanted, request.count, budget).rows, end
+    start = logpages.record_from(store, request.at)
+    wanted = logpages.LogRange(start=start, end=end, choose=choose, with_damage=False)
+    page = logpages.oldest_first(store, wanted, request.count, budget)
+    return page.rows[::-1], end if page.next_at is None else page.next_at
+
+
+def body_of(message: MessageView, limit: int = _UNPACKED_MAX) -> bytes:
+    """Return the body as its producer wrote it; as stored where it cannot be unpacked.
+
+    Args:
+        message: the message.
+        limit: a body that is larger than this when it is unpacked stays as stored.
+    """
     if not message.sys_flag & COMPRESSED:
         return message.body
     from reput.record import unpack_body
 
     try:
-        return unpack_body(message.body, message.sys_flag)
+        return unpack_body(message.body, message.sys_flag, limit)
     except UnpackError:
         return message.body
 

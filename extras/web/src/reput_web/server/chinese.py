@@ -106,6 +106,9 @@ CHINESE: Final[dict[str, str]] = {
     "left to read": "尚未读取",
     "No message meets the conditions.": "没有符合条件的消息。",
     "That is all.": "已全部显示。",
+    "Live": "实时",
+    "New messages as they come": "新到的消息",
+    "Pause": "暂停",
     # message
     "Neighbours": "相邻的消息",
     "Log": "日志",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from starlette.responses import PlainTextResponse, Response
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["body"]
 
+_UNPACKED_MAX: Final = 64 << 20
+
 
 async def body(request: Request) -> Response:
     """Answer with the body of a message, as stored or unpacked."""
@@ -31,7 +33,7 @@ def _body(request: Request, budget: WorkBudget) -> Response:
     try:
         offset = given.whole("at")
         view = request.app.state.opened.message(-1 if offset is None else offset)
-        data = view.body if given.flag("stored") else body_of(view)
+        data = view.body if given.flag("stored") else body_of(view, _UNPACKED_MAX)
     except WebError as error:
         return PlainTextResponse(str(error.args[0]), error.status)
     except (ReputError, ValueError) as error:

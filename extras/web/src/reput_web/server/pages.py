@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
+from reput_web.errors import BadRequestError
 from reput_web.readmodel import childsearch, groups, message, messagelist, overview, story, topics
 from reput_web.server.parameters import Parameters
 from reput_web.server.rendering import url
@@ -21,6 +22,7 @@ __all__ = ["PAGES", "Page", "Redirect", "Shown", "find_address"]
 
 _COUNT: Final = 50
 _COUNT_MAX: Final = 500
+_TAIL: Final = 30
 _SEARCH_MAX: Final = 500
 _MESSAGE_ID: Final = re.compile(r"[0-9A-Fa-f]{32}|[0-9A-Fa-f]{56}")
 
@@ -155,6 +157,31 @@ def _messages(opened: OpenedStore, given: Parameters, budget: WorkBudget) -> Sho
     return Shown(values, {**document, "next": following and following.replace("?", ".json?", 1)})
 
 
+def _tail(opened: OpenedStore, given: Parameters, budget: WorkBudget) -> Shown:
+    request = attrs.evolve(request_of(given), count=given.whole("count", _COUNT_MAX) or _TAIL)
+    if request.is_regex:
+        raise BadRequestError("New messages are searched for a text, not for an expression.")
+    rows, cursor = messagelist.new_messages(opened, request, budget)
+    address = {
+        "topic": request.topic,
+        "queue": request.queue_id,
+        "key": request.key,
+        "tag": request.tag,
+        "where": request.where,
+        "text": request.text,
+        "ignorecase": request.ignores_case,
+    }
+    values = {
+        "rows": rows,
+        "asked": request,
+        "following": url("/tail", **address, at=cursor),
+        "first": url("/tail", **address),
+        "paused": url("/messages", **address),
+    }
+    document = {"rows": [attrs.asdict(each) for each in rows], "next_at": cursor}
+    return Shown(values, document)
+
+
 def _message(opened: OpenedStore, given: Parameters, budget: WorkBudget) -> Shown:
     offset = given.whole("at")
     detail = message.message_detail(opened, -1 if offset is None else offset, given.text("body"))
@@ -234,6 +261,7 @@ PAGES: Final = (
     Page("/topics", "topics.html", _topics),
     Page("/topic", "topic.html", _topic),
     Page("/messages", "messages.html", _messages),
+    Page("/tail", "tail.html", _tail),
     Page("/message", "message.html", _message),
     Page("/story", "story.html", _story),
     Page("/groups", "groups.html", _groups),

@@ -88,5 +88,13 @@ document.addEventListener("htmx:beforeRequest", (event) => {
 document.addEventListener("htmx:beforeSwap", (event) => {
   if (isStopped) event.detail.shouldSwap = false;
 });
+// The live page keeps its newest rows only.
+function forgetOldRows() {
+  if (!document.getElementById("fresh")) return;
+  const all = rows();
+  all.slice(500).forEach((row) => row.remove());
+}
+
 document.addEventListener("htmx:afterSettle", prepare);
+document.addEventListener("htmx:afterSettle", forgetOldRows);
 prepare();
