@@ -116,7 +116,7 @@ def story_of(opened: OpenedStore, physical_offset: int, budget: WorkBudget) -> S
         physical_offset=asked.physical_offset,
         topic=asked.topic,
         chapters=chapters,
-        ending=_ending(chapters),
+        ending=_ending(chapters, is_followed=unique_key is not None),
         notes=tuple(notes),
     )
 
@@ -242,8 +242,13 @@ def _number(text: str | None) -> int | None:
     return int(text) if is_number and text is not None else None
 
 
-def _ending(chapters: tuple[Chapter, ...]) -> str:
-    """Return what the last copy says."""
+def _ending(chapters: tuple[Chapter, ...], *, is_followed: bool) -> str:
+    """Return what the last copy says.
+
+    Args:
+        chapters: the copies.
+        is_followed: whether later copies would have been found.
+    """
     last = chapters[-1]
     if last.kind == "dead letter":
         return f"The group {last.group} has given it up after {last.times} retries."
@@ -252,7 +257,7 @@ def _ending(chapters: tuple[Chapter, ...]) -> str:
     if last.kind == "rollback":
         return "The transaction was rolled back."
     if last.kind == "delayed":
-        return "It waits for its time."
+        return "It waits for its time." if is_followed else "It waits, or was delivered."
     readers = {each.group: each.has_read for chapter in chapters for each in chapter.readers}
     if not readers:
         return "No consumer group has offsets in its queue."
