@@ -205,7 +205,14 @@ def test_pages_fit_the_screen_and_have_no_barrier(chromium, address, mode, width
     ):
         page.goto(f"/messages?key={UNIQUE}")
         dead = rows_in(page).first.get_attribute("href").partition("?")[2]
-        paths = ["overview", "topics", "topic?name=orders", "messages?topic=orders", "groups"]
+        paths = [
+            "overview",
+            "topics",
+            "topic?name=orders",
+            "messages?topic=orders",
+            "groups",
+            "delayed",
+        ]
         paths += ["group?name=billing", "doctor", "sql", f"message?{dead}", f"story?{dead}", "nope"]
         for path in paths:
             page.goto(f"/{path}")

@@ -6,6 +6,7 @@ import pytest
 from webpages import HOUR_MS, UNIQUE, Elements, offsets_in, pages
 
 import reput
+from reput.files import system_clock
 from reput_testing import ManualClock
 
 GOLDEN = ["basic", "batch", "delay", "transaction", "ext", "v6", "trimmed"]
@@ -17,7 +18,7 @@ DAMAGED = [
     "crash-torn-properties",
     "crash-torn-record",
 ]
-ALL_PAGES = ["/overview", "/topics", "/messages", "/groups", "/doctor"]
+ALL_PAGES = ["/overview", "/topics", "/messages", "/groups", "/delayed", "/doctor"]
 
 
 def rows_of(client, address):
@@ -352,6 +353,24 @@ def test_pages_of_a_key_have_every_message_once(story):
         found = every_row(story, f"/messages.json?key={UNIQUE}&count=2&order={order}")
         expected = whole if order == "newest" else whole[::-1]
         assert found == expected
+
+
+def test_delayed_messages_are_shown_by_level_and_due_time(tmp_path):
+    clock = ManualClock(system_clock())
+    plugins = ["consumequeue", "schedule"]
+    with reput.open(tmp_path, plugins=plugins, clock=clock, threads=False) as store:
+        for level in ("3", "18", "18"):
+            store.put(reput.Message("t", b"later", properties={"DELAY": level}))
+        store.wait_dispatched()
+
+    with pages(tmp_path) as client:
+        found = client.get("/delayed.json").json()["delayed"]
+        page = Elements(client.get("/delayed").text)
+
+    assert found["message_count"] == 3
+    assert [(each["level"], each["message_count"]) for each in found["levels"]] == [(3, 1), (18, 2)]
+    assert sum(each["message_count"] for each in found["bars"]) == 3
+    assert any("queue=17" in link for link in page.links())
 
 
 def test_an_empty_store_and_one_that_is_gone_have_pages(tmp_path):

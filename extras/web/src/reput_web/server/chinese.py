@@ -191,6 +191,26 @@ CHINESE: Final[dict[str, str]] = {
     "Lag by queue": "各队列的积压",
     "Next to read": "下一个要读的位点",
     "End": "末尾",
+    # delayed messages
+    "Delayed": "延迟",
+    "Delayed messages": "延迟消息",
+    "The plugin schedule is not installed, so delays are not known.": (
+        "没有安装插件 schedule，因此不知道延迟消息。"
+    ),
+    "waiting": "等待中",
+    "next due": "下一条到期",
+    "on the timer wheel": "在时间轮上",
+    "delivered by": "投递者",
+    "No message waits for its time.": "没有等待到期的消息。",
+    "What becomes due": "即将到期",
+    "From": "从",
+    "To": "到",
+    "overdue": "已过期",
+    "Delay levels": "延迟级别",
+    "Level": "级别",
+    "Delay": "延迟",
+    "Next due": "下一条到期",
+    "Last due": "最后到期",
     # SQL
     "Query over the table messages; it only reads.": "查询表 messages；只读。",
     "Run": "运行",

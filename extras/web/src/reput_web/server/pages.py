@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from reput_web.errors import BadRequestError
-from reput_web.readmodel import childsearch, groups, message, messagelist, overview, story, topics
+from reput_web.readmodel import (
+    childsearch,
+    delayed,
+    groups,
+    message,
+    messagelist,
+    overview,
+    story,
+    topics,
+)
 from reput_web.server.parameters import Parameters
 from reput_web.server.rendering import url
 
@@ -212,6 +221,12 @@ def _group(opened: OpenedStore, given: Parameters, budget: WorkBudget) -> Shown:
     return Shown(values, attrs.asdict(found))
 
 
+def _delayed(opened: OpenedStore, given: Parameters, budget: WorkBudget) -> Shown:
+    found = delayed.delayed_of(opened)
+    most = max((each.message_count for each in found.bars), default=0) if found else 0
+    return Shown({"delayed": found, "most": most}, delayed.document_of(found))
+
+
 def _find(opened: OpenedStore, given: Parameters, budget: WorkBudget) -> Shown:
     raise Redirect(find_address(opened, given.text("q", _SEARCH_MAX) or ""))
 
@@ -266,5 +281,6 @@ PAGES: Final = (
     Page("/story", "story.html", _story),
     Page("/groups", "groups.html", _groups),
     Page("/group", "group.html", _group),
+    Page("/delayed", "delayed.html", _delayed),
     Page("/find", "", _find),
 )
