@@ -19,6 +19,7 @@ from reput.errors import (
     ServiceNotAvailableError,
     StoreClosedError,
 )
+from reput_aio import FlushWaiters
 from reput_testing import QuickDisk
 
 SYNC = {"commitlog": {"flush": "sync", "file_size": 1 << 20}}
@@ -408,6 +409,20 @@ def test_the_shorter_of_two_time_limits_ends_first(tmp_path, disk):
         return is_flushed, await later
 
     assert run(main, tmp_path / "store", disk) == (False, True)
+
+
+def test_what_is_on_disk_is_not_late_where_the_loop_stood_still(tmp_path, disk, monkeypatch):
+    async def main(store):
+        end_offset = (await store.put(Message("orders", b"1"), wait=False)).end_offset
+        await store.flush()
+        monkeypatch.setattr("reput_aio.flushwaiters.start_thread", lambda thread: None)
+        flushes = FlushWaiters(store.store.log, asyncio.get_running_loop())
+        try:
+            return await asyncio.wait_for(flushes.begin(end_offset, 0.0), 30)
+        finally:
+            flushes._leave()
+
+    assert run(main, tmp_path / "store", disk) is True
 
 
 def test_whatever_waiting_for_the_disk_raises_ends_the_waits(tmp_path, disk, monkeypatch):

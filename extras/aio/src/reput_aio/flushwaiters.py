@@ -150,11 +150,13 @@ class FlushWaiters:
     def _end_late(self) -> None:
         """End the waits whose time is over."""
         now, following = time.monotonic(), math.inf
-        for future, (_, limit) in list(self._waiting.items()):
+        # Where the loop stood still, this comes before `_ended`.
+        flushed = self._progress.flushed_offset
+        for future, (end_offset, limit) in list(self._waiting.items()):
             if limit > now:
                 following = min(following, limit)
             elif not future.done():
-                future.set_result(False)
+                future.set_result(end_offset <= flushed)
                 del self._waiting[future]
         self._look_at(following)
 
