@@ -59,7 +59,7 @@ def error(trial: Trial, precision: int) -> None:
                 delay = source.randrange(2 * precision, 4_000)
                 due = time.time_ns() // 1_000_000 + delay
                 properties = {"TIMER_DELIVER_MS": str(due)}
-                store.put(reput.Message("timed", b"x" * _BODY, properties=properties))
+                store.put(reput.Message("timed", b"x" * _BODY, 0, properties=properties))
                 # A producer with an even rate: the workload, not a wait for a result.
                 time.sleep(max(seconds / count - (time.perf_counter() - began), 0))
             late = _lateness(store, count, patience=10.0)
@@ -94,7 +94,7 @@ def burst(trial: Trial) -> None:
     count = trial.count(_BURST, least=_PER_PUT) // _PER_PUT * _PER_PUT
     clock = ManualClock()
     properties = {"TIMER_DELIVER_MS": str(clock() + 60_000)}
-    message = reput.Message("timed", b"x" * _BODY, properties=properties)
+    message = reput.Message("timed", b"x" * _BODY, 0, properties=properties)
     trial.warm_up()
     with reput.open(
         trial.directory / "store", plugins=["consumequeue", "schedule"], clock=clock, threads=False
