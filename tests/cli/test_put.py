@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shlex
 from pathlib import Path
 
 import pytest
@@ -323,3 +324,19 @@ def test_plugins_that_the_command_leaves_out_are_named_as_its_options(run, plugi
     assert "add --plugin first --plugin notes" in outcome.err
     assert f"`reput plugins {path} --remove first` removes a plugin" in outcome.err
     assert "forget" not in outcome.err
+
+
+@pytest.mark.queues
+def test_the_last_line_names_a_command_that_shows_what_was_stored(run, config, tmp_path) -> None:
+    path = tmp_path / "s"
+    small = ("--config", config, "--plugin", "consumequeue")
+    run("put", path, "orders", "before", "--create", *small)
+    for bodies in (["one"], ["two", "three", "four"]):
+        stored = run("put", path, "orders", *bodies)
+
+        *_, line = stored.out.splitlines()
+        _, _, arguments = line.partition(" cat ")
+        shown = run("cat", *shlex.split(arguments), "--format", "%s ")
+
+        assert stored.code == shown.code == ExitCode.OK
+        assert shown.out.split() == bodies

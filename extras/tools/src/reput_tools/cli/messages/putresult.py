@@ -86,4 +86,7 @@ def print_stored(stored: PutResult, path: str, topic: str, seconds: float) -> No
     print_facts(facts)
     queue_id, (first, _) = min(stored.queues.items())
     where = f"{shlex.quote(path)} {shlex.quote(topic)}"
-    click.echo(f"Read them: {program()} cat {where} --queue {queue_id} --from {first}")
+    which = f"--queue {queue_id} --from {first}"
+    if len(stored.queues) > 1:
+        which = f"--last {stored.count}"
+    click.echo(f"Read them: {program()} cat {where} {which}")
