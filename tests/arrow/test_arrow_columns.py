@@ -185,7 +185,7 @@ def test_keys_may_be_one_text():
     found = columns_of(one(keys=["k1  k2"])).to_messages()
 
     assert found == [
-        reput.Message("T", b"x", properties=b"KEYS\x01k1  k2\x02", born_timestamp=None)
+        reput.Message("T", b"x", 0, properties=b"KEYS\x01k1  k2\x02", born_timestamp=None)
     ]
 
 

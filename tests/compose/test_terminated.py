@@ -31,7 +31,7 @@ def terminate(number, frame):
 def put():
     try:
         while True:
-            message = reput.Message("orders", b"x" * 100, keys="k")
+            message = reput.Message("orders", b"x" * 100, 0, keys="k")
             os.write(1, b"%d\\n" % store.put(message).physical_offset)
     except reput.ReputError:
         pass  # the store was closed

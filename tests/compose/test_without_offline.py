@@ -16,7 +16,7 @@ plugins = ["compaction", "consumequeue", "consumer", "filter", "index", "integri
 config = {"commitlog": {"file_size": 65_536}}
 for _ in range(2):
     with reput.open(sys.argv[1], plugins=plugins, config=config) as store:
-        store.put(reput.Message("orders", b"body", keys="k"))
+        store.put(reput.Message("orders", b"body", 0, keys="k"))
         assert store.wait_dispatched(10)
         store.flush()
         print(len(store.read("orders", 0, 0)), len(store.query("orders", "k").messages))

@@ -79,7 +79,7 @@ def test_a_message_that_is_not_acknowledged_comes_again(broker, client, names):
 def broker_message(topic, body, **more):
     from reput import Message
 
-    return Message(topic, body.encode(), **more)
+    return Message(topic, body.encode(), **{"queue_id": 0, **more})
 
 
 def test_what_a_4x_producer_puts_a_5x_consumer_receives(broker, client, names):

@@ -19,7 +19,7 @@ import os, sys, threading, traceback
 import numpy as np
 import reput
 from reput.errors import CorruptFileError
-from reput.log.writer.appender import rows_of_columns, rows_of_messages
+from reput.log.writer.appender import Appender, rows_of_columns, rows_of_messages
 from reput.log.writer.flushleader import FlushLeader
 from reput.record import Decoder, Encoder, Message
 from reput.record.text.javatext import java_string_hash_column
@@ -44,6 +44,7 @@ record = bytes.fromhex(
 )
 broken = record[:89] + b"\x7f" + record[90:]
 turned = []
+appender = Appender(Encoder(), 0, -1, None)
 
 
 def flush():
@@ -68,8 +69,8 @@ def raises(work):
 
 
 OPERATIONS = {
-    "rows_of_messages": lambda: plain(lambda: rows_of_messages([message], Encoder())),
-    "rows_of_columns": lambda: plain(lambda: rows_of_columns(columns, Encoder())),
+    "rows_of_messages": lambda: plain(lambda: rows_of_messages([message], Encoder(), appender)),
+    "rows_of_columns": lambda: plain(lambda: rows_of_columns(columns, Encoder(), appender)),
     "cut_window": lambda: plain(lambda: Decoder().decode(bytes_, 0)),
     "topic_table": lambda: plain(lambda: topic_table().encode(bytes_, longs, longs)),
     "property_places": lambda: plain(lambda: property_places(bytes_, longs, longs).find(b"TAGS")),

@@ -45,7 +45,7 @@ def appender_in(file):
 
 
 def append(appender, messages, physical_offsets, queue_offsets=None):
-    rows = appender_module.rows_of_messages(messages, Encoder())
+    rows = appender_module.rows_of_messages(messages, Encoder(), appender)
     if queue_offsets is None:
         queue_offsets = appender_module.queue_offsets_of_rows(appender, rows)
     return appender_module.append_rows(appender, rows, 0, queue_offsets, physical_offsets, 5)
@@ -265,9 +265,10 @@ LITTLE_MEMORY = """
 import resource, sys
 import numpy as np
 import reput
-from reput.log.writer.appender import rows_of_columns, rows_of_messages
+from reput.log.writer.appender import Appender, rows_of_columns, rows_of_messages
 from reput.record.encoding.encoder import Encoder
 
+appender = Appender(Encoder(), 0, -1, None)
 with open("/proc/self/statm") as file:
     used = int(file.read().split()[0]) * resource.getpagesize()
 count = 6_000_000
@@ -275,14 +276,15 @@ ends, message = np.zeros(count + 1, np.int32), [reput.Message("T")] * count
 large = memoryview(bytearray(300 << 20))
 resource.setrlimit(resource.RLIMIT_AS, (used + (560 << 20),) * 2)
 for call in (
-    lambda: rows_of_columns(reput.Columns(topic="T", body=(ends, b"")), Encoder()),
-    lambda: rows_of_messages(message, Encoder()),
+    lambda: rows_of_columns(reput.Columns(topic="T", body=(ends, b"")), Encoder(), appender),
+    lambda: rows_of_messages(message, Encoder(), appender),
     lambda: rows_of_columns(
         reput.Columns(topic="T", body=(np.array([0, 250 << 20]), large)),
         Encoder(max_message_size=1 << 30),
+        appender,
     ),
     lambda: rows_of_columns(
-        reput.Columns(topic="T", body=[b""] * 60_000, properties=b"x" * 30_000), Encoder()
+        reput.Columns(topic="T", body=[b""] * 60_000, properties=b"x" * 30_000), Encoder(), appender
     ),
 ):
     try:
@@ -324,8 +326,8 @@ def refused(store, numbers):
 
 config = {"commitlog": {"file_size": 4096}}
 with reput.open(sys.argv[3], plugins=[], config=config, threads=False) as store:
-    store.put(reput.Message("T", b"first"))
-    store.put(reput.Message("T", b"second"))
+    store.put(reput.Message("T", b"first", 0))
+    store.put(reput.Message("T", b"second", 0))
     refused(store, range(100))
     before = resident()
     refused(store, range(100, 1_000))

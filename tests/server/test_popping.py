@@ -61,7 +61,10 @@ def put(served, *tags, **options):
     if topics.get("orders") is None:
         topics.put(TopicSettings(topic="orders"))
     served.store.put_many(
-        [reput.Message("orders", b"%d" % at, tags=tag, **options) for at, tag in enumerate(tags)]
+        [
+            reput.Message("orders", b"%d" % at, **{"queue_id": 0, "tags": tag, **options})
+            for at, tag in enumerate(tags)
+        ]
     )
     served.store.wait_dispatched()
 
@@ -240,7 +243,7 @@ def test_nothing_is_popped_of_a_store_that_is_read_only(serve, tmp_path):
     plugins = frozenset({"consumequeue", "consumer"})
     sections = {"commitlog": {"file_size": 1 << 20}, "consumequeue": {"units_per_file": 1_000}}
     with reput.open(tmp_path / "store", plugins=plugins, config=sections) as store:
-        store.put(reput.Message("orders", b"0"))
+        store.put(reput.Message("orders", b"0", 0))
     served = serve(plugins=plugins, mode="r")
 
     answer = served.peer().ask(POP, pop())
@@ -580,7 +583,7 @@ def test_time_that_passes_at_once_counts_for_pops(tmp_path):
         broker.create_topic("orders")
         host, port = broker.address.rsplit(":", 1)
         with WirePeer((host, int(port))) as peer:
-            broker.put(reput.Message("orders", b"0"))
+            broker.put(reput.Message("orders", b"0", 0))
             (ack,) = acks(peer.ask(POP, pop()))
             broker.forward(61)
             again = peer.ask(POP, pop(poll_time=20_000))

@@ -47,7 +47,7 @@ WAITING = PullFlag.SUBSCRIPTION | PullFlag.SUSPEND
 
 def put(served, *tags):
     served.store.put_many(
-        [reput.Message("orders", b"%d" % at, tags=tag) for at, tag in enumerate(tags)]
+        [reput.Message("orders", b"%d" % at, 0, tags=tag) for at, tag in enumerate(tags)]
     )
     served.store.wait_dispatched()
 
@@ -345,7 +345,7 @@ def test_a_pull_that_waits_is_answered_when_another_writer_has_put_a_message(ser
     plugins = frozenset({"consumequeue", "consumer"})
     sizes = {"commitlog": {"file_size": 1 << 20}, "consumequeue": {"units_per_file": 1_000}}
     with reput.open(tmp_path / "store", plugins=plugins, config=sizes) as writer:
-        writer.put(reput.Message("orders", b"before"))
+        writer.put(reput.Message("orders", b"before", 0))
         writer.wait_dispatched()
         served = serve(plugins, mode="r")
         consumer = served.peer()
@@ -356,7 +356,7 @@ def test_a_pull_that_waits_is_answered_when_another_writer_has_put_a_message(ser
         for _ in range(50):  # by then, all threads of the server have done what the pull needs
             served.peer().ask(RequestCode.GET_MAX_OFFSET, QueueOf(topic="orders", queue_id=0))
 
-        writer.put(reput.Message("orders", b"meanwhile"))
+        writer.put(reput.Message("orders", b"meanwhile", 0))
         answer = consumer.receive()
 
     assert (answer.opaque, answer.code) == (held.opaque, ResponseCode.SUCCESS)

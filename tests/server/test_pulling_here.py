@@ -76,7 +76,7 @@ def fill(store):
                     sys_flag=at % 3 == 2,  # said to be compressed: handed out as it stands
                 )
             )
-    store.put_many([reput.Message("orders", b"x" * 5_000, tags="a")] * 20)
+    store.put_many([reput.Message("orders", b"x" * 5_000, 0, tags="a")] * 20)
     assert store.wait_dispatched(timeout=20)
 
 
@@ -222,7 +222,7 @@ def test_no_pull_overtakes_one_that_goes_the_longer_way(filled, first):
 
 
 def test_a_pull_that_waits_is_held_and_answered_on_the_loop(served):
-    served.store.put(reput.Message("orders", b"first"))
+    served.store.put(reput.Message("orders", b"first", 0))
     assert served.store.wait_dispatched(timeout=20)
     served.store.plugin("consumer").topics.put(TopicSettings(topic="orders"))
     peer, here, held = served.peer(), here_of(served), served.server.broker.held
@@ -236,7 +236,7 @@ def test_a_pull_that_waits_is_held_and_answered_on_the_loop(served):
         pause = threading.Event()
         while not len(held):
             pause.wait(0.001)
-        served.store.put(reput.Message("orders", b"next"))
+        served.store.put(reput.Message("orders", b"next", 0))
         answer = peer.receive()
         assert (answer.opaque, answer.code) == (at, ResponseCode.SUCCESS)
 
@@ -246,7 +246,7 @@ def test_a_pull_that_waits_is_held_and_answered_on_the_loop(served):
 
 def test_a_signature_is_asked_for_here_too(serve):
     served = serve(access_keys={"me": "secret"})
-    served.store.put(reput.Message("orders", b"first"))
+    served.store.put(reput.Message("orders", b"first", 0))
     here_of(served)._near["orders", 0] = 0, 0
     served.store.plugin("consumer").topics.put(TopicSettings(topic="orders"))
 

@@ -79,7 +79,7 @@ def test_whenever_it_is_killed_the_last_value_of_each_key_is_there(tmp_path, lif
             after.plugin("compaction").compact()
             assert values(after) == expected
 
-    assert disk.check_each(check, 12) > 3
+    assert disk.check_each(check, 12) >= 3
 
 
 @pytest.mark.parametrize("damage", ["record", "size of the notes", "twin"])
