@@ -66,7 +66,9 @@ def run(trial: Trial, numbers: range | list[int], note: str) -> None:
         with trial.timed(f"reput, append{note}", len(numbers)) as appended:
             for first in range(0, len(numbers), _PER_PUT):
                 keys = [f"key-{number:09d}" for number in numbers[first : first + _PER_PUT]]
-                store.put_many(reput.Columns(topic="keyed", body=[body] * len(keys), keys=keys))
+                store.put_many(
+                    reput.Columns(topic="keyed", body=[body] * len(keys), keys=keys, queue_id=0)
+                )
                 began, used = time.perf_counter(), time.process_time()
                 store.wait_dispatched()
                 seconds += time.perf_counter() - began

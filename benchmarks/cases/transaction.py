@@ -169,6 +169,5 @@ def _fill(store: reput.Store, count: int, *, commits: bool) -> None:
 
 def _require_visible(trial: Trial, store: reput.Store, count: int) -> None:
     store.wait_dispatched()
-    (queue,) = (each for each in store.queues() if each.topic == "orders")
-    found = queue.message_count
+    found = sum(each.message_count for each in store.queues() if each.topic == "orders")
     trial.require(found == count, f"{found} messages are visible instead of {count}")

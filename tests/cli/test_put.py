@@ -328,6 +328,7 @@ def test_plugins_that_the_command_leaves_out_are_named_as_its_options(run, plugi
 
 @pytest.mark.queues
 def test_the_last_line_names_a_command_that_shows_what_was_stored(run, config, tmp_path) -> None:
+    pytest.importorskip("reput_consumequeue")
     path = tmp_path / "s"
     small = ("--config", config, "--plugin", "consumequeue")
     run("put", path, "orders", "before", "--create", *small)
