@@ -40,7 +40,7 @@ def cases() -> Iterator[Case]:
             table=SPARK_STREAM,
             run=on_spark,
             body_size=body,
-            needs=("reput", "reput_spark", "pyspark"),
+            needs=("reput", "reput_spark", "pyspark", "psutil"),
         )
 
 

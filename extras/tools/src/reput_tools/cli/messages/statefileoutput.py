@@ -42,7 +42,7 @@ def print_state_file(traces: Traces) -> None:
     """Print the entries, one a line."""
     found = state_file_document(traces)
     if found is None or found["is_damaged"]:
-        print_facts([("state file", "there is none" if found is None else "damaged")])
+        print_facts([("state file", "does not exist" if found is None else "damaged")])
         return
     print_facts([("sequence", str(found["sequence"])), *map(_line, found["entries"])])
 
