@@ -27,7 +27,7 @@ def first_snippets() -> dict[str, str]:
     found = {}
     for page in pages():
         blocks = [block for block in blocks_of(page) if block.kind == "python"]
-        # A part of a file that the page names is no module by itself.
+        # A block that is part of a file which the page names cannot be read alone.
         is_left_out = page.startswith(LEFT_OUT + UNCHECKED)
         if not blocks or is_left_out or (ROOT / (blocks[0].name or "?")).is_file():
             continue

@@ -21,6 +21,7 @@ from reput_client.remoting import (
     encode_batch,
     encode_frame,
 )
+from reput_consumer import TopicSettings
 from reput_server import Limits
 from reput_server.broker.send import sendbatcher
 from reput_server.broker.topictable import TopicTable
@@ -458,3 +459,14 @@ def test_a_store_that_cannot_be_served_is_named(tmp_path):
         with pytest.raises(ServerError, match=r"plugins=\{.consumequeue., .consumer., …\}"):
             with serving(store, ServerConfig(listen=("127.0.0.1", 0), name_server=None)):
                 pass
+
+
+def test_a_put_beside_the_server_takes_turns_over_the_queues_that_a_topic_has_now(served):
+    topics, found = served.store.plugin("consumer").topics, []
+    served.server.broker.context.topics.watch(lambda: None)  # as a server registers elsewhere
+    for count in (2, 3):
+        topics.put(TopicSettings(topic="wide", read_queue_nums=count, write_queue_nums=count))
+        receipts = [served.store.put(reput.Message("wide", b"x")) for _ in range(2 * count)]
+        found.append({each.queue_id for each in receipts})
+
+    assert found == [{0, 1}, {0, 1, 2}]

@@ -15,7 +15,7 @@ from reput_web import WebOptions, application
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="the group `browser` has playwright")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium on PATH")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not on PATH")
 FLAGS = [
     "--headless",
     "--no-sandbox",

@@ -6,7 +6,6 @@ import asyncio
 import datetime as dt
 import json
 import threading
-import time
 
 import pytest
 from groupstores import bodies
@@ -297,15 +296,19 @@ def test_all_threads_end_where_the_selector_skips_the_last_messages(at):
     at.put("1", "2")
 
     with at.consumer("g", {"orders": "other"}, idle=None, until="end") as consumer:
-        engine = consumer._engine
-        fetch = engine._fetch
+        engine, asleep = consumer._engine, threading.Semaphore(0)
+        fetch, wait = engine._fetch, engine.lock.wait
+
+        def fall_asleep(seconds):
+            asleep.release()  # the lock is free once this thread waits
+            return wait(seconds)
 
         def fetch_while_others_sleep(assignment):
-            while engine._sleeping < 3:
-                time.sleep(0)
+            for _ in range(3):
+                asleep.acquire()
             fetch(assignment)
 
-        engine._fetch = fetch_while_others_sleep
+        engine.lock.wait, engine._fetch = fall_asleep, fetch_while_others_sleep
         run = threading.Thread(target=consumer.run, args=(bodies,), kwargs={"threads": 4})
         run.start()
         run.join(30)

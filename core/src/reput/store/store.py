@@ -10,17 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Concatenate,
-    Generic,
-    Literal,
-    ParamSpec,
-    Self,
-    TypeVar,
-    overload,
-)
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar, overload
 
 from reput.errors import OffsetOutOfRangeError, PluginError, PluginFlushError
 from reput.plugin.base import Plugin
@@ -49,22 +39,12 @@ if TYPE_CHECKING:
     from reput.record.encoding.batchencoder import Columns
     from reput.record.messages.message import Message
     from reput.record.messageview import MessageView
+    from reput.store.offeredmethods import OfferedMethods
     from reput.store.operations.puts import DirectPuts
     from reput.store.pluginstore import StoreComponents
     from reput.store.shutdown.closer import Closer
-    from reput_consumer import ConsumerPlugin
-    from reput_retention import RetentionPlugin
-
-    P = ParamSpec("P")
-    R = TypeVar("R", covariant=True)
-
-    class OfferedMethod(Generic[P, R]):
-        """A method of a plugin that is called on the store, without the plugin."""
-
-        def __init__(self, method: Callable[Concatenate[Any, P], R]) -> None: ...
-
-        def __get__(self, store: object, kind: object = None) -> Callable[P, R]: ...
-
+else:
+    OfferedMethods = object
 
 __all__ = ["Store"]
 
@@ -73,7 +53,7 @@ logger = logging.getLogger(__name__)
 _Plugin = TypeVar("_Plugin", bound=Plugin)
 
 
-class Store(ReplicaCalls):
+class Store(ReplicaCalls, OfferedMethods):
     """An open store. Made by `reput.open`; thread-safe; a context manager that closes itself."""
 
     def __init__(
@@ -506,11 +486,7 @@ class Store(ReplicaCalls):
         self._closer.close(seconds_argument("timeout", timeout))
         do_not_close_at_exit(self)
 
-    if TYPE_CHECKING:  # what reput's own plugins offer; of type Any where one is not installed
-        consumer = OfferedMethod(ConsumerPlugin.consumer)
-        pop_consumer = OfferedMethod(ConsumerPlugin.pop_consumer)
-        expire_log = OfferedMethod(RetentionPlugin.expire_log)
-    else:
+    if not TYPE_CHECKING:  # a type checker must not know these names
 
         def __getattr__(self, name: str) -> Callable[..., Any]:
             """Return a method that a plugin offers here; see `reput.Plugin.store_methods`."""

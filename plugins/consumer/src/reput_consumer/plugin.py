@@ -83,7 +83,6 @@ class ConsumerPlugin(ConsumerFactory, reput.Plugin):
         self._context = context
         self._files = PluginFiles.of(context)
         self._files.load()
-        self._files.topics.changed = context.renew_interest
         if context.writable:
             self._parts = self._made(context, self._files)
 

@@ -53,6 +53,7 @@ class PluginFiles:
             document(topics.FILE_NAME),
             takes_copies=not context.replica,
             default_queue_count=context.default_queue_count,
+            changed=context.renew_interest,
         )
         begun = StartJournal(
             context.directory(*_OWN_DIRECTORY, startjournal.FILE_NAME),

@@ -53,6 +53,9 @@ where room must be made first.
 """
 
 
+_TURNS_MAX = 1 << 16  # topics whose next queue is remembered; of others it is computed again
+
+
 @compiled
 class Appender:
     """Where the log ends, and what appends need to go on there. Not thread-safe by itself.
@@ -202,6 +205,8 @@ class Appender:
         """
         turn = self._turns.get(topic)
         if turn is None:
+            if len(self._turns) >= _TURNS_MAX:  # of refused messages, too
+                self._turns.clear()
             queue_count = self.queue_count(topic)
             stored = sum(self._next.get((topic, queue_id), 0) for queue_id in range(queue_count))
             turn = self._turns[topic] = [stored % queue_count, queue_count]

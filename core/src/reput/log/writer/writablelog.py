@@ -81,13 +81,10 @@ class WritableLog(LogReader):
             master: whose bytes the log is fed with; None if it takes puts.
         """
         host, limit = pack_host(*config.store_host), config.max_message_size
-        encoder = Encoder(host, limit, record_crc=config.record_crc)
+        encoder = Encoder(host, limit, record_crc=config.record_crc, take_turns=self._take_turns)
         self._appender = Appender(
             encoder, end.offset, end.last_record_offset, clock, config.default_queue_count
         )
-        self.appender = self._appender
-        """Where the log ends, which `reput.log.writer.appender.rows_of_messages` needs."""
-        encoder.take_turns = self._appender.take_turns
         super().__init__(
             files,
             config.window_size,
@@ -178,6 +175,14 @@ class WritableLog(LogReader):
                 self.refuse(refusal)
                 self._appender.is_appending = False
                 self._appender.let_go()
+
+    @property
+    def appender(self) -> Appender:
+        """Where the log ends, which `reput.log.writer.appender.rows_of_messages` needs."""
+        return self._appender
+
+    def _take_turns(self, topic: str, count: int) -> tuple[int, int]:
+        return self._appender.take_turns(topic, count)
 
     @property
     def flushed_offset(self) -> int:

@@ -62,7 +62,8 @@ class TopicTable:
 
     def watch(self, changed: Callable[[], object]) -> None:
         """Have ``changed`` called, on any thread, when there are other topics or settings."""
-        self._changed = self.plugin.topics.changed = changed
+        self._changed = changed
+        self.plugin.topics.watch(changed)
 
     @property
     def creates_topics(self) -> bool:

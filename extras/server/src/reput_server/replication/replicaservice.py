@@ -292,7 +292,7 @@ class ReplicaService:
         error = None if found.cancelled() else found.exception()
         if error is None:
             self.log_grew()
-        elif isinstance(error, FlushDiskTimeoutError):  # there is no thread for it
+        elif isinstance(error, FlushDiskTimeoutError):  # no thread could be started
             self._try_again(error)
         elif str(error) != self._failure:
             self._failure = str(error)

@@ -52,7 +52,7 @@ def ask(
 
     Raises:
         BadRequestError: the query is refused, fails, or takes too long.
-        NotThereError: DuckDB is not installed, or there is no log.
+        NotThereError: DuckDB is not installed, or the log does not exist.
     """
     try:
         from reput_arrow.export.sqlquery.database import Database

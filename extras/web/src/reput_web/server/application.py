@@ -129,7 +129,7 @@ async def _home(request: Request) -> Response:
 
 
 async def _no_page(request: Request, error: Exception) -> Response:
-    return error_response(request, "There is no such page.", 404)
+    return error_response(request, "This page does not exist.", 404)
 
 
 async def _settings(request: Request) -> Response:

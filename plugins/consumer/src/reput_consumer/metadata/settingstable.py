@@ -34,8 +34,9 @@ class SettingsTable(ABC, Generic[S]):
     """
 
     document: BrokerDocument
-    changed: Callable[[], object] = attrs.field(init=False, default=lambda: None)
+    _changed: Callable[[], object] = attrs.field(default=lambda: None, kw_only=True)
     """Called, on any thread, when there are other entries."""
+    _watcher: Callable[[], object] = attrs.field(init=False, default=lambda: None)
     _table: dict[str, dict[str, Any]] = attrs.field(init=False, factory=dict)
     _pending: dict[str, S] = attrs.field(init=False, factory=dict)
     """By name: what was added and is not in the file yet."""
@@ -51,6 +52,17 @@ class SettingsTable(ABC, Generic[S]):
 
     def __attrs_post_init__(self) -> None:
         self.document.check = self.check
+
+    def watch(self, watcher: Callable[[], object]) -> None:
+        """Have ``watcher`` called, on any thread, when there are other entries; for servers.
+
+        It replaces the one of an earlier call.
+        """
+        self._watcher = watcher
+
+    def _notify(self) -> None:
+        self._changed()
+        self._watcher()
 
     @abstractmethod
     def settings_of(self, name: str, found: Mapping[str, Any]) -> S:
@@ -156,7 +168,7 @@ class SettingsTable(ABC, Generic[S]):
             name, entry = self._entry(settings, self._table)
             self._pending[name] = settings
             self._table = {**self._table, name: entry}
-        self.changed()
+        self._notify()
         return settings
 
     @property
@@ -198,7 +210,7 @@ class SettingsTable(ABC, Generic[S]):
             self._table = {**self._table, **entries}
             for name in pending:
                 self._pending.pop(name, None)
-        self.changed()
+        self._notify()
 
     def remove(self, name: str) -> bool:
         """Remove an entry; return whether there was one.
@@ -214,7 +226,7 @@ class SettingsTable(ABC, Generic[S]):
             was_there = self.document.change(edit) | (self._pending.pop(name, None) is not None)
             self._table = {key: each for key, each in self._table.items() if key != name}
             self._made.pop(name, None)
-        self.changed()
+        self._notify()
         return was_there
 
     def _entry(self, settings: S, table: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
