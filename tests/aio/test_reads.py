@@ -48,6 +48,23 @@ def bodies_of(messages):
 # --------------------------------------------------------------------------- reads
 
 
+def test_a_topic_is_iterated_over(tmp_path):
+    async def main(store):
+        await store.put_many([Message("orders", b"%d" % number) for number in range(100)])
+        await store.put_many(
+            [Message("orders", b"second queue %d" % number, queue_id=1) for number in range(100)]
+        )
+        await store.wait_dispatched()
+        found = bodies_of([each async for each in store.messages("orders")])
+        assert len(found) == 200
+        assert found == bodies_of(store.store.messages("orders"))
+        with pytest.raises(ReputError):
+            async for _ in store.messages("orders", "no condition ="):
+                pass
+
+    run(main, tmp_path)
+
+
 def test_reads_and_queries_are_those_of_the_store(tmp_path):
     async def main(store):
         for number in range(3):

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import time
+from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING, Final, Literal, overload
 
 from reput import ReadStatus
 from reput_aio.storecalls import LoopState, StoreCalls
 
 if TYPE_CHECKING:
-    from reput import QueryResult, QueueInfo, ReadColumns, ReadResult
+    from reput import MessageView, QueryResult, QueueInfo, ReadColumns, ReadResult
     from reput.plugin import MessageFilter
 
 __all__ = ["AsyncReads"]
@@ -23,6 +25,14 @@ _AT_END: Final = frozenset(
     }
 )
 """The queue has no message at the offset yet."""
+
+
+_CHUNK_COUNT: Final = 32
+"""Messages that `AsyncReads.messages` reads in one call of a thread."""
+
+
+def _next_of(messages: Iterator[MessageView]) -> list[MessageView]:
+    return list(itertools.islice(messages, _CHUNK_COUNT))
 
 
 class AsyncReads(StoreCalls):
@@ -134,6 +144,17 @@ class AsyncReads(StoreCalls):
             place = found.queue_offsets[0], found.messages[0].physical_offset
             reads.note_place(topic, queue_id, *place, self._log.max_physical_offset)
         return found
+
+    async def messages(
+        self,
+        topic: str,
+        filter: str | MessageFilter | None = None,  # noqa: A002 - as in `reput.Store.messages`
+    ) -> AsyncIterator[MessageView]:
+        """Iterate over the messages that a topic has now; see `reput.Store.messages`."""
+        found = await self._call(self._store.messages, topic, filter)
+        while chunk := await self._call(_next_of, found):
+            for message in chunk:
+                yield message
 
     async def offset_by_time(
         self,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import functools
 import math
 import os
 import threading
@@ -52,6 +53,7 @@ class FlushWaiters:
     def __init__(self, progress: FlushProgress, loop: asyncio.AbstractEventLoop) -> None:
         self._progress = progress
         self._loop = loop
+        self._new_future = functools.partial(asyncio.Future, loop=loop)
         self._waiting: dict[asyncio.Future[bool], tuple[int, float]] = {}
         """For each wait the physical offset that it waits for, and its time limit."""
         self._is_asked = False
@@ -87,7 +89,7 @@ class FlushWaiters:
 
     def begin(self, end_offset: int, limit: float = math.inf) -> asyncio.Future[bool]:
         """Return a future that ends as `wait` does; with False at a time by `time.monotonic`."""
-        future: asyncio.Future[bool] = self._loop.create_future()
+        future: asyncio.Future[bool] = self._new_future()
         self._waiting[future] = end_offset, limit
         if not self._is_asked:
             self._is_asked = True
