@@ -7,9 +7,11 @@ import functools
 import gzip
 import json
 import logging
+import math
 import os
 import sys
 import tarfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,7 @@ settings.load_profile("reput")
 
 GOLDEN = Path(__file__).parent / "tests" / "golden" / "rocketmq-4.8.0"
 _OUTPUT = pytest.StashKey[int]()
+_BOUND_TIME = pytest.StashKey[float]()
 _PROOFS = {
     "reput_testing.contract.damagerules",
     "reput_testing.crashes.crashrules",
@@ -146,17 +149,19 @@ def pytest_runtest_setup(item: Any) -> None:
     _bound(item)
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_teardown(item: Any) -> None:
-    """Once more: a test that failed has taken the bound away."""
-    _bound(item)
+def pytest_exception_interact(node: Any) -> None:
+    """Bound the process once more: a test that failed has taken the bound away."""
+    node.config.stash[_BOUND_TIME] = -math.inf
+    _bound(node)
 
 
-def _bound(item: Any) -> None:
-    seconds = float(item.config.getini("timeout") or 0)
-    if seconds:
-        output = item.config.stash[_OUTPUT]
-        faulthandler.dump_traceback_later(seconds + 60, exit=True, file=output)
+def _bound(node: Any) -> None:
+    """Bound the process, at most once a minute: it starts a thread each time."""
+    config, now = node.config, time.monotonic()
+    seconds = float(config.getini("timeout") or 0)
+    if seconds and now - config.stash.get(_BOUND_TIME, -math.inf) > 60:
+        config.stash[_BOUND_TIME] = now
+        faulthandler.dump_traceback_later(seconds + 120, exit=True, file=config.stash[_OUTPUT])
 
 
 def pytest_unconfigure(config: Any) -> None:
