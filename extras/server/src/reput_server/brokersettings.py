@@ -1,4 +1,4 @@
-"""Refuses to serve a directory whose topics, groups and offsets only a broker can read."""
+"""Refuses to serve a directory whose topics, groups and offsets only a broker can write."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from reput_server.errors import ServerError
 
 __all__ = ["refuse_hidden_settings"]
 
-_KIND = "rocksdb-settings"
+_KINDS = {"rocksdb-settings", "rocksdb-tables"}
 
 
 def refuse_hidden_settings(path: str) -> None:
     """Raise if a broker keeps its settings at ``path`` in RocksDB; changes nothing.
 
-    A server would begin with no topics, groups and offsets, so consumers would start again.
+    A server could not keep them there: the broker would go on with older ones.
 
     Args:
         path: a store's directory, which need not exist.
@@ -28,7 +28,7 @@ def refuse_hidden_settings(path: str) -> None:
     disk = Disk().at(root)
     try:
         names = disk.list_names(root)
-        found = [each for each in find_broker_files(root, disk, names) if each.row.kind == _KIND]
+        found = [each for each in find_broker_files(root, disk, names) if each.row.kind in _KINDS]
     except NotADirectoryError:
         return
     finally:
@@ -36,7 +36,7 @@ def refuse_hidden_settings(path: str) -> None:
     if found:
         text = (
             f"{root}: not served, and nothing was changed: found {found[0].path}: "
-            f"{found[0].row.what}; consumers would start again, as their offsets cannot be read. "
-            f"Instead: {found[0].row.step}; --read-only serves the messages alone"
+            f"{found[0].row.what}; offsets of consumers cannot be written there. "
+            f"Instead: {found[0].row.step}; --read-only serves it"
         )
         raise ServerError(text)

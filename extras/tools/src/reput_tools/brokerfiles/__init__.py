@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from reput_tools.brokerfiles.documenttext import decode as decode
     from reput_tools.brokerfiles.documenttext import encode as encode
     from reput_tools.brokerfiles.documenttext import object_of as object_of
+    from reput_tools.brokerfiles.errors import DatabaseDocumentError as DatabaseDocumentError
     from reput_tools.brokerfiles.errors import UnreadableDocumentError as UnreadableDocumentError
     from reput_tools.brokerfiles.looseparser import read_loosely as read_loosely
     from reput_tools.brokerfiles.loosevalues import flag_of as flag_of
@@ -41,6 +42,7 @@ _EXPORTS = {
     "BareKey": "documenttext",
     "BrokerDocument": "brokerdocument",
     "COPY_SUFFIX": "unreadable",
+    "DatabaseDocumentError": "errors",
     "UnreadableDocumentError": "errors",
     "backup_of": "brokerdocument",
     "change_time": "tables",

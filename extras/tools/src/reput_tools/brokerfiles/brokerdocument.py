@@ -4,6 +4,8 @@ The file may hold members that only a broker knows, or entries of other plugins.
 the file, edits the entries that it is about and writes all others back as they were. What cannot be
 read is not overwritten: the change is refused, or a copy is kept.
 
+A broker may keep the same documents in RocksDB instead; they are read, and not changed.
+
 Source: RocketMQ ``ConfigManager`` and ``DataVersion``. Different on purpose: files are replaced
 atomically and durably, and a broker that can read neither file nor backup goes on without both.
 """
@@ -20,7 +22,7 @@ import attrs
 
 from reput.files import Disk, new_lock
 from reput_tools.brokerfiles.documenttext import encode, is_text, object_of
-from reput_tools.brokerfiles.errors import UnreadableDocumentError
+from reput_tools.brokerfiles.errors import DatabaseDocumentError, UnreadableDocumentError
 from reput_tools.brokerfiles.unreadable import COPY_SUFFIX, copies_in, keep_copy
 
 logger = logging.getLogger(__name__)
@@ -122,7 +124,15 @@ class BrokerDocument:
         for each in bad:
             reason = each.problem if each.problem == _EMPTY else f"it is damaged: {each.problem}"
             self._tell(f"{each.path}: ignored, because {reason}")
+        if document is None and not bad:
+            document = self._of_database()
         return document or {}
+
+    @property
+    def exists(self) -> bool:
+        """Whether the file, its backup, or a database in its place is there."""
+        there = self.disk.exists(self.path) or self.disk.exists(backup_of(self.path))
+        return there or self._database() is not None
 
     def require(self) -> None:
         """Refuse to go on without what the file says.
@@ -132,6 +142,16 @@ class BrokerDocument:
         """
         if self.problem is not None:
             raise self.problem
+
+    def require_file(self) -> None:
+        """Refuse to go on where a broker keeps the document in a database.
+
+        Raises:
+            DatabaseDocumentError: there is one.
+        """
+        database = self._database()
+        if database is not None:
+            raise DatabaseDocumentError(database)
 
     def change(self, edit: Callable[[dict[str, Any]], bool]) -> bool:
         """Edit the document, and replace the file durably if that has changed it.
@@ -145,7 +165,8 @@ class BrokerDocument:
 
         Raises:
             OSError: the file cannot be written; it is as it was. It is an `UnreadableDocumentError`
-                if neither the file nor its backup can be read.
+                if neither the file nor its backup can be read, and a `DatabaseDocumentError` if a
+                broker keeps it in RocksDB.
         """
         with changing():
             before = self._current()
@@ -153,6 +174,8 @@ class BrokerDocument:
             self._written = None  # until all is done
             self.is_behind = bool(bad)
             document = found or {}
+            if found is None and not bad:
+                self.require_file()
             if found is None and not self.starts_again:
                 self.require()
             if not edit(document):
@@ -176,6 +199,8 @@ class BrokerDocument:
             before = self._current()
             if before.document == document:
                 return False
+            if before.document is None:
+                self.require_file()
             bad = self._read(before)[1]
             self._written = None
             self._write(dict(document), before, bad)
@@ -203,6 +228,28 @@ class BrokerDocument:
         self.disk.replace(self.path, data)
         self.problem = None
         self._written = data, document
+
+    def _database(self) -> str | None:
+        """Return the path of the database in which a broker keeps this document; None without."""
+        from reput_tools.brokerfiles.rocksdbtables import database_of
+
+        return database_of(self.directory, self.file_name, self.disk)
+
+    def _of_database(self) -> dict[str, Any] | None:
+        path = self._database()
+        if path is None:
+            return None
+        from reput_tools.brokerfiles.rocksdbtables import RocksDBError, read_database
+
+        try:
+            document = read_database(path, self.disk)
+            self.check(document)
+        except (RocksDBError, ValueError) as error:
+            reason = error.reason if isinstance(error, RocksDBError) else str(error)
+            self.problem = UnreadableDocumentError(path, reason)
+            self._tell(f"{path}: ignored, because {reason}")
+            return None
+        return document
 
     def _current(self) -> _Version:
         """Return the file as it is now; for a change, which fails if the disk does."""

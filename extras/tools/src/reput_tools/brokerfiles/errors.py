@@ -1,4 +1,4 @@
-"""`UnreadableDocumentError`: neither a file nor its backup can be read."""
+"""Why a document of a broker is not written: it cannot be read, or is in a database."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import attrs
 
 from reput.errors import ReputError
 
-__all__ = ["UnreadableDocumentError"]
+__all__ = ["DatabaseDocumentError", "UnreadableDocumentError"]
 
 
 @attrs.define(eq=False, slots=False)
@@ -23,4 +23,17 @@ class UnreadableDocumentError(ReputError, OSError):
         return (
             f"{self.path} cannot be read, and is not overwritten: {self.reason}; correct it, "
             "restore it from a copy, or rename it to go on without it"
+        )
+
+
+@attrs.define(eq=False, slots=False)
+class DatabaseDocumentError(ReputError, OSError):
+    """A broker keeps a document in RocksDB, where reput does not write; nothing was changed."""
+
+    path: str
+
+    def __str__(self) -> str:
+        return (
+            f"{self.path} is a database in RocksDB, and is not written: the broker would not read "
+            "a file beside it; reput convert makes a store with files"
         )

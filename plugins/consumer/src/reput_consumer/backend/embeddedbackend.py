@@ -384,6 +384,7 @@ class EmbeddedBackend:
         self.require_settings()
         if commits:
             self.check_writable()
+            self.offsets.document.require_file()
             settings = self.groups.ensure(group, soon=soon)
         else:
             settings = self.groups.get(group) or GroupSettings(group=group)

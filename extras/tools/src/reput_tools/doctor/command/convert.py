@@ -30,7 +30,7 @@ Examples:
 _DONE = {
     "path": "the directory that was read",
     "target": "directory of the new store",
-    "found[]": "kinds of converted files: `dledger`, `rocksdb-queues`, `rocksdb-settings`",
+    "found[]": "kinds of converted files: `dledger`, `rocksdb-queues`, `rocksdb-tables`",
     "message_count": "messages of the new store",
     "moved_count": "messages whose physical offset and id changed",
     "ids": "the file with their old and new ids",

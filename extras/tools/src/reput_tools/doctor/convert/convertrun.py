@@ -17,9 +17,9 @@ from reput.files import OWN_DIRECTORY
 from reput.log import LOG_SECTION, LogEnd
 from reput.record.layout import INNER_BATCH
 from reput.storefiles import FoundFiles, find_broker_files
+from reput_tools.brokerfiles.rocksdbtables import read_settings, settings_in
 from reput_tools.doctor.convert.logcopy import LogCopy
 from reput_tools.doctor.convert.movedids import MOVED_IDS, MovedIds
-from reput_tools.doctor.convert.rocksdbsettings import read_settings, settings_in
 from reput_tools.doctor.repair.diskspace import require_space
 from reput_tools.doctor.repair.filecopy import copy_tree, tree_size
 from reput_tools.doctor.repair.newstore import (
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Converted", "NotConvertibleError", "convert"]
 
-_CONVERTED: Final = frozenset({"dledger", "rocksdb-queues", "rocksdb-settings"})
+_CONVERTED: Final = frozenset({"dledger", "rocksdb-queues", "rocksdb-settings", "rocksdb-tables"})
 """Kinds of `reput.storefiles.BROKER_FILES` that a plain store has in another form."""
 _TIMER_TOPIC: Final = "rmq_sys_wheel_timer"
 _LEFT: Final = frozenset({"consumequeue", "consumequeue_ext", "consumequeue_rocksdb", "index"})

@@ -28,6 +28,7 @@ _HIDDEN: Final[dict[str, frozenset[str]]] = {
     "rocksdb-queues": frozenset({"consumequeue"}),
     "rocksdb-data": frozenset({"index"}),
     "rocksdb-settings": frozenset(),
+    "rocksdb-tables": frozenset(),
     "wheel-snapshots": frozenset(),
 }
 """For each kind of files, the parts that cannot be compared with the log."""
@@ -60,7 +61,8 @@ def check_broker_files(root: str, disk: Disk, findings: Findings) -> NotCompared
     reasons: dict[str, str] = {}
     for each in find_broker_files(root, disk, disk.list_names(root)):
         refused = f"not opened for writing: {each.row.harm}" if each.row.harm else ""
-        limits = "; ".join(filter(None, (each.row.unseen, refused)))
+        limits = "nothing that reput cannot read or write"
+        expected = "; ".join(filter(None, (limits, each.row.unseen, refused)))
         findings.add(
             Finding(
                 severity=Severity.NOTICE,
@@ -68,7 +70,7 @@ def check_broker_files(root: str, disk: Disk, findings: Findings) -> NotCompared
                 part="store",
                 file=each.path,
                 found=each.row.what,
-                expected=f"nothing that reput cannot read or write; {limits}",
+                expected=expected,
                 advice=f"nothing is wrong with it; {each.row.step}",
             )
         )

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from reput.files import system_clock
-from reput_tools.brokerfiles import BrokerDocument, backup_of, change_time, offset_of, table_of
+from reput_tools.brokerfiles import BrokerDocument, change_time, offset_of, table_of
 
 if TYPE_CHECKING:
     from reput.files import Disk
@@ -127,7 +127,7 @@ def _file(root: str, disk: Disk, name: str, tell: Callable[[str], None]) -> Brok
 def _document(file: BrokerDocument) -> dict[str, Any] | None:
     """Return a file's document; None if it is missing, or cannot be read."""
     try:
-        if not file.disk.exists(file.path) and not file.disk.exists(backup_of(file.path)):
+        if not file.exists:
             return None
     except OSError as error:
         file.note_problem(f"{file.path}: cannot be read, and is ignored: {error.strerror or error}")

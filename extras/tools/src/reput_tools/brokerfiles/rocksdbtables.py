@@ -14,21 +14,26 @@ import importlib
 import json
 import os
 import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
 from reput.errors import ReputError
-from reput_tools.doctor.repair.filecopy import copy_tree
+from reput.installhints import extra_needed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from reput.files import Disk
 
-__all__ = ["RocksDBError", "read_settings", "settings_in"]
+__all__ = ["RocksDBError", "database_of", "read_database", "read_settings", "settings_in"]
 
 _MARK: Final = "CURRENT"
+_ALL_SETTINGS: Final = "rdb"
+"""The database of ``configManagerVersion=v2``, in which all settings are."""
+_SIZE_MAX: Final = 256 << 20
+"""Bytes of a file of a database."""
 _VERSION_FAMILY: Final = "kvDataVersion"
 _VERSION_KEY: Final = b"kvDataVersionKey"
 
@@ -78,15 +83,67 @@ def read_settings(root: str, disk: Disk) -> dict[str, bytes]:
     found: dict[str, bytes] = {}
     for name in settings_in(root, disk):
         path = os.path.join(root, "config", name)
-        table = _TABLES.get(name)
-        if table is None:
+        if name not in _TABLES:
             raise RocksDBError(path, "settings in RocksDB of a kind that reput does not read")
-        rows, version = _rows(path, disk)
-        value = {key: row.get(table.value, {}) if table.value else row for key, row in rows.items()}
-        document: dict[str, Any] = {"dataVersion": version} if version else {}
-        document[table.table] = value
-        found[table.file] = json.dumps(document, ensure_ascii=False, indent="\t").encode()
+        document = _document(path, name, disk)
+        found[_TABLES[name].file] = json.dumps(document, ensure_ascii=False, indent="\t").encode()
     return found
+
+
+def database_of(directory: str, file_name: str, disk: Disk) -> str | None:
+    """Return the path of the database that has what a file of the broker's would have; or None.
+
+    Args:
+        directory: the store's ``config`` directory.
+        file_name: the file's name.
+        disk: the store's.
+    """
+    for name, table in _TABLES.items():
+        if table.file == file_name:
+            for each in (name, _ALL_SETTINGS):
+                path = os.path.join(directory, each)
+                if disk.exists(os.path.join(path, _MARK)):
+                    return path
+    return None
+
+
+def read_database(path: str, disk: Disk) -> dict[str, Any]:
+    """Return the document that the rows of a database of `database_of` are.
+
+    Raises:
+        RocksDBError: it cannot be read, and why.
+    """
+    name = os.path.basename(path)
+    if name not in _TABLES:
+        reason = (
+            "reput does not read configManagerVersion=v2; ask the broker for groups and offsets"
+        )
+        raise RocksDBError(path, reason)
+    try:
+        return _document(path, name, disk)
+    except ModuleNotFoundError as error:
+        text = extra_needed("settings in RocksDB", "rocksdict", "tools", "rocksdb")
+        raise RocksDBError(path, text) from error
+
+
+def _document(path: str, name: str, disk: Disk) -> dict[str, Any]:
+    table = _TABLES[name]
+    rows, version = _rows(path, disk)
+    value = {key: row.get(table.value, {}) if table.value else row for key, row in rows.items()}
+    document: dict[str, Any] = {"dataVersion": version} if version else {}
+    document[table.table] = value
+    return document
+
+
+def _copy(path: str, disk: Disk, target: Path) -> None:
+    """Copy a database, whose directory has files only."""
+    target.mkdir()
+    for entry in disk.list(path):
+        if entry.is_file(follow_symlinks=False):
+            data = disk.read_file(entry.path, _SIZE_MAX + 1)
+            if len(data) > _SIZE_MAX:
+                raise RocksDBError(entry.path, f"it has more than {_SIZE_MAX} bytes")
+            (target / entry.name).write_bytes(data)
 
 
 def _rows(path: str, disk: Disk) -> tuple[Mapping[str, dict[str, Any]], dict[str, Any]]:
@@ -95,7 +152,7 @@ def _rows(path: str, disk: Disk) -> tuple[Mapping[str, dict[str, Any]], dict[str
     rocksdict: Any = importlib.import_module("rocksdict")
     with tempfile.TemporaryDirectory(prefix="reput-") as copied:
         target = os.path.join(copied, "db")
-        copy_tree(disk, path, type(disk)(), target)
+        _copy(path, disk, Path(target))
         try:
             families = rocksdict.Rdict.list_cf(target)
             database = rocksdict.Rdict(
