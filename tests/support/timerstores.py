@@ -12,7 +12,7 @@ from openstores import messages_in
 import reput
 from reput.record import Message
 from reput_schedule import ScheduleConfig
-from reput_schedule.api.recall import cancel_message
+from reput_schedule.api.recall import cancel_messages
 from reput_schedule.timerwheel.layout import TIMER_LOG_FILE_SIZE
 from reput_schedule.timerwheel.timer import Timer
 from reput_testing.logs.clock import ManualClock
@@ -120,7 +120,7 @@ class TimerStore:
 
     def cancel(self, body: str, deliver_timestamp: int) -> None:
         """Cancel a message that `put_at` put."""
-        self.store.put(cancel_message("Topic", body, deliver_timestamp))
+        self.store.put_many(cancel_messages("Topic", body, deliver_timestamp))
 
     def run(self) -> int | None:
         """Do what is due now; when the next is, ms."""

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from timerstores import TimerStore
 
-from reput_schedule.api.recall import RecallHandle, decode_handle, encode_handle, recall_message
+from reput_schedule.api.recall import RecallHandle, decode_handle, encode_handle, recall_messages
 
 WORDS = st.text(st.characters(exclude_characters=" ", exclude_categories=["Cs"]), min_size=1)
 
@@ -43,12 +43,16 @@ def test_parts_that_would_not_come_back_are_refused(part):
         encode_handle(part, "broker", 5, "key")
 
 
-def test_a_recalled_message_never_comes(tmp_path):
+@pytest.mark.parametrize("forms", [slice(0, 2), slice(0, 1), slice(1, 2)])
+def test_a_recalled_message_never_comes(forms, tmp_path):
+    """Of the two messages a broker of 5.3 writes the first, one of another release the second."""
     with TimerStore(tmp_path / "store") as store:
         time = store.clock() + 5000
         store.put_at("key", time)
         handle = encode_handle("Topic", "broker", time, "key")
-        store.store.put(recall_message(decode_handle(handle)))
+        messages = recall_messages(decode_handle(handle))
+        assert [each.properties["TIMER_DEL_UNIQKEY"] for each in messages] == ["Topic+key", "key"]
+        store.store.put_many(messages[forms])
         store.run_until(time + 5000)
 
         assert store.bodies() == []

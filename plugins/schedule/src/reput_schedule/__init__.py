@@ -9,7 +9,7 @@ from reput.lazyexports import lazy_exports
 if TYPE_CHECKING:
     from reput_schedule.api.delayedmessage import delayed as delayed
     from reput_schedule.api.recall import RecallHandle as RecallHandle
-    from reput_schedule.api.recall import cancel_message as cancel_message
+    from reput_schedule.api.recall import cancel_messages as cancel_messages
     from reput_schedule.api.recall import decode_handle as decode_handle
     from reput_schedule.api.recall import encode_handle as encode_handle
     from reput_schedule.api.scheduledmessages import PendingLevel as PendingLevel
@@ -27,7 +27,7 @@ _EXPORTS = {
     "SchedulePlugin": "plugin",
     "Scheduled": "api.scheduledmessages",
     "TimerIllegalError": "timerwheel.timer",
-    "cancel_message": "api.recall",
+    "cancel_messages": "api.recall",
     "decode_handle": "api.recall",
     "delayed": "api.delayedmessage",
     "encode_handle": "api.recall",

@@ -243,7 +243,8 @@ class SchedulePlugin(reput.Plugin):
             deliver_at: the time that it was put with, where ``what`` is the topic.
 
         Returns:
-            Receipt of the message that cancels it. Whether that came in time shows when it is due.
+            Receipt of the first of two messages that cancel it, which is for RocketMQ 5.3; the
+            second is for other releases. Whether they came in time shows when it is due.
 
         Raises:
             ValueError: no timed message is parked there, or the arguments name none.
@@ -257,9 +258,10 @@ class SchedulePlugin(reput.Plugin):
             reason = 'it was opened with mode="r"; open it with mode="w"'
             raise ReadOnlyStoreError("store", None, None, reason)
         precision = self.config.precision_ms
-        message = cancellation(self._context.log, precision, what, unique_key, deliver_at)
-        message = self.timer.transform(message, self._context.clock())
-        return self._context.store.put_many([message])[0]
+        messages = cancellation(self._context.log, precision, what, unique_key, deliver_at)
+        now = self._context.clock()
+        parked = [self.timer.transform(message, now) for message in messages]
+        return self._context.store.put_many(parked)[0]
 
     def scheduled(self) -> Scheduled:
         """Return what waits to be delivered, by level and by time; also in a read-only store.

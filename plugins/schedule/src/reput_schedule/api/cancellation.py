@@ -1,4 +1,4 @@
-"""Make the message that cancels a timed one, from a receipt, an offset, a handle or a key."""
+"""Make the messages that cancel a timed one, from a receipt, an offset, a handle or a key."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from reput.log import Receipt
 from reput.record.layout import PROPERTY_UNIQ_KEY
 from reput_schedule.api.delayedmessage import timestamp_of
-from reput_schedule.api.recall import cancel_message, decode_handle, recall_message
+from reput_schedule.api.recall import cancel_messages, decode_handle, recall_messages
 from reput_schedule.timerwheel.layout import PROPERTY_OUT_MS, PROPERTY_REAL_TOPIC, TIMER_TOPIC
 
 if TYPE_CHECKING:
@@ -25,21 +25,21 @@ def cancellation(
     what: Receipt | int | str,
     unique_key: str | None,
     deliver_at: int | dt.datetime | None,
-) -> Message:
-    """Return the cancelling message; arguments as of `reput_schedule.SchedulePlugin.cancel`."""
+) -> list[Message]:
+    """Return the cancelling messages; arguments as of `reput_schedule.SchedulePlugin.cancel`."""
     if isinstance(what, str):
         if unique_key is None and deliver_at is None:
-            return recall_message(decode_handle(what))
+            return recall_messages(decode_handle(what))
         if unique_key is None or deliver_at is None:
             raise ValueError("with a topic, both unique_key and deliver_at are needed")
-        return cancel_message(what, unique_key, timestamp_of(deliver_at))
+        return cancel_messages(what, unique_key, timestamp_of(deliver_at))
     if unique_key is not None or deliver_at is not None:
         raise ValueError("unique_key and deliver_at go with a topic, not with a receipt or offset")
     offset = what.physical_offset if isinstance(what, Receipt) else what
     return _cancellation_at(log, precision, offset)
 
 
-def _cancellation_at(log: LogView, precision: int, offset: int) -> Message:
+def _cancellation_at(log: LogView, precision: int, offset: int) -> list[Message]:
     view = log.read_message(offset)
     if view is None or view.topic != TIMER_TOPIC:
         found = "no message" if view is None else f"a message of {view.topic}"
@@ -56,4 +56,4 @@ def _cancellation_at(log: LogView, precision: int, offset: int) -> Message:
             "be cancelled; `reput_schedule.delayed` gives it one"
         )
     # Any time of the slot would do; this one leads to the slot under every release's rounding.
-    return cancel_message(topic, key, int(slot) + precision)
+    return cancel_messages(topic, key, int(slot) + precision)

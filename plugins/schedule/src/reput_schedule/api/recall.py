@@ -1,5 +1,9 @@
 """Cancel timed messages, also by the handles with which RocketMQ 5.3 recalls them.
 
+Two messages cancel one. RocketMQ 5.3 compares the topic and the unique key that a cancellation
+names; 5.0 to 5.2, and since 5.4, the unique key alone. Each release obeys one of the two, and
+delivers neither.
+
 Source: RocketMQ ``RecallMessageHandle``, ``RecallMessageProcessor``.
 """
 
@@ -15,11 +19,11 @@ from reput.record import Message
 from reput.record.layout import PROPERTY_UNIQ_KEY
 from reput_schedule.timerwheel.layout import PROPERTY_DELETE_KEY, PROPERTY_DELIVER_MS
 
-__all__ = ["RecallHandle", "cancel_message", "decode_handle", "encode_handle", "recall_message"]
+__all__ = ["RecallHandle", "cancel_messages", "decode_handle", "encode_handle", "recall_messages"]
 
 _VERSION: Final = "v1"
 _PART_COUNT: Final = 5
-_RECALL_TAG: Final = "_RECALL_TAG_"
+RECALL_TAG: Final = "_RECALL_TAG_"
 _RECALL_BODY: Final = b"0"
 
 
@@ -34,29 +38,32 @@ class RecallHandle:
     unique_key: str
 
 
-def cancel_message(topic: str, unique_key: str, deliver_timestamp: int) -> Message:
-    """Return the message that cancels a timed message when it is put.
+def cancel_messages(topic: str, unique_key: str, deliver_timestamp: int) -> list[Message]:
+    """Return the messages that cancel a timed message when they are put, for every release.
 
     Args:
         topic: of the message to be cancelled.
         unique_key: its ``UNIQ_KEY``.
         deliver_timestamp: the time that it was put with, ms: both have to fall into one slot.
     """
-    return Message(
-        topic,
-        _RECALL_BODY,
-        tags=_RECALL_TAG,
-        properties={
-            PROPERTY_DELETE_KEY: f"{topic}+{unique_key}",
-            PROPERTY_UNIQ_KEY: unique_key,
-            PROPERTY_DELIVER_MS: str(deliver_timestamp),
-        },
-    )
+    return [
+        Message(
+            topic,
+            _RECALL_BODY,
+            tags=RECALL_TAG,
+            properties={
+                PROPERTY_DELETE_KEY: key,
+                PROPERTY_UNIQ_KEY: unique_key,
+                PROPERTY_DELIVER_MS: str(deliver_timestamp),
+            },
+        )
+        for key in (f"{topic}+{unique_key}", unique_key)
+    ]
 
 
-def recall_message(handle: RecallHandle) -> Message:
-    """Return the message that recalls the message of ``handle`` when it is put."""
-    return cancel_message(handle.topic, handle.unique_key, handle.deliver_timestamp)
+def recall_messages(handle: RecallHandle) -> list[Message]:
+    """Return the messages that recall the message of ``handle`` when they are put."""
+    return cancel_messages(handle.topic, handle.unique_key, handle.deliver_timestamp)
 
 
 def encode_handle(topic: str, broker_name: str, deliver_timestamp: int, unique_key: str) -> str:

@@ -8,7 +8,7 @@ is repeated later, however often; a message that can never be put is dropped and
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -16,7 +16,14 @@ import numpy as np
 
 from reput.errors import CorruptFileError
 from reput.record import MessageView
-from reput.record.layout import PROPERTY_CRC, PROPERTY_UNIQ_KEY, RECORD_MIN_SIZE, VALUE_END
+from reput.record.layout import (
+    PROPERTY_CRC,
+    PROPERTY_TAGS,
+    PROPERTY_UNIQ_KEY,
+    RECORD_MIN_SIZE,
+    VALUE_END,
+)
+from reput_schedule.api.recall import RECALL_TAG
 from reput_schedule.duemessages import put_storable
 from reput_schedule.timerwheel.deliveredcopies import DeliveredCopies
 from reput_schedule.timerwheel.layout import (
@@ -116,9 +123,8 @@ class TimerDelivery:
         rows = np.flatnonzero(is_cancellation(records))
         found: Cancelled = set()
         for row, view in zip(rows.tolist(), self.load(records[rows]), strict=True):
-            key = None if view is None else view.properties.get(PROPERTY_DELETE_KEY)
-            if key is not None:
-                found.add((int(ticks[row]), key))
+            if view is not None:
+                found.add((int(ticks[row]), _key_of(view.properties)))
         return found
 
     # ------------------------------------------------------------------ delivering
@@ -210,6 +216,14 @@ def _last_of_run(starts: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64], fi
     return last
 
 
+def _key_of(properties: Mapping[str, str]) -> str:
+    """Return what a cancellation names, with the topic if it is known."""
+    key, topic = properties.get(PROPERTY_DELETE_KEY, ""), properties.get(PROPERTY_REAL_TOPIC, "")
+    if properties.get(PROPERTY_TAGS) != RECALL_TAG or key.startswith(f"{topic}+"):
+        return key
+    return f"{topic}+{key}"  # a recall is of its own topic
+
+
 def _is_cancelled(view: MessageView, tick: int, cancelled: Cancelled) -> bool:
     """Return whether the message is cancelled, or is a cancellation that a roll carried here."""
     if not cancelled:
@@ -219,7 +233,7 @@ def _is_cancelled(view: MessageView, tick: int, cancelled: Cancelled) -> bool:
     if key is None:
         return False
     topic = properties.get(PROPERTY_REAL_TOPIC, "")
-    # RocketMQ 5.2 names the key alone.
+    # Releases but 5.3 name the key alone.
     return (tick, f"{topic}+{key}") in cancelled or (tick, key) in cancelled
 
 
