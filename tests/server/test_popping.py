@@ -591,3 +591,31 @@ def test_time_that_passes_at_once_counts_for_pops(tmp_path):
             assert peer.ask(RequestCode.ACK_MESSAGE, ack).code == ResponseCode.NO_MESSAGE
             (ack,) = acks(again)
             assert peer.ask(RequestCode.ACK_MESSAGE, ack).code == ResponseCode.SUCCESS
+
+
+@pytest.mark.parametrize("kind", ["PRIORITY", "NORMAL"])
+def test_a_priority_chooses_the_queue_and_pop_begins_with_the_highest(kind, served):
+    topics, peer = served.store.plugin("consumer").topics, served.peer()
+    topics.put(TopicSettings(topic="orders", attributes={"message.type": kind}))
+    sent = {
+        b"low": ("0", 0),
+        b"high": ("2", 2),
+        b"beyond": ("9", 3),
+        b"delayed never": ("1\x02DELAY\x010", None),
+        b"ordered": ("1\x02__SHARDINGKEY\x01k", None),
+        b"no number": ("-1", None),
+    }
+    for body, (priority, queue_id) in sent.items():
+        properties = f"UNIQ_KEY\x01u\x02_SYS_MSG_PRIORITY_\x01{priority}\x02"
+        header = message("orders", 1, properties=properties)
+        answer = peer.ask(RequestCode.SEND_MESSAGE_V2, header, body=body)
+        assert answer.code == ResponseCode.SUCCESS
+        assert answer.fields["queueId"] == str(1 if queue_id is None else queue_id), body
+    served.store.wait_dispatched()
+
+    found = [records(peer.ask(POP, pop(max_msg_nums=1)))[0] for _ in sent]
+
+    kept = {each.body for each in found if "_SYS_MSG_PRIORITY_" in each.properties}
+    assert kept == sent.keys() - {b"delayed never", b"ordered"}
+    if kind == "PRIORITY":
+        assert [each.queue_id for each in found] == [3, 2, 1, 1, 1, 0]

@@ -54,6 +54,11 @@ class TopicSettings:
         """Whether producers may put messages of the topic."""
         return bool(self.perm & PERM_WRITE)
 
+    @property
+    def is_prioritized(self) -> bool:
+        """Whether the queue of a message is its priority, which pop takes from the highest on."""
+        return str(self.attributes.get("message.type", "")).upper() == "PRIORITY"
+
 
 @attrs.define(eq=False)
 class Topics(SettingsTable[TopicSettings]):

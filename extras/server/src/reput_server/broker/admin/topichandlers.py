@@ -37,7 +37,9 @@ __all__ = ["TopicHandlers"]
 
 _ATTRIBUTES: Final[dict[str, frozenset[str] | None]] = {
     "cleanup.policy": frozenset({"COMPACTION", "DELETE"}),
-    "message.type": frozenset({"DELAY", "FIFO", "MIXED", "NORMAL", "TRANSACTION", "UNSPECIFIED"}),
+    "message.type": frozenset(
+        ("DELAY", "FIFO", "LITE", "MIXED", "NORMAL", "PRIORITY", "TRANSACTION", "UNSPECIFIED")
+    ),
     "queue.type": frozenset({"SimpleCQ"}),
     "reserve.time": None,
 }

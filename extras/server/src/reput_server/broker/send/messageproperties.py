@@ -14,17 +14,32 @@ from reput.record import encode_properties, parse_properties
 from reput_client.remoting import ResponseCode
 from reput_server.errors import Refusal
 
-__all__ = ["KEY", "SIZE_MAX", "TRACED", "MessageProperties"]
+__all__ = [
+    "KEY",
+    "PRIORITY",
+    "SIZE_MAX",
+    "TRACED",
+    "MessageProperties",
+    "is_of_other_type",
+    "priority_of",
+]
 
 TRACED: Final = {"MSG_REGION": "DefaultRegion", "TRACE_ON": "true"}
 """Fields of each answer to a send, and properties of what is stored."""
 KEY: Final = "UNIQ_KEY"
+PRIORITY: Final = "_SYS_MSG_PRIORITY_"
+"""Property of a message whose queue is its priority, since RocketMQ 5.4."""
 SIZE_MAX: Final = 32_767
 """Bytes of all properties of a message."""
 
 _END: Final = "\x02"
 _TRANSACTION: Final = "__transactionId__"
 _RECEIPT: Final = "POP_CK"
+_PRIORITY_MAX: Final = (1 << 31) - 1
+_OTHER_TYPES: Final = frozenset(
+    ("DELAY", "TIMER_DELIVER_MS", "TIMER_DELAY_SEC", "TIMER_DELAY_MS", "__SHARDINGKEY")
+)
+"""Properties that make a message delayed or ordered."""
 
 
 @attrs.frozen(eq=False)
@@ -80,6 +95,23 @@ class MessageProperties:
             found = f"properties of {len(stored)} bytes; {SIZE_MAX} at most"
             raise Refusal(ResponseCode.MESSAGE_ILLEGAL, f"the message is illegal: {found}")
         return stored, sent
+
+
+def priority_of(properties: Mapping[str, str]) -> int | None:
+    """Return the priority that a message has; None without one, or if it is not a number."""
+    text = properties.get(PRIORITY, "")
+    if not (text.isascii() and text.isdigit() and len(text) <= 10):
+        return None
+    priority = int(text)
+    return priority if priority <= _PRIORITY_MAX else None
+
+
+def is_of_other_type(properties: Mapping[str, str]) -> bool:
+    """Whether a message with a priority is transactional, delayed or ordered, and nothing else.
+
+    Source: RocketMQ ``TopicMessageType.parseFromMessageProperty``.
+    """
+    return properties.get("TRAN_MSG") == "true" or not _OTHER_TYPES.isdisjoint(properties)
 
 
 def _is_plain(text: str, sent: Mapping[str, str], added: Mapping[str, str]) -> bool:

@@ -13,6 +13,7 @@ import attrs
 
 from reput import Message
 from reput.errors import PutError
+from reput.record import encode_properties
 from reput_client.remoting import (
     BodyError,
     Command,
@@ -23,7 +24,14 @@ from reput_client.remoting import (
     SendShort,
     decode_batch,
 )
-from reput_server.broker.send.messageproperties import KEY, TRACED, MessageProperties
+from reput_server.broker.send.messageproperties import (
+    KEY,
+    PRIORITY,
+    TRACED,
+    MessageProperties,
+    is_of_other_type,
+    priority_of,
+)
 from reput_server.broker.send.sendchecks import checked_destination, destination_of_retry
 from reput_server.broker.topictable import DEAD_LETTER_PREFIX, RETRY_PREFIX
 from reput_server.errors import Refusal
@@ -121,6 +129,8 @@ class SendHandlers:
             born_host=request.peer.address,
             reconsume_times=send.reconsume_times or 0,
         )
+        if not is_batch and PRIORITY in found:
+            first, queue_id = self._prioritized(first, queue_id, found)
         if is_batch:
             messages = await self._of_batch(command, self._unpacked, first, send, found)
         else:
@@ -193,6 +203,24 @@ class SendHandlers:
         if not messages:
             raise Refusal(ResponseCode.MESSAGE_ILLEGAL, "a batch without messages")
         return messages
+
+    def _prioritized(
+        self, message: Message, queue_id: int, properties: dict[str, str]
+    ) -> tuple[Message, int]:
+        """Choose the queue of a message with a priority; take it from one of another type.
+
+        The message's properties decide its type, whatever the type of its topic is.
+        """
+        priority = priority_of(properties)
+        if priority is None:
+            return message, queue_id
+        if is_of_other_type(properties):
+            del properties[PRIORITY]
+            stored = encode_properties(properties).encode("utf-8", "replace")
+            return attrs.evolve(message, properties=stored), queue_id
+        topic = self.context.topics.find(message.topic)
+        queue_id = max(min(priority, (1 if topic is None else topic.write_queues) - 1), 0)
+        return attrs.evolve(message, queue_id=queue_id), queue_id
 
     def _check_plugins(self, properties: Mapping[str, str]) -> None:
         """Refuse what would be lost on a store without the plugin that it needs."""
