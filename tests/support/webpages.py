@@ -18,6 +18,29 @@ from reput_web import WebOptions, application
 ADDRESS = "http://127.0.0.1:8787"
 HOUR_MS = 3_600_000
 UNIQUE = "C0FFEE00" * 4
+PIECES = [
+    "<script>alert(1)</script>",
+    "<img src=x onerror=alert(1)>",
+    '"><svg onload=alert(1)>',
+    "' onmouseover='alert(1)",
+    "javascript:alert(1)",
+    "</title></style></textarea></pre>",
+    "{{ 7 * 7 }}{% raw %}",
+    "<!--",
+    "]]>",
+    "&lt;script&gt;",
+    "\u202e\u2066reversed",
+    "\x00\x07\x1b[2J\x1b]0;title\x07",
+    "\ud7ff\ufffe",
+    "../../etc/passwd",
+    "%0d%0aset-cookie:x=1",
+    "\r\nX-Injected: 1",
+    "a" * 120,
+    "`${alert(1)}`",
+    '{"a": "</script><script>alert(1)"}',
+    "?#&=/;+%",
+]
+RISKY = {"script", "iframe", "object", "embed", "base", "img", "style", "link", "meta"}
 
 
 @contextlib.contextmanager

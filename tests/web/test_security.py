@@ -9,7 +9,7 @@ from functools import partial
 
 import anyio
 import pytest
-from webpages import Elements, offsets_in, pages
+from webpages import PIECES, RISKY, Elements, offsets_in, pages
 
 import reput
 from reput.record import encode_properties
@@ -20,30 +20,6 @@ from reput_web.readmodel.messagelist import MessageRequest
 from reput_web.readmodel.workbudget import WorkBudget
 from reput_web.server.security import CONTENT_POLICY, SecurityLayer
 from reput_web.server.workers import Workers
-
-PIECES = [
-    "<script>alert(1)</script>",
-    "<img src=x onerror=alert(1)>",
-    '"><svg onload=alert(1)>',
-    "' onmouseover='alert(1)",
-    "javascript:alert(1)",
-    "</title></style></textarea></pre>",
-    "{{ 7 * 7 }}{% raw %}",
-    "<!--",
-    "]]>",
-    "&lt;script&gt;",
-    "\u202e\u2066reversed",
-    "\x00\x07\x1b[2J\x1b]0;title\x07",
-    "\ud7ff\ufffe",
-    "../../etc/passwd",
-    "%0d%0aset-cookie:x=1",
-    "\r\nX-Injected: 1",
-    "a" * 120,
-    "`${alert(1)}`",
-    '{"a": "</script><script>alert(1)"}',
-    "?#&=/;+%",
-]
-RISKY = {"script", "iframe", "object", "embed", "base", "img", "style", "link", "meta"}
 
 
 def hostile(number: int) -> reput.Message:
@@ -214,7 +190,7 @@ def test_every_answer_has_the_headers_that_protect_it(story):
         headers = story.get(address).headers
         assert headers["content-security-policy"] == CONTENT_POLICY
         assert headers["x-content-type-options"] == "nosniff"
-        assert headers["referrer-policy"] == "no-referrer"
+        assert headers["referrer-policy"] == "same-origin"
         assert headers["cross-origin-resource-policy"] == "same-origin"
     assert "unsafe" not in CONTENT_POLICY
     assert "frame-ancestors 'none'" in CONTENT_POLICY

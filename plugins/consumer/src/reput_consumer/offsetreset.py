@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from reput_consumer.consumption.memberengine import MemberEngine
     from reput_consumer.messagequeue import MessageQueue
 
-__all__ = ["Reset", "move_group", "reset_offsets"]
+__all__ = ["Reset", "move_group", "planned_resets", "reset_offsets"]
 
 
 @attrs.frozen
@@ -29,6 +29,23 @@ class Reset:
     before: int | None
     """None if the group had no offset."""
     after: int
+
+
+def planned_resets(port: ConsumerBackend, group: str, topic: str, to: Start) -> list[Reset]:
+    """Return what `reset_offsets` would change, by queue; changes nothing."""
+    changes = []
+    for queue in port.queues(topic):
+        low, high = port.bounds(queue)
+        if to.kind == EARLIEST:
+            offset = low
+        elif to.kind == LATEST:
+            offset = high
+        elif to.kind == "timestamp":
+            offset = port.offset_by_time(queue, to.number)
+        else:
+            offset = to.number
+        changes.append(Reset(queue, port.committed(group, queue), min(max(offset, low), high)))
+    return changes
 
 
 def reset_offsets(
@@ -47,18 +64,7 @@ def reset_offsets(
         ReputError: the offsets cannot be committed.
         OSError: they cannot be written.
     """
-    changes = []
-    for queue in port.queues(topic):
-        low, high = port.bounds(queue)
-        if to.kind == EARLIEST:
-            offset = low
-        elif to.kind == LATEST:
-            offset = high
-        elif to.kind == "timestamp":
-            offset = port.offset_by_time(queue, to.number)
-        else:
-            offset = to.number
-        changes.append(Reset(queue, port.committed(group, queue), min(max(offset, low), high)))
+    changes = planned_resets(port, group, topic, to)
     offsets = {change.queue: change.after for change in changes}
     move_group(port, group, offsets, engines)
     return changes

@@ -478,6 +478,21 @@ class ConsumerPlugin(ConsumerFactory, reput.Plugin):
         self.popper.move(group, {change.queue: change.after for change in changes})
         return changes
 
+    def planned_resets(self, group: str, topic: str, to: str | int | dt.datetime) -> list[Reset]:
+        """Return what `reset_offsets` would change now; changes nothing.
+
+        Raises:
+            ReputError: the queues cannot be read.
+            ValueError: no such place.
+        """
+        from reput_consumer.group.membersettings import start_of
+        from reput_consumer.offsetreset import planned_resets
+
+        port = self._of_store
+        if not port.context.writable and self._files is not None:
+            self._files.load()  # another process may be writing
+        return planned_resets(port, checked_group(group), checked_topic(topic), start_of(to))
+
     def resend(self, group: str, messages: Sequence[MessageView]) -> None:
         """Give messages, such as dead letters, to a group once more, as if they had never failed.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 from typing import TYPE_CHECKING
 
 import click
@@ -19,14 +18,13 @@ from reput_tools.cli.kit import (
 if TYPE_CHECKING:
     import socket
 
-    from reput_web.server.options import WebOptions
-
 __all__ = ["browse"]
 
 _EXAMPLES = """\b
 Examples:
   reput browse STORE
   reput browse STORE --port 9000 --no-open
+  reput browse STORE --write
   reput browse STORE --host 10.0.0.5 --password-file secret --tls-cert server.pem
 """
 _JSON = {
@@ -79,6 +77,13 @@ _PASSWORD_MAX = 1_000
     type=CheckedPath(dir_okay=False, exists=True),
     help="PEM file of its private key. Default: the key in the file of --tls-cert.",
 )
+@click.option(
+    "--write",
+    "can_write",
+    is_flag=True,
+    help="Offer actions: send a message, resend a dead letter, reset an offset, create a topic, "
+    "suspend and resume a plugin.",
+)
 @click.option("--no-open", is_flag=True, help="Only print the address; open no browser.")
 @json_option("one object on a line when the server listens", _JSON)
 @with_debug
@@ -90,41 +95,50 @@ def browse(
     password_file: str | None,
     tls_cert: str | None,
     tls_key: str | None,
+    can_write: bool,
     no_open: bool,
     as_json: bool,
 ) -> None:
     """Show the store at PATH, or a broker's directory, as pages for a browser.
 
     The command prints the address of the first page, opens it in a browser, and serves the pages
-    until Ctrl-C. It changes nothing in the store, and another process may write it meanwhile. Each
-    page is also there as JSON: its address with `.json`.
+    until Ctrl-C. It changes nothing in the store without --write, and another process may write it
+    meanwhile. Each page is also there as JSON: its address with `.json`.
+
+    With --write, each action asks first and is recorded in a log. It opens the store for writing
+    and closes it again, as the commands do; if another process has the store open for writing, the
+    page names that process, and only plugins can be suspended and resumed. The pages of `reput
+    serve --web` act through the process that serves.
 
     The server listens on loopback: every user of this machine can read the store. For other
     addresses it needs a password; without --tls-cert the password and all messages cross the
     network unencrypted.
     """
+    import uvicorn
+
     from reput_tools.cli.kit import check_store, follows_links, json_line
+    from reput_web.server.application import application
     from reput_web.server.options import WebOptions
+    from reput_web.server.serving import address_of, config_of, hosts_of, is_any, is_loopback
 
     root = check_store(path)
     password = None if password_file is None else _password(password_file)
-    if not _is_loopback(host) and password is None:
+    if not is_loopback(host) and password is None:
         text = "--host: other machines reach this address, so it needs --password-file"
         raise click.UsageError(text)
     if tls_key is not None and tls_cert is None:
         raise click.UsageError("--tls-key is the key of --tls-cert: give that, too")
     options = WebOptions(
-        hosts=_hosts(host, names),
-        any_address=_is_any(host),
+        hosts=hosts_of(host, names),
+        any_address=is_any(host),
         password=password,
+        can_write=can_write,
         follow_links=follows_links(),
     )
     listening = _listen(host, port)
     with listening:
         number = listening.getsockname()[1]
-        scheme = "http" if tls_cert is None else "https"
-        shown = "127.0.0.1" if _is_any(host) else f"[{host}]" if ":" in host else host
-        address = f"{scheme}://{shown}:{number}/"
+        address = address_of(host, number, is_encrypted=tls_cert is not None)
         if as_json:
             document = {"path": root, "url": address, "host": host, "port": number}
             click.echo(json_line(document), nl=False)
@@ -132,34 +146,8 @@ def browse(
             click.echo(f"{address} shows {root}; Ctrl-C ends it.")
         if not no_open and not as_json:
             click.launch(address)
-        _serve(root, options, listening, tls_cert, tls_key)
-
-
-def _serve(
-    root: str,
-    options: WebOptions,
-    listening: socket.socket,
-    tls_cert: str | None,
-    tls_key: str | None,
-) -> None:
-    import uvicorn
-
-    from reput_web.server.application import application
-
-    config = uvicorn.Config(
-        application(root, options),
-        log_level="warning",
-        access_log=False,
-        lifespan="on",
-        proxy_headers=False,
-        server_header=False,
-        timeout_keep_alive=15,
-        timeout_graceful_shutdown=3,
-        limit_concurrency=4 * options.requests_max,
-        ssl_certfile=tls_cert,
-        ssl_keyfile=tls_key,
-    )
-    uvicorn.Server(config).run(sockets=[listening])
+        config = config_of(application(root, options), options, tls_cert, tls_key)
+        uvicorn.Server(config).run(sockets=[listening])
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -172,26 +160,6 @@ def _listen(host: str, port: int) -> socket.socket:
         reason = error.strerror or str(error)
         text = f"{host}:{port}: {reason}; --port 0 lets the system choose a port"
         raise Failure(text, ExitCode.UNAVAILABLE) from error
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-def _is_any(host: str) -> bool:
-    return host in ("0.0.0.0", "::", "")
-
-
-def _hosts(host: str, names: tuple[str, ...]) -> frozenset[str]:
-    own = {f"[{host}]" if ":" in host else host, *names}
-    if _is_loopback(host) or _is_any(host):
-        own |= {"127.0.0.1", "localhost", "[::1]"}
-    return frozenset(name.lower() for name in own if name)
 
 
 def _password(path: str) -> str:

@@ -9,6 +9,7 @@ import attrs
 from reput_web.errors import NotThereError
 
 if TYPE_CHECKING:
+    from reput_consumer import ConsumerPlugin
     from reput_consumer.groupprogress import GroupProgress
     from reput_web.readmodel.openedstore import OpenedStore
 
@@ -45,6 +46,12 @@ class GroupRow:
     """None if the process that writes does not report its members."""
     members: tuple[str, ...]
     queues: tuple[GroupQueue, ...]
+    is_paused: bool = False
+    """Whether an operator has forbidden the group to read (``consumeEnable``)."""
+    is_mixed: bool = False
+    """Whether its members subscribe differently, so that messages are left out."""
+    rate: float | None = None
+    """Messages a second that it got in the last minute; None if no server says it."""
 
 
 def groups_of(opened: OpenedStore) -> list[GroupRow] | None:
@@ -53,7 +60,7 @@ def groups_of(opened: OpenedStore) -> list[GroupRow] | None:
     if plugin is None:
         return None
     is_known = plugin.roster().is_known
-    return [_row(each, is_known) for each in plugin.progress_of_all()]
+    return [_row(plugin, each, is_known) for each in plugin.progress_of_all()]
 
 
 def group_of(opened: OpenedStore, group: str) -> GroupRow:
@@ -65,7 +72,7 @@ def group_of(opened: OpenedStore, group: str) -> GroupRow:
     plugin = opened.groups_plugin()
     if plugin is None or group not in plugin.groups():
         raise NotThereError(f"The store has no consumer group {group!r}.")
-    return _row(plugin.progress(group), plugin.roster().is_known)
+    return _row(plugin, plugin.progress(group), plugin.roster().is_known)
 
 
 def readers_of(opened: OpenedStore, topic: str) -> list[tuple[str, int]]:
@@ -78,7 +85,8 @@ def readers_of(opened: OpenedStore, topic: str) -> list[tuple[str, int]]:
     return found
 
 
-def _row(progress: GroupProgress, is_known: bool) -> GroupRow:
+def _row(plugin: ConsumerPlugin, progress: GroupProgress, is_known: bool) -> GroupRow:
+    settings = plugin.subscription_groups.get(progress.group)
     return GroupRow(
         group=progress.group,
         topics=tuple(sorted({each.topic for each in progress.queues})),
@@ -103,6 +111,8 @@ def _row(progress: GroupProgress, is_known: bool) -> GroupRow:
             )
             for each in progress.queues
         ),
+        is_paused=settings is not None and not settings.consume_enable,
+        is_mixed=progress.is_mixed,
     )
 
 

@@ -17,8 +17,10 @@ from starlette.staticfiles import StaticFiles
 
 from reput.errors import ReputError
 from reput_web.errors import WebError
+from reput_web.readmodel.livesource import KeptFigures
 from reput_web.readmodel.openedstore import OpenedStore
-from reput_web.server import doctorpage, downloads, sqlpage
+from reput_web.server import actionpages, doctorpage, downloads, livepages, sqlpage
+from reput_web.server.confirmations import Confirmations
 from reput_web.server.jobs import Jobs
 from reput_web.server.options import WebOptions
 from reput_web.server.pages import PAGES, Page, Redirect
@@ -36,6 +38,8 @@ from reput_web.server.workers import Workers
 if TYPE_CHECKING:
     from starlette.requests import Request
 
+    from reput_web.actions.performing import Performer
+    from reput_web.readmodel.livesource import LiveSource
     from reput_web.readmodel.workbudget import WorkBudget
 
 __all__ = ["application"]
@@ -44,7 +48,13 @@ _STATIC = Path(__file__).resolve().parent.parent / "static"
 _YEAR_S = 31_536_000
 
 
-def application(path: str | os.PathLike[str], options: WebOptions | None = None) -> Application:
+def application(
+    path: str | os.PathLike[str],
+    options: WebOptions | None = None,
+    *,
+    live: LiveSource | None = None,
+    performer: Performer | None = None,
+) -> Application:
     """Return the pages of the store at ``path`` as an ASGI application.
 
     The store is opened for reading at the first request, and closed with the application's
@@ -53,9 +63,16 @@ def application(path: str | os.PathLike[str], options: WebOptions | None = None)
     Args:
         path: the store's directory.
         options: how the pages are served.
+        live: the process that serves or follows the store; None if it is not known.
+        performer: what changes the store, if the options allow that; when left out, the store is
+            opened for each change.
     """
     chosen = options or WebOptions()
     opened = OpenedStore(os.fspath(path), chosen.follow_links)
+    if performer is None and chosen.can_write:
+        from reput_web.actions.performing import OpeningPerformer
+
+        performer = OpeningPerformer(opened.root, chosen.follow_links)
     jobs = Jobs()
 
     @contextlib.asynccontextmanager
@@ -75,6 +92,8 @@ def application(path: str | os.PathLike[str], options: WebOptions | None = None)
         Route("/doctor", doctorpage.act, methods=["POST"]),
         *(Route(f"/sql{end}", sqlpage.show, methods=["GET"]) for end in ("", *sqlpage.FORMS)),
         Route("/body", downloads.body, methods=["GET"]),
+        *actionpages.ROUTES,
+        *livepages.ROUTES,
         Mount("/static", StaticFiles(directory=_STATIC)),
     ]
     app = Starlette(routes=routes, lifespan=lifespan, exception_handlers={404: _no_page})
@@ -82,6 +101,10 @@ def application(path: str | os.PathLike[str], options: WebOptions | None = None)
     app.state.jobs = jobs
     app.state.queries = Workers(1, chosen.query_seconds)
     app.state.options = chosen
+    app.state.actions = Workers(2, chosen.request_seconds)
+    app.state.confirmations = Confirmations()
+    app.state.live = None if live is None else KeptFigures(live)
+    app.state.performer = performer if chosen.can_write else None
     app.state.workers = Workers(chosen.workers, chosen.request_seconds)
     return SecurityLayer(app, chosen)
 
@@ -108,7 +131,8 @@ def _answer(request: Request, page: Page, budget: WorkBudget) -> Response:
         shown = page.read(request.app.state.opened, Parameters(request.query_params), budget)
         if is_json:
             return json_response(shown.document)
-        return page_response(request, page.template, **shown.values)
+        values = livepages.with_live_figures(request, shown.values)
+        return page_response(request, page.template, **values)
     except Redirect as found:
         return RedirectResponse(found.address, 303)
     except WebError as error:

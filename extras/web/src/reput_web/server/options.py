@@ -29,5 +29,7 @@ class WebOptions:
     """Requests that read at once; others wait."""
     requests_max: int = attrs.field(default=64, validator=[instance_of(int), ge(1)])
     """Requests under way at once; further ones are refused with status 503."""
+    can_write: bool = False
+    """Whether the pages offer to change the store."""
     follow_links: bool = False
     """As for `reput.open`."""

@@ -35,6 +35,7 @@ def page_response(request: Request, template: str, status: int = 200, **values: 
 
     query = request.url.query
     path = request.url.path
+    performer = request.app.state.performer
     page = _environment().get_template(template)
     text = page.render(
         values,
@@ -46,6 +47,8 @@ def page_response(request: Request, template: str, status: int = 200, **values: 
         path=path,
         now=system_clock(),
         store_name=request.app.state.opened.name,
+        live=request.app.state.live is not None,
+        actions=() if performer is None else performer.names,
     )
     return HTMLResponse(text.encode("utf-8", "backslashreplace"), status)
 

@@ -45,7 +45,8 @@ _HEADERS: Final = (
     (b"content-security-policy", CONTENT_POLICY.encode()),
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
-    (b"referrer-policy", b"no-referrer"),
+    # With no-referrer, browsers send forms of plain HTTP with the origin "null".
+    (b"referrer-policy", b"same-origin"),
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"permissions-policy", b"camera=(), geolocation=(), microphone=()"),
@@ -135,10 +136,11 @@ def _comes_from_here(method: str, headers: dict[bytes, bytes]) -> bool:
     """Whether a request is of these pages, typed, or a link that was followed to a page."""
     site = headers.get(b"sec-fetch-site")
     if method == "POST":
-        if site is not None:
-            return site in (b"same-origin", b"none")
-        origin = headers.get(b"origin", b"")
-        return origin.partition(b"://")[2] == headers.get(b"host")
+        origin = headers.get(b"origin")
+        if origin not in (None, b"null"):
+            is_own = origin.partition(b"://")[2].lower() == headers.get(b"host", b"").lower()
+            return is_own and site in (None, b"same-origin")
+        return site == b"same-origin"
     is_navigation = headers.get(b"sec-fetch-mode") == b"navigate"
     return site in (None, b"same-origin", b"none") or (
         is_navigation and headers.get(b"sec-fetch-dest") == b"document"

@@ -1,0 +1,1 @@
+"""What the pages can change in a store, and the log of it."""

@@ -1,0 +1,162 @@
+"""Does actions, and writes each to the log: in a store that is open, or opened for each action."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Final, Protocol
+
+import attrs
+import click
+
+from reput.errors import ReputError, StoreLockedError
+from reput_web.actions.action import Action, ActionError, MoveGroup, Sentence
+from reput_web.actions.actionlog import ActionLog
+from reput_web.actions.groups import CreateTopic, ResetOffset
+from reput_web.actions.messages import ResendDeadLetter, SendMessage
+from reput_web.actions.plugins import PluginAction, ResumePlugin, SuspendPlugin
+from reput_web.errors import WebError
+
+if TYPE_CHECKING:
+    from reput import Store
+
+__all__ = ["ACTIONS", "OpeningPerformer", "Performer", "StorePerformer"]
+
+logger = logging.getLogger(__name__)
+
+ACTIONS: Final[Mapping[str, type[Action]]] = {
+    each.name: each
+    for each in (
+        SendMessage,
+        ResendDeadLetter,
+        ResetOffset,
+        CreateTopic,
+        SuspendPlugin,
+        ResumePlugin,
+    )
+}
+"""By name."""
+_PLUGIN_SECONDS: Final = 10.0
+
+
+class Performer(Protocol):
+    """Does actions."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The actions that it can do."""
+        ...
+
+    def perform(self, action: Action, actor: str) -> str:
+        """Do an action, and return what was done, in English.
+
+        Raises:
+            ActionError: it was not done, or not known whether; the text names the next step.
+        """
+        ...
+
+
+@attrs.frozen
+class StorePerformer:
+    """Acts on a store that this process has open for writing."""
+
+    store: Store
+    follow_links: bool = False
+    move_group: MoveGroup | None = None
+    names: tuple[str, ...] = tuple(ACTIONS)
+
+    def perform(self, action: Action, actor: str) -> str:
+        """See `Performer.perform`."""
+        log = ActionLog(self.store.root, self.follow_links)
+        return _logged(log, action, actor, lambda: action.run(self.store, self.move_group))
+
+
+@attrs.frozen
+class OpeningPerformer:
+    """Opens a store for each action, as its one writer, and closes it again.
+
+    The commands do the same. Between two actions any other process may write the store.
+    """
+
+    root: str
+    follow_links: bool = False
+    names: tuple[str, ...] = tuple(ACTIONS)
+
+    def perform(self, action: Action, actor: str) -> str:
+        """See `Performer.perform`."""
+        log = ActionLog(self.root, self.follow_links)
+        return _logged(log, action, actor, lambda: self._run(action))
+
+    def _run(self, action: Action) -> Sentence:
+        with _as_command(self.follow_links):
+            if isinstance(action, PluginAction):
+                # The process that writes the store, if there is one, does it.
+                from reput_tools.cli.plugins.statechange import change_plugin
+
+                name = action.values["plugin"]
+                change_plugin(self.root, name, action.request, _PLUGIN_SECONDS)
+                return action.result
+            with self._opened(action) as store:
+                return action.run(store, None)
+
+    @contextlib.contextmanager
+    def _opened(self, action: Action) -> Iterator[Store]:
+        from reput_tools.cli.kit import open_to_write
+
+        if action.opens_groups:
+            from reput_consumer.command.storeopening import changing_groups
+
+            with changing_groups(self.root) as (store, _):
+                yield store
+            return
+        with open_to_write(self.root) as store:
+            yield store
+
+
+@contextlib.contextmanager
+def _as_command(follow_links: bool) -> Iterator[None]:
+    """Have what opens a store for commands see ``--follow-links``, on this thread."""
+    context = click.Context(click.Command("browse"), obj={"follow_links": follow_links})
+    with context.scope(cleanup=False):
+        yield
+
+
+def _logged(log: ActionLog, action: Action, actor: str, run: Callable[[], Sentence]) -> str:
+    """Run an action between its two entries in the log."""
+    try:
+        entry = log.begin(action.name, action.values, actor)
+    except (ReputError, OSError) as error:
+        text = f"The log of actions cannot be written, so nothing was done: {error}"
+        raise ActionError(text) from error
+    logger.info("action begins name=%s actor=%s", action.name, actor)
+    try:
+        done = run().filled
+    except Exception as error:
+        text = _reason(error)
+        with contextlib.suppress(ReputError, OSError):  # the first error is the one to show
+            log.end(entry, "failed", text)
+        logger.warning("action failed name=%s actor=%s error=%s", action.name, actor, text)
+        if isinstance(error, ReputError | OSError | ValueError | click.ClickException):
+            raise ActionError(text) from error
+        raise
+    with contextlib.suppress(ReputError, OSError):  # it is done, whatever the log takes
+        log.end(entry, "done", done)
+    logger.info("action done name=%s actor=%s", action.name, actor)
+    return done
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, StoreLockedError):
+        holder = "Another process"
+        if error.holder_pid is not None:
+            holder = f"Process {error.holder_pid}"
+        return (
+            f"{holder} has the store open for writing, so nothing was done. End that process, or "
+            "act through its own pages: reput serve STORE --web HOST:PORT --web-write."
+        )
+    if isinstance(error, WebError):
+        return str(error.args[0])
+    if isinstance(error, click.ClickException):
+        return error.format_message()
+    return str(error) or type(error).__name__

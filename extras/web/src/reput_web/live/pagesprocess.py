@@ -1,0 +1,173 @@
+"""`PagesProcess`: the pages of a store that this process serves, in a process of their own.
+
+Reading pages, searches and queries take a processor; in the process that serves the store they
+would delay its clients. So another process opens the store for reading and shows it. It asks this
+one, over a socket pair, for figures and for changes; this one answers on threads of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from multiprocessing.connection import Connection
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import attrs
+
+from reput.errors import ReputError
+from reput_web.actions.performing import ACTIONS, StorePerformer
+from reput_web.errors import NotThereError
+from reput_web.live.channel import answer_all
+
+if TYPE_CHECKING:
+    from reput import Store
+    from reput_web.actions.action import MoveGroup
+
+__all__ = ["PagesProcess", "PagesSource"]
+
+logger = logging.getLogger(__name__)
+
+_START_S: Final = 60.0
+_STOP_S: Final = 10.0
+_AGAIN_S: Final = 1.0
+
+
+class PagesSource(Protocol):
+    """The part of this process that serves or follows the store."""
+
+    @property
+    def store(self) -> Store:
+        """The store; open for writing if there are actions."""
+        ...
+
+    @property
+    def actions(self) -> tuple[str, ...] | None:
+        """Names of the actions that it can take; None for all."""
+        ...
+
+    @property
+    def move_group(self) -> MoveGroup | None:
+        """How groups are moved; None for the way of the plugin."""
+        ...
+
+    def figures(self) -> Mapping[str, Any]:
+        """Return plain values; see `reput_web.readmodel.livesource.LiveSource`."""
+        ...
+
+
+class StartError(ReputError):
+    """The pages cannot be served."""
+
+
+@attrs.define(eq=False)
+class PagesProcess:
+    """Serves pages from `start` to `stop`, and starts the process again if it ends by itself."""
+
+    source: PagesSource
+    listening: socket.socket
+    """Where browsers connect; it is closed at the stop."""
+    settings: Mapping[str, Any]
+    """``options``, of `reput_web.WebOptions`; ``tls_cert`` and ``tls_key``, paths or None."""
+    _performer: StorePerformer | None = attrs.field(init=False, default=None)
+    _process: subprocess.Popen[bytes] | None = attrs.field(init=False, default=None)
+    _turn: threading.Lock = attrs.field(init=False, factory=threading.Lock)
+    """Held while a process is started, and while the stop decides which one is the last."""
+    _stopped: threading.Event = attrs.field(init=False, factory=threading.Event)
+    _ready: threading.Event = attrs.field(init=False, factory=threading.Event)
+    _thread: threading.Thread | None = attrs.field(init=False, default=None)
+    _error: str = attrs.field(init=False, default="")
+
+    def start(self) -> None:
+        """Serve; returns when browsers get answers.
+
+        Raises:
+            StartError: the process has ended at once.
+        """
+        options = self.settings["options"]
+        if options.get("can_write"):
+            names = self.source.actions
+            self._performer = StorePerformer(
+                self.source.store,
+                bool(options.get("follow_links")),
+                self.source.move_group,
+                tuple(ACTIONS) if names is None else names,
+            )
+        self._thread = threading.Thread(target=self._run, name="reput-web", daemon=True)
+        self._thread.start()
+        self._ready.wait(_START_S)
+        if self._error:
+            self.stop()
+            raise StartError(self._error)
+
+    def stop(self) -> None:
+        """End the process, after the answers under way."""
+        with self._turn:
+            self._stopped.set()
+            process, thread = self._process, self._thread
+        if process is not None and process.stdin is not None:
+            process.stdin.close()  # which ends it
+            try:
+                process.wait(_STOP_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+        if thread is not None:
+            thread.join(_STOP_S)
+        self.listening.close()
+
+    def _run(self) -> None:
+        while not self._stopped.is_set():
+            self._serve_once()
+            if not self._ready.is_set():
+                self._error = "the process of the pages ended at its start; its output says why"
+                self._ready.set()
+                return
+            if self._stopped.is_set():
+                return
+            logger.warning("pages ended and are started again")
+            self._stopped.wait(_AGAIN_S)
+
+    def _serve_once(self) -> None:
+        own, other = socket.socketpair()
+        with other:
+            command = [sys.executable, "-m", "reput_web.live.pagesserver"]
+            command += [str(other.fileno()), str(self.listening.fileno())]
+            with self._turn:
+                if self._stopped.is_set():
+                    own.close()
+                    return
+                process = self._process = subprocess.Popen(
+                    command,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.DEVNULL,
+                    pass_fds=(other.fileno(), self.listening.fileno()),
+                    # Ctrl-C is for the process that serves; it ends this one.
+                    start_new_session=True,
+                )
+        assert process.stdin is not None
+        with Connection(own.detach()) as connection:
+            names = () if self._performer is None else self._performer.names
+            first = {**self.settings, "root": self.source.store.root, "actions": names}
+            connection.send_bytes(json.dumps(first).encode())
+            answer_all(connection, self._answer)
+        process.stdin.close()
+        process.wait()
+
+    def _answer(self, question: Mapping[str, Any]) -> Mapping[str, Any]:
+        kind = question.get("ask")
+        if kind == "ready":
+            self._ready.set()
+            return {}
+        if kind == "figures":
+            return {"figures": self.source.figures()}
+        if kind == "act" and self._performer is not None:
+            name = question["action"]
+            if name not in self._performer.names:
+                raise NotThereError("This server offers no such action.")
+            action = ACTIONS[name].of(question["values"])
+            return {"done": self._performer.perform(action, question["actor"])}
+        raise NotThereError("The process that serves the store does not answer this.")

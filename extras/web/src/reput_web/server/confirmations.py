@@ -1,0 +1,70 @@
+"""`Confirmations`: tokens of forms, and actions that wait for somebody's yes.
+
+A page of another site can send a form, but cannot read these pages, so it has no token. What is
+confirmed is kept here and not in the page: it is what was shown, and it is done once.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+import threading
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from reput_web.errors import BadRequestError, WebError
+
+if TYPE_CHECKING:
+    from reput_web.actions.action import Action
+
+__all__ = ["Confirmations", "ForbiddenError"]
+
+_WAITING_MAX: Final = 100
+
+
+class ForbiddenError(WebError):
+    """A form does not come from these pages."""
+
+    status = 403
+
+
+@attrs.define(eq=False)
+class Confirmations:
+    """Of one server; thread-safe."""
+
+    token: str = attrs.field(factory=lambda: secrets.token_urlsafe(32), repr=False)
+    """Each form of these pages has it."""
+    _waiting: dict[str, Action] = attrs.field(factory=dict, repr=False)
+    _lock: threading.Lock = attrs.field(factory=threading.Lock)
+
+    def check(self, given: str) -> None:
+        """Check the token of a form.
+
+        Raises:
+            ForbiddenError: it is not this server's.
+        """
+        if not hmac.compare_digest(given.encode(), self.token.encode()):
+            raise ForbiddenError("This form is not from these pages, or from before a restart.")
+
+    def ask(self, action: Action) -> str:
+        """Keep an action until it is confirmed, and return the word that confirms it."""
+        word = secrets.token_urlsafe(32)
+        with self._lock:
+            while len(self._waiting) >= _WAITING_MAX:
+                del self._waiting[next(iter(self._waiting))]
+            self._waiting[word] = action
+        return word
+
+    def take(self, word: str) -> Action:
+        """Return the action that a word confirms, once.
+
+        Raises:
+            BadRequestError: no action waits for that word.
+        """
+        with self._lock:
+            found = self._waiting.pop(word, None)
+        if found is None:
+            text = "This question was answered already, or is too old. Begin with the form again."
+            raise BadRequestError(text)
+        return found
