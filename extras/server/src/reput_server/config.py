@@ -10,6 +10,7 @@ from attrs.validators import in_, instance_of, optional
 
 from reput.plugin import INT32_MAX, integer_between
 from reput_client.remoting import Address
+from reput_server.webpages.webconfig import WebConfig
 
 __all__ = [
     "Limits",
@@ -145,7 +146,9 @@ class ServerConfig:
     grpc_from_beginning: bool = False
     """Whether a new group of such clients begins at the first message that the store has."""
     metrics: Address | None = attrs.field(default=None, validator=_check_address)
-    """Where metrics and the status page are over HTTP, port 0 for a free one; None for nowhere."""
+    """Where metrics and the health are over HTTP, port 0 for a free one; None for nowhere."""
+    web: WebConfig | None = attrs.field(default=None, validator=optional(instance_of(WebConfig)))
+    """Pages for a browser; None for none."""
 
     def __attrs_post_init__(self) -> None:
         """Check what depends on two options."""

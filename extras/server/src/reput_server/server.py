@@ -7,8 +7,8 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -35,13 +35,17 @@ from reput_server.wire.shutdownthread import finish_on_thread
 
 if TYPE_CHECKING:
     from reput import Store
-    from reput_server.monitoring.monitor import Monitor
+    from reput_consumer import MessageQueue
+    from reput_server.monitoring.monitor import FigureKeeper, Monitor
+    from reput_server.webpages.pages import ServedPages
+    from reput_server.webpages.webconfig import WebConfig
 
 logger = logging.getLogger(__name__)
 
 __all__ = ["Server", "serving"]
 
 _WAIT_SECONDS = 30.0
+_PAGES_SECONDS = 60.0
 
 
 @attrs.define(eq=False)
@@ -71,7 +75,11 @@ class Server:
     grpc: ProtocolService | None = attrs.field(init=False, default=None)
     """Serves clients of RocketMQ 5."""
     watch: Monitor | None = attrs.field(init=False, default=None)
-    """Metrics and the status page."""
+    """Metrics and the health."""
+    keeper: FigureKeeper | None = attrs.field(init=False, default=None)
+    """The figures that metrics and pages are made of; None without either."""
+    pages: ServedPages | None = attrs.field(init=False, default=None)
+    """Pages for a browser."""
 
     async def start(self) -> None:
         """Listen on all addresses.
@@ -79,7 +87,7 @@ class Server:
         Raises:
             OSError: one of them cannot be listened on; nothing is, then.
             ServerError: the store cannot be served, a file of certificates cannot be used, or what
-                makes metrics is not installed.
+                makes metrics or pages is not installed.
         """
         try:
             await self._start(asyncio.get_running_loop())
@@ -125,8 +133,8 @@ class Server:
             service = service_class("grpc")(self.broker, config.grpc)
             self.grpc = service
             await service.start()
-        if config.metrics is not None and self.broker is not None:
-            await self._watch(self.broker, config.metrics)
+        if self.broker is not None and (config.metrics is not None or config.web is not None):
+            await self._watch(self.broker)
 
     async def _listen_beside(self, service: PortService, ports: Ports) -> None:
         """Listen on the ports below, too; one that cannot be had costs nothing else."""
@@ -172,12 +180,36 @@ class Server:
         registrar.start()
         return registrar
 
-    async def _watch(self, broker: Broker, address: Address) -> None:
-        # Imported here, as it needs packages that a server does not.
-        from reput_server.monitoring.monitor import Monitor
+    async def _watch(self, broker: Broker) -> None:
+        # Imported here, as a server without them needs none of it.
+        from reput_server.monitoring.monitor import FigureKeeper, Monitor
 
-        self.watch = Monitor(broker, self._ports, self.grpc)
-        await self.watch.start(address)
+        self.keeper = FigureKeeper(broker, self._ports, self.grpc)
+        if self.config.metrics is not None:
+            self.watch = Monitor(self.keeper)
+            await self.watch.start(self.config.metrics)
+        if self.config.web is not None:
+            await self._show(broker, self.keeper, self.config.web)
+
+    async def _show(self, broker: Broker, keeper: FigureKeeper, config: WebConfig) -> None:
+        from reput_server.monitoring.livedocument import live_document
+        from reput_server.webpages.pages import PagesSource, started_pages
+
+        if config.can_write and not self.is_writable:
+            text = "pages cannot change a store that is opened for reading"
+            raise ServerError(f"{text}; leave can_write out, or open it for writing")
+        loop = asyncio.get_running_loop()
+
+        def figures() -> dict[str, Any]:
+            found = asyncio.run_coroutine_threadsafe(keeper.figures(), loop)
+            return live_document(found.result(_PAGES_SECONDS), broker)
+
+        def move_group(group: str, offsets: Mapping[MessageQueue, int]) -> None:
+            moved = asyncio.run_coroutine_threadsafe(broker.move_group(group, offsets), loop)
+            moved.result(_PAGES_SECONDS)
+
+        source = PagesSource(store=broker.context.store, figures=figures, move_group=move_group)
+        self.pages = await asyncio.to_thread(started_pages, source, config)
 
     def _ports(self) -> dict[str, PortService]:
         found = {"broker": self.service, "names": self.names}
@@ -185,6 +217,8 @@ class Server:
 
     async def stop(self) -> None:
         """Finish what was begun, and close all connections."""
+        if self.pages is not None:
+            await asyncio.to_thread(self.pages.stop)
         if self.watch is not None:
             await self.watch.stop()
         if self.grpc is not None:
@@ -209,8 +243,13 @@ class Server:
 
     @property
     def metrics(self) -> Address | None:
-        """Where metrics and the status page are; None if they are nowhere."""
+        """Where metrics and the health are; None if they are nowhere."""
         return None if self.watch is None else self.watch.address
+
+    @property
+    def web(self) -> str | None:
+        """Address of the first page for a browser; None without pages."""
+        return None if self.pages is None else self.pages.url
 
     @property
     def address(self) -> Address | None:

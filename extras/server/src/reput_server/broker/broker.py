@@ -59,6 +59,7 @@ if TYPE_CHECKING:
 
     from reput import Store
     from reput_client.remoting import Address, BrokerData, TopicSettings
+    from reput_consumer import MessageQueue
     from reput_server.config import ServerConfig
     from reput_server.replication.replicaservice import ReplicaService
     from reput_server.wire.requestdispatcher import Handler
@@ -82,6 +83,8 @@ class Broker:
     durable: DurableAnswers | None
     """Keeps answers to sends until these are on disk, if the store's puts wait for the disk."""
     _executors: tuple[ThreadPoolExecutor, ...]
+    marks: PendingResets = attrs.field(init=False, factory=PendingResets)
+    """Offsets of which members of groups have taken no notice yet."""
 
     @classmethod
     def of(
@@ -176,7 +179,7 @@ class Broker:
 
     def _by_code(self, pulls: PullHandlers) -> Mapping[int, Handler]:
         """Return the handlers by request code."""
-        context, filters, marks = self.context, pulls.filters, pulls.marks
+        context, filters, marks = self.context, pulls.filters, self.marks
         sends = SendHandlers(context, self.sends)
         rooms = (
             sends,
@@ -191,7 +194,7 @@ class Broker:
             ConfigurationHandlers(context),
             ReplicationHandlers(context),
             DeleteHandlers(context, marks),
-            ResetHandlers(context, self.groups, marks, self.held),
+            ResetHandlers(context, self.groups, self.move_group),
             ForwardHandlers(context, self.groups),
             InspectionHandlers(context, self.groups),
             pulls,
@@ -208,7 +211,7 @@ class Broker:
         context = self.context
         topics = FastPathTopics(context)
         filters = Filters(context, self.groups)
-        pulls = PullHandlers(context, filters, self.held, PendingResets(), context.config.limits)
+        pulls = PullHandlers(context, filters, self.held, self.marks, context.config.limits)
         sends = FastPathSwitch(context, self.sends, topics, self.durable)
         return RequestDispatcher(
             self._by_code(pulls),
@@ -219,6 +222,22 @@ class Broker:
             sends.take_sockets if self.sends.replication is None else None,
             PULL_CODES,
         )
+
+    async def move_group(self, group: str, offsets: Mapping[MessageQueue, int]) -> None:
+        """Have a group go on at other offsets; its members elsewhere learn it by their next pull.
+
+        Raises:
+            ReputError: the offsets cannot be committed.
+            OSError: they cannot be written.
+        """
+        self.marks.put(group, offsets)
+        try:
+            await self.context.run(self.context.plugin.move_group, group, offsets)
+        except BaseException:
+            self.marks.drop(group, offsets)
+            raise
+        for queue in offsets:
+            self.held.look_again(queue)
 
     def close(self) -> None:
         """Finish what was begun."""

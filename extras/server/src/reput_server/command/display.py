@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from reput_client.remoting import address_text
+from reput_server.webpages.webconfig import is_loopback
 
 if TYPE_CHECKING:
     from reput_server.config import ServerConfig
     from reput_server.server import Server
+    from reput_server.webpages.webconfig import WebConfig
 
 __all__ = ["show", "warn_of_open_ports"]
 
@@ -43,7 +45,8 @@ def show(server: Server, *, as_json: bool) -> None:
         ("registers at", ", ".join(registers)),
         ("encryption", _ENCRYPTION[facts["tls"]]),
         ("access", _access(server.config)),
-        ("status page", facts["metrics"] or ""),
+        ("metrics", facts["metrics"] or ""),
+        ("pages", facts["web"] or ""),
     ]
     print_facts([(name, text) for name, text in lines if text], indent=0)
     found = names or (";".join(registers) if registers else "")
@@ -76,6 +79,7 @@ def _facts(server: Server) -> dict[str, Any]:
         "access_keys": len(config.access_keys),
         "event_loop": server.event_loop,
         "metrics": None if server.metrics is None else f"http://{address_text(server.metrics)}/",
+        "web": server.web,
     }
 
 
@@ -103,7 +107,7 @@ def warn_of_open_ports(config: ServerConfig) -> None:
 
     ports = config.listen, config.name_server, config.grpc
     reached = [each for each in ports if each is not None]
-    open_hosts = sorted({host for host, _ in reached if not _is_loopback(host)})
+    open_hosts = sorted({host for host, _ in reached if not is_loopback(host)})
     is_certified = config.tls is not None and config.tls.requires_certificate
     if open_hosts and not config.access_keys and not is_certified:
         warn(
@@ -112,7 +116,7 @@ def warn_of_open_ports(config: ServerConfig) -> None:
             "keys, --tls enforcing with --tls-ca FILE requires certificates, and 127.0.0.1 keeps "
             "other machines out"
         )
-    if config.replicas is not None and not _is_loopback(config.replicas[0]) and not is_certified:
+    if config.replicas is not None and not is_loopback(config.replicas[0]) and not is_certified:
         warn(
             f"replicas at {config.replicas[0]}: the protocol has no access keys, so anyone who can "
             "connect gets all messages, and may acknowledge messages for others; let a firewall "
@@ -123,18 +127,21 @@ def warn_of_open_ports(config: ServerConfig) -> None:
             "slaves of RocketMQ ask for topics two ports below the broker's, and nothing listens "
             "there; leave --no-fast-port out if there are some"
         )
-    if config.metrics is not None and not _is_loopback(config.metrics[0]):
+    if config.web is not None and not is_loopback(config.web.address[0]):
+        _warn_of_plain_pages(config.web)
+    if config.metrics is not None and not is_loopback(config.metrics[0]):
         warn(
-            f"metrics and status page at {config.metrics[0]} are open to anyone who can connect: "
+            f"metrics at {config.metrics[0]} are open to anyone who can connect: "
             "they show names of topics and groups, and how much they hold; 127.0.0.1 keeps "
             "other machines out"
         )
 
 
-def _is_loopback(host: str) -> bool:
-    import ipaddress
+def _warn_of_plain_pages(config: WebConfig) -> None:
+    from reput_tools.cli.kit import warn
 
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
+    if config.tls_cert is None:
+        warn(
+            f"pages at {config.address[0]}: the password and all messages cross the network "
+            "unencrypted; --web-tls-cert encrypts them"
+        )

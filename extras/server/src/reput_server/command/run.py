@@ -23,7 +23,7 @@ __all__ = ["run"]
 
 _TURN_SECONDS: Final = 0.0005
 """After how long a thread that computes lets the event loop go on, s; 5 ms by default."""
-_ADVICE = "choose other addresses with --listen, --namesrv, --grpc, --replicas and --metrics"
+_ADVICE = "choose other addresses with --listen, --namesrv, --grpc, --replicas, --metrics and --web"
 
 
 def run(

@@ -13,6 +13,7 @@ from reput_server.command.options import (
     read_grpc_address,
     read_metrics_address,
 )
+from reput_server.webpages.options import web_config_of, web_options
 from reput_tools.cli.kit import CheckedPath, json_option, path_argument, with_debug
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ Examples:
   reput serve STORE --listen 10.0.0.5:10911 --namesrv none --register '10.0.0.1:9876;10.0.0.2:9876'
   reput serve STORE --tls-cert server.pem --tls-key server.key --tls enforcing
   reput serve STORE --grpc 127.0.0.1:8081
-  reput serve STORE --metrics 127.0.0.1:9464
+  reput serve STORE --metrics 127.0.0.1:9464 --web 127.0.0.1:8787
   reput serve STORE --listen 10.0.0.5:10911 --replicas 10.0.0.5:10912 --sync-replicas 1
   reput serve /mnt/broken-disk/store --read-only
 """
@@ -48,7 +49,8 @@ _JSON = {
     "tls": "`permissive`, `enforcing` or `disabled`",
     "access_keys": "number of access keys",
     "event_loop": "`asyncio` or `uvloop`",
-    "metrics": "address of the status page, or null",
+    "metrics": "address of metrics and health, or null",
+    "web": "address of the pages, or null",
 }
 
 
@@ -139,8 +141,9 @@ _JSON = {
     "--metrics",
     metavar="HOST:PORT",
     callback=read_metrics_address,
-    help="Where to serve metrics for Prometheus and a status page over HTTP.",
+    help="Where to serve metrics for Prometheus, and the server's health, over HTTP.",
 )
+@web_options
 @click.option(
     "--replicas",
     metavar="HOST:PORT",
@@ -191,6 +194,12 @@ def serve(
     grpc: Address | None,
     grpc_from_beginning: bool,
     metrics: Address | None,
+    web: Address | None,
+    web_write: bool,
+    web_password_file: str | None,
+    web_names: tuple[str, ...],
+    web_tls_cert: str | None,
+    web_tls_key: str | None,
     replicas: Address | None,
     sync_replicas: int,
     read_only: bool,
@@ -214,6 +223,9 @@ def serve(
     for option, value in (("--flush", flush), ("--name", name)):
         if read_only and value is not None:
             raise click.UsageError(f"--read-only and {option} exclude each other; leave one out")
+    pages = web_config_of(web, web_write, web_password_file, web_names, web_tls_cert, web_tls_key)
+    if read_only and web_write:
+        raise click.UsageError("--read-only and --web-write exclude each other; leave one out")
     if read_only and replicas is not None:
         raise click.UsageError("--read-only and --replicas exclude each other; leave one out")
     if sync_replicas and replicas is None:
@@ -240,6 +252,7 @@ def serve(
         grpc=grpc,
         grpc_from_beginning=grpc_from_beginning,
         metrics=metrics,
+        web=pages,
         replicas=replicas,
         sync_replicas=sync_replicas,
     )

@@ -1,22 +1,23 @@
 """`HttpPages`: answers GET requests with what functions return; bounds what a peer takes.
 
 One request a connection, no bodies of requests, a few connections at a time, a few seconds each:
-what scrapers, people and health checks need.
-
-Source: RFC 9110, RFC 9112.
+what scrapers and health checks need. `http.server` of the standard library reads the requests, on
+threads; what is answered comes from the event loop.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import socket
+import threading
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Final
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
-
-from reput_server.wire.ports import stop_listening
 
 if TYPE_CHECKING:
     from reput_client.remoting import Address
@@ -25,11 +26,9 @@ __all__ = ["HttpPages", "Page"]
 
 logger = logging.getLogger(__name__)
 
-_HEAD_MAX: Final = 16 << 10
 _CONNECTIONS_MAX: Final = 32
 _SECONDS: Final = 10.0
-_STOP_SECONDS: Final = 5.0
-_POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'"
+_LOOK_S: Final = 0.25
 
 
 @attrs.frozen
@@ -44,15 +43,15 @@ class Page:
 
 @attrs.define(eq=False)
 class HttpPages:
-    """Listens on one address. All of it runs on the event loop."""
+    """Listens on one address. Its methods run on the event loop."""
 
     by_path: Mapping[str, Callable[[], Awaitable[Page]]]
     seconds: float = _SECONDS
     """How long a connection may last."""
     address: Address = attrs.field(init=False, default=("", 0))
     """Where it listens, with the port that was found free."""
-    _server: asyncio.Server | None = attrs.field(init=False, default=None)
-    _open: dict[asyncio.Task[None], asyncio.StreamWriter] = attrs.field(init=False, factory=dict)
+    _server: _Server | None = attrs.field(init=False, default=None)
+    _thread: threading.Thread | None = attrs.field(init=False, default=None)
 
     async def start(self, address: Address) -> None:
         """Listen.
@@ -60,85 +59,157 @@ class HttpPages:
         Raises:
             OSError: the address cannot be listened on.
         """
-        self._server = await asyncio.start_server(self._take, *address, limit=_HEAD_MAX)
-        name = self._server.sockets[0].getsockname()
+        loop = asyncio.get_running_loop()
+
+        def page(path: str) -> Page:
+            found = self.by_path.get(path)
+            if found is None:
+                known = ", ".join(sorted(self.by_path))
+                return text_page(HTTPStatus.NOT_FOUND, f"; known are {known}")
+            answer = asyncio.run_coroutine_threadsafe(_awaited(found), loop)
+            return answer.result(self.seconds)
+
+        self._server = await asyncio.to_thread(_Server, address, page, self.seconds)
+        name = self._server.socket.getsockname()
         self.address = str(name[0]), int(name[1])
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(_LOOK_S,), name="reput-serve-http", daemon=True
+        )
+        self._thread.start()
 
     async def stop(self) -> None:
         """Close all connections."""
         if self._server is not None:
-            await stop_listening(asyncio.get_running_loop(), [self._server])
-        tasks = list(self._open)
-        for writer in self._open.values():
-            writer.transport.abort()
-        if tasks:
-            await asyncio.wait(tasks, timeout=_STOP_SECONDS)
+            await asyncio.to_thread(self._server.stop)
 
-    async def _take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        if len(self._open) >= _CONNECTIONS_MAX:
-            writer.transport.abort()
-            return
-        self._open[task] = writer
-        try:
-            async with asyncio.timeout(self.seconds):
-                await self._exchange(reader, writer)
-        except (TimeoutError, OSError, EOFError):
-            writer.transport.abort()  # too slow, or gone
-        finally:
-            del self._open[task]
 
-    async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _awaited(found: Callable[[], Awaitable[Page]]) -> Page:
+    return await found()
+
+
+class _Server(ThreadingHTTPServer):
+    # Threads may wait for a peer until its time is over; nobody waits for them at the end.
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = 64
+
+    def __init__(self, address: Address, page: Callable[[str], Page], seconds: float) -> None:
+        self.page = page
+        self.seconds = seconds
+        self._open: dict[socket.socket, float] = {}
+        self._turn = threading.Lock()
+        self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+        super().__init__(address, _Handler)
+
+    def server_bind(self) -> None:
+        """Listen; the standard library also asks for the host's name, which may take long."""
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.socket.bind(self.server_address)
+        self.server_address = self.socket.getsockname()
+
+    def verify_request(self, request: Any, client_address: Any) -> bool:
+        """Take a connection, if there are not too many."""
+        with self._turn:
+            if len(self._open) >= _CONNECTIONS_MAX:
+                return False
+            self._open[request] = time.monotonic() + self.seconds
+        return True
+
+    def shutdown_request(self, request: Any) -> None:
+        with self._turn:
+            self._open.pop(request, None)
+        super().shutdown_request(request)
+
+    def service_actions(self) -> None:
+        """End connections whose time is over, however slowly their peers send or read."""
+        self._end(time.monotonic())
+
+    def _end(self, until: float) -> None:
+        with self._turn:
+            for each, deadline in self._open.items():
+                if deadline <= until:
+                    try:
+                        each.shutdown(socket.SHUT_RDWR)
+                    except OSError:
+                        pass  # its peer has left
+
+    def stop(self) -> None:
+        """End all connections."""
+        self.shutdown()
+        self.server_close()
+        self._end(float("inf"))
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing of peers that leave."""
+        logger.debug("connection failed peer=%s", client_address)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: _Server
+    protocol_version = "HTTP/1.1"
+    # Else what is not HTTP is answered without status and headers, as HTTP/0.9 does.
+    default_request_version = "HTTP/1.0"
+
+    def setup(self) -> None:
+        self.request.settimeout(self.server.seconds)
+        super().setup()
+
+    def finish(self) -> None:
+        """Wait until the peer has the answer: closed with bytes unread, a connection is reset."""
         try:
-            head = await reader.readuntil(b"\r\n\r\n")
-        except asyncio.LimitOverrunError:
-            page, is_head = _told(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE), False
-        else:
-            page, is_head = await self._page(head)
+            super().finish()
+            self.connection.shutdown(socket.SHUT_WR)
+            while self.connection.recv(65_536):
+                pass
+        except OSError:
+            pass  # too slow, or gone
+
+    def do_GET(self) -> None:
+        path = self.path.partition("?")[0]
+        try:
+            page = self.server.page(path)
+        except Exception as error:  # whatever a page raises, its peer gets an answer
+            logger.exception("page failed path=%r", path[:200])
+            page = text_page(HTTPStatus.INTERNAL_SERVER_ERROR, f": {type(error).__name__}")
+        self._answer(page)
+
+    def do_HEAD(self) -> None:
+        self.do_GET()
+
+    def _answer(self, page: Page) -> None:
+        self.close_connection = True
+        self.send_response(page.status.value)
         fields = {
             "Content-Type": page.kind,
             "Content-Length": str(len(page.content)),
             "Cache-Control": "no-store",
             "Connection": "close",
-            "Content-Security-Policy": _POLICY,
+            "Content-Security-Policy": "default-src 'none'; base-uri 'none'",
             "Referrer-Policy": "no-referrer",
             "X-Content-Type-Options": "nosniff",
         }
-        lines = [f"HTTP/1.1 {page.status.value} {page.status.phrase}"]
-        lines += [f"{name}: {value}" for name, value in fields.items()]
-        writer.write("\r\n".join([*lines, "", ""]).encode("ascii"))
-        if not is_head:
-            writer.write(page.content)
-        await writer.drain()
-        if writer.can_write_eof():
-            writer.write_eof()
-        # Closed with bytes unread, a connection is reset, and its peer may lose the answer.
-        while await reader.read(_HEAD_MAX):
-            pass
-        writer.close()
-        await writer.wait_closed()
+        for name, value in fields.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(page.content)
 
-    async def _page(self, head: bytes) -> tuple[Page, bool]:
-        """Return what a request is answered with, and whether only the head is wanted."""
-        words = head.split(b"\r\n", 1)[0].split(b" ")
-        if len(words) != 3 or not words[2].startswith(b"HTTP/1."):
-            return _told(HTTPStatus.BAD_REQUEST), False
-        method, path = words[0], words[1].partition(b"?")[0].decode("latin-1")
-        if method not in (b"GET", b"HEAD"):
-            return _told(HTTPStatus.METHOD_NOT_ALLOWED), False
-        found = self.by_path.get(path)
-        if found is None:
-            known = ", ".join(sorted(self.by_path))
-            return _told(HTTPStatus.NOT_FOUND, f"; there are {known}"), method == b"HEAD"
-        try:
-            return await found(), method == b"HEAD"
-        except Exception as error:  # whatever a page raises, its peer gets an answer
-            logger.exception("page failed path=%s", path)
-            text = f": {type(error).__name__}"
-            return _told(HTTPStatus.INTERNAL_SERVER_ERROR, text), method == b"HEAD"
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """Answer what is not a request, or not one of those that are answered."""
+        status = HTTPStatus(code)
+        if status == HTTPStatus.NOT_IMPLEMENTED:  # for any method that has no function here
+            status = HTTPStatus.METHOD_NOT_ALLOWED
+        self._answer(text_page(status))
+
+    def version_string(self) -> str:
+        """Return the name in the header ``Server``, without versions."""
+        return "reput"
+
+    def log_message(self, *args: Any) -> None:
+        """Write nothing per request."""
 
 
-def _told(status: HTTPStatus, more: str = "") -> Page:
+def text_page(status: HTTPStatus, more: str = "") -> Page:
+    """Return a page of one line."""
     text = f"{status.value} {status.phrase}{more}\n"
     return Page(text.encode(), "text/plain; charset=utf-8", status)

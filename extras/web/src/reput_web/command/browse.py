@@ -33,8 +33,6 @@ _JSON = {
     "host": "the address that the server listens on",
     "port": "its port",
 }
-_PASSWORD_MIN = 8
-_PASSWORD_MAX = 1_000
 
 
 @click.command(short_help="Show a store in a browser: messages, groups, damage.", epilog=_EXAMPLES)
@@ -119,15 +117,31 @@ def browse(
     from reput_tools.cli.kit import check_store, follows_links, json_line
     from reput_web.server.application import application
     from reput_web.server.options import WebOptions
-    from reput_web.server.serving import address_of, config_of, hosts_of, is_any, is_loopback
+    from reput_web.server.serving import (
+        address_of,
+        check_certificate,
+        config_of,
+        hosts_of,
+        is_any,
+        is_loopback,
+        read_password,
+    )
 
     root = check_store(path)
-    password = None if password_file is None else _password(password_file)
+    try:
+        password = None if password_file is None else read_password(password_file)
+    except ValueError as error:
+        raise click.UsageError(f"--password-file: {error}") from None
     if not is_loopback(host) and password is None:
         text = "--host: other machines reach this address, so it needs --password-file"
         raise click.UsageError(text)
     if tls_key is not None and tls_cert is None:
         raise click.UsageError("--tls-key is the key of --tls-cert: give that, too")
+    if tls_cert is not None:
+        try:
+            check_certificate(tls_cert, tls_key)
+        except ValueError as error:
+            raise click.UsageError(f"--tls-cert: {error}") from None
     options = WebOptions(
         hosts=hosts_of(host, names),
         any_address=is_any(host),
@@ -160,12 +174,3 @@ def _listen(host: str, port: int) -> socket.socket:
         reason = error.strerror or str(error)
         text = f"{host}:{port}: {reason}; --port 0 lets the system choose a port"
         raise Failure(text, ExitCode.UNAVAILABLE) from error
-
-
-def _password(path: str) -> str:
-    with open(path, encoding="utf-8") as file:
-        word = file.readline(_PASSWORD_MAX + 1).rstrip("\r\n")
-    if not _PASSWORD_MIN <= len(word) <= _PASSWORD_MAX:
-        text = f"--password-file: a first line of {_PASSWORD_MIN} to {_PASSWORD_MAX} characters"
-        raise click.UsageError(text)
-    return word

@@ -13,7 +13,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -23,6 +23,14 @@ from reput.errors import ReputError
 from reput_web.actions.performing import ACTIONS, StorePerformer
 from reput_web.errors import NotThereError
 from reput_web.live.channel import answer_all
+from reput_web.server.serving import (
+    address_of,
+    check_certificate,
+    hosts_of,
+    is_any,
+    is_loopback,
+    read_password,
+)
 
 if TYPE_CHECKING:
     from reput import Store
@@ -55,8 +63,9 @@ class PagesSource(Protocol):
         """How groups are moved; None for the way of the plugin."""
         ...
 
-    def figures(self) -> Mapping[str, Any]:
-        """Return plain values; see `reput_web.readmodel.livesource.LiveSource`."""
+    @property
+    def figures(self) -> Callable[[], Mapping[str, Any]]:
+        """Returns plain values; see `reput_web.readmodel.livesource.LiveSource`."""
         ...
 
 
@@ -71,6 +80,8 @@ class PagesProcess:
     source: PagesSource
     listening: socket.socket
     """Where browsers connect; it is closed at the stop."""
+    url: str
+    """Address of the first page."""
     settings: Mapping[str, Any]
     """``options``, of `reput_web.WebOptions`; ``tls_cert`` and ``tls_key``, paths or None."""
     _performer: StorePerformer | None = attrs.field(init=False, default=None)
@@ -81,6 +92,42 @@ class PagesProcess:
     _ready: threading.Event = attrs.field(init=False, factory=threading.Event)
     _thread: threading.Thread | None = attrs.field(init=False, default=None)
     _error: str = attrs.field(init=False, default="")
+
+    @classmethod
+    def of(cls, source: PagesSource, given: Mapping[str, Any]) -> PagesProcess:
+        """Return pages that listen already.
+
+        Args:
+            source: the part of this process that serves or follows the store.
+            given: ``address``, a host and a port; ``can_write``, ``password_file``, ``names``,
+                ``tls_cert``, ``tls_key`` and ``follow_links``.
+
+        Raises:
+            OSError: the address cannot be listened on, or a file cannot be read.
+            ValueError: other machines reach the address, and there is no password; or a file holds
+                none, or no certificate.
+        """
+        host, port = given["address"]
+        password = None
+        if given["password_file"] is not None:
+            password = read_password(given["password_file"])
+        if password is None and not is_loopback(host):
+            raise ValueError(f"other machines reach {host}, so a file with a password is needed")
+        if given["tls_cert"] is not None:
+            check_certificate(given["tls_cert"], given["tls_key"])
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        listening = socket.create_server((host, port), family=family)
+        options = {
+            "hosts": sorted(hosts_of(host, tuple(given["names"]))),
+            "any_address": is_any(host),
+            "password": password,
+            "can_write": given["can_write"],
+            "follow_links": given["follow_links"],
+        }
+        tls = {name: given[name] for name in ("tls_cert", "tls_key")}
+        number = listening.getsockname()[1]
+        url = address_of(host, number, is_encrypted=tls["tls_cert"] is not None)
+        return cls(source, listening, url, {"options": options, **tls})
 
     def start(self) -> None:
         """Serve; returns when browsers get answers.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     import uvicorn
@@ -11,7 +11,19 @@ if TYPE_CHECKING:
     from reput_web.server.options import WebOptions
     from reput_web.server.security import Application
 
-__all__ = ["address_of", "config_of", "hosts_of", "is_any", "is_loopback"]
+__all__ = [
+    "address_of",
+    "check_certificate",
+    "config_of",
+    "hosts_of",
+    "is_any",
+    "is_loopback",
+    "read_password",
+]
+
+
+_PASSWORD_MIN: Final = 8
+_PASSWORD_MAX: Final = 1_000
 
 
 def config_of(
@@ -63,3 +75,33 @@ def hosts_of(host: str, names: tuple[str, ...]) -> frozenset[str]:
     if is_loopback(host) or is_any(host):
         own |= {"127.0.0.1", "localhost", "[::1]"}
     return frozenset(name.lower() for name in own if name)
+
+
+def read_password(path: str) -> str:
+    """Return the password in a file.
+
+    Raises:
+        ValueError: its first line is too short or too long for a password.
+        OSError: it cannot be read.
+    """
+    with open(path, encoding="utf-8") as file:
+        word = file.readline(_PASSWORD_MAX + 1).rstrip("\r\n")
+    if not _PASSWORD_MIN <= len(word) <= _PASSWORD_MAX:
+        raise ValueError(f"{path}: a first line of {_PASSWORD_MIN} to {_PASSWORD_MAX} characters")
+    return word
+
+
+def check_certificate(certificate: str, key: str | None) -> None:
+    """Check that files hold a certificate and its private key.
+
+    Raises:
+        ValueError: they do not.
+        OSError: they cannot be read.
+    """
+    import ssl
+
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key)
+    except ssl.SSLError as error:
+        reason = error.reason or str(error)
+        raise ValueError(f"{certificate}: no certificate with its key in PEM: {reason}") from error

@@ -10,7 +10,7 @@ Source: RocketMQ ``AdminBrokerProcessor#resetOffset``, ``#cloneGroupOffset``, ``
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from reput_client.remoting import TopicSettings
     from reput_server.broker.brokercontext import BrokerContext
     from reput_server.broker.clients.groupregistry import Client, GroupRegistry
-    from reput_server.broker.clients.pendingresets import PendingResets
-    from reput_server.broker.pull.longpolling import PullLongPolling
     from reput_server.wire.interfaces import Request
     from reput_server.wire.requestdispatcher import Handler
 
@@ -54,8 +52,8 @@ class ResetHandlers:
 
     context: BrokerContext
     groups: GroupRegistry
-    marks: PendingResets
-    held: PullLongPolling
+    move: Callable[[str, Offsets], Awaitable[None]]
+    """Moves a group; its members learn it by their next pull."""
 
     def by_code(self) -> Mapping[int, Handler]:
         """Return the handlers by request code."""
@@ -76,14 +74,7 @@ class ResetHandlers:
             offsets = await self._tell_clients(request, asked)
         else:
             offsets = await self.context.run(self._wanted, asked)
-            self.marks.put(asked.group, offsets)
-            try:
-                await self.context.run(self.context.plugin.move_group, asked.group, offsets)
-            except BaseException:
-                self.marks.drop(asked.group, offsets)
-                raise
-            for queue in offsets:
-                self.held.look_again(queue)
+            await self.move(asked.group, offsets)
         body = write_body({"offsetTable": _by_name(offsets)})
         return request.command.answer(ResponseCode.SUCCESS, body=body)
 

@@ -28,6 +28,7 @@ class Addresses:
     """What the process serves besides, as texts; empty where it does not."""
 
     metrics: str = ""
+    web: str = ""
     broker: str = ""
     name_server: str = ""
 
@@ -35,6 +36,8 @@ class Addresses:
         """Yield a line for people for each."""
         if self.metrics:
             yield f"Serving {self.metrics}"
+        if self.web:
+            yield f"Serving pages at {self.web}"
         if self.broker:
             found = self.name_server or "none: no name server knows it"
             yield f"Serving the store for reading at {self.broker}; namesrvAddr: {found}"

@@ -15,6 +15,7 @@ from reput_server.follow.command.options import (
     serving_of,
     source_of,
 )
+from reput_server.webpages.options import web_config_of, web_options
 from reput_tools.cli.kit import CheckedPath, json_option, path_argument, with_debug
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ Examples:
   reput follow STORE --namesrv 10.0.0.1:9876 --broker broker-a --begin latest
   reput follow STORE --from broker-host:10911 --plugins consumequeue,index,words
   reput follow STORE --from broker-host:10911 --metadata --metrics 127.0.0.1:9464
+  reput follow STORE --from broker-host:10911 --web 127.0.0.1:8787
   reput follow STORE --from broker-host:10911 --once --json
   reput follow STORE --from broker-host:10911 --serve 127.0.0.1:10911
   reput follow STORE --directory /var/lib/rocketmq/store
@@ -50,6 +52,7 @@ _JSON = {
     "plugins.*.lag_bytes": "bytes of the log that it has not seen",
     "store": "the store's directory",
     "metrics": "address of the metrics, or null",
+    "web": "address of the pages, or null",
     "broker": "address at which the store is served, or null",
     "name_server": "address of its name server, or null",
 }
@@ -126,6 +129,7 @@ _JSON = {
     callback=read_metrics_address,
     help="Serve metrics for Prometheus over HTTP at this address.",
 )
+@web_options
 @click.option("--once", is_flag=True, help="End when the store has the whole log of the master.")
 @json_option("an object for each change of state, and one a second", _JSON)
 @with_debug
@@ -144,6 +148,12 @@ def follow(
     serve: Address | None,
     serve_namesrv: Address | Literal["none"] | None,
     metrics: Address | None,
+    web: Address | None,
+    web_write: bool,
+    web_password_file: str | None,
+    web_names: tuple[str, ...],
+    web_tls_cert: str | None,
+    web_tls_key: str | None,
     once: bool,
     as_json: bool,
 ) -> None:
@@ -162,6 +172,7 @@ def follow(
         if directory is not None and value:
             raise click.UsageError(f"{option} is for a connection; --directory makes none")
     serves = serving_of(serve, serve_namesrv)
+    pages = web_config_of(web, web_write, web_password_file, web_names, web_tls_cert, web_tls_key)
     config = FollowConfig(
         begin=begin,
         acknowledge=acknowledge,
@@ -175,6 +186,7 @@ def follow(
         config,
         plugins=plugins_of(path, plugins),
         metrics=metrics,
+        web=pages,
         serves=serves,
         is_once=once,
         as_json=as_json,

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from reput_server.follow.follower.follower import Follower
     from reput_server.follow.follower.source import AnySource
     from reput_server.follow.follower.states import FollowEndedError
+    from reput_server.webpages.webconfig import WebConfig
 
 __all__ = ["run"]
 
@@ -32,6 +33,7 @@ def run(
     *,
     plugins: Sequence[str] | None,
     metrics: Address | None,
+    web: WebConfig | None,
     serves: tuple[Address, Address | None] | None,
     is_once: bool,
     as_json: bool,
@@ -44,6 +46,7 @@ def run(
         config: how it is followed.
         plugins: as for `reput.open`.
         metrics: where metrics are served; None for nowhere.
+        web: where pages for a browser are served; None for nowhere.
         serves: where the store is served for reading, and the name server; None for nowhere.
         is_once: whether to end when the store has all.
         as_json: whether to print lines for programs.
@@ -67,8 +70,9 @@ def run(
             following(store, source, config) as follower,
             _measured(store, follower, metrics) as address,
             _served(store, serves) as served,
+            _browsed(store, follower, web) as pages,
         ):
-            addresses = Addresses(address, *served)
+            addresses = Addresses(address, pages, *served)
             _watch(follower, ending, addresses, is_once=is_once, as_json=as_json)
     except FollowEndedError as error:
         raise Failure(str(error), exit_code_of(error)) from None
@@ -123,6 +127,18 @@ def _measured(store: Store, follower: Follower, address: Address | None) -> Iter
     from reput_server.follow.command.metrics import serving
 
     with serving(store, follower, address) as url:
+        yield url
+
+
+@contextlib.contextmanager
+def _browsed(store: Store, follower: Follower, config: WebConfig | None) -> Iterator[str]:
+    """Serve pages that show the store; gives their address, empty without pages."""
+    if config is None:
+        yield ""
+        return
+    from reput_server.follow.command.browsing import browsed
+
+    with browsed(store, follower, config) as url:
         yield url
 
 
