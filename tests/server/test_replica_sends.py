@@ -16,6 +16,7 @@ from wirepeer import message
 from reput.errors import FlushDiskTimeoutError
 from reput_client.remoting import RequestCode, ResponseCode, SendBack
 from reput_server import Limits, ServerConfig
+from reput_server.monitoring.livedocument import live_document
 
 pytestmark = pytest.mark.shows("slave-report")
 
@@ -232,7 +233,7 @@ def page(served, path):
         return answer.read().decode()
 
 
-def test_replicas_are_on_the_status_page_and_among_the_metrics(serve):
+def test_replicas_are_among_the_figures_of_pages_and_the_metrics(serve):
     pytest.importorskip("prometheus_client")
     master = serve(**HA, sync_replicas=1, limits=LONG, metrics=("127.0.0.1", 0))
     end = fill(master)
@@ -240,14 +241,19 @@ def test_replicas_are_on_the_status_page_and_among_the_metrics(serve):
         slave.read_to(end)
         slave.report(end - 10)
         until(lambda: [each.lag_size for each in states(master)] == [10])
-        metrics, status, health = (page(master, path) for path in ("/metrics", "/", "/health"))
+        metrics, health = (page(master, path) for path in ("/metrics", "/health"))
+        figures = asyncio.run_coroutine_threadsafe(
+            master.server.keeper.figures(), master.server.service.loop
+        ).result(20)
+        shown = live_document(figures, master.server.broker)["replication"]
         port = slave.socket.getsockname()[1]
 
     assert f'reput_server_replica_lag_bytes{{replica="127.0.0.1:{port}"}} 10.0' in metrics
     assert "reput_server_replicas_in_sync 1.0" in metrics
     assert "reput_server_sync_replicas 1.0" in metrics
-    assert f"<td>127.0.0.1:{port}</td><td>in sync</td>" in status
-    assert "Sends wait for 1." in status
+    (replica,) = shown["replicas"]
+    assert (replica["address"], replica["state"]) == (f"127.0.0.1:{port}", "in sync")
+    assert (shown["sync_replicas"], replica["lag_size"]) == (1, 10)
     assert json.loads(health)["status"] == "ok"
 
 

@@ -7,6 +7,8 @@ import os
 import re
 import signal
 import socket
+import subprocess
+import sys
 import threading
 import urllib.error
 import urllib.parse
@@ -16,6 +18,9 @@ from multiprocessing.connection import Connection
 
 import attrs
 import pytest
+from commands import commands
+from fakemaster import FakeLog, FakeMaster
+from masterlogs import log_of
 from wirepeer import WirePeer, message
 
 import reput
@@ -122,6 +127,7 @@ def test_pages_of_a_server_show_what_it_does(tmp_path):
 
     assert figures["health"] == {"status": "ok", "reasons": []}
     assert figures["ports"][0]["connections"] == 1
+    assert all(each > 0 for rates in figures["rates"].values() for each in rates)
     assert figures["groups"]["billing"] | {"rate": 0} == {
         "lag": 2,
         "members": 1,
@@ -234,6 +240,73 @@ def test_a_missing_distribution_is_named_with_the_command_that_installs_it(monke
 
     with pytest.raises(ServerError, match=r"pip install \./extras/web"):
         served_pages.pages_class()
+
+
+# --------------------------------------------------------------------------- the commands
+
+
+@contextmanager
+def process(*arguments):
+    """A process of a command, and the first of its lines that has an address of pages."""
+    command = [sys.executable, "-m", "reput", *map(str, arguments), "--json", "--web"]
+    with subprocess.Popen(
+        [*command, "127.0.0.1:0", "--web-write"], stdout=subprocess.PIPE, text=True
+    ) as found:
+        try:
+            facts = next(line for line in map(json.loads, found.stdout) if line["web"])
+            yield facts["web"].rstrip("/")
+        finally:
+            found.send_signal(signal.SIGINT)
+            found.stdout.read()
+    assert found.returncode == 0
+
+
+def test_serve_has_pages_that_end_with_it(tmp_path):
+    ports = ("--listen", "127.0.0.1:0", "--namesrv", "none", "--no-fast-port")
+    with process("serve", tmp_path / "store", *ports) as address:
+        assert json_of(address, "/server.json")["kind"] == "server"
+        assert done(address, "send", topic="orders", body="x")[0] == 303
+        assert len(json_of(address, "/messages.json")["rows"]) == 1
+
+    with pytest.raises(urllib.error.URLError, match="refused"):
+        asked(address, "/overview")
+
+
+def test_follow_has_pages_of_what_comes_and_changes_only_plugins(tmp_path):
+    log = FakeLog(log_of(tmp_path / "master", 200))
+    with FakeMaster(log) as master:
+        given = ("--from", master.address, "--plugins", "consumequeue,index")
+        with process("follow", tmp_path / "store", *given) as address:
+            figures = json_of(address, "/server.json")
+            pages = [asked(address, path)[1] for path in ("/server", "/overview")]
+            refused = asked(address, "/action/send")[0]
+            assert done(address, "suspend", plugin="index")[0] == 303
+            states = {
+                each["plugin"]: each for each in json_of(address, "/overview.json")["plugins"]
+            }
+
+    assert (figures["kind"], figures["master"]) == ("follower", "shop/broker-a")
+    assert all("bytes behind the master" in each for each in pages)
+    assert refused == 404
+    assert states["index"]["state"] == "suspended"
+
+
+@pytest.mark.parametrize("command", [("serve",), ("follow", "--from", "a:1")])
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (("--web", "0.0.0.0:0"), "--web-password-file"),
+        (("--web", "8787"), "expected HOST:PORT"),
+        (("--web-write",), "name their address with --web"),
+        (("--web", "127.0.0.1:0", "--web-tls-key", __file__), "--web-tls-cert"),
+    ],
+)
+def test_options_of_pages_that_are_not_safe_are_refused(tmp_path, command, options, text):
+    with commands() as run:
+        outcome = run(command[0], tmp_path / "none", *command[1:], *options)
+
+    assert (outcome.code, text in outcome.err) == (2, True), outcome.err
+    assert not (tmp_path / "none").exists()
 
 
 # --------------------------------------------------------------------------- the channel

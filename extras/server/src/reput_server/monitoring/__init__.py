@@ -1,1 +1,1 @@
-"""Watching a server over HTTP: metrics, a status page, and whether it works."""
+"""Watching a server: metrics and health over HTTP, and the figures of its pages."""

@@ -20,6 +20,7 @@ _TOPICS_MAX: Final = 50
 def live_document(found: ServerFigures, broker: Broker) -> dict[str, Any]:
     """Return what the pages show of a server; `reput_web.readmodel.livestate` reads it."""
     statistics = broker.context.statistics
+    tick = statistics.ticks()
     return {
         "kind": "server",
         "at": found.at,
@@ -28,8 +29,8 @@ def live_document(found: ServerFigures, broker: Broker) -> dict[str, Any]:
         "is_writable": found.is_writable,
         "health": {"status": found.health.status, "reasons": list(found.health.reasons)},
         "rates": {
-            "in": [float(each) for each in statistics.put_rate.text(found.at).split()],
-            "out": [float(each) for each in statistics.get_rate.text(found.at).split()],
+            "in": [float(each) for each in statistics.put_rate.text(tick).split()],
+            "out": [float(each) for each in statistics.get_rate.text(tick).split()],
         },
         "put_count": found.put_count,
         "get_count": found.get_count,

@@ -1,4 +1,4 @@
-"""`ServerFigures`: how a server is at a moment; what metrics and the status page are made of."""
+"""`ServerFigures`: how a server is at a moment; what metrics and pages are made of."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ class ResetOffset(Action):
         if not any(each.topic == topic for each in store.queues()):
             raise NotThereError(f"The store has no topic {topic!r}.")
         changes = self._reset(plugin, move_group, group, topic, to)
-        offsets = ", ".join(f"{each.queue.queue_id}: {each.after}" for each in changes[:16])
+        offsets = ", ".join(f"queue {each.queue.queue_id}: {each.after}" for each in changes[:16])
         return Sentence(
             "Group {group} goes on in topic {topic} at {offsets}.",
             {"group": group, "topic": topic, "offsets": offsets + ", …" * (len(changes) > 16)},
@@ -108,7 +108,11 @@ def _rows(changes: list[Reset]) -> tuple[tuple[str, ...], ...]:
             str(each.queue.queue_id),
             "–" if each.before is None else f"{each.before:,}",
             f"{each.after:,}",
-            "–" if each.before is None else f"{each.after - each.before:+,}",
+            "–"
+            if each.before is None
+            else f"{each.after - each.before:+,}"
+            if each.after != each.before
+            else "0",
         )
         for each in changes[:2_000]
     )

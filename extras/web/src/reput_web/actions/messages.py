@@ -74,6 +74,13 @@ class SendMessage(Action):
         """See `Action.plan`."""
         message = self._message()
         topic = self.values["topic"]
+        if opened.groups_plugin() is not None:
+            from reput_consumer.names import checked_topic
+
+            try:
+                checked_topic(topic)
+            except ValueError as error:
+                raise BadRequestError(f"{error}.") from None
         known = {each.queue_id for each in opened.topic_queues(topic)}
         sentences = [
             Sentence(

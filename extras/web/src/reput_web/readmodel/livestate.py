@@ -95,9 +95,28 @@ def _server(found: Document) -> LiveState:
             Tile("since the start", _duration(age)),
             *(Tile(name, _shown(format_count, found.get(key))) for name, key in _COUNTS),
             Tile("wait of the first send", _duration(found.get("send_wait_ms"))),
+            *_more_tiles(found),
         ),
         tables=tuple(each for each in _server_tables(found) if each.rows),
     )
+
+
+def _more_tiles(found: Document) -> Sequence[Tile]:
+    """Return tiles of what not every server has."""
+    tiles = []
+    replication, calls = _object(found, "replication"), _object(found, "calls")
+    if replication:
+        count = _shown(format_count, replication.get("sync_replicas"))
+        tiles.append(Tile("replicas that sends wait for", count))
+        tiles.append(Tile("rounds that replicas had too late", _late(replication)))
+    if calls.get("clients"):
+        tiles.append(Tile("clients of RocketMQ 5", _shown(format_count, calls["clients"])))
+        tiles.append(Tile("receives that wait", _shown(format_count, calls.get("waiting"))))
+    return tiles
+
+
+def _late(replication: Document) -> str:
+    return _shown(format_count, replication.get("late_rounds"))
 
 
 _RATES: Final = (("messages in, a second", "in"), ("messages out, a second", "out"))
