@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from reput_server.server import Server as Server
     from reput_server.server import serving as serving
     from reput_server.testing.localbroker import LocalBroker as LocalBroker
+    from reput_server.webpages.webconfig import WebConfig as WebConfig
     from reput_server.wire.ports import Ports as Ports
 
 _EXPORTS = {
@@ -33,6 +34,7 @@ _EXPORTS = {
     "ServerConfig": "config",
     "ServerError": "errors",
     "TlsConfig": "config",
+    "WebConfig": "webpages.webconfig",
     "serving": "server",
 }
 

@@ -2,7 +2,7 @@
 
 One request a connection, no bodies of requests, a few connections at a time, a few seconds each:
 what scrapers and health checks need. `http.server` of the standard library reads the requests, on
-threads; what is answered comes from the event loop.
+threads; the event loop makes the answers.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class _Server(ThreadingHTTPServer):
         self.server_address = self.socket.getsockname()
 
     def verify_request(self, request: Any, client_address: Any) -> bool:
-        """Take a connection, if there are not too many."""
+        """Take a connection, up to a number of them."""
         with self._turn:
             if len(self._open) >= _CONNECTIONS_MAX:
                 return False
@@ -195,7 +195,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(page.content)
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """Answer what is not a request, or not one of those that are answered."""
+        """Answer a request that is not valid, or has another method."""
         status = HTTPStatus(code)
         if status == HTTPStatus.NOT_IMPLEMENTED:  # for any method that has no function here
             status = HTTPStatus.METHOD_NOT_ALLOWED

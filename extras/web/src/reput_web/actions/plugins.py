@@ -37,7 +37,7 @@ class PluginAction(Action):
 
     @property
     def result(self) -> Sentence:
-        """What was done."""
+        """The sentence that reports it."""
         return Sentence(self.done, {"plugin": self.values["plugin"]})
 
 

@@ -1,7 +1,7 @@
 """`Confirmations`: tokens of forms, and actions that wait for somebody's yes.
 
-A page of another site can send a form, but cannot read these pages, so it has no token. What is
-confirmed is kept here and not in the page: it is what was shown, and it is done once.
+A page of another site can send a form, but cannot read these pages, so it has no token. An
+action that waits is kept here and not in the page: it is the one that was shown, and is done once.
 """
 
 from __future__ import annotations
