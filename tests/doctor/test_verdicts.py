@@ -41,6 +41,41 @@ def change_keys(root, row=50):
     path.write_bytes(data)
 
 
+def change_record(root, text, bits, row=50):
+    """Change the last byte of a text in the record of a message."""
+    place = places(root)[row][0]
+    path = log_file(root, place)
+    data = bytearray(path.read_bytes())
+    data[data.index(text, place % len(data)) + len(text) - 1] ^= bits
+    path.write_bytes(data)
+
+
+ONE_BIT = {
+    "key": (b"KEYS\x01k5", 1),
+    "name of the keys": (b"KEYS", 1),
+    "end of the keys": (b"KEYS\x01k50\x02", 1),
+    "topic": (b"\x02t2", 8),
+    "tags": (b"TAGS\x01a", 1),
+}
+
+
+@pytest.mark.parametrize(("text", "bits"), ONE_BIT.values(), ids=ONE_BIT)
+def test_a_bit_of_a_record_gives_one_finding_that_names_the_message(text, bits, root):
+    place, _, queue_id, queue_offset = places(root)[50]
+    change_record(root, text, bits)
+
+    report = checked(root)
+
+    (found,) = [each for each in report.findings if each.severity is Severity.DAMAGE]
+    assert [each.physical_offset for each in found.messages] == [place]
+    assert found.message_count == 1
+    assert found.suspects[0] == "commitlog"
+    if text != b"TAGS\x01a":  # a unit with other tags stands at its place
+        assert found.found.startswith("1 message disagrees with ")
+        assert f"/{queue_id}@{queue_offset} at {place}" in found.found
+    assert "disagree about 1 message. All checksums of the log match" in verdict_of(report)
+
+
 def change_header(root):
     for row, byte in enumerate(RECORD, 10):
         flip_log(root, places(root)[row][0] + byte)
@@ -61,10 +96,11 @@ def test_a_contradiction_names_both_suspects_and_does_not_advise_to_rebuild_firs
     for found in bad(report):
         assert found.suspects == ("commitlog", found.file)
         assert found.advice.startswith("find out which is wrong, the log or index/")
-        assert "no checksum says it" in found.advice
+        assert "all checksums match" in found.advice
+    assert [found.message_count for found in bad(report)] == [1]
     assert verdict_of(report) == (
-        "damaged; no checksum of the log is wrong; the log and the files of index contradict each "
-        "other, and no checksum says which of them is wrong"
+        "damaged: the log and the key index disagree about 1 message. All checksums of the log "
+        "match, so either may be wrong."
     )
 
 
@@ -76,8 +112,8 @@ def test_a_file_that_lacks_something_is_itself_wrong(root):
 
     assert [each.suspects for each in bad(report)] == [()]
     assert verdict_of(report) == (
-        "damaged; no checksum of the log is wrong; files of consumequeue are damaged, and can be "
-        "rebuilt from the log"
+        "damaged: files of consumequeue are damaged, and can be rebuilt from the log. All "
+        "checksums of the log match."
     )
 
 

@@ -35,10 +35,11 @@ def verdict_of(report: Report) -> str:
         return _healthy(report)
     if report.worst is Severity.WARNING:
         return "no damage is known, but look at the warnings"
-    first = "messages of the log are lost, or cannot be read"
-    if report.worst is not Severity.LOSS:
-        first = "damaged; no checksum of the log is wrong"
-    return "; ".join([first, *dict.fromkeys(_damages(report))])
+    if report.worst is Severity.LOSS:
+        first = "messages of the log are lost, or cannot be read"
+        return "; ".join([first, *dict.fromkeys(_damages(report))])
+    facts = dict.fromkeys(_damages(report))
+    return f"damaged: {'; '.join(facts)}. All checksums of the log match{_either(report)}."
 
 
 def _healthy(report: Report) -> str:
@@ -55,12 +56,11 @@ def _healthy(report: Report) -> str:
 def _damages(report: Report) -> Iterator[str]:
     """Yield what the damage beside lost messages means, the worst first."""
     found = [each for each in report.findings if each.severity is Severity.DAMAGE]
-    names = dict.fromkeys(each.part for each in found if each.suspects)
-    if names:
-        yield (
-            f"the log and the files of {', '.join(names)} contradict each other, and no checksum "
-            "says which of them is wrong"
-        )
+    suspects = [each for each in found if each.suspects]
+    if suspects:
+        files = dict.fromkeys(_word(file) for each in suspects for file in each.suspects[1:])
+        *others, last = "the log", *files
+        yield f"{', '.join(others)} and {last} disagree{_about(suspects)}"
     for each in found:
         if _is_config(each):
             yield f"{places_lost(each.file)}, unless {each.file} is restored"
@@ -75,6 +75,25 @@ def _damages(report: Report) -> Iterator[str]:
         yield f"files of {', '.join(names)} are damaged, and can be rebuilt from the log"
     if any(each.part in _BESIDE and not _is_config(each) for each in found):
         yield "small files beside the log are damaged; each finding says what that means"
+
+
+def _either(report: Report) -> str:
+    is_doubtful = any(each.suspects for each in report.findings)
+    return ", so either may be wrong" if is_doubtful else ""
+
+
+def _word(file: str) -> str:
+    """Return what people call the files in a directory of a store."""
+    directory = file.partition("/")[0]
+    return {"index": "the key index", "consumequeue": "the queues"}.get(directory, directory)
+
+
+def _about(findings: list[Finding]) -> str:
+    """Return about how many messages, if each finding names all of its messages."""
+    if any(each.message_count != len(each.messages) or not each.messages for each in findings):
+        return ""
+    places = {message.physical_offset for each in findings for message in each.messages}
+    return f" about {len(places):,} message{'s' if len(places) > 1 else ''}"
 
 
 _BESIDE: Final = frozenset({"log", "checkpoint", "config", "reput", "store"})

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from reput_tools.offline.closedstore.inspection import inspect_store as inspect_store
     from reput_tools.offline.closedstore.lockedstore import ClosedStore as ClosedStore
     from reput_tools.offline.closedstore.lockedstore import lock_store as lock_store
+    from reput_tools.offline.contract.alignment import Unaligned as Unaligned
+    from reput_tools.offline.contract.alignment import align as align
     from reput_tools.offline.contract.comparison import Compared as Compared
     from reput_tools.offline.contract.comparison import Comparison as Comparison
     from reput_tools.offline.contract.comparison import Difference as Difference
@@ -83,6 +85,8 @@ _EXPORTS = {
     "TouchedMessage": "contract.comparison",
     "Traces": "closedstore.inspection",
     "Work": "taskengine.engine",
+    "Unaligned": "contract.alignment",
+    "align": "contract.alignment",
     "compare": "rebuilder.filecompare",
     "find_damages": "damagelist",
     "lock_store": "closedstore.lockedstore",

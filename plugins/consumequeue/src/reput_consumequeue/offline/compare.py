@@ -26,6 +26,7 @@ from reput_consumequeue.extend.layout import (
     positions_of,
 )
 from reput_consumequeue.layout import DIRECTORY, PRE_BLANK_SIZE, UNIT_DTYPE, UNIT_SIZE
+from reput_consumequeue.offline.aligned import aligned_differences
 from reput_consumequeue.offline.explain import MESSAGES_MAX, message_of
 from reput_consumequeue.queuefiles import unit_file_size
 from reput_tools.offline import Compared, Comparison, Difference, TouchedMessage
@@ -65,6 +66,8 @@ def weigh(comparison: Comparison, differences: Sequence[Difference]) -> Compared
     for (topic, queue_id), own in sorted(queues.items()):
         queue = _Queue(comparison, topic, queue_id, skipped, lost)
         found = list(queue.differences())
+        if comparison.limit > 1 and not comparison.is_partial and not queue.leads_to_extend:
+            found = queue.aligned(found)
         if not queue.leads_to_extend:
             # Extend files to which no unit leads; without addresses there should be none at all.
             strays = (each for each in own if each.path.startswith(f"{EXTEND_DIRECTORY}/"))
@@ -151,6 +154,27 @@ class _Queue:
                     size=(last + 1) * UNIT_SIZE - place,
                     is_absent=not own[first_row : last + 1].view(np.uint8).any(),
                 )
+
+    def aligned(self, found: list[Difference]) -> list[Difference]:
+        """Return the differences of units that moved, or else those of their places."""
+        roots = self.comparison.root, self.comparison.built
+        sizes = [self._files(root) for root in roots]
+        are_whole = sizes[0] == sizes[1] and sorted(sizes[0]) == [
+            *range(0, sum(sizes[0].values()), max(sizes[0].values(), default=1))
+        ]
+        if not are_whole or not any(
+            each.size > UNIT_SIZE and each.kind == "unit" for each in found
+        ):
+            return found
+        own, built = (
+            np.concatenate([self._units(root, base, files[base]) for base in sorted(files)])
+            for root, files in zip(
+                (self.comparison.root, self.comparison.built), sizes, strict=True
+            )
+        )
+        queue = self.topic, self.queue_id
+        moved = aligned_differences(self.comparison, queue, sorted(sizes[0]), own, built)
+        return found if moved is None else moved
 
     def _first(self, wanted: dict[int, int]) -> int:
         """Return the first unit that the log determines; 0 if its oldest file is there."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     Units = npt.NDArray[np.void]
 
-__all__ = ["MESSAGES_MAX", "explain", "message_of"]
+__all__ = ["MESSAGES_MAX", "explain", "message_of", "unit_text"]
 
 MESSAGES_MAX: Final = 20
 """Messages that a difference names."""
@@ -35,6 +35,8 @@ _UNITS_MAX: Final = 1 << 20  # of a difference that are looked at
 def explain(comparison: Comparison, difference: Difference) -> Difference:
     """Return the difference with the units that stand there, in the store and by the log."""
     steps = difference.path.split("/")
+    if difference.found:
+        return difference  # explained where it was found
     if len(steps) != 4 or steps[0] != DIRECTORY or not steps[3].isdigit():
         return difference
     topic, queue_id, base = steps[1], steps[2], int(steps[3])
@@ -138,14 +140,23 @@ def _lead(comparison: Comparison, root: str, queue: list[str], unit: Units) -> s
     return f"{place}: size {unit_size}, tags code {tags}, store time {timestamp}"
 
 
+def unit_text(number: int, unit: np.void) -> str:
+    """Return a unit of `UNIT_DTYPE` as text.
+
+    Args:
+        number: its queue offset.
+        unit: the unit.
+    """
+    offset, size, tags = unit.item()
+    if not any((offset, size, tags)):
+        return f"unit {number}: zeros"
+    if size == PRE_BLANK_SIZE:
+        return f"unit {number}: a blank"
+    return f"unit {number}: physical offset {offset}, size {size}, tags code {tags}"
+
+
 def _text(units: Units, number: int, lead: str) -> str:
     """Return the first unit as text with its extend unit, and how many follow."""
-    offset, size, tags = units[0].item()
-    if not any((offset, size, tags)):
-        text = f"unit {number}: zeros"
-    elif size == PRE_BLANK_SIZE:
-        text = f"unit {number}: a blank"
-    else:
-        text = f"unit {number}: physical offset {offset}, size {size}, tags code {tags}"
+    text = unit_text(number, units[0])
     text = f"{text}, which leads to {lead}" if lead else text
     return text if len(units) == 1 else f"{text}; and {len(units) - 1} more"

@@ -31,6 +31,7 @@ from reput_index.layout import (
     NEXT_ITEM_POSITION,
     SLOT_SIZE,
 )
+from reput_index.offline.aligned import aligned_differences
 from reput_index.offline.explain import item_text, touched
 from reput_index.tagitems import TagsSource
 from reput_tools.offline import Compared, Comparison, Difference, TouchedMessage
@@ -60,12 +61,17 @@ def weigh(
         geometry: assumed if no file determines it.
 
     Returns:
-        The differences that count; None, so that bytes are compared, if the log has all of its
-        records or there is no file.
+        The differences that count; None, so that bytes are compared, if there is no file, or if
+        the log has all of its records and the items need not be aligned.
     """
-    if not comparison.is_partial:
-        return None
     disk = comparison.disk
+    if not comparison.is_partial:
+        files = IndexFiles(
+            os.path.join(comparison.root, DIRECTORY), "", disk, FilePool(disk, 0), geometry, True
+        )
+        files.follow(files.directory)
+        aligned = aligned_differences(comparison, differences, files.geometry)
+        return None if aligned is None else Compared(aligned)
     pool = FilePool(disk, _FILES_OPEN)
     directory = os.path.join(comparison.root, DIRECTORY)
     index = IndexFiles(directory, "", disk, pool, geometry, writable=False)

@@ -18,8 +18,11 @@ from reput_tools.cli.kit import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from reput_tools.doctor.repair.repairplan import RepairPlan
     from reput_tools.doctor.repair.repairrun import Repaired
+    from reput_tools.offline import Difference
 
 __all__ = ["repair"]
 
@@ -88,11 +91,17 @@ _DONE = {
     "left[]": "files that were not copied: `file`, `kind`, `text`",
 }
 _FORMS = {
-    "With `--dry-run`": _PLAN | {"needed_size": "bytes of disk that the repair needs"},
+    "With `--dry-run`": _PLAN
+    | {
+        "needed_size": "bytes of disk that the repair needs",
+        "differences[]": "derived files that are rebuilt because they do not follow from the log:"
+        " `path`, `position`, `reason`; empty if the repair rebuilds all of them",
+    },
     "With `--undo`": {
         "path": "the store's directory",
         "size": "bytes that were restored",
-        "change_count": "parts of the log that were restored",
+        "change_count": "parts of the log that differed and were restored",
+        "parts[]": "files and directories beside the log that were restored",
     },
 }
 
@@ -167,9 +176,10 @@ def repair(
         if undoes:
             _undo(path, backup, as_json=as_json)
             return
-        look = functools.partial(_look, path, file_size)
+        look = functools.partial(_look, path, file_size, jobs)
         if dry_run:
-            _show_plan(look(), in_place=in_place, limit=limit, as_json=as_json)
+            plan, differences = look()
+            _show_plan(plan, differences, in_place=in_place, limit=limit, as_json=as_json)
             return
         done = _run(path, new_directory, in_place, backup, file_size, jobs)
     _show_done(done, limit=limit, as_json=as_json)
@@ -189,17 +199,19 @@ def _check_usage(
         raise click.UsageError("--backup belongs to --in-place and --undo")
 
 
-def _look(path: str, file_size: int) -> RepairPlan:
+def _look(path: str, file_size: int, jobs: int | None) -> tuple[RepairPlan, Sequence[Difference]]:
+    """Return what a repair would do, and the derived files that it would build for that alone."""
     from reput_tools.doctor.command.stepprogress import Steps
-    from reput_tools.doctor.repair.repairrun import look_and_plan
+    from reput_tools.doctor.repair.repairrun import dry_run
 
-    with (
-        Steps("") as steps,
-        look_and_plan(
-            path, file_size=file_size, follow_links=follows_links(), step=steps.step
-        ) as plan,
-    ):
-        return plan
+    with Steps("") as steps:
+        return dry_run(
+            path,
+            file_size=file_size,
+            jobs=jobs,
+            follow_links=follows_links(),
+            step=steps.step,
+        )
 
 
 def _run(
@@ -228,36 +240,52 @@ def _run(
 
 
 def _undo(path: str, backup: str | None, *, as_json: bool) -> None:
-    from reput_tools.cli.kit import escape_text, format_count, format_size, print_json
+    from reput_tools.cli.kit import (
+        escape_text,
+        format_count,
+        format_size,
+        print_facts,
+        print_json,
+    )
     from reput_tools.doctor.repair.repairrun import undo
 
     done = undo(path, backup or "", follow_links=follows_links())
-    size = sum(each.size for each in done.changes)
     if as_json:
-        print_json({"path": done.store, "size": size, "change_count": len(done.changes)})
+        facts = {"path": done.store, "size": done.size, "change_count": done.change_count}
+        print_json(facts | {"parts": list(done.parts)})
         return
-    count = format_count(len(done.changes), "part")
-    click.echo(
-        f"{escape_text(done.store)} is as it was before the repair: {count} of the log, "
-        f"{format_size(size)}, put back"
-    )
+    log = "no byte of the log differed"
+    if done.change_count:
+        count = format_count(done.change_count, "part")
+        log = f"{count} of the log, {format_size(done.size)}, put back"
+    click.echo(f"{escape_text(done.store)} is as it was before the repair")
+    print_facts([("log", log), ("beside it", escape_text(", ".join(done.parts)) or "nothing")])
 
 
-def _show_plan(plan: RepairPlan, *, in_place: bool, limit: int, as_json: bool) -> None:
+def _show_plan(
+    plan: RepairPlan,
+    differences: Sequence[Difference],
+    *,
+    in_place: bool,
+    limit: int,
+    as_json: bool,
+) -> None:
     from reput_tools.cli.kit import ExitCode, print_json
     from reput_tools.doctor.command.repairprint import print_plan
     from reput_tools.doctor.findings import Severity
     from reput_tools.doctor.repair.diskspace import needed_space
-    from reput_tools.doctor.repair.repairjson import plan_document
+    from reput_tools.doctor.repair.repairjson import plain_differences, plan_document
 
     needed = needed_space(plan, has_log=in_place)
     if as_json:
-        print_json(plan_document(plan) | {"needed_size": needed})
+        facts = plan_document(plan) | {"needed_size": needed}
+        facts["is_needed"] = plan.is_needed or bool(differences)
+        print_json(facts | {"differences": plain_differences(differences)})
     else:
-        print_plan(plan, needed, limit=limit)
+        print_plan(plan, differences, needed, limit=limit)
     if plan.has_losses:
         raise click.exceptions.Exit(Severity.LOSS.exit_code)
-    if plan.is_needed:
+    if plan.is_needed or differences:
         raise click.exceptions.Exit(ExitCode.DAMAGED)
 
 

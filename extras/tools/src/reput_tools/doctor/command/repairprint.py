@@ -28,27 +28,32 @@ if TYPE_CHECKING:
     from reput_tools.doctor.repair.lostmessages import LostPart
     from reput_tools.doctor.repair.repairplan import RepairPlan
     from reput_tools.doctor.repair.repairrun import Repaired
+    from reput_tools.offline import Difference
 
 __all__ = ["print_plan", "print_repaired"]
 
 
-def print_plan(plan: RepairPlan, needed: int, *, limit: int) -> None:
+def print_plan(
+    plan: RepairPlan, differences: Sequence[Difference], needed: int, *, limit: int
+) -> None:
     """Print what a repair would do.
 
     Args:
         plan: the repair.
+        differences: derived files that it would rebuild because they are wrong.
         needed: bytes that it needs.
         limit: lines of each list.
     """
     _print_store(plan)
     _print_lists(plan, limit)
+    if differences:
+        _print_differences("Rebuilt, as these files do not follow from the log", differences, limit)
+    elif plan.is_needed and plan.plugins.plugins:
+        print_heading("Rebuilt")
+        print_facts([(name, "all files") for name in plan.plugins.plugins])
     click.echo()
-    if not plan.is_needed:
-        click.echo(
-            "Every checksum of the log matches, and the files beside it can be read. Derived files "
-            f"were not compared; reput verify {shlex.quote(plan.root)} compares them, and so does "
-            "a repair."
-        )
+    if not plan.is_needed and not differences:
+        click.echo(_nothing_to_do(plan))
         click.echo(plan.not_covered)
         return
     click.echo(
@@ -69,19 +74,12 @@ def print_repaired(done: Repaired, *, limit: int) -> None:
     _print_store(plan)
     if done.built is None:
         click.echo()
-        derived = "derived files agree with it"
-        if plan.plugins.missing:
-            derived = "derived files were not compared, as a plugin is missing"
-        text = f"Nothing to do: every checksum of the log matches, {derived}, and the files beside "
-        click.echo(styled(f"{text}it can be read.", fg="green"))
+        click.echo(styled(_nothing_to_do(plan), fg="green"))
         click.echo(plan.not_covered)
         return
     _print_lists(plan, limit)
     if done.differences:
-        print_heading("Derived files that were damaged")
-        rows = [(each.path, str(each.position)) for each in done.differences[:limit]]
-        print_table([Column("FILE", shrink=True), Column("FROM BYTE", right=True)], rows)
-        _more(len(done.differences), limit)
+        _print_differences("Derived files that were damaged", done.differences, limit)
     _print_doubts(done, limit)
     print_heading("Rebuilt")
     facts = [(each.plugin, f"all files, in {each.seconds:.1f} s") for each in done.built.rebuilt]
@@ -106,6 +104,30 @@ def print_repaired(done: Repaired, *, limit: int) -> None:
     else:
         click.echo(f"{escape_text(plan.root)} is as it was; use the new directory in its place.")
     click.echo(plan.not_covered)
+
+
+def _nothing_to_do(plan: RepairPlan) -> str:
+    derived = "derived files agree with it"
+    if plan.plugins.missing:
+        derived = "derived files were not compared, as a plugin is missing"
+    return (
+        f"Nothing to do: every checksum of the log matches, {derived}, and the files beside it can "
+        "be read."
+    )
+
+
+def _print_differences(heading: str, differences: Sequence[Difference], limit: int) -> None:
+    print_heading(heading)
+    columns = [
+        Column("FILE", shrink=True),
+        Column("FROM BYTE", right=True),
+        Column("WHAT", shrink=True),
+    ]
+    rows = [
+        (each.path, str(each.position), each.found or each.reason) for each in differences[:limit]
+    ]
+    print_table(columns, rows)
+    _more(len(differences), limit)
 
 
 def _print_store(plan: RepairPlan) -> None:

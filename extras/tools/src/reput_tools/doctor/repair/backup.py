@@ -43,6 +43,7 @@ __all__ = [
     "log_changes",
     "move",
     "move_aside",
+    "used_size",
 ]
 
 _NAME: Final = "backup.json"
@@ -84,6 +85,8 @@ class Change:
     """Bytes that stood there."""
     kept_at: int
     """Where they begin in ``bytes``."""
+    is_blank: bool = False
+    """Whether they were zeros up to the end of the file, of which ``bytes`` has none."""
 
 
 @attrs.frozen(kw_only=True)
@@ -133,6 +136,7 @@ class Backup:
         numbers += [*self.sizes.values(), *(each.kept_at for each in self.changes), self.step]
         texts: list[Any] = [*names, self.store]
         is_right = all(isinstance(text, str) for text in texts) and all(map(is_safe_name, names))
+        is_right = is_right and all(type(each.is_blank) is bool for each in self.changes)
         if not is_right or not all(type(number) is int and number >= 0 for number in numbers):
             raise NoBackupError(path, "no backup of a repair: a name or a number is not possible")
 
@@ -169,6 +173,20 @@ def log_changes(
             yield part.path, kept, part.size - kept
 
 
+def used_size(disk: Disk, path: str, position: int, size: int) -> int:
+    """Return how many of ``size`` bytes of a file stand before the zeros at their end."""
+    descriptor = disk.open(path)
+    try:
+        for start, end in reversed([*disk.data_ranges(descriptor, position, position + size)]):
+            for at in reversed(range(start, end, _COPY_SIZE)):
+                data = disk.read(descriptor, min(_COPY_SIZE, end - at), at).rstrip(b"\0")
+                if data:
+                    return at + len(data) - position
+        return 0
+    finally:
+        disk.close(descriptor)
+
+
 def back_up(plan: RepairPlan, path: str, ranges: Sequence[tuple[int, int]], disk: Disk) -> Backup:
     """Copy every byte of the log that will change; all is on disk when this returns.
 
@@ -181,14 +199,23 @@ def back_up(plan: RepairPlan, path: str, ranges: Sequence[tuple[int, int]], disk
     own = Disk()
     own.make_directory(path, durable=True)
     changes, at = [], 0
+    sizes = {part.path: part.size for part in plan.layout.parts}
     kept = own.create_fresh(os.path.join(path, BYTES))
     try:
         for source, position, size in log_changes(plan, ranges):
-            changes.append(
-                Change(name=os.path.basename(source), position=position, size=size, kept_at=at)
-            )
-            _keep(disk, source, position, size, own, kept, at)
-            at += size
+            name = os.path.basename(source)
+            used = size
+            if position + size == sizes[source]:
+                used = used_size(disk, source, position, size)
+            if used:
+                changes.append(Change(name=name, position=position, size=used, kept_at=at))
+                _keep(disk, source, position, used, own, kept, at)
+                at += used
+            if used < size:
+                blank = Change(
+                    name=name, position=position + used, size=size - used, kept_at=at, is_blank=True
+                )
+                changes.append(blank)
         own.truncate(kept, at)
         own.flush(kept)
     finally:

@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from reput_tools.doctor.repair.fieldrepair import FieldRepair
     from reput_tools.doctor.repair.lostmessages import LostPart
     from reput_tools.doctor.repair.repairplan import RepairPlan
     from reput_tools.doctor.repair.repairrun import Repaired
+    from reput_tools.offline import Difference
 
-__all__ = ["plan_document", "repaired_document"]
+__all__ = ["plain_differences", "plan_document", "repaired_document"]
 
 
 def plan_document(plan: RepairPlan) -> dict[str, Any]:
@@ -59,10 +62,7 @@ def repaired_document(done: Repaired) -> dict[str, Any]:
         "is_repaired": built is not None,
         "target": done.target,
         "backup": done.backup or None,
-        "differences": [
-            {"path": each.path, "position": each.position, "reason": each.reason}
-            for each in done.differences
-        ],
+        "differences": plain_differences(done.differences),
         "doubts": [
             {
                 "plugin": each.plugin,
@@ -80,6 +80,14 @@ def repaired_document(done: Repaired) -> dict[str, Any]:
         ],
         "left": [attrs.asdict(notice) for notice in (built.notices if built is not None else ())],
     }
+
+
+def plain_differences(differences: Sequence[Difference]) -> list[dict[str, Any]]:
+    """Return where derived files differ from what the log gives."""
+    return [
+        {"path": each.path, "position": each.position, "reason": each.reason}
+        for each in differences
+    ]
 
 
 def _lost(part: LostPart, action: str) -> dict[str, Any]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RepairPlan", "loss_of"]
 
-_NO_DAMAGE: Final = frozenset({"plugin.missing"})
+_NO_DAMAGE: Final = frozenset({"plugin.missing", "checkpoint.missing"})
 
 
 @attrs.frozen(kw_only=True, eq=False)

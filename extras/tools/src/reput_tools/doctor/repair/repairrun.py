@@ -19,7 +19,7 @@ from reput_tools.doctor.repair.lostandfound import Doubt, doubts_of, keep_eviden
 from reput_tools.doctor.repair.planner import make_plan
 from reput_tools.doctor.repair.repairplan import RepairPlan
 from reput_tools.doctor.repair.storebuilder import Built, Source, build, copied_log
-from reput_tools.doctor.repair.undo import put_back
+from reput_tools.doctor.repair.undo import Undone, put_back
 from reput_tools.doctor.repair.unfinishedstore import (
     STAGING,
     Mark,
@@ -43,6 +43,7 @@ __all__ = [
     "NotEmptyError",
     "Repaired",
     "derived_differences",
+    "dry_run",
     "look_and_plan",
     "repair",
     "repair_in_place",
@@ -168,6 +169,34 @@ class _Making:
         return Repaired(plan=plan, target=root, built=built, doubts=doubts)
 
 
+def dry_run(
+    path: str | os.PathLike[str],
+    *,
+    file_size: int = 0,
+    jobs: int | None = None,
+    follow_links: bool = False,
+    step: Step = _silent,
+) -> tuple[RepairPlan, tuple[Difference, ...]]:
+    """Return what a repair would do, and where derived files differ; change nothing.
+
+    As in a repair, derived files are compared only if nothing else is wrong; otherwise all of them
+    are rebuilt.
+
+    Args:
+        path: the store.
+        file_size: see `repair`; likewise those below.
+        jobs: see `repair`.
+        follow_links: see `repair`.
+        step: see `repair`.
+    """
+    with look_and_plan(path, file_size=file_size, follow_links=follow_links, step=step) as plan:
+        pass
+    if plan.is_needed:
+        return plan, ()
+    jobs = jobs or (1 if plan.size < _SMALL else None)
+    return plan, derived_differences(plan, jobs, follow_links, step)[0]
+
+
 def repair_in_place(
     path: str | os.PathLike[str],
     backup: str | os.PathLike[str] = "",
@@ -255,7 +284,7 @@ def undo(
     backup: str | os.PathLike[str] = "",
     *,
     follow_links: bool = False,
-) -> Backup:
+) -> Undone:
     """Bring a store back to what it was before it was repaired in place.
 
     Args:

@@ -47,7 +47,11 @@ def _checkpoint(traces: Traces, max_store_timestamp: int) -> Iterator[Notice]:
     path = os.path.join(traces.root, "checkpoint")
     if not traces.disk.exists(path):
         if max_store_timestamp:
-            yield Notice("checkpoint", "checkpoint.missing", f"it is missing; {_AGAIN}")
+            yield Notice(
+                "checkpoint",
+                "checkpoint.missing",
+                "it is missing; the store writes it when it is next opened for writing",
+            )
         return
     data = _read(traces, path)
     if data is None or len(data) < Checkpoint.SIZE_MIN:

@@ -22,18 +22,34 @@ from reput_tools.doctor.repair.backup import (
     RENAMED_BACK,
     WAS,
     Backup,
+    Change,
     NoBackupError,
     move,
+    used_size,
 )
 from reput_tools.doctor.repair.unfinishedstore import STAGING, remove
 
-__all__ = ["put_back"]
+__all__ = ["Undone", "put_back"]
 
 _LOG: Final = "commitlog"
 _COPY_SIZE: Final = 1 << 20
 
 
-def put_back(path: str, store: str, disk: Disk) -> Backup:
+@attrs.define(eq=False)
+class Undone:
+    """What an undo has changed."""
+
+    store: str
+    """The store's directory."""
+    change_count: int = 0
+    """Parts of the log whose bytes differed, and were put back."""
+    size: int = 0
+    """Their bytes."""
+    parts: tuple[str, ...] = ()
+    """Files and directories beside the log that were put back."""
+
+
+def put_back(path: str, store: str, disk: Disk) -> Undone:
     """Bring a store back to what it was before it was repaired in place.
 
     May be called again after it was interrupted, and after a repair that was.
@@ -57,7 +73,8 @@ def put_back(path: str, store: str, disk: Disk) -> Backup:
     if disk.exists(moved) and not disk.exists(log):
         disk.rename(moved, log)
         disk.flush_directory(store)
-    _put_back_log(backup, path, log, disk, own)
+    done = Undone(backup.store)
+    _put_back_log(backup, path, log, disk, own, done)
     files = os.path.join(path, FILES)
     aside = {entry.name for entry in own.list(files)}
     for entry in disk.list(store):
@@ -65,17 +82,18 @@ def put_back(path: str, store: str, disk: Disk) -> Backup:
         is_new = is_new and not is_system_name(entry.name)
         if is_new and entry.name not in (_LOG, UNFINISHED, "lock"):
             remove(disk, entry)
-    for name in sorted(aside & set(backup.parts)):
+    done.parts = tuple(sorted(aside & set(backup.parts)))
+    for name in done.parts:
         move(own, os.path.join(files, name), own, os.path.join(store, name))
     disk.flush_directory(store)
     if disk.exists(os.path.join(store, UNFINISHED)):
         disk.remove(os.path.join(store, UNFINISHED))
         disk.flush_directory(store)
     attrs.evolve(backup, is_put_back=True).save(path)
-    return backup
+    return done
 
 
-def _put_back_log(backup: Backup, path: str, log: str, disk: Disk, own: Disk) -> None:
+def _put_back_log(backup: Backup, path: str, log: str, disk: Disk, own: Disk, done: Undone) -> None:
     """Bring the log's files back to their old names, sizes and bytes."""
     there = {entry.name for entry in disk.list(log) if not is_system_name(entry.name)}
     plain = {name for name in there if not name.startswith(WAS)}
@@ -98,12 +116,12 @@ def _put_back_log(backup: Backup, path: str, log: str, disk: Disk, own: Disk) ->
             aside, was = os.path.join(path, LEFT_OUT, old), os.path.join(log, WAS + old)
             final = os.path.join(log, old)
             if disk.exists(was):
-                _write_back(backup, old, was, kept, disk, own)
+                _write_back(backup, old, was, kept, disk, own, done)
                 disk.rename(was, final)
             elif own.exists(aside):
                 move(own, aside, own, final)
             elif disk.exists(final):
-                _write_back(backup, old, final, kept, disk, own)
+                _write_back(backup, old, final, kept, disk, own, done)
             else:
                 raise CorruptFileError(final, 0, "it is gone since the repair")
         disk.flush_directory(log)
@@ -111,18 +129,29 @@ def _put_back_log(backup: Backup, path: str, log: str, disk: Disk, own: Disk) ->
         own.close(kept)
 
 
-def _write_back(backup: Backup, name: str, path: str, kept: int, disk: Disk, own: Disk) -> None:
+def _write_back(
+    backup: Backup, name: str, path: str, kept: int, disk: Disk, own: Disk, done: Undone
+) -> None:
+    changes = [each for each in backup.changes if each.name == name]
+    blanks = [each for each in changes if each.is_blank]
+    changed: set[Change] = set()
     descriptor = disk.open(path, write=True)
     try:
+        for each in blanks:
+            if used_size(disk, path, each.position, each.size):
+                changed.add(each)
+                disk.truncate(descriptor, each.position)
         if name in backup.sizes:
             disk.truncate(descriptor, backup.sizes[name])
-        for change in backup.changes:
-            if change.name != name:
-                continue
+        for change in (each for each in changes if not each.is_blank):
             for at in range(0, change.size, _COPY_SIZE):
                 size = min(_COPY_SIZE, change.size - at)
                 data = own.read(kept, size, change.kept_at + at)
-                disk.write(descriptor, data, change.position + at)
+                if disk.read(descriptor, size, change.position + at) != data:
+                    changed.add(change)
+                    disk.write(descriptor, data, change.position + at)
         disk.flush(descriptor)
     finally:
         disk.close(descriptor)
+    done.change_count += len(changed)
+    done.size += sum(each.size for each in changed)

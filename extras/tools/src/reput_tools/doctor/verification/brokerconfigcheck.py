@@ -7,6 +7,7 @@ their queues.
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -40,6 +41,7 @@ def check_settings(root: str, disk: Disk, ends: Ends, findings: Findings) -> int
     """
     directory = os.path.join(root, _DIRECTORY)
     names = {entry.name for entry in disk.list(directory)}
+    broken: dict[str, str] = {}  # why a file cannot be read, by name
     count = 0
     for name in sorted(names):
         if COPY_SUFFIX in name and not name.endswith(".new"):
@@ -53,13 +55,21 @@ def check_settings(root: str, disk: Disk, ends: Ends, findings: Findings) -> int
             continue  # told by the survey
         except (OSError, ValueError) as error:
             cut = cut_json(disk, os.path.join(directory, name))
-            reason = cut or f"no JSON object: {error}"
-            findings.add(_damaged(name, reason, has_backup=f"{name}.bak" in names))
+            broken[name] = cut or f"no JSON object: {error}"
             continue
         if name == "consumerOffset.json":
             _check_consumers(document, ends, findings, root)
         elif name == "delayOffset.json":
             _check_delays(document, ends, findings)
+    for name, reason in broken.items():
+        is_backup = name.endswith(".bak")
+        if is_backup and name.removesuffix(".bak") in broken:
+            continue  # in the finding of the file
+        backup = f"{name}.bak"
+        if not is_backup and backup in broken:
+            findings.add(_both(name, reason, broken[backup], root))
+        else:
+            findings.add(_damaged(name, reason, has_backup=backup in names))
     return count
 
 
@@ -81,6 +91,28 @@ def _damaged(name: str, reason: str, *, has_backup: bool) -> Finding:
             else f"restore it from a copy, or from another broker of the same name; else "
             f"{places_lost(name)}"
         ),
+    )
+
+
+def _both(name: str, reason: str, of_backup: str, root: str) -> Finding:
+    """Return the finding of a file that cannot be read, nor can its backup."""
+    advice = "restore one of them from a copy, or from another broker of the same name; else "
+    advice += places_lost(name)
+    if name == "consumerOffset.json":
+        advice += (
+            ": they start where their consumers begin without an offset, and "
+            f"reput reset-offset {shlex.quote(root)} GROUP TOPIC sets offsets"
+        )
+    same = f"in both, {reason}" if reason == of_backup else f"{reason}; the backup: {of_backup}"
+    return Finding(
+        severity=Severity.DAMAGE,
+        kind="config.json",
+        part="config",
+        file=f"{_DIRECTORY}/{name}",
+        position=0,
+        found=f"neither {name} nor {name}.bak can be read: {same}",
+        expected="a JSON object, as brokers write it",
+        advice=advice,
     )
 
 

@@ -84,7 +84,13 @@ def _check_queues(traces: Traces, findings: Findings) -> None:
 
 
 def check_checkpoint(
-    root: str, disk: Disk, store: Store, last_time: int, findings: Findings
+    root: str,
+    disk: Disk,
+    store: Store,
+    last_time: int,
+    findings: Findings,
+    *,
+    is_written: bool = False,
 ) -> int:
     """Check RocketMQ's checkpoint; return the number of files looked at.
 
@@ -94,11 +100,19 @@ def check_checkpoint(
         store: open for reading.
         last_time: store time of the last record of the log, ms; 0 if it is empty.
         findings: is added to.
+        is_written: whether a process has the store open for writing, and may write it yet.
     """
     path = os.path.join(root, "checkpoint")
+    advice = "nothing: the store writes it when it is next opened for writing"
     if not disk.exists(path):
+        if last_time and not is_written:
+            findings.add(
+                finding_of_file(
+                    Severity.NOTICE, "checkpoint.missing", "checkpoint", "checkpoint",
+                    "no file", "the times up to which log, queues and index are flushed", advice,
+                )
+            )  # fmt: skip
         return 0
-    advice = "nothing: the next opening for writing writes it again"
     try:
         data = disk.read_file(path, 2 * _CHECKPOINT_SIZE)
     except OSError as error:

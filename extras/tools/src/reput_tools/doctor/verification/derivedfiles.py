@@ -13,7 +13,12 @@ from reput.errors import ConfigError, CorruptFileError, PluginError, ReputError,
 from reput.files import OWN_DIRECTORY
 from reput.plugin import PluginSet, default_plugins, how_to_install, installed
 from reput_tools.doctor.checksumcoverage import SUMS
-from reput_tools.doctor.contradictions import contradicts, vouches
+from reput_tools.doctor.contradictions import (
+    advice_of,
+    contradicts,
+    one_for_each_message,
+    vouches,
+)
 from reput_tools.doctor.findings import (
     Finding,
     Findings,
@@ -106,7 +111,7 @@ def usable_plugins(traces: Traces, findings: Findings, not_checked: list[NotChec
         if hooks.dispatch is None:
             continue
         if hooks.work:
-            reason = "its files hold more than what follows from the log, so they are not compared"
+            reason = "not compared, because its files also keep state that no log can rebuild"
             not_checked.append(NotChecked(name, reason))
         else:
             derived.append(name)
@@ -216,9 +221,13 @@ def check_derived(
     )
     is_vouched = is_vouched or any(each.plugin == SUMS and vouches(each) for each in checked.built)
     judged = _Judged(surveyed.root, end, was_closed, is_changed or bool(damaged), is_vouched)
+    made: list[Finding] = []
     for each in checked.built:
-        _add(each, traces, surveyed, findings, not_checked, judged)
+        made += _findings_of(each, traces, surveyed, findings, not_checked, judged)
         checked.lost += each.lost
+    if not judged.is_log_damaged:  # or the damage of the log comes first, whatever follows from it
+        made = one_for_each_message(surveyed.root, made)
+    findings.extend(made)
     return checked
 
 
@@ -305,14 +314,14 @@ class _Judged:
     """Whether checksums cover every byte of every record that was read, and match."""
 
 
-def _add(
+def _findings_of(
     built: Rebuilt,
     traces: Traces,
     surveyed: Survey,
     findings: Findings,
     not_checked: list[NotChecked],
     judged: _Judged,
-) -> None:
+) -> Sequence[Finding]:
     name = built.plugin
     not_checked += [NotChecked(name, what) for what in built.not_compared]
     reached = traces.dispatched_to(name)
@@ -328,7 +337,7 @@ def _add(
         suspects: tuple[str, ...] = ()
         if _is_unfinished(each, reached, was_closed=judged.was_closed):
             severity, kind = Severity.NOTICE, "unfinished"
-            advice = "nothing: the next opening for writing completes it"
+            advice = "nothing: it is completed when the store is next opened for writing"
         elif each.path.startswith(f"{COMMIT_LOG}/"):
             # A checksum shows that the log has changed; making the checksum again would hide it.
             severity = Severity.LOSS
@@ -345,12 +354,7 @@ def _add(
             advice = repair
         elif contradicts(each) and not judged.is_log_vouched:
             suspects = (COMMIT_LOG, each.path)
-            advice = (
-                f"find out which is wrong, the log or {each.path}: no checksum says it. Compare "
-                "the messages with their producer, or with a copy of the store, and keep both "
-                f"files until then. Only if the log is right: {rebuild}, which forgets what "
-                f"{each.path} says"
-            )
+            advice = advice_of(judged.root, [name], [each.path])
         made.append(
             Finding(
                 severity=severity,
@@ -368,7 +372,7 @@ def _add(
             )
         )
     advice = repair if judged.is_log_damaged else rebuild
-    findings.extend(once_for_each_cut(made, built.built_sizes, surveyed, findings, advice))
+    return [*once_for_each_cut(made, built.built_sizes, surveyed, findings, advice)]
 
 
 def _is_beyond(difference: Difference, end: int) -> bool:

@@ -49,6 +49,8 @@ def check_head(
             not_checked.append(NotChecked("log", _unknown(begins, head.recorded_offset)))
         return 0
     if head.recorded_offset is None:
+        if not begins:
+            return 1  # no file can be missing before the first byte
         not_checked.append(NotChecked("log", _no_note(begins)))
         return 1
     loss = lost_head(traces, begins, recorded)
@@ -77,4 +79,7 @@ def _unknown(begins: int, noted: int | None) -> str:
 
 
 def _no_note(begins: int) -> str:
-    return f"whether files before physical offset {begins} are missing: no note says it"
+    return (
+        f"whether files before physical offset {begins} are missing, because reput/state does not "
+        "record where the log began"
+    )

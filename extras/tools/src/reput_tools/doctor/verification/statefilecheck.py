@@ -115,17 +115,21 @@ def _check_state(traces: Traces, store: Store, findings: Findings) -> int:
     if not state.load():
         if not state.is_damaged and not (log.max_physical_offset and traces.reput_wrote_last):
             return 0
+        severity = Severity.DAMAGE
+        if not state.is_damaged:  # only it knows whether old files of the log are missing
+            severity = Severity.WARNING if log.min_physical_offset else Severity.NOTICE
         findings.add(
             finding_of_file(
-                Severity.DAMAGE, "reput.state", "reput", file,
-                _no_slot(traces, state), "two slots, one of them whole",
-                "nothing: the next opening writes it, and derives again from the log; it does not "
-                "know which plugins were suspended, and if old files of the log were lost before",
-                position=0,
+                severity, "reput.state", "reput",
+                file, _no_slot(traces, state), "two slots, one of them whole",
+                "nothing: the store writes it when it is next opened for writing, from the log and "
+                "the files of plugins; it then does not know which plugins were suspended, and "
+                "whether old files of the log were lost before",
+                position=0 if state.is_damaged else None,
             )
         )  # fmt: skip
-        return 1
-    advice = "nothing: the next opening derives again from an older place"
+        return int(state.is_damaged)
+    advice = "nothing: the plugin derives again from an older place when the store is next opened"
     end = log.max_physical_offset
     for name, newest in traces.places():
         of = "the log" if name in (LOG, HEAD) else f"plugin {name}"

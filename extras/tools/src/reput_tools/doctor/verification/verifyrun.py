@@ -212,7 +212,9 @@ class _Check:
         last_time = 0 if last is None else last[1]
         self._count(
             "checkpoint",
-            lambda: check_checkpoint(self.root, self.disk, store, last_time, self.findings),
+            lambda: check_checkpoint(
+                self.root, self.disk, store, last_time, self.findings, is_written=not is_held
+            ),
         )
         self._count("reput", lambda: check_own(traces, store, self.findings))
         ends = _unknown_end if hidden.reason("config") else _ends_of(found)
