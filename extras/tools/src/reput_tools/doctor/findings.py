@@ -210,6 +210,9 @@ class Checked:
     derived_bytes: int = 0
     """Bytes of files that plugins have derived."""
     messages: int = 0
+    """Records, with those that fill losses."""
+    fillers: int = 0
+    """Records that fill losses, and are no messages."""
     files: int = 0
     plugins: list[str] = attrs.field(factory=list)
     """Plugins whose files were compared with the log."""

@@ -22,6 +22,7 @@ from reput_tools.cli.kit.timestamps import Start, parse_start
 from reput_tools.cli.messages import queuereader
 from reput_tools.cli.messages.bodies import bodies, raw_option
 from reput_tools.cli.messages.filteroptions import FilterOptions, conditions_of, with_filter
+from reput_tools.cli.messages.linelayout import layout_of, layout_options
 from reput_tools.cli.messages.messagekeys import (
     LOST_MESSAGE_KEYS,
     MESSAGE_KEYS,
@@ -62,6 +63,8 @@ def _start(context: click.Context, parameter: click.Parameter, value: str) -> St
 _EXAMPLES = """\b
 Examples:
   reput cat STORE orders --last 5
+  reput cat STORE orders --last 1 --pretty
+  reput cat STORE orders --width 0
   reput cat STORE orders --queue 0 --from 1200 --format '%o %k %s'
   reput cat STORE orders --from -1h --follow
   reput cat STORE orders --where "region = 'eu' AND amount > 100"
@@ -91,6 +94,7 @@ Examples:
 @click.option("-f", "--follow", is_flag=True, help="Wait for more messages until Ctrl-C.")
 @format_option
 @no_newline_option
+@layout_options
 @body_option
 @raw_option
 @click.option(
@@ -119,6 +123,8 @@ def cat(
     follow: bool,
     template: str | None,
     no_newline: bool,
+    pretty: bool,
+    width: int | None,
     body: str,
     raw: bool,
     scan: bool,
@@ -142,7 +148,9 @@ def cat(
     """
     topic = one_topic(topic, topic_named)
     _check(no_newline, template, follow, scan, until, last, count)
-    render = renderer(template, body, as_json, "" if no_newline else "\n", bodies(raw=raw))
+    end = "" if no_newline else "\n"
+    layout = layout_of(pretty=pretty, width=width)
+    render = renderer(template, body, as_json, end, bodies(raw=raw), layout=layout)
     plugins = with_filter(path, () if scan else None, where)
     with open_to_read(path, plugins=plugins) as store:
         wanted = _Wanted(

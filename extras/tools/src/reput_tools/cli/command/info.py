@@ -87,6 +87,7 @@ _JSON = {
     "disk_sizes": "an object with the bytes on disk, by part of the store",
     "losses.count": "ranges of the log that are lost; `reput losses` lists them",
     "losses.size": "their bytes",
+    "losses.message_count": "messages that the topics below have lost; with `--topic` of that one",
     "retention": "what the plugin of this name reports, such as `is_active`, `due_count` and "
     "`due_size` (files to remove), `held_count`, `held_size` and `holds` (files held back); null "
     "without it",
@@ -194,6 +195,10 @@ def _queues(store: Store, *, scan: bool) -> tuple[Sequence[QueueInfo] | None, li
     log = store.log
     try:
         queues = store.queues()
+        if store.losses():
+            from reput_tools.cli.messages.topiccensus import queues_counted
+
+            queues = queues_counted(store, queues)
         if not queues and log.max_physical_offset > log.min_physical_offset:
             warn(_empty_queues(store))
         return queues, None
@@ -255,7 +260,11 @@ def _document(facts: _Facts) -> dict[str, Any]:
         else [damage_document(log, damage) for damage in facts.damages],
         "checkpoint": _checkpoint_document(traces),
         "disk_sizes": traces.sizes(),
-        "losses": {"count": len(store.losses()), "size": lost_size(store.losses())},
+        "losses": {
+            "count": len(store.losses()),
+            "size": lost_size(store.losses()),
+            "message_count": sum(topic.lost_count for topic in facts.topics or ()),
+        },
         "retention": _retention_document(store),
         "plugins": plugin_documents(store, facts.states),
         "topics": None if facts.topics is None else list(map(topic_document, facts.topics)),
@@ -332,7 +341,9 @@ def _lines(facts: _Facts) -> Iterator[tuple[str, str]]:
         count = sum(topic.message_count for topic in facts.topics)
         queues = format_count(sum(len(topic.queues) for topic in facts.topics), "queue")
         topics = format_count(len(facts.topics), "topic") if facts.only is None else facts.only
-        yield "messages", f"{format_count(count)} in {topics}, {queues}"
+        lost = sum(topic.lost_count for topic in facts.topics)
+        lacks = f" ({format_count(lost)} lost)" if lost else ""
+        yield "messages", f"{format_count(count)}{lacks} in {topics}, {queues}"
     yield "stored", f"{first} to {last} (UTC)"
     yield "written by", _WRITERS[str(traces.written_by)]
     yield "closed", _closed(facts.store.clean, traces)

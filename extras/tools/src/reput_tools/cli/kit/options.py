@@ -57,9 +57,15 @@ _Command = TypeVar("_Command", bound=Callable[..., Any])
 def path_argument(command: _Command) -> _Command:
     """PATH: the store's directory, and ``--follow-links``.
 
-    Whether there is a store is checked by opening it.
+    Whether there is a store is checked by opening it. Applied after all options of the command, of
+    which ``--follow-links`` is shown last, before ``--debug``.
     """
-    return click.argument("path", type=STORE_PATH)(follow_links_option(command))
+    own: list[click.Parameter] = getattr(command, "__click_params__", [])
+    is_last = bool(own) and own[0].name == "debug"
+    linked = follow_links_option(command)
+    parameters: list[click.Parameter] = linked.__click_params__  # type: ignore[attr-defined]
+    parameters.insert(int(is_last), parameters.pop())  # click shows the first one last
+    return click.argument("path", type=STORE_PATH)(linked)
 
 
 def follow_links_option(command: _Command) -> _Command:

@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from reput_tools.cli.kit.escape import body_text, encoded_body, escape_text
-from reput_tools.cli.kit.output import json_line, styled
-from reput_tools.cli.kit.timestamps import format_timestamp
+from reput_tools.cli.kit.escape import body_text, encoded_body
+from reput_tools.cli.kit.output import json_line
 from reput_tools.cli.messages.bodies import COMPRESSION_BITS
 from reput_tools.cli.messages.formattemplate import Template
+from reput_tools.cli.messages.linelayout import head_of, laid_out
 
 if TYPE_CHECKING:
     from reput.record import MessageView
     from reput_tools.cli.messages.bodies import BodyOf
+    from reput_tools.cli.messages.linelayout import Layout
     from reput_tools.cli.messages.queuereader import Placed
 
 __all__ = ["Render", "host_text", "message_document", "renderer"]
@@ -33,6 +34,8 @@ def renderer(
     end: str,
     body_of: BodyOf,
     mark: Callable[[str], str] = str,
+    *,
+    layout: Layout | None = None,
 ) -> Render:
     """Return the function that prints each message as the options say.
 
@@ -43,10 +46,16 @@ def renderer(
         end: what ends a line of text.
         body_of: gives the body of a message.
         mark: marks what is looked for in the text of a body, for a terminal.
+        layout: of ``--pretty`` and ``--width``; None for neither.
 
     Raises:
         click.UsageError: options exclude each other, or a template is invalid.
     """
+    if layout is not None and (as_json or template is not None or body == "raw"):
+        raise click.UsageError(
+            "--pretty and --width lay out the usual lines: no --json, --format or --body raw with "
+            "them"
+        )
     if as_json:
         if template is not None or body == "raw":
             raise click.UsageError(
@@ -64,7 +73,10 @@ def renderer(
                 "send the output into a file or a pipe"
             )
         return lambda placed: body_of(placed.message) + b"\n"
-    line = _plain_line(body_of, mark) if template is None else _template_line(template, body_of)
+    if template is not None:
+        line = _template_line(template, body_of)
+    else:
+        line = _plain_line(body_of, mark) if layout is None else laid_out(layout, body_of)
     # A character that the terminal cannot show becomes an escape, never an error.
     encoding = sys.stdout.encoding or "utf-8"
     return lambda placed: (line(placed, body) + end).encode(encoding, "backslashreplace")
@@ -80,15 +92,9 @@ def _template_line(template: str, body_of: BodyOf) -> Callable[[Placed, str], st
 
 def _plain_line(body_of: BodyOf, mark: Callable[[str], str]) -> Callable[[Placed, str], str]:
     def line(placed: Placed, body: str) -> str:
-        message = placed.message
-        place = f"{message.topic}/{message.queue_id}@{placed.queue_offset}"
-        parts = [
-            styled(format_timestamp(message.store_timestamp), dim=True),
-            styled(escape_text(place), fg="cyan"),
-            styled(f"[{escape_text(message.tags)}]", fg="green") if message.tags else "",
-            escape_text(" ".join(message.keys)),
-            mark(body_text(body_of(message), body)) if body != "none" else "",
-        ]
+        parts = [text for text, _ in head_of(placed)]
+        if body != "none":
+            parts.append(mark(body_text(body_of(placed.message), body)))
         return "  ".join(filter(None, parts))
 
     return line

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import attrs
@@ -12,13 +12,14 @@ from reput.plugin import QueueInfo
 from reput.record import queue_keys, queue_of_key
 from reput.record.layout import TRANSACTION_COMMIT, TRANSACTION_MASK
 from reput_tools.offline import DamageCollector
+from reput_tools.offline.fillers import filler_count
 
 if TYPE_CHECKING:
     from reput import Store
     from reput.log import Damage
     from reput.record import DispatchBatch
 
-__all__ = ["CountedQueue", "TopicCensus", "census"]
+__all__ = ["CountedQueue", "TopicCensus", "census", "queues_counted"]
 
 
 @attrs.frozen
@@ -40,7 +41,7 @@ class TopicCensus(NamedTuple):
     queues: list[CountedQueue]
     """By topic and queue id; offsets and times are those in the records."""
     message_count: int
-    """Readable records, those in no queue (prepared, rolled back) included."""
+    """Readable messages, those in no queue (prepared, rolled back) included; no fillers."""
     damages: list[Damage]
     """Everything that is no sound record, in log order."""
 
@@ -56,12 +57,57 @@ def census(store: Store, on_progress: Callable[[int, int], None]) -> TopicCensus
     queues: dict[tuple[str, int], CountedQueue] = {}
     count, damaged = 0, DamageCollector(store.log)
     for batch in store.scan(first, last, check_crc=True):
-        count += len(batch)
+        count += len(batch) - filler_count(batch)
         _count(batch, queues)
         damaged.add(batch)
         on_progress(batch.end_offset - first, last - first)
     damaged.add_end(store.recovery.finding)
     return TopicCensus([queues[key] for key in sorted(queues)], count, damaged.damages)
+
+
+def queues_counted(store: Store, queues: Sequence[QueueInfo]) -> list[QueueInfo]:
+    """Return queues with the number of their messages, where the log has lost some.
+
+    Args:
+        store: the store; files of the plugins that keep its queues are read.
+        queues: its queues, whose offsets include lost messages.
+    """
+    from reput_tools.cli.plugins.plugindocs import hooks_of  # imports pluggy
+    from reput_tools.offline import inspect_store, offline_hooks
+
+    counts: dict[tuple[str, int], int] = {}
+    ends: dict[tuple[str, int], int] = {}  # where the last message before begins
+    spans = {
+        (each.topic, each.queue_id): (each.min_queue_offset, each.max_queue_offset)
+        for each in queues
+    }
+    traces = inspect_store(store.root)
+    for name, plugin in store.plugin_objects.items():
+        if "reput_read" not in hooks_of(type(plugin)):
+            continue
+        hooks = offline_hooks(name, plugin)
+        for hints in hooks.reput_tools_hints(root=store.root, disk=traces.disk) or ():
+            key = hints.topic or "", -1 if hints.queue_id is None else hints.queue_id
+            if key in spans and hints.queue_offset is not None:
+                low, high = spans[key]
+                is_there = (hints.queue_offset >= low) & (hints.queue_offset < high)
+                places = hints.physical_offset[is_there]
+                # The unit of a lost message leads to the message after it.
+                is_own = np.diff(places, prepend=ends.get(key, -1)) != 0
+                counts[key] = counts.get(key, 0) + int(np.count_nonzero(is_own))
+                ends[key] = int(places[-1]) if len(places) else ends.get(key, -1)
+    return [
+        each
+        if (key := (each.topic, each.queue_id)) not in counts
+        else CountedQueue(
+            *key,
+            each.min_queue_offset,
+            each.max_queue_offset,
+            each.last_update_timestamp,
+            counts[key],
+        )
+        for each in queues
+    ]
 
 
 def _count(batch: DispatchBatch, queues: dict[tuple[str, int], CountedQueue]) -> None:

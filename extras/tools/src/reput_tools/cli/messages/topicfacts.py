@@ -25,8 +25,14 @@ class TopicFacts(NamedTuple):
 
     @property
     def message_count(self) -> int:
-        """Number of messages between the offsets of all queues."""
+        """Number of messages of all queues, without those that are known to be lost."""
         return sum(queue.message_count for queue in self.queues)
+
+    @property
+    def lost_count(self) -> int:
+        """Number of messages between these offsets that the log has lost."""
+        spans = (queue.max_queue_offset - queue.min_queue_offset for queue in self.queues)
+        return sum(spans) - self.message_count
 
     @property
     def last_update_timestamp(self) -> int | None:

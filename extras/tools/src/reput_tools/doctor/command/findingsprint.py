@@ -70,7 +70,7 @@ def print_report(report: Report, *, limit: int, as_json: bool) -> None:
 
 def _facts(report: Report) -> Iterator[tuple[str, str]]:
     checked, seconds = report.checked, max(report.seconds, 1e-9)
-    messages = format_count(checked.messages, "message")
+    messages = format_count(checked.messages - checked.fillers, "message")
     yield "log", f"{messages}, {format_size(checked.log_bytes)}"
     if checked.plugins:
         yield "derived", f"{', '.join(checked.plugins)}: {format_size(checked.derived_bytes)}"

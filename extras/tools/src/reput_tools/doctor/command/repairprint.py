@@ -133,7 +133,7 @@ def _print_differences(heading: str, differences: Sequence[Difference], limit: i
 def _print_store(plan: RepairPlan) -> None:
     found = plan.searched
     print_heading(f"Store {escape_text(plan.root)}", space=False)
-    count = format_count(found.message_count, "sound message")
+    count = format_count(plan.message_count, "valid message")
     files = format_count(len(plan.layout.parts), "file")
     names = ", ".join(plan.plugins.plugins) or "none"
     print_facts(

@@ -10,6 +10,7 @@ import numpy as np
 from reput.record import queue_keys, queue_of_key
 from reput.record.layout import TRANSACTION_COMMIT, TRANSACTION_MASK
 from reput_tools.doctor.groupedaggregates import GroupedAggregates
+from reput_tools.offline.fillers import filler_rows
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -58,7 +59,9 @@ class RowMaker:
     _ordinals: dict[int, int] = attrs.field(factory=dict)
 
     def rows(self, batch: DispatchBatch) -> npt.NDArray[np.int64]:
-        """Return ``(n, 4)`` rows, in the order of the log.
+        """Return ``(n, 4)`` rows of the messages, in the order of the log.
+
+        Records that fill losses are no messages, and have none.
 
         The transaction bits of a prepared or a rolled back message keep it out of its queue, and
         its queue offset says nothing; such messages get ordinals among their like instead.
@@ -78,6 +81,8 @@ class RowMaker:
         rows[:, PLACE] = batch.physical_offset
         rows[:, SIZE] = batch.size
         if not in_queue.all():
+            if (fillers := filler_rows(batch)) is not None:
+                rows, in_queue = rows[~fillers], in_queue[~fillers]
             self._number_hidden(rows, np.flatnonzero(~in_queue))
         self._add(rows)
         return rows

@@ -14,7 +14,7 @@ import attrs
 import numpy as np
 
 from reput.log import FILLED, Loss
-from reput.record.layout import FILLER_TOPIC, TRANSACTION_ROLLBACK
+from reput_tools.offline.fillers import filler_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -36,17 +36,15 @@ class FilledLosses:
 
     found: list[Loss] = attrs.field(factory=list)
     """In the order of the log; the parts of one loss are one."""
+    record_count: int = 0
+    """Filler records, which are no messages."""
 
     def add(self, batch: DispatchBatch) -> None:
         """Take the next records of the log."""
-        codes = [
-            code
-            for code, topic in enumerate(batch.topics)
-            if topic and FILLER_TOPIC.startswith(topic)
-        ]
-        if not codes:
+        rows = filler_rows(batch)
+        if rows is None:
             return
-        rows = np.isin(batch.topic_code, codes) & (batch.transaction == TRANSACTION_ROLLBACK)
+        self.record_count += int(np.count_nonzero(rows))
         for row in np.flatnonzero(rows).tolist():
             if len(self.found) < _LOSSES_MAX:
                 self._take(batch.message(row))

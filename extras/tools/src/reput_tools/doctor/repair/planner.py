@@ -182,6 +182,7 @@ class _Planning:
             known_losses=(*ledger.entries, *untold),
             was_closed=self.was_closed,
             checksummed=self.checksummed,
+            filler_count=self.filled.record_count,
             checked=self.traces.checked_ranges.until(found.end_offset),
         )
 

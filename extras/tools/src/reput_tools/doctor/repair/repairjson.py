@@ -29,7 +29,7 @@ def plan_document(plan: RepairPlan) -> dict[str, Any]:
             "start_offset": found.start_offset,
             "end_offset": found.end_offset,
             "file_size": plan.layout.file_size,
-            "message_count": found.message_count,
+            "message_count": plan.message_count,
         },
         "lost_message_count": plan.lost_message_count,
         "lost": [_lost(part, "filled") for part in plan.lost]

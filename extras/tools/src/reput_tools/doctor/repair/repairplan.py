@@ -50,6 +50,8 @@ class RepairPlan:
     was_closed: bool
     checksummed: int
     """Messages with a checksum of all bytes of their records."""
+    filler_count: int
+    """Records of the log that take the place of lost ones."""
     checked: CheckedRanges
     """Ranges of the log in which each record has such a checksum."""
 
@@ -79,6 +81,11 @@ class RepairPlan:
         """Whether anything is wrong beside derived files, which are compared by rebuilding them."""
         found = any(each.kind not in _NO_DAMAGE for each in self.notices)
         return found or not self.is_log_sound or not self.was_closed
+
+    @property
+    def message_count(self) -> int:
+        """Messages of the log that can be read, without the records that fill losses."""
+        return self.searched.message_count - self.filler_count
 
     @property
     def size(self) -> int:

@@ -16,6 +16,7 @@ from reput.record.layout import TRANSACTION_COMMIT, TRANSACTION_MASK
 from reput_tools.doctor.groupedaggregates import GroupedAggregates
 from reput_tools.doctor.statistics.halfmessages import HALF_TOPIC, OP_TOPIC, HalfMessages
 from reput_tools.doctor.statistics.reachedoffsets import ReachedOffset, ReachedOffsetFinder
+from reput_tools.offline.fillers import filler_rows
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -135,6 +136,8 @@ class Counts:
             topic == _OP if _OP in seen else None,
         )
         kept = self.times.rows(batch.store_timestamp)
+        if (fillers := filler_rows(batch)) is not None:
+            kept = ~fillers if kept is None else kept & ~fillers
         if kept is None:
             self._count(batch, topic, key, is_queued, slice(None))
         elif kept.any():

@@ -13,6 +13,7 @@ import numpy as np
 
 from reput.record import queue_keys, queue_of_key
 from reput.record.layout import INNER_BATCH, TRANSACTION_COMMIT
+from reput_tools.offline.fillers import filler_count
 
 if TYPE_CHECKING:
     from reput.record import DispatchBatch
@@ -81,6 +82,7 @@ class LogOrder:
     """Breaks of queue offsets in all, with those that are not kept."""
     time_count: int = 0
     message_count: int = 0
+    filler_count: int = 0
     first_time: tuple[int, int] | None = None
     """Physical offset and store time of the first record."""
     last_time: tuple[int, int] | None = None
@@ -90,6 +92,7 @@ class LogOrder:
         if not len(batch):
             return
         self.message_count += len(batch)
+        self.filler_count += filler_count(batch)
         self._add_times(batch)
         transaction = batch.transaction
         rows = np.flatnonzero((transaction == 0) | (transaction == TRANSACTION_COMMIT))
@@ -195,6 +198,7 @@ class LogOrder:
         self.times += after.times[: max(_BREAKS_MAX - len(self.times), 0)]
         self.time_count += after.time_count
         self.message_count += after.message_count
+        self.filler_count += after.filler_count
 
 
 def join(parts: list[LogOrder]) -> LogOrder:

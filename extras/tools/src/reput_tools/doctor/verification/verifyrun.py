@@ -264,6 +264,7 @@ class _Check:
         )
         self.checked.log_bytes = found.size
         self.checked.messages = found.orders.message_count
+        self.checked.fillers = found.orders.filler_count
         self.checked.checksummed = found.checksummed
         for codec in found.missing_codecs:
             reason = f"bodies compressed with {codec}: {install_extra('core', 'compression')}"
