@@ -74,3 +74,22 @@ def test_bytes_are_shown_in_their_units(monkeypatch: pytest.MonkeyPatch) -> None
 
     assert "8.0/64.0 MiB" in screen.getvalue()
     assert "8.0 MiB/s" in screen.getvalue()
+
+
+def test_a_bar_is_hidden_before_results_and_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen, clock = Screen(), Clock()
+    monkeypatch.setattr("sys.stderr", screen)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "120")
+
+    with ProgressBar("reading", 4000, clock=clock) as progress:
+        clock.now += 2
+        progress.update(1000)
+        progress.hide()
+        hidden = len(screen.getvalue())
+        progress.update(1500)
+        assert len(screen.getvalue()) == hidden  # results may follow at once
+        clock.now += PATIENCE_S
+        progress.update(2000)
+
+    assert "2000/4000" in screen.getvalue()[hidden:]

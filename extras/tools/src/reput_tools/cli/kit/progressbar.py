@@ -1,7 +1,7 @@
 """A progress bar with rate and time left, for work that takes longer than a moment.
 
-The bar appears on stderr only if that is a terminal, and only once the work has taken `PATIENCE_S`;
-until then rich is not even imported.
+The bar appears on stderr only if that is a terminal, and only once the work has taken `PATIENCE_S`
+without a result; until then rich is not even imported.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class ProgressBar:
         self._total = total
         self._unit = unit
         self._clock = clock
-        self._started = clock()
+        self._started = self._quiet_since = clock()
         self._silent = not shown or not sys.stderr.isatty()
         self._bar: Progress | None = None
         self._task: TaskID | None = None
@@ -56,8 +56,14 @@ class ProgressBar:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.hide()
+
+    def hide(self) -> None:
+        """Remove the bar before a result is printed; it appears again after `PATIENCE_S`."""
         if self._bar is not None:
             self._bar.stop()
+            self._bar = None
+        self._quiet_since = self._clock()
 
     @property
     def seconds(self) -> float:
@@ -75,7 +81,7 @@ class ProgressBar:
         if self._silent:
             return
         if self._bar is None:
-            if self.seconds < PATIENCE_S:
+            if self._clock() - self._quiet_since < PATIENCE_S:
                 return
             self._bar, self._task = self._show()
         assert self._task is not None

@@ -224,15 +224,20 @@ def by_reading(
     first = time_runs(store).first_file_since(store.log, wanted.since)
     size = store.log.max_physical_offset - first
     neighbours = GrepContext(context) if context else None
-    with ProgressBar("reading", None, "bytes", shown=not sys.stdout.isatty()) as progress:
+    with ProgressBar("reading", None, "bytes") as progress:
         for batch in batches_between(store, first, None, wanted.until):
             progress.update(batch.end_offset - first, size)
             seen = wanted.seen_rows(batch)
             matching = wanted.matching_rows(batch, seen)
+            if sys.stdout.isatty() and matching.any():
+                progress.hide()
             if neighbours is not None:
                 yield from neighbours.of(batch, seen, matching)
             else:
                 for row in np.flatnonzero(matching).tolist():
                     yield batch.message(row), True
+            if sys.stdout.isatty():
+                sys.stdout.flush()  # before the bar appears again
             if batch.finding is not None:
+                progress.hide()
                 wanted.tell(batch.finding)
