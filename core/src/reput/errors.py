@@ -81,7 +81,8 @@ class ConfigError(ReputError, ValueError):
             return text
         import difflib  # only for errors
 
-        near = difflib.get_close_matches(self.option, self.known, n=1)
+        word = self.section if self.option == "(section)" else self.option
+        near = difflib.get_close_matches(word, self.known, n=1)
         meant = f"; did you mean {near[0]!r}?" if near else ";"
         return f"{text}{meant} known: {', '.join(self.known)}"
 

@@ -163,9 +163,9 @@ def dispatch_order(plugins: Mapping[str, Plugin]) -> list[str]:
     for name, plugin in plugins.items():
         missing = plugin.requires - plugins.keys()
         if missing:
-            raise PluginOrderError(
-                name, f"needs {', '.join(sorted(missing))}, which this store does not use"
-            )
+            needed = sorted({*plugins, *missing})
+            text = f"needs {', '.join(sorted(missing))}, which this store does not use"
+            raise PluginOrderError(name, f"{text}; open it with plugins={needed}")
         before[name] = (set(plugin.runs_after) | set(plugin.requires)) & plugins.keys()
     sorter = TopologicalSorter(before)
     try:

@@ -301,7 +301,7 @@ class BrokerDocument:
         return _Version(path, data, document)
 
     def _tell(self, text: str) -> None:
-        logger.warning("file of the broker's not read: %s", text)
+        logger.warning("%s", text)
         self.note_problem(text)
 
 

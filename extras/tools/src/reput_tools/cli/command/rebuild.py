@@ -39,7 +39,7 @@ _JSON = {
             "built_sizes": "an object with the bytes of each rebuilt file that differs, by path",
             "not_compared[]": "parts that do not follow from the log, with the reason",
             "compared_count": "files that were compared",
-            "compared_size": "their bytes",
+            "compared_size": "their bytes, without holes",
             "more_count": "differences that are not listed",
             "lost[]": "messages in damaged parts of the log that the files of the store name",
             "assumed[]": "options that the command assumed",

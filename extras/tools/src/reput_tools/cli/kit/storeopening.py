@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from reput_tools.cli.kit.failures import warn
-from reput_tools.cli.kit.logoutput import show_log_lines
+from reput_tools.cli.kit.logoutput import show_log_lines, was_logged
 from reput_tools.cli.kit.progressbar import ProgressBar
 
 if TYPE_CHECKING:
@@ -49,7 +49,8 @@ def open_to_read(path: str, *, plugins: Iterable[str] | None = None) -> Iterator
         )
     with store:
         for problem in store.problems:
-            warn(problem)
+            if not was_logged(problem):
+                warn(problem)
         yield store
 
 

@@ -21,6 +21,7 @@ from reput_tools.cli.kit.output import (
     print_table,
 )
 from reput_tools.cli.kit.storeopening import look_at
+from reput_tools.cli.kit.timestamps import format_timestamp
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Sequence
@@ -188,9 +189,18 @@ def _in_words(reported: Mapping[str, Any], within: str = "") -> Iterator[tuple[s
         elif isinstance(value, bool):
             yield name, "yes" if value else "no"
         elif isinstance(value, list | tuple | set | frozenset | Mapping):
-            yield name, ", ".join(map(str, value)) or "-"
+            yield name, ", ".join(map(_word, value)) or "-"
+        elif key.endswith("_timestamp") and isinstance(value, int) and value > 0:
+            yield name, f"{format_timestamp(value)} (UTC)"
         else:
-            yield name, "-" if value in (None, "") else str(value)
+            yield name, _word(value)
+
+
+def _word(value: Any) -> str:
+    """Return one value; of a mapping in a list, its names and values."""
+    if isinstance(value, Mapping):
+        return " ".join(f"{name} {_word(each)}" for name, each in value.items())
+    return "-" if value in (None, "") else str(value)
 
 
 def print_states(root: str, states: Sequence[PluginState]) -> None:

@@ -31,7 +31,7 @@ def _sections(report: Report) -> Iterator[str]:
     checked = report.checked
     yield tiles(
         [
-            ("messages", f"{checked.messages:,}"),
+            ("messages", f"{checked.messages - checked.fillers:,}"),
             ("log", format_size(checked.log_bytes)),
             ("derived files", format_size(checked.derived_bytes)),
             ("files", f"{checked.files:,}"),

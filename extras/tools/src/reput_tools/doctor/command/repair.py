@@ -14,6 +14,7 @@ from reput_tools.cli.kit import (
     jobs_option,
     json_option,
     path_argument,
+    read_size,
     with_debug,
 )
 
@@ -126,10 +127,9 @@ _FORMS = {
 )
 @click.option(
     "--file-size",
-    metavar="BYTES",
-    default=0,
-    type=click.IntRange(min=0),
-    help="The size of a log file, if the remaining files do not show it.",
+    metavar="SIZE",
+    callback=read_size,
+    help="The size of a log file, such as 16MiB, if the remaining files do not show it.",
 )
 @jobs_option("chosen by the size of the log")
 @click.option(
@@ -148,7 +148,7 @@ def repair(
     in_place: bool,
     undoes: bool,
     backup: str | None,
-    file_size: int,
+    file_size: int | None,
     jobs: int | None,
     limit: int,
     as_json: bool,
@@ -176,12 +176,12 @@ def repair(
         if undoes:
             _undo(path, backup, as_json=as_json)
             return
-        look = functools.partial(_look, path, file_size, jobs)
+        look = functools.partial(_look, path, file_size or 0, jobs)
         if dry_run:
             plan, differences = look()
             _show_plan(plan, differences, in_place=in_place, limit=limit, as_json=as_json)
             return
-        done = _run(path, new_directory, in_place, backup, file_size, jobs)
+        done = _run(path, new_directory, in_place, backup, file_size or 0, jobs)
     _show_done(done, limit=limit, as_json=as_json)
 
 

@@ -61,7 +61,7 @@ _JSON = {
         },
     ),
     "checked.log_bytes": "bytes of the log that were read",
-    "checked.derived_bytes": "bytes of derived files",
+    "checked.derived_bytes": "bytes of derived files, without holes",
     "checked.messages": "messages",
     "checked.files": "files",
     "checked.plugins[]": "plugins whose files were compared with the log",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from reput_tools.doctor.html.text import html_text
+from reput_tools.doctor.html.text import SENTENCES_MAX, html_text
 
 __all__ = ["Cell", "Head", "facts", "note", "section", "subheading", "table", "tiles", "verdicts"]
 
@@ -56,8 +56,9 @@ def verdicts(rows: Iterable[tuple[str, str, str]]) -> str:
             to do about it.
     """
     return "".join(
-        f'<div class="verdict {html_text(word)}"><b>{html_text(word)}</b>{html_text(text)}'
-        f"{f'<small>{html_text(advice)}</small>' if advice else ''}</div>"
+        f'<div class="verdict {html_text(word)}"><b>{html_text(word)}</b>'
+        f"{html_text(text, SENTENCES_MAX)}"
+        f"{f'<small>{html_text(advice, SENTENCES_MAX)}</small>' if advice else ''}</div>"
         for word, text, advice in rows
     )
 
@@ -65,7 +66,8 @@ def verdicts(rows: Iterable[tuple[str, str, str]]) -> str:
 def facts(pairs: Iterable[tuple[str, str]]) -> str:
     """Return names and values, one pair a line."""
     inner = "".join(
-        f"<dt>{html_text(name)}</dt><dd>{html_text(value)}</dd>" for name, value in pairs
+        f"<dt>{html_text(name)}</dt><dd>{html_text(value, SENTENCES_MAX)}</dd>"
+        for name, value in pairs
     )
     return f"<dl>{inner}</dl>" if inner else ""
 

@@ -7,16 +7,18 @@ from typing import Final
 
 from reput_tools.cli.kit import escape_text
 
-__all__ = ["html_text", "shortened"]
+__all__ = ["NAME_MAX", "SENTENCES_MAX", "html_text", "shortened"]
 
-_TEXT_MAX: Final = 200
-"""Characters of a text that a page shows."""
+NAME_MAX: Final = 200
+"""Characters of a name that a page shows."""
+SENTENCES_MAX: Final = 4_000
+"""Characters of a finding or an advice, which may name many files."""
 
 
-def html_text(text: str) -> str:
-    """Return ``text`` as content or attribute of an element, safe in HTML."""
-    shown = escape_text(text[: _TEXT_MAX + 1])
-    return escape(shown if len(text) <= _TEXT_MAX else f"{shown[:_TEXT_MAX]}…", quote=True)
+def html_text(text: str, most: int = NAME_MAX) -> str:
+    """Return at most ``most`` characters as content or attribute of an element, safe in HTML."""
+    shown = escape_text(text[: most + 1])
+    return escape(shown if len(text) <= most else f"{shown[:most]}…", quote=True)
 
 
 def shortened(text: str, count: int) -> str:

@@ -116,11 +116,25 @@ def _differences(
 
 
 def extent(root: str, names: Sequence[str], disk: Disk) -> tuple[int, int]:
-    """Return how many files are below ``root`` at and below ``names``, and their bytes."""
+    """Return how many files are below ``root`` at and below ``names``, and their bytes.
+
+    Holes do not count.
+    """
     sizes = [
-        _size(os.path.join(root, path), disk) for name in names for path in _files(root, name, disk)
+        _held_size(os.path.join(root, path), disk)
+        for name in names
+        for path in _files(root, name, disk)
     ]
     return len(sizes), sum(sizes)
+
+
+def _held_size(path: str, disk: Disk) -> int:
+    descriptor = disk.open(path)
+    try:
+        ranges = disk.data_ranges(descriptor, 0, disk.size(descriptor))
+        return sum(end - start for start, end in ranges)
+    finally:
+        disk.close(descriptor)
 
 
 def built_sizes(built: str, found: Sequence[Difference], disk: Disk) -> dict[str, int]:
