@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from reput_tools.cli.kit.output import print_heading as print_heading
     from reput_tools.cli.kit.output import print_json as print_json
     from reput_tools.cli.kit.output import print_table as print_table
+    from reput_tools.cli.kit.output import print_text as print_text
     from reput_tools.cli.kit.output import styled as styled
     from reput_tools.cli.kit.progressbar import ProgressBar as ProgressBar
     from reput_tools.cli.kit.queryrows import FORMS as FORMS
@@ -96,6 +97,7 @@ _EXPORTS = {
     "path_argument": "options",
     "print_built": "rebuildresult",
     "print_facts": "output",
+    "print_text": "output",
     "print_heading": "output",
     "print_json": "output",
     "print_rebuilt": "rebuildresult",

@@ -96,6 +96,16 @@ def print_facts(facts: Iterable[tuple[str, str]], indent: int = 2) -> None:
             head = " " * (indent + width + 2)
 
 
+def print_text(text: str, **style: Any) -> None:
+    """Print sentences in a style of `click.style`; on a terminal they are wrapped."""
+    lines = [escape_text(text)]
+    room = shutil.get_terminal_size().columns
+    if sys.stdout.isatty() and room >= _WORTH_WRAPPING:
+        lines = textwrap.wrap(lines[0], room, break_long_words=False, break_on_hyphens=False)
+    for line in lines:
+        click.echo(styled(line, **style))
+
+
 def print_heading(text: str, *, space: bool = True) -> None:
     """Print a heading, with ``space`` after an empty line."""
     if space:

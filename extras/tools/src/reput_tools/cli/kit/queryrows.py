@@ -133,7 +133,7 @@ def _fitted_table(names: list[str], rows: Iterator[Sequence[Any]]) -> int:
         count += 1
     if shown.gap_after is not None:
         text = f"{format_count(count, 'row')}, {len(names)} columns, {len(shown.columns)} shown"
-        click.echo(styled(f"{text}; the form line shows all", dim=True))
+        click.echo(styled(f"{text}; --format line (or .mode line) shows all", dim=True))
     return count
 
 

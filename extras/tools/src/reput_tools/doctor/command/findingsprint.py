@@ -15,6 +15,7 @@ from reput_tools.cli.kit import (
     print_facts,
     print_heading,
     print_json,
+    print_text,
     styled,
 )
 from reput_tools.doctor.findings import Severity
@@ -64,8 +65,8 @@ def print_report(report: Report, *, limit: int, as_json: bool) -> None:
         print_facts([(each.part, each.reason) for each in report.not_checked])
     click.echo()
     style = {"fg": "green"} if report.is_healthy else _STYLES[report.worst or Severity.NOTICE]
-    click.echo(styled(verdict_of(report), **style))
-    click.echo(report.not_covered)
+    print_text(verdict_of(report), **style)
+    print_text(report.not_covered)
 
 
 def _facts(report: Report) -> Iterator[tuple[str, str]]:

@@ -16,7 +16,7 @@ from reput_tools.cli.kit import (
     print_facts,
     print_heading,
     print_table,
-    styled,
+    print_text,
 )
 from reput_tools.doctor.repair.lostandfound import DIRECTORY
 from reput_tools.doctor.verdict import places_lost
@@ -53,14 +53,14 @@ def print_plan(
         print_facts([(name, "all files") for name in plan.plugins.plugins])
     click.echo()
     if not plan.is_needed and not differences:
-        click.echo(_nothing_to_do(plan))
-        click.echo(plan.not_covered)
+        print_text(_nothing_to_do(plan))
+        print_text(plan.not_covered)
         return
-    click.echo(
+    print_text(
         f"Nothing was changed. {_summary(plan)} A repair needs {format_size(needed)} at most; then:"
     )
     click.echo(f"  reput repair {shlex.quote(plan.root)} NEW_DIRECTORY")
-    click.echo(plan.not_covered)
+    print_text(plan.not_covered)
 
 
 def print_repaired(done: Repaired, *, limit: int) -> None:
@@ -74,8 +74,8 @@ def print_repaired(done: Repaired, *, limit: int) -> None:
     _print_store(plan)
     if done.built is None:
         click.echo()
-        click.echo(styled(_nothing_to_do(plan), fg="green"))
-        click.echo(plan.not_covered)
+        print_text(_nothing_to_do(plan), fg="green")
+        print_text(plan.not_covered)
         return
     _print_lists(plan, limit)
     if done.differences:
@@ -87,11 +87,11 @@ def print_repaired(done: Repaired, *, limit: int) -> None:
     _print_notices("Look at these", done.built.notices, limit)
     click.echo()
     place = shlex.quote(done.target)
-    text = f"Done: every checksum of the log of {escape_text(done.target)} matches. "
-    click.echo(styled(text, fg="green") + _summary(plan, doubts=len(done.doubts)))
+    print_text(f"Done: every checksum of the log of {done.target} matches.", fg="green")
+    print_text(_summary(plan, doubts=len(done.doubts)))
     if not done.was_compared and done.built.rebuilt:
-        place_of_old = escape_text(done.backup or plan.root)
-        click.echo(
+        place_of_old = done.backup or plan.root
+        print_text(
             f"Derived files follow from the log now. They were not compared with those of "
             f"{place_of_old}, which may say more of what is wrong: keep these until you know."
         )
@@ -103,7 +103,7 @@ def print_repaired(done: Repaired, *, limit: int) -> None:
         click.echo(f"  reput repair {place} --undo --backup {backup}")
     else:
         click.echo(f"{escape_text(plan.root)} is as it was; use the new directory in its place.")
-    click.echo(plan.not_covered)
+    print_text(plan.not_covered)
 
 
 def _nothing_to_do(plan: RepairPlan) -> str:
@@ -158,13 +158,13 @@ def _summary(plan: RepairPlan, doubts: int = 0) -> str:
         parts.append("No message is known to be lost")
     if doubts:
         parts.append(
-            f"in {format_count(doubts, 'place')} the log and derived files contradict each other, "
-            "and no checksum says which of them is wrong"
+            f"in {format_count(doubts, 'place')} the log and derived files disagree, and all "
+            "checksums match, so either may be wrong"
         )
     parts += [places_lost(each.name) for each in plan.lost_config if each.data is None]
     if plan.mends:
         records = len({mend.physical_offset for mend in plan.mends})
-        parts.append(f"{format_count(records, 'message')} mended")
+        parts.append(f"{format_count(records, 'message')} repaired")
     text = "; ".join(parts)
     return f"{text[:1].upper()}{text[1:]}."
 
@@ -197,7 +197,7 @@ def _print_doubts(done: Repaired, limit: int) -> None:
 def _print_lists(plan: RepairPlan, limit: int) -> None:
     _print_lost(plan, limit)
     if plan.mends:
-        print_heading("Mended")
+        print_heading("Repaired")
         columns = [
             Column("OFFSET", right=True),
             Column("FIELD"),
